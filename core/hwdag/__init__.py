@@ -1,0 +1,53 @@
+"""hwdag: question answering over long documents with a Hierarchical Weighted DAG.
+
+Names are loaded on first use; importing the package touches neither torch nor transformers.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+_LAZY = {
+    "Answer": "hwdag.types",
+    "BuildConfig": "hwdag.config",
+    "Citation": "hwdag.types",
+    "Document": "hwdag.types",
+    "HWDAGError": "hwdag.errors",
+    "HWDAGIndex": "hwdag.index",
+    "HuggingFaceLM": "hwdag.lm.huggingface",
+    "Node": "hwdag.types",
+    "Prompts": "hwdag.text.prompts",
+    "Retrieval": "hwdag.types",
+    "SearchConfig": "hwdag.config",
+    "Span": "hwdag.types",
+    "Step": "hwdag.types",
+}
+
+__all__ = [*sorted(_LAZY), "__version__"]  # noqa: PLE0604
+
+if TYPE_CHECKING:
+    from hwdag.config import BuildConfig as BuildConfig
+    from hwdag.config import SearchConfig as SearchConfig
+    from hwdag.errors import HWDAGError as HWDAGError
+    from hwdag.index import HWDAGIndex as HWDAGIndex
+    from hwdag.lm.huggingface import HuggingFaceLM as HuggingFaceLM
+    from hwdag.text.prompts import Prompts as Prompts
+    from hwdag.types import Answer as Answer
+    from hwdag.types import Citation as Citation
+    from hwdag.types import Document as Document
+    from hwdag.types import Node as Node
+    from hwdag.types import Retrieval as Retrieval
+    from hwdag.types import Span as Span
+    from hwdag.types import Step as Step
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Load a public name on first use (PEP 562)."""
+        if name not in _LAZY:
+            msg = f"module {__name__!r} has no attribute {name!r}"
+            raise AttributeError(msg)
+        return getattr(import_module(_LAZY[name]), name)

@@ -1,0 +1,125 @@
+"""Information Points of a window: written by an LM, or picked from the text.
+
+A weak writer's unusable reply costs one bounded retry, then the window falls back to extraction;
+both are counted in the report and the node says `extractive`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hwdag.build.extractive import Candidate, pick_points
+from hwdag.embedding.base import Embedder, Vectors
+from hwdag.errors import WriterFailed
+from hwdag.lm.base import Reader, Writer
+from hwdag.text.points import parse_points
+from hwdag.types import Origin, Span
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a window node that may become an extractive point: a sentence, or a whole point."""
+
+    text: str
+    segment: int
+    unit: Span  # within the segment's text
+    sources: tuple[Span, ...]  # within the document
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Consecutive nodes of one level, as texts, and the parts that they consist of."""
+
+    segments: tuple[str, ...]
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """An Information Point before it is a node; generated ones get their sources from the replay."""
+
+    text: str
+    origin: Origin
+    sources: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenPoints:
+    """Points of several windows, and how often the writer had to be asked again or given up on."""
+
+    points: list[list[Point]]
+    retries: int = 0
+    fallbacks: int = 0
+
+
+def extract(
+    windows: Sequence[Window], reader: Reader, embedder: Embedder, *, ratio: float, limit: int
+) -> list[list[Point]]:
+    """Pick points from each window: `ratio` of its tokens, at most `limit`."""
+    parts = [part for window in windows for part in window.parts]
+    tokens = reader.count_tokens([part.text for part in parts])
+    vectors: Vectors = embedder.embed([part.text for part in parts])
+    picked, at = [], 0
+    for window in windows:
+        rows = slice(at, at + len(window.parts))
+        candidates = [
+            Candidate(part.text, count, part.segment, vector)
+            for part, count, vector in zip(window.parts, tokens[rows], vectors[rows], strict=True)
+        ]
+        budget = min(limit, max(1, int(ratio * sum(tokens[rows]))))
+        chosen = (window.parts[i] for i in pick_points(candidates, token_budget=budget))
+        picked.append([Point(part.text, "extractive", part.sources) for part in chosen])
+        at = rows.stop
+    return picked
+
+
+def write(
+    prompts: Sequence[str], writer: Writer, reader: Reader, *, limit: int
+) -> tuple[list[list[Point]], int]:
+    """Ask the writer, once more for replies without a bullet; empty where that failed too.
+
+    Returns:
+        points per prompt (those that fit into `limit` tokens), and the number of retries.
+    """
+    replies = _ask(writer, prompts, limit)
+    points = [parse_points(reply) for reply in replies]
+    failed = [i for i, found in enumerate(points) if not found]
+    if failed:
+        again = _ask(writer, [prompts[i] + RETRY for i in failed], limit)
+        for i, reply in zip(failed, again, strict=True):
+            points[i] = parse_points(reply)
+    fitting = (_within(found, reader, limit) for found in points)
+    return [[Point(text, "generated") for text in texts] for texts in fitting], len(failed)
+
+
+RETRY = "\n\nBegin every summary point with an asterisk and a space, one summary point per line."
+"""Added to the prompt of the single retry; greedy decoding of the same prompt would not change."""
+
+
+def _ask(writer: Writer, prompts: Sequence[str], limit: int) -> list[str]:
+    try:
+        replies = writer.write(prompts, max_new_tokens=limit)
+    except WriterFailed:
+        raise
+    except Exception as error:
+        raise WriterFailed(
+            f"the writer {writer.name} raised {type(error).__name__}: {error}. Finished documents "
+            "are kept; mend the writer and build again, or build with points='extractive'"
+        ) from error
+    if len(replies) != len(prompts) or not all(isinstance(reply, str) for reply in replies):
+        raise WriterFailed(
+            f"the writer {writer.name} must return one text per prompt: {len(prompts)} prompts, "
+            f"got {len(replies)} replies of {sorted({type(r).__name__ for r in replies})}"
+        )
+    return replies
+
+
+def _within(texts: list[str], reader: Reader, limit: int) -> list[str]:
+    """The first points whose lines fit into `limit` tokens."""
+    if not texts:
+        return []
+    costs = reader.count_tokens([f"* {text}\n" for text in texts])
+    return texts[: int(np.searchsorted(np.cumsum(costs), limit, side="right"))]

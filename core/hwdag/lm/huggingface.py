@@ -1,0 +1,380 @@
+"""A Hugging Face causal LM as Reader and Writer, from a name, a path, or loaded objects."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import torch
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    Cache,
+    GenerationConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+
+from hwdag.config import PAPER_WINDOW_TOKENS, HeadList, Heads
+from hwdag.errors import ContextTooSmall, InputError, ModelNotFound, ReaderRequired
+from hwdag.lm.attention import SpanRequest, capture, check_heads, check_supported
+from hwdag.lm.base import Floats, Replay, ReplayRequest
+from hwdag.lm.flops import ModelShape, forward_flops
+from hwdag.lm.heads import known_heads, resolve
+from hwdag.lm.session import KVSession, one_line
+from hwdag.lm.tokens import Codec, Range, cut_template, summary_reply
+from hwdag.text.prompts import SearchPrompts
+from hwdag.types import Usage
+
+
+class HuggingFaceLM:
+    """A local causal LM: reads attention, walks with a KV cache, and writes.
+
+    Thread-safe: a lock guards the forward, every question has its own session. The model keeps its
+    weights, dtype, device and attention implementation; nothing of it is changed for good.
+
+    Args:
+        model: a loaded decoder-only `PreTrainedModel`.
+        tokenizer: its tokenizer.
+        name: recorded in indexes; by default the model's `name_or_path`.
+        window_tokens: default length of a summary call (8,192 as in the papers).
+        prefers_extraction: this model is too small to write Information Points.
+        p_yes_is_informative: whether its "Yes" may stop a walk.
+
+    Raises:
+        ReaderRequired: not a model and a tokenizer.
+        CaptureUnsupported: the architecture's attention cannot be captured.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        name: str | None = None,
+        window_tokens: int = PAPER_WINDOW_TOKENS,
+        prefers_extraction: bool = False,
+        p_yes_is_informative: bool = True,
+    ) -> None:
+        if not isinstance(model, PreTrainedModel) or not isinstance(
+            tokenizer, PreTrainedTokenizerBase
+        ):
+            raise ReaderRequired(
+                "hwdag reads attention, so it needs a local transformers model and its tokenizer; "
+                f"got {type(model).__name__} and {type(tokenizer).__name__}. Pass loaded objects, "
+                "or HuggingFaceLM.from_pretrained(name)"
+            )
+        check_supported(model)
+        self.model = model.eval()
+        self.codec = Codec(tokenizer)
+        self.turns = cut_template(self.codec)
+        self._name = name or model.name_or_path or type(model).__name__
+        self._default_window = window_tokens
+        self._prefers_extraction = prefers_extraction
+        self._p_yes_is_informative = p_yes_is_informative
+        self._lock = threading.RLock()
+        self._usage = Usage()
+        self._shape = ModelShape.from_config(model.config)
+        self.known_heads = known_heads(self._name, model.config)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        source: str,
+        /,
+        *,
+        dtype: torch.dtype | str = "auto",
+        device: torch.device | str | None = None,
+        device_map: Any = None,
+        trust_remote_code: bool = False,
+        **options: Any,
+    ) -> Self:
+        """Load by hub name or local path; `options` are those of the constructor.
+
+        Args:
+            source: what `AutoModelForCausalLM.from_pretrained` takes.
+            dtype: a torch dtype or its name; "auto" takes the checkpoint's.
+            device: "cpu", "cuda", "mps", ...; None takes CUDA or MPS where there is one.
+            device_map: passed on, for models over several devices; excludes `device`.
+            trust_remote_code: passed on; False unless you mean it.
+
+        Raises:
+            ModelNotFound: nothing can be loaded under that name.
+            InputError: both `device` and `device_map`.
+        """
+        if device is not None and device_map is not None:
+            raise InputError("pass either device or device_map, not both")
+        common = {"trust_remote_code": trust_remote_code}
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(source, **common)
+            model = AutoModelForCausalLM.from_pretrained(
+                source, dtype=dtype, device_map=device_map, **common
+            )
+        except (OSError, ValueError) as error:
+            raise ModelNotFound(
+                f"cannot load {source!r}: {_first_line(error)} Pass the path of a folder with a "
+                "transformers checkpoint, a hub name that is reachable, or loaded model and "
+                "tokenizer objects to HuggingFaceLM(model, tokenizer)"
+            ) from error
+        if device_map is None:
+            model = model.to(device or _best_device())
+        return cls(model, tokenizer, **({"name": source} | options))
+
+    @property
+    def name(self) -> str:
+        """Recorded in the index."""
+        return self._name
+
+    @property
+    def context_tokens(self) -> int:
+        """Length of the model's context."""
+        config = self.model.config.get_text_config(decoder=True)
+        return int(getattr(config, "max_position_embeddings", 0) or self.codec.tokenizer.model_max_length)
+
+    @property
+    def window_tokens(self) -> int:
+        """Default length of a summary call."""
+        return min(self._default_window, self.context_tokens)
+
+    @property
+    def template_tokens(self) -> int:
+        """Tokens that the chat template puts around a prompt."""
+        return len(self.turns.head) + len(self._summary_reply)
+
+    @property
+    def prefers_extraction(self) -> bool:
+        """True for a model known to be too small to write Information Points."""
+        return self._prefers_extraction
+
+    @property
+    def p_yes_is_informative(self) -> bool:
+        """False for a model known to be unable to tell "enough" from "not enough"."""
+        return self._p_yes_is_informative
+
+    @property
+    def usage(self) -> Usage:
+        """Cost of all replays and writing so far."""
+        return self._usage
+
+    @cached_property
+    def end_tokens(self) -> frozenset[int]:
+        """Ids that end an answer."""
+        generation = self.model.generation_config
+        named = generation.eos_token_id if generation else None
+        listed = named if isinstance(named, list) else [named]
+        ids = {*listed, self.codec.tokenizer.eos_token_id, *self.turns.between[:1]}
+        # the template closes an assistant turn with its end token, where it has one
+        controls = set(self.codec.tokenizer.all_special_ids)
+        return frozenset(i for i in ids if i is not None and (i in controls or i in listed))
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Number of tokens of each text, control tokens taken as plain text."""
+        return self.codec.count(texts)
+
+    def tflops(self, new_tokens: int, cached_tokens: int) -> float:
+        """Analytic TFLOPs of one forward with one row of logits."""
+        flops = forward_flops(
+            self._shape, new_tokens=new_tokens, cached_tokens=cached_tokens, logit_rows=1
+        )
+        return flops / 1e12
+
+    def verdict_tokens(self, prompts: SearchPrompts) -> tuple[list[int], list[int]]:
+        """First tokens of all spellings of "Yes" and of "No", without those that both share."""
+        yes, no = ({self.codec.encode(word)[0] for word in words} for words in (prompts.yes, prompts.no))
+        if not yes - no or not no - yes:
+            raise InputError(
+                f"the tokenizer of {self.name} starts {prompts.yes} and {prompts.no} with the same "
+                "tokens, so p_yes cannot be read; pass SearchPrompts with other spellings"
+            )
+        return sorted(yes - no), sorted(no - yes)
+
+    def session(
+        self, question: str, *, prompts: SearchPrompts, heads: Heads, max_new_tokens: int
+    ) -> KVSession:
+        """A fresh KV cache for one question. Raises `QuestionTooLong` if it leaves no room."""
+        pairs = self._resolve(heads)
+        return KVSession(self, question, prompts=prompts, heads=pairs, max_new_tokens=max_new_tokens)
+
+    def replay(self, requests: Sequence[ReplayRequest], *, heads: Heads) -> list[Replay]:
+        """Attention of points to the units of their windows, in one left-padded forward.
+
+        Raises `ContextTooSmall` if a window and its points exceed the context.
+        """
+        layouts = [_Layout(self.codec, self.turns.head, self._summary_reply, r) for r in requests]
+        longest = max(len(layout.ids) for layout in layouts)
+        if longest > self.context_tokens:
+            raise ContextTooSmall(
+                f"a window with its points takes {longest} tokens, the context of {self.name} "
+                f"holds {self.context_tokens}; lower window_tokens"
+            )
+        pads = [longest - len(layout.ids) for layout in layouts]
+        spans = [layout.request(pad) for layout, pad in zip(layouts, pads, strict=True)]
+        with (
+            self._metered([len(layout.ids) for layout in layouts]),
+            capture(self.model, spans, self._resolve(heads)) as captured,
+        ):
+            self._run(*self._left_padded([layout.ids for layout in layouts]), use_cache=False)
+        means = [captured.mean(i).double().cpu().numpy() for i in range(len(layouts))]
+        return [layout.replay(mean) for layout, mean in zip(layouts, means, strict=True)]
+
+    def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
+        """Greedy replies to chat prompts, in one left-padded batch."""
+        ids = [
+            [*self.turns.head, *self.codec.encode(prompt), *self._summary_reply]
+            for prompt in prompts
+        ]
+        input_ids, mask, _ = self._left_padded(ids)
+        config = GenerationConfig(
+            max_new_tokens=max_new_tokens,
+            do_sample=False,
+            eos_token_id=sorted(self.end_tokens) or None,
+            pad_token_id=self._pad_token,
+        )
+        with self._metered([len(row) for row in ids]), self._exclusive():
+            output = self.model.generate(
+                input_ids, attention_mask=mask, generation_config=config
+            )
+        replies = output[:, input_ids.shape[1] :].tolist()
+        written = sum(len([i for i in row if i != self._pad_token]) for row in replies)
+        self._usage += Usage(written, self.tflops(written, input_ids.shape[1]), 0.0)
+        return [self.codec.decode(row).strip() for row in replies]
+
+    def forward(
+        self,
+        ids: list[int],
+        cache: Cache,
+        request: SpanRequest | None,
+        heads: HeadList | None,
+    ) -> tuple[torch.Tensor, Floats]:
+        """One cached forward: float32 logits of the last token, and mean span attention."""
+        input_ids = torch.tensor([ids], device=self.model.device)
+        if request is None:
+            logits = self._run(input_ids, past_key_values=cache)
+            return logits, np.zeros((0, 1))
+        with self._lock, capture(self.model, [request], heads) as captured:
+            logits = self._run(input_ids, past_key_values=cache)
+        return logits, captured.mean(0).double().cpu().numpy()
+
+    @cached_property
+    def _summary_reply(self) -> list[int]:
+        return summary_reply(self.codec, self.turns)
+
+    @property
+    def _pad_token(self) -> int:
+        pad = self.codec.tokenizer.pad_token_id
+        return pad if pad is not None else min(self.end_tokens, default=0)
+
+    def _resolve(self, heads: Heads) -> HeadList | None:
+        pairs = resolve(heads, self.known_heads)
+        check_heads(self.model, pairs)
+        return pairs
+
+    def _run(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        position_ids: torch.Tensor | None = None,
+        **options: Any,
+    ) -> torch.Tensor:
+        """The model's forward; returns the logits of the last position of the first row."""
+        if self._keeps_logits:
+            options["logits_to_keep"] = 1
+        if attention_mask is not None:
+            options |= {"attention_mask": attention_mask, "position_ids": position_ids}
+        with self._exclusive():
+            output = self.model(input_ids, **options)
+        logits: torch.Tensor = output.logits[0, -1].float()
+        return logits
+
+    @cached_property
+    def _keeps_logits(self) -> bool:
+        return "logits_to_keep" in inspect.signature(self.model.forward).parameters
+
+    def _left_padded(
+        self, rows: Sequence[list[int]]
+    ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
+        """Ids, attention mask and positions; mask and positions are None where nothing is padded."""
+        longest = max(map(len, rows))
+        pads = [longest - len(row) for row in rows]
+        device = self.model.device
+        ids = torch.tensor(
+            [[self._pad_token] * pad + row for pad, row in zip(pads, rows, strict=True)],
+            device=device,
+        )
+        if not any(pads):
+            return ids, None, None
+        mask = torch.tensor([[0] * pad + [1] * (longest - pad) for pad in pads], device=device)
+        return ids, mask, (mask.cumsum(1) - 1).clamp(min=0)
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        with self._lock, torch.inference_mode():
+            yield
+
+    @contextmanager
+    def _metered(self, lengths: Sequence[int]) -> Iterator[None]:
+        began = time.perf_counter()
+        with self._lock:
+            yield
+            self._usage += Usage(
+                sum(lengths),
+                sum(self.tflops(n, 0) for n in lengths),
+                time.perf_counter() - began,
+            )
+
+
+class _Layout:
+    """Token ids of one replayed window, and where its units and points stand."""
+
+    def __init__(
+        self, codec: Codec, head: list[int], reply: list[int], request: ReplayRequest
+    ) -> None:
+        self.ids = [*head, *codec.encode(request.before)]
+        self.units: list[Range] = []
+        self.segments: list[int] = []
+        self.points: list[Range] = []
+        for i, (segment, spans) in enumerate(zip(request.segments, request.units, strict=True)):
+            borders = [border for span in spans for border in (span.start, span.end)]
+            cuts = zip([0, *borders], [*borders, len(segment)], strict=True)
+            text = one_line(segment)
+            parts = self._append(codec, ["* ", *(text[a:b] for a, b in cuts), "\n"])
+            self.units += parts[2:-1:2]
+            self.segments += [i] * len(spans)
+        self.ids += [*codec.encode(request.after), *reply]
+        for point in request.points:
+            self.points.append(self._append(codec, ["* ", one_line(point), "\n"])[1])
+
+    def _append(self, codec: Codec, parts: list[str]) -> list[Range]:
+        origin = len(self.ids)
+        ids, ranges = codec.encode_parts(*parts)
+        self.ids += ids
+        return [(origin + start, origin + end) for start, end in ranges]
+
+    def request(self, pad: int) -> SpanRequest:
+        """What to capture, `pad` tokens further to the right."""
+        rows, keys = (
+            [(start + pad, end + pad) for start, end in spans]
+            for spans in (self.points, self.units)
+        )
+        return SpanRequest(rows, keys)
+
+    def replay(self, attention: Floats) -> Replay:
+        """The captured means with what is needed to combine them."""
+        lengths = np.array([end - start for start, end in self.units], dtype=np.int64)
+        return Replay(attention, lengths, np.array(self.segments, dtype=np.int64))
+
+
+def _best_device() -> str:
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), "no reason given")

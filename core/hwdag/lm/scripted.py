@@ -1,0 +1,338 @@
+"""A deterministic language model without weights: Reader and Writer for tests, docs and examples.
+
+Everything it does can be derived by hand. A token is a run of word characters, a single CJK
+ideograph, or a single other visible character. Attention is lexical (`attention_between`):
+
+    attention(query -> key) = (EPSILON + content words shared by both) / (tokens of the key)
+
+where query and key are: a point and a unit (replay), a node and the question (reading), the decoded
+text and a span (answering). Content words are lower-cased, without `STOPWORDS`, each counted once.
+There is one head, so head lists are accepted and change nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from threading import Lock
+
+import numpy as np
+
+from hwdag.config import Heads
+from hwdag.errors import ContextTooSmall, InputError, QuestionTooLong
+from hwdag.lm.base import Floats, Reading, Replay, ReplayRequest
+from hwdag.text.prompts import SUMMARY, SearchPrompts
+from hwdag.types import Span, Usage
+
+EPSILON = 0.01
+"""Attention mass of a pair without a shared word, so that every edge is positive."""
+
+BULLET_TOKENS = 1
+"""What sessions and windows add to every node and point: the bullet before it."""
+
+VERDICT_TOKENS = 1
+"""The first reply, "Yes" or "No"."""
+
+_STOPWORDS = """
+a an and are as at be by can did do does for from had has have he her his how i in is it its me my
+of on or she that the their they this to was we were what when where which who whom whose why will
+with you your
+"""
+STOPWORDS = frozenset(_STOPWORDS.split())
+
+YesScript = Sequence[float] | Callable[[str, list[str]], float]
+"""p_yes of successive probes (the last is repeated), or a function of question and node texts."""
+
+_IDEOGRAPH = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_TOKEN = re.compile(rf"[{_IDEOGRAPH}]|[^\W{_IDEOGRAPH}]+|[^\w\s]")
+_SENTENCE = re.compile(r"[^.!?。！？]+[.!?。！？]*")
+
+
+def tokens_of(text: str) -> list[str]:
+    """The tokens of a text, in order; a text that is not blank has at least one."""
+    return _TOKEN.findall(text)
+
+
+def content_words(text: str) -> frozenset[str]:
+    """Lower-cased words without stopwords and punctuation."""
+    words = {token.lower() for token in tokens_of(text) if token[0].isalnum()}
+    return frozenset(words - STOPWORDS)
+
+
+def attention_between(query: str, key: str) -> float:
+    """The formula at the top of this module; positive and finite for any two texts."""
+    shared = content_words(query) & content_words(key)
+    return (EPSILON + len(shared)) / max(1, len(tokens_of(key)))
+
+
+class ScriptedLM:
+    """A Reader and a Writer that follow a script.
+
+    Args:
+        name: recorded in an index.
+        context_tokens: longer prompts raise `QuestionTooLong`, `ContextTooSmall` or `InputError`.
+        window_tokens: default length of a summary call; cut to the context. There is no chat
+            template, so `template_tokens` is 0.
+        p_yes: what probes read, anew for every session. By default the share of the question's
+            content words that occur in the nodes read so far (0 for a question without any).
+        reply: from prompt to what is written. By default a bullet with the first sentence of every
+            line of the information in the library's own summary prompt.
+        prefers_extraction: whether points="auto" means "extractive".
+        p_yes_is_informative: whether progress="auto" means "p_yes".
+
+    Attributes:
+        writes: prompts written so far.
+        replays: windows replayed so far.
+        reads: forwards over appended nodes so far, in all sessions.
+        sessions: every session, in the order of their making; `texts` of each are its nodes.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str = "scripted",
+        context_tokens: int = 4096,
+        window_tokens: int = 1024,
+        p_yes: YesScript | None = None,
+        reply: Callable[[str], str] | None = None,
+        prefers_extraction: bool = True,
+        p_yes_is_informative: bool = True,
+    ) -> None:
+        self.name = name
+        self.context_tokens = context_tokens
+        self.window_tokens = min(window_tokens, context_tokens)
+        self.template_tokens = 0
+        self.prefers_extraction = prefers_extraction
+        self.p_yes_is_informative = p_yes_is_informative
+        self.writes = 0
+        self.replays = 0
+        self.reads = 0
+        self.sessions: list[ScriptedSession] = []
+        self._p_yes = _as_function(share_of_question if p_yes is None else p_yes)
+        self._reply = reply or first_sentences
+        self._usage = Usage()
+        self._lock = Lock()
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of all prompts, replies and windows; no FLOPs and no time are claimed."""
+        return self._usage
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Number of `tokens_of` each text."""
+        return [len(tokens_of(text)) for text in texts]
+
+    def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
+        """`reply` of every prompt, cut after `max_new_tokens` tokens."""
+        replies = [_cut(self._reply(prompt), max_new_tokens) for prompt in prompts]
+        with self._lock:
+            self.writes += len(prompts)
+            self._usage += Usage(sum(self.count_tokens([*prompts, *replies])))
+        return replies
+
+    def replay(self, requests: Sequence[ReplayRequest], *, heads: Heads) -> list[Replay]:
+        """Lexical attention of every point to every unit; `heads` changes nothing.
+
+        Raises:
+            ContextTooSmall: a window with its prompt and points is longer than the context.
+        """
+        lengths = [self._length(request) for request in requests]
+        with self._lock:
+            self.replays += len(requests)
+            self._usage += Usage(sum(lengths))
+        return [_replay(request) for request in requests]
+
+    def session(
+        self, question: str, *, prompts: SearchPrompts, heads: Heads, max_new_tokens: int
+    ) -> ScriptedSession:
+        """A fresh session, also kept in `sessions`; `heads` changes nothing."""
+        session = ScriptedSession(self, question, prompts=prompts, max_new_tokens=max_new_tokens)
+        with self._lock:
+            self.sessions.append(session)
+        return session
+
+    def _length(self, request: ReplayRequest) -> int:
+        lines = [*request.segments, *request.points]
+        length = sum(self.count_tokens([request.before, request.after, *lines]))
+        length += BULLET_TOKENS * len(lines)
+        if length > self.context_tokens:
+            raise ContextTooSmall(
+                f"a window with its prompt and points takes {length} tokens, but the context of "
+                f"{self.name} holds {self.context_tokens}; use a smaller window_tokens"
+            )
+        return length
+
+    def _count_read(self) -> None:
+        with self._lock:
+            self.reads += 1
+
+
+class ScriptedSession:
+    """See `hwdag.lm.base.Session`.
+
+    A probe costs nothing; prompt, nodes (`BULLET_TOKENS` more than their text), the second turn and
+    the answer are counted once each.
+
+    Attributes:
+        question: what was asked.
+        texts: the nodes appended so far, in order.
+        enough: the verdict that `decode` was given; None before.
+    """
+
+    def __init__(
+        self, lm: ScriptedLM, question: str, *, prompts: SearchPrompts, max_new_tokens: int
+    ) -> None:
+        before, between, after = prompts.cut()
+        prompt, self._second_turn = lm.count_tokens(
+            [before + question + between, after + prompts.answer]
+        )
+        self.question = question
+        self.texts: list[str] = []
+        self.enough: bool | None = None
+        self._lm = lm
+        self._probes = 0
+        self._usage = Usage()
+        self._pending = prompt  # passes through the model together with the first nodes
+        answering = VERDICT_TOKENS + self._second_turn + max_new_tokens
+        self._room = lm.context_tokens - prompt - answering
+        if self._room < 1:
+            raise QuestionTooLong(
+                f"question and prompts take {prompt} tokens and the answer may take {answering}, "
+                f"but the context of {lm.name} holds {lm.context_tokens}; shorten the question, "
+                "lower max_new_tokens, or use a model with a longer context"
+            )
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens so far."""
+        return self._usage
+
+    @property
+    def room(self) -> int:
+        """Node tokens that still fit, room for the second turn and the answer kept free."""
+        return self._room
+
+    def cost(self, text: str) -> int:
+        """Tokens of the text and its bullet."""
+        return BULLET_TOKENS + len(tokens_of(text))
+
+    def read(self, texts: Sequence[str]) -> Reading:
+        """Append nodes and probe; raises `InputError` where they exceed `room`."""
+        cost = sum(map(self.cost, texts))
+        if cost > self._room:
+            raise InputError(
+                f"{len(texts)} nodes of {cost} tokens were appended where {self._room} fit; "
+                "check `room` before reading"
+            )
+        self._room -= cost
+        self.charge(cost)
+        self.texts += texts
+        self._lm._count_read()
+        attention = np.array([attention_between(text, self.question) for text in texts])
+        p_yes = self._lm._p_yes(self.question, list(self.texts), self._probes)
+        self._probes += 1
+        return Reading(attention, p_yes)
+
+    def decode(
+        self, *, enough: bool, max_new_tokens: int, spans: Sequence[tuple[int, Span]] = ()
+    ) -> ScriptedDecoding:
+        """Answer with the sentence read that shares most content words with the question.
+
+        The first of equals wins; the answer is empty where nothing was read.
+        """
+        self.enough = enough
+        self.charge(VERDICT_TOKENS + self._second_turn)
+        sentences = [sentence for text in self.texts for sentence in _sentences(text)]
+        asked = content_words(self.question)
+        best = max(sentences, key=lambda s: len(content_words(s) & asked), default="")
+        keys = [self.texts[node][span.start : span.end] for node, span in spans]
+        return ScriptedDecoding(self, _cut(best, max_new_tokens), keys)
+
+    def charge(self, tokens: int) -> None:
+        """Add to `usage`, the prompt included the first time."""
+        self._usage += Usage(self._pending + tokens)
+        self._pending = 0
+
+
+class ScriptedDecoding:
+    """See `hwdag.lm.base.Decoding`: one token per piece, with the white space before it."""
+
+    def __init__(self, session: ScriptedSession, answer: str, keys: Sequence[str]) -> None:
+        self._session = session
+        self._keys = keys
+        self._shown = ""
+        self._pieces = self._run(answer)
+
+    def __iter__(self) -> Iterator[str]:
+        return self._pieces
+
+    @property
+    def text(self) -> str:
+        """What was decoded so far."""
+        return self._shown.strip()
+
+    @property
+    def attention(self) -> Floats:
+        """`attention_between` the decoded text and each asked span; 0 before the first token."""
+        decoded = bool(self._shown)
+        return np.array([decoded * attention_between(self._shown, key) for key in self._keys])
+
+    def _run(self, answer: str) -> Iterator[str]:
+        end = 0
+        for match in _TOKEN.finditer(answer):
+            piece, end = answer[end : match.end()], match.end()
+            self._shown += piece
+            self._session.charge(1)
+            yield piece
+
+
+def share_of_question(question: str, texts: list[str]) -> float:
+    """Share of the question's content words that occur in the texts; 0 if it has none."""
+    asked = content_words(question)
+    found = asked & content_words("\n".join(texts))
+    return len(found) / len(asked) if asked else 0.0
+
+
+def first_sentences(prompt: str) -> str:
+    """A bullet per line of the information in the library's own summary prompt."""
+    head, tail = SUMMARY.split("{information}")
+    opening_of_tail = tail[: tail.index(".")]  # the sentences after it depend on the language
+    information = prompt.removeprefix(head).partition(opening_of_tail)[0]
+    lines = (line.strip().removeprefix("* ") for line in information.splitlines())
+    sentences = (next(iter(_sentences(line)), "") for line in lines)
+    return "\n".join(f"* {sentence}" for sentence in sentences if sentence)
+
+
+def _as_function(script: YesScript) -> Callable[[str, list[str], int], float]:
+    """One signature for both kinds of script: question, texts, number of the probe."""
+    if callable(script):
+        return lambda question, texts, probe: script(question, texts)
+    values = [float(value) for value in script]
+    if not values:
+        raise InputError("p_yes is an empty script; give at least one value, or a function")
+    return lambda question, texts, probe: values[min(probe, len(values) - 1)]
+
+
+def _replay(request: ReplayRequest) -> Replay:
+    units = [
+        (segment, text[span.start : span.end])
+        for segment, (text, spans) in enumerate(zip(request.segments, request.units, strict=True))
+        for span in spans
+    ]
+    attention = [[attention_between(point, unit) for _, unit in units] for point in request.points]
+    return Replay(
+        attention=np.array(attention, np.float64).reshape(len(request.points), len(units)),
+        unit_tokens=np.array([len(tokens_of(unit)) for _, unit in units], np.int64),
+        unit_segment=np.array([segment for segment, _ in units], np.int64),
+    )
+
+
+def _sentences(text: str) -> list[str]:
+    return [sentence for match in _SENTENCE.findall(text) if (sentence := match.strip())]
+
+
+def _cut(text: str, max_tokens: int) -> str:
+    """The text up to the end of its `max_tokens`-th token."""
+    ends = [match.end() for match in islice(_TOKEN.finditer(text), max_tokens + 1)]
+    return text if len(ends) <= max_tokens else text[: ends[max_tokens - 1]]

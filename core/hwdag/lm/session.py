@@ -1,0 +1,196 @@
+"""One question's KV cache: every token passes through the model once, probes are forgotten.
+
+The layout is `[head, first turn, question, node, node, ...]`, only ever appended to (PECAN App. B).
+A probe appends the answer slot in the same forward as the nodes, reads p_yes, and crops the slot.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from transformers import DynamicCache
+
+from hwdag.config import HeadList
+from hwdag.errors import QuestionTooLong
+from hwdag.lm.attention import SpanRequest, capture
+from hwdag.lm.base import Floats, Reading
+from hwdag.lm.tokens import Range
+from hwdag.text.prompts import SearchPrompts
+from hwdag.types import Span, Usage
+
+if TYPE_CHECKING:
+    from hwdag.lm.huggingface import HuggingFaceLM
+
+
+class KVSession:
+    """The growing cache of one question on one model; see `hwdag.lm.base.Session`."""
+
+    def __init__(
+        self,
+        lm: HuggingFaceLM,
+        question: str,
+        *,
+        prompts: SearchPrompts,
+        heads: HeadList | None,
+        max_new_tokens: int,
+    ) -> None:
+        self._lm = lm
+        self._heads = heads
+        # no config: sliding-window layers keep everything, so that they can be cropped
+        self._cache = DynamicCache()
+        self._usage = Usage()
+        self._nodes: list[Range] = []  # absolute token range of each appended node's text
+        self._node_texts: list[str] = []
+        self._encoded: dict[str, tuple[list[int], Range]] = {}
+
+        codec, turns = lm.codec, lm.turns
+        before, between, after = prompts.cut()
+        asked, parts = codec.encode_parts(before, question, between)
+        self._question: Range = (len(turns.head) + parts[1][0], len(turns.head) + parts[1][1])
+        self._pending = [*turns.head, *asked]  # encoded together with the first nodes
+        self._slot = [*(codec.encode(after) if after else []), *turns.reply]
+        self._second_turn = [*turns.between, *codec.encode(prompts.answer), *turns.second_reply]
+        self._yes, self._no = lm.verdict_tokens(prompts)
+        self._verdicts = prompts.yes[0], prompts.no[0]
+        answering = len(self._slot) + len(self._second_turn) + 2 + max_new_tokens
+        self._capacity = lm.context_tokens - answering
+        if self.room < 1:
+            raise QuestionTooLong(
+                f"question and prompts take {len(self._pending)} tokens and the answer may take "
+                f"{answering}, but the context of {lm.name} holds {lm.context_tokens}; shorten "
+                "the question, lower max_new_tokens, or use a model with a longer context"
+            )
+
+    @property
+    def usage(self) -> Usage:
+        """Cost so far."""
+        return self._usage
+
+    @property
+    def cached_tokens(self) -> int:
+        """Tokens in the cache."""
+        return int(self._cache.get_seq_length())
+
+    @property
+    def room(self) -> int:
+        """Node tokens that still fit into the context, room for the answer kept free."""
+        return self._capacity - self.cached_tokens - len(self._pending)
+
+    def cost(self, text: str) -> int:
+        """Tokens that appending `text` as a node would take."""
+        return len(self._encode(text)[0])
+
+    def read(self, texts: Sequence[str]) -> Reading:
+        """Append nodes and probe the answer slot, in one forward; the slot is cropped again."""
+        ids, rows = list(self._pending), []
+        for text in texts:
+            node, (start, end) = self._encode(text)
+            rows.append((len(ids) + start, len(ids) + end))
+            ids += node
+        cached = self.cached_tokens
+        request = SpanRequest(rows=rows, keys=[self._question])
+        logits, attention = self._forward([*ids, *self._slot], request if rows else None)
+        self._cache.crop(-len(self._slot))
+        self._pending = []
+        self._nodes += [(cached + start, cached + end) for start, end in rows]
+        self._node_texts += texts
+        return Reading(attention[:, 0], self._p_yes(logits))
+
+    def decode(
+        self, *, enough: bool, max_new_tokens: int, spans: Sequence[tuple[int, Span]] = ()
+    ) -> KVDecoding:
+        """Append the first reply and the second turn, and decode greedily from the same cache."""
+        verdict = self._lm.codec.encode(self._verdicts[0 if enough else 1])
+        prompt = [*self._pending, *self._slot, *verdict, *self._second_turn]
+        self._pending = []
+        keys = [self._token_range(node, span) for node, span in spans]
+        return KVDecoding(self, prompt, max_new_tokens, keys)
+
+    def _encode(self, text: str) -> tuple[list[int], Range]:
+        """A node as one bullet line: ids, and the token range of the text itself."""
+        if text not in self._encoded:
+            ids, parts = self._lm.codec.encode_parts("* ", one_line(text), "\n")
+            self._encoded[text] = ids, parts[1]
+        return self._encoded[text]
+
+    def _token_range(self, node: int, span: Span) -> Range:
+        """Where the characters `span` of an appended node's text stand in the cache."""
+        text = one_line(self._node_texts[node])
+        parts = "* " + text[: span.start], text[span.start : span.end], text[span.end :] + "\n"
+        start, end = self._lm.codec.encode_parts(*parts)[1][1]
+        origin = self._nodes[node][0] - self._encoded[self._node_texts[node]][1][0]
+        return origin + start, origin + end
+
+    def _p_yes(self, logits: torch.Tensor) -> float:
+        """P(Yes) / (P(Yes) + P(No)), each summed over the first tokens of its spellings."""
+        yes, no = logits[self._yes].logsumexp(0), logits[self._no].logsumexp(0)
+        return float(torch.sigmoid(yes - no))
+
+    def _forward(
+        self, ids: list[int], request: SpanRequest | None
+    ) -> tuple[torch.Tensor, Floats]:
+        """Run new tokens on top of the cache: logits of the last one (float32), span attention."""
+        began = time.perf_counter()
+        cached = self.cached_tokens
+        logits, attention = self._lm.forward(ids, self._cache, request, self._heads)
+        self._usage += Usage(
+            len(ids), self._lm.tflops(len(ids), cached), time.perf_counter() - began
+        )
+        return logits, attention
+
+
+class KVDecoding:
+    """Greedy decoding as an iterator of text pieces; stops at an end token or the length limit."""
+
+    def __init__(
+        self, session: KVSession, prompt: list[int], max_new_tokens: int, keys: list[Range]
+    ) -> None:
+        self._session = session
+        self._pieces = self._run(prompt, max_new_tokens, keys)
+        self._ids: list[int] = []
+        self._attention = np.zeros(len(keys))
+
+    def __iter__(self) -> Iterator[str]:
+        return self._pieces
+
+    @property
+    def text(self) -> str:
+        """What was decoded so far, stripped."""
+        return self._session._lm.codec.decode(self._ids).strip()
+
+    @property
+    def attention(self) -> Floats:
+        """Mean attention of the decoded tokens to each of the asked spans, (spans,)."""
+        return self._attention / max(1, len(self._ids))
+
+    def _run(self, ids: list[int], max_new_tokens: int, keys: list[Range]) -> Iterator[str]:
+        lm, shown = self._session._lm, ""
+        # the last row of each forward predicts, so it is the row whose attention explains the token
+        while len(self._ids) < max_new_tokens:
+            request = SpanRequest([(len(ids) - 1, len(ids))], keys) if keys else None
+            logits, attention = self._session._forward(ids, request)
+            token = int(logits.argmax())
+            if token in lm.end_tokens:
+                break
+            self._ids.append(token)
+            if keys:
+                self._attention += attention[0]
+            text = lm.codec.decode(self._ids)
+            if not text.endswith("\ufffd"):  # half of a multi-byte character: wait for the rest
+                yield text[len(shown) :]
+                shown = text
+            ids = [token]
+        if rest := lm.codec.decode(self._ids)[len(shown) :]:
+            yield rest
+
+
+_LINE_BREAKS = {ord(c): " " for c in "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
+
+
+def one_line(text: str) -> str:
+    """The text with every line break as a space, character for character, so offsets stay."""
+    return text.translate(_LINE_BREAKS)

@@ -1,0 +1,188 @@
+"""Text to token ids: documents as plain text, chat templates as control tokens, never mixed up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+
+from transformers import PreTrainedTokenizerBase
+
+from hwdag.errors import ModelError
+
+Range = tuple[int, int]
+
+
+class Codec:
+    """Encodes untrusted text with a tokenizer so that no control token can come out of it."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self.tokenizer = tokenizer
+
+    @cached_property
+    def _control(self) -> dict[int, str]:
+        """Ids that only a template may produce, with their texts."""
+        added = {i: str(token) for i, token in self.tokenizer.added_tokens_decoder.items()}
+        special = dict(zip(self.tokenizer.all_special_ids, self.tokenizer.all_special_tokens, strict=True))
+        return added | special
+
+    @cached_property
+    def _control_pattern(self) -> re.Pattern[str]:
+        longest_first = sorted(set(self._control.values()), key=len, reverse=True)
+        return re.compile("|".join(re.escape(token) for token in longest_first if token) or r"(?!)")
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Number of tokens of each text."""
+        if not texts:
+            return []
+        if self.tokenizer.is_fast and not any(map(self._control_pattern.search, texts)):
+            batch = self.tokenizer(list(texts), add_special_tokens=False, **_QUIET)
+            return [len(ids) for ids in batch["input_ids"]]
+        return [len(self.encode(text)) for text in texts]
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of plain text."""
+        return self._encode(text)[0]
+
+    def encode_parts(self, *parts: str) -> tuple[list[int], list[Range]]:
+        """Ids of the concatenated parts, and the token range of each.
+
+        Parts are encoded together, as the model would see them; a token that straddles two parts
+        goes to the one that holds its middle. Ranges are contiguous and cover all ids.
+        """
+        if not self.tokenizer.is_fast:  # no offsets: encode one by one
+            pieces = [self.encode(part) if part else [] for part in parts]
+            ends = list(accumulate(map(len, pieces)))
+            return [i for piece in pieces for i in piece], list(zip([0, *ends], ends, strict=False))
+        ids, offsets = self._encode("".join(parts))
+        borders = list(accumulate(map(len, parts)))
+        ranges, token = [], 0
+        for border in borders:
+            start = token
+            while token < len(ids) and sum(offsets[token]) < 2 * border:
+                token += 1
+            ranges.append((start, token))
+        ranges[-1] = (ranges[-1][0], len(ids))
+        return ids, ranges
+
+    def control(self, text: str) -> list[int]:
+        """Token ids of a template's own text, control tokens included."""
+        return self._call(text, split=False)[0]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of ids, control tokens left out."""
+        text = self.tokenizer.decode(list(ids), skip_special_tokens=True)
+        return text if isinstance(text, str) else "".join(text)
+
+    @cached_property
+    def opening(self) -> list[int]:
+        """What the tokenizer itself puts before a text: a BOS token, or nothing."""
+        ids = self.tokenizer("", **_QUIET)["input_ids"]
+        eos = self.tokenizer.eos_token_id
+        return [i for i in ids if i != eos or eos == self.tokenizer.bos_token_id]
+
+    def _encode(self, text: str) -> tuple[list[int], list[Range]]:
+        ids, offsets = self._call(text, split=True)
+        if self._control.keys().isdisjoint(ids):
+            return ids, offsets
+        # Added tokens that are not "special" are matched all the same: take their spellings apart.
+        ids, offsets = [], []
+        for start, end in self._broken(text):
+            piece, spans = self._call(text[start:end], split=True)
+            ids += piece
+            offsets += [(a + start, b + start) for a, b in spans]
+        if found := self._control.keys() & set(ids):
+            names = ", ".join(repr(self._control[i]) for i in sorted(found))
+            raise ModelError(
+                f"the tokenizer {type(self.tokenizer).__name__} turns plain text into the control "
+                f"tokens {names}; use a tokenizer that honours split_special_tokens"
+            )
+        return ids, offsets
+
+    def _broken(self, text: str) -> list[Range]:
+        """Ranges of `text`, cut after the first character of every control token's spelling."""
+        cuts = [match.start() + 1 for match in self._control_pattern.finditer(text)]
+        borders = sorted({0, *cuts, len(text)})
+        return list(zip(borders, borders[1:], strict=False))
+
+    def _call(self, text: str, *, split: bool) -> tuple[list[int], list[Range]]:
+        fast = self.tokenizer.is_fast
+        encoded = self.tokenizer(
+            text,
+            add_special_tokens=False,
+            split_special_tokens=split,
+            return_offsets_mapping=fast,
+            **_QUIET,
+        )
+        return list(encoded["input_ids"]), list(encoded["offset_mapping"]) if fast else []
+
+
+_QUIET = {"verbose": False, "return_attention_mask": False}
+"""No warning about texts longer than the model: documents are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """A chat template cut into pieces of ids around what we put in.
+
+    `head` user text `reply` assistant text `between` user text `second_reply` assistant text.
+    """
+
+    head: list[int]
+    reply: list[int]
+    between: list[int]
+    second_reply: list[int]
+
+
+_FIRST, _ANSWER, _SECOND = "hwdagfirst", "hwdaganswer", "hwdagsecond"
+
+_PLAIN_REPLY = "\nAnswer (Yes or No): "
+_PLAIN_BETWEEN = "\n\n"
+_PLAIN_SECOND_REPLY = "\nAnswer:"
+_PLAIN_SUMMARY_REPLY = "\n\n"
+
+
+def cut_template(codec: Codec) -> Turns:
+    """Render the chat template around sentinels, once, and cut it; base models get plain lines."""
+    if not codec.tokenizer.chat_template:
+        return Turns(
+            codec.opening,
+            codec.encode(_PLAIN_REPLY),
+            codec.encode(_PLAIN_BETWEEN),
+            codec.encode(_PLAIN_SECOND_REPLY),
+        )
+    first = [{"role": "user", "content": _FIRST}]
+    second = [
+        *first,
+        {"role": "assistant", "content": _ANSWER},
+        {"role": "user", "content": _SECOND},
+    ]
+    head, reply = _split(_render(codec, first), _FIRST)
+    _, rest = _split(_render(codec, second), _ANSWER)
+    between, second_reply = _split(rest, _SECOND)
+    return Turns(*(codec.control(piece) for piece in (head, reply, between, second_reply)))
+
+
+def summary_reply(codec: Codec, turns: Turns) -> list[int]:
+    """What stands between the summary prompt and the points."""
+    return turns.reply if codec.tokenizer.chat_template else codec.encode(_PLAIN_SUMMARY_REPLY)
+
+
+def _render(codec: Codec, messages: list[dict[str, str]]) -> str:
+    # enable_thinking is read by templates of reasoning models and ignored by all others
+    rendered = codec.tokenizer.apply_chat_template(
+        messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
+    )
+    return str(rendered)
+
+
+def _split(rendered: str, sentinel: str) -> tuple[str, str]:
+    pieces = rendered.split(sentinel)
+    if len(pieces) != 2:
+        raise ModelError(
+            f"the chat template shows a message {len(pieces) - 1} times instead of once; pass a "
+            "tokenizer with another chat_template, or with chat_template=None for plain prompts"
+        )
+    return pieces[0], pieces[1]

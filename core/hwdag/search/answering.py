@@ -1,0 +1,99 @@
+"""The second turn: an answer from the walk's own KV cache, and the sentences that it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from hwdag.search.walk import Walked
+from hwdag.text.sentences import sentences
+from hwdag.types import Answer, Citation, Node, Retrieval, Span
+
+MAX_CITATIONS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """A sentence of a visited node, and where it stands in the document."""
+
+    node: int  # in visiting order
+    within: Span  # of the node's text
+    sources: tuple[Span, ...]
+
+
+class AnswerStream:
+    """An answer being decoded: iterate for pieces of text, then read `answer`.
+
+    Iterating decodes; `answer` decodes whatever is left. One thread, one pass.
+    """
+
+    def __init__(
+        self, walked: Walked, max_new_tokens: int, text_of: Callable[[str], str]
+    ) -> None:
+        self._walked = walked
+        self._text_of = text_of
+        self._units = _units(walked.retrieval)
+        self._decoding = walked.session.decode(
+            enough=walked.enough,
+            max_new_tokens=max_new_tokens,
+            spans=[(unit.node, unit.within) for unit in self._units],
+        )
+        self._pieces = iter(self._decoding)
+
+    @property
+    def retrieval(self) -> Retrieval:
+        """The walk, complete before the first piece."""
+        return self._walked.retrieval
+
+    def __iter__(self) -> Iterator[str]:
+        return self._pieces
+
+    @property
+    def answer(self) -> Answer:
+        """The whole answer with its citations."""
+        for _ in self._pieces:
+            pass
+        return Answer(
+            self._decoding.text, self._citations(), self.retrieval, self._walked.session.usage
+        )
+
+    def _citations(self) -> tuple[Citation, ...]:
+        """Source sentences by the attention that the answer's tokens paid to them.
+
+        A sentence that was read twice, as a point and within a chunk, is one sentence.
+        """
+        shares: dict[tuple[str, Span], float] = {}
+        nodes: dict[tuple[str, Span], Node] = {}
+        for unit, attention in zip(self._units, self._decoding.attention, strict=True):
+            node = self.retrieval.steps[unit.node].node
+            for span in unit.sources:
+                key = node.document_id, span
+                shares[key] = shares.get(key, 0.0) + float(attention) / len(unit.sources)
+                nodes.setdefault(key, node)
+        total = sum(shares.values())
+        best = sorted(shares, key=lambda key: -shares[key])[:MAX_CITATIONS] if total > 0 else []
+        return tuple(
+            Citation(
+                document,
+                span,
+                self._text_of(document)[span.start : span.end],
+                shares[document, span] / total,
+                nodes[document, span].id,
+            )
+            for document, span in best
+        )
+
+
+def _units(retrieval: Retrieval) -> list[_Unit]:
+    return [unit for i, step in enumerate(retrieval.steps) for unit in _units_of(i, step.node)]
+
+
+def _units_of(position: int, node: Node) -> list[_Unit]:
+    """A slice of the document is cut into its sentences; a generated point is one unit."""
+    if node.origin == "generated":
+        return [_Unit(position, Span(0, len(node.text)), node.sources)]
+    origin = node.sources[0].start
+    return [
+        _Unit(position, span, (Span(origin + span.start, origin + span.end),))
+        for span in sentences(node.text)
+    ]

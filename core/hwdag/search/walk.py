@@ -1,0 +1,177 @@
+"""The walk of the paper: read, ask "enough?", score, append the best node, repeat.
+
+GARLIC 3.2, PECAN 3.2 and App. A.2, B, C. One forward per visited node: `[node tokens][answer slot]`
+gives the node's relevance to the question and p_yes; then the slot is cropped from the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from hwdag.config import SearchConfig
+from hwdag.embedding.base import Embedder
+from hwdag.lm.base import Reader, Session
+from hwdag.search.corpus import Corpus, Mask
+from hwdag.search.frontier import Frontier
+from hwdag.search.progress import ProgressControl
+from hwdag.text.prompts import SearchPrompts
+from hwdag.types import Retrieval, Step, StopReason
+
+OnStep = Callable[[Step], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """A finished walk: what was found, and the KV cache that the answer is decoded from."""
+
+    retrieval: Retrieval
+    session: Session
+    enough: bool
+
+
+def walk(
+    corpus: Corpus,
+    question: str,
+    *,
+    reader: Reader,
+    embedder: Embedder,
+    config: SearchConfig,
+    prompts: SearchPrompts,
+    allowed: Mask | None = None,
+    k: int | None = None,
+    on_step: OnStep | None = None,
+) -> Walked:
+    """Walk the graph for a question.
+
+    Args:
+        corpus: the graph.
+        question: encoded as plain text.
+        reader: the local model.
+        embedder: the one that the nodes were embedded with.
+        config: budget, progress control, heads.
+        prompts: the two turns.
+        allowed: nodes that may be scored and shown, (n,); None allows all.
+        k: number of nodes wanted; where fewer were visited, the best unread ones are added as
+            `Retrieval.beyond`.
+        on_step: called with every visited node as it happens.
+
+    Raises:
+        QuestionTooLong: question and prompts leave no room in the reader's context.
+    """
+    session = reader.session(
+        question, prompts=prompts, heads=config.heads, max_new_tokens=config.max_new_tokens
+    )
+    similarity = corpus.similarity(embedder.embed_query(question))
+    state = _Walk(corpus, session, Frontier(corpus, similarity, allowed), config.token_budget)
+    progress = ProgressControl(config, reader)
+
+    enough = False
+    for step in state.steps():
+        if on_step:
+            on_step(step)
+        if step.p_yes is not None and progress.is_enough(step.p_yes):
+            enough = True
+            break
+    stop: StopReason = "sufficient" if enough else state.why_ended
+
+    notes = [] if progress.steers else ["p_yes is shown but does not stop the walk"]
+    if state.budget < config.token_budget:
+        notes.append(f"the budget was cut to the {state.budget} tokens that fit into the context")
+    retrieval = Retrieval(
+        question,
+        tuple(state.visited),
+        stop,
+        state.context_tokens,
+        session.usage,
+        tuple(notes),
+        tuple(state.beyond((k or 0) - len(state.visited))),
+    )
+    return Walked(retrieval, session, enough)
+
+
+class _Walk:
+    """One-use state of a walk: visited nodes in order, tokens spent, the frontier."""
+
+    def __init__(
+        self, corpus: Corpus, session: Session, frontier: Frontier, token_budget: int
+    ) -> None:
+        self._corpus = corpus
+        self._session = session
+        self._frontier = frontier
+        self.budget = min(token_budget, session.room)
+        self.visited: list[Step] = []
+        self.context_tokens = 0
+
+    @property
+    def why_ended(self) -> StopReason:
+        """Why `steps` ran out."""
+        return "budget" if self._frontier.left_out else "exhausted"
+
+    def steps(self) -> Iterator[Step]:
+        """Read the initial set in one forward, then one node after the other."""
+        if initial := self._initial():
+            yield from self._append(initial, initial=True)
+        while (index := self._frontier.best(self._cost, self._room)) is not None:
+            yield from self._append([index], initial=False)
+
+    def beyond(self, count: int) -> Iterator[Step]:
+        """The `count` best nodes that were not visited, by score."""
+        attention, similarity = self._frontier.attention, self._frontier.similarity
+        position = len(self.visited) + FIRST_POSITION
+        for i, index in enumerate(self._frontier.ranking()[: max(0, count)]):
+            node = self._corpus.nodes[index]
+            shares = float(attention[index]), float(similarity[index])
+            yield Step(position + i, node, False, *shares, relevance=0.0, p_yes=None)
+
+    @property
+    def _room(self) -> int:
+        return self.budget - self.context_tokens
+
+    def _cost(self, index: int) -> int:
+        return self._session.cost(self._corpus.nodes[index].text)
+
+    def _initial(self) -> list[int]:
+        """All top-level nodes; where their share of the budget is too small, the most similar ones.
+
+        The share is budget / number of levels (ours, after GARLIC 4.4). In document order.
+        """
+        room = self.budget // max(1, self._corpus.height)
+        top = self._corpus.top[self._frontier.open[self._corpus.top]]
+        chosen: list[int] = []
+        for index in top[np.argsort(-self._frontier.similarity[top], kind="stable")]:
+            # the node alone is a lower bound of its line, and costs no tokenisation
+            if self._corpus.nodes[index].tokens > room or (cost := self._cost(index)) > room:
+                continue
+            chosen.append(int(index))
+            room -= cost
+        return sorted(chosen)
+
+    def _append(self, indices: list[int], *, initial: bool) -> list[Step]:
+        """Read nodes in one forward: relevance of each, and p_yes after the last."""
+        nodes = [self._corpus.nodes[i] for i in indices]
+        attention = np.zeros(len(self._corpus)) if initial else self._frontier.attention
+        reading = self._session.read([node.text for node in nodes])
+        steps = []
+        for i, node, mean in zip(indices, nodes, reading.attention, strict=True):
+            position = len(self.visited) + FIRST_POSITION
+            step = Step(
+                position,
+                node,
+                initial,
+                attention=float(attention[i]),
+                similarity=float(self._frontier.similarity[i]),
+                relevance=position * float(mean),
+                p_yes=reading.p_yes if i == indices[-1] else None,
+            )
+            self.context_tokens += self._cost(i)
+            self._frontier.visit(i, step.relevance)
+            self.visited.append(step)
+            steps.append(step)
+        return steps
+
+
+FIRST_POSITION = 2
+"""The question is at position 1 (PECAN App. C)."""

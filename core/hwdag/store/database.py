@@ -1,0 +1,122 @@
+"""One connection to a SQLite file: transactions, threads, and errors in our own words."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import RLock
+
+from hwdag.errors import HWDAGError, IndexCorrupt, IndexFileError, NotAnIndex
+
+BUSY_SECONDS = 30
+"""How long to wait for another process's commit."""
+
+PRAGMAS = (
+    "foreign_keys = ON",
+    "secure_delete = ON",  # a deleted document's text must not stay in free pages
+    "synchronous = FULL",
+    "trusted_schema = OFF",  # a file from elsewhere must not bring functions into our queries
+    "cell_size_check = ON",
+)
+
+
+class Database:
+    """A connection that threads may share; every sqlite3 error leaves it as an `IndexFileError`."""
+
+    def __init__(self, path: Path, *, create: bool, readonly: bool) -> None:
+        """Connect; only with `create` may the file be missing."""
+        self.path = path
+        self.readonly = readonly
+        self._lock = RLock()
+        self._connection: sqlite3.Connection | None = None
+        try:
+            self._connect(create)
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self, create: bool) -> None:
+        # "rw" for readers too: rolling a killed writer's journal back is a write
+        mode = "rwc" if create else "rw"
+        uri = f"{self.path.resolve().as_uri()}?mode={mode}"
+        with self._explained():
+            # isolation_level=None: transactions begin where we say so, see _transaction
+            self._connection = sqlite3.connect(
+                uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+            for pragma in PRAGMAS:
+                self._connection.execute(f"PRAGMA {pragma}").fetchall()
+            if self.readonly:
+                self._connection.execute("PRAGMA query_only = ON")
+
+    def close(self) -> None:
+        """Release the file; closing twice does no harm."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+            self._connection = None
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """All reads inside see the same moment."""
+        with self._transaction("BEGIN") as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing, whatever is raised inside; committed to disk at the end."""
+        if self.readonly:
+            raise IndexFileError(f"{self.path} was opened with readonly=True; open it without")
+        with self._transaction("BEGIN IMMEDIATE") as connection:
+            yield connection
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        with self._lock, self._explained():
+            connection = self._connection
+            if connection is None:
+                raise IndexFileError(f"the store of {self.path} is closed; open it again")
+            try:
+                connection.execute(begin)
+                yield connection
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise explain(error, self.path) from error
+
+
+def explain(error: sqlite3.Error, path: Path) -> HWDAGError:
+    """What an error of sqlite3 means for somebody who has an index."""
+    # texts that are not UTF-8 are noticed by Python, without a code
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+    if code == sqlite3.SQLITE_NOTADB:
+        return NotAnIndex(f"{path} is not an hwdag index: {error}; check the path")
+    # our statements are right, so a plain error means that the tables are not what they were
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT):
+        return corrupt(path, error)
+    if code == sqlite3.SQLITE_BUSY:
+        return IndexFileError(
+            f"another process kept {path} locked for {BUSY_SECONDS} seconds; try again"
+        )
+    if code == sqlite3.SQLITE_READONLY:
+        return IndexFileError(
+            f"{path} cannot be written ({error}); make the file and its folder writable. That also "
+            "holds for reading where a killed writer left a journal to be rolled back"
+        )
+    return IndexFileError(
+        f"{path} cannot be used: {error}; check permissions and free space of its folder"
+    )
+
+
+def corrupt(path: Path, reason: object) -> IndexCorrupt:
+    """The error for a file that is damaged as a whole."""
+    return IndexCorrupt(f"{path} is damaged: {reason}; restore a copy of the file, or build anew")

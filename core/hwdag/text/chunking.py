@@ -1,0 +1,163 @@
+"""Level 1 of the graph: verbatim, sentence-aligned slices of the document (GARLIC 3.1)."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate, islice
+from operator import attrgetter
+
+from hwdag.errors import InputError
+from hwdag.text.sentences import sentences
+from hwdag.types import Span
+
+CountTokens = Callable[[Sequence[str]], list[int]]
+"""Texts to their numbers of tokens."""
+
+Cut = Callable[[str, Span], list[Span]]
+"""A span of a text to smaller ones."""
+
+COUNT_BATCH = 1024
+"""Texts per call of `count_tokens`, so that counting a huge document takes little memory."""
+
+LONGEST_CLUSTER = 8
+"""Combining marks that are kept with their letter; more are no writing but an attack."""
+
+ZERO_WIDTH_JOINER = "\u200d"
+
+_WORD = re.compile(r"\S+")
+
+
+def chunk(text: str, *, count_tokens: CountTokens, limit: int) -> list[Span]:
+    """Greedily pack sentences into chunks of at most `limit` tokens.
+
+    The spans are trimmed, ascending and disjoint, and cover every character that is not blank. A
+    sentence beyond the limit is cut at whitespace, a word beyond it between characters. Every chunk
+    is counted as the slice that it is, since counts of pieces do not add up exactly; each character
+    is counted a handful of times. Pieces without tokens (zero-width characters) join a neighbour,
+    so a chunk has none only if the whole text has none.
+    """
+    if limit < 1:
+        raise InputError(f"a chunk needs room for at least 1 token, got a limit of {limit}")
+    meter = _Meter(text, count_tokens)
+    spans, counts = _atoms(meter, limit)
+    chunks = list(_packed(meter, spans, counts, limit))
+    return _without_weightless(chunks, meter.tokens(chunks))
+
+
+@dataclass(frozen=True, slots=True)
+class _Meter:
+    """Counts the tokens of slices of one text."""
+
+    text: str
+    count_tokens: CountTokens
+
+    def tokens(self, spans: Sequence[Span]) -> list[int]:
+        counts: list[int] = []
+        for first in range(0, len(spans), COUNT_BATCH):
+            batch = [self.text[s.start : s.end] for s in spans[first : first + COUNT_BATCH]]
+            counts.extend(self.count_tokens(batch))
+        return counts
+
+
+def _atoms(meter: _Meter, limit: int) -> tuple[list[Span], list[int]]:
+    """Sentences, and where they exceed the limit ever smaller parts of them, with their tokens."""
+    spans = sentences(meter.text)
+    counts = meter.tokens(spans)
+    # why: tokens have one character or more as a rule, so slices of limit/8 fill a chunk well
+    cuts: tuple[Cut, ...] = (_words, partial(_slices, size=max(1, limit // 8)), _characters)
+    for cut in cuts:
+        if max(counts, default=0) <= limit:
+            break
+        spans, counts = _refined(meter, spans, counts, limit, cut)
+    return spans, counts
+
+
+def _refined(
+    meter: _Meter, spans: list[Span], counts: list[int], limit: int, cut: Cut
+) -> tuple[list[Span], list[int]]:
+    """Replace every span above the limit by its parts."""
+    parts = {i: cut(meter.text, spans[i]) for i, count in enumerate(counts) if count > limit}
+    part_counts = iter(meter.tokens([part for several in parts.values() for part in several]))
+    finer: list[Span] = []
+    finer_counts: list[int] = []
+    for i, (span, count) in enumerate(zip(spans, counts, strict=True)):
+        replacement = parts.get(i)
+        if replacement is None:
+            finer.append(span)
+            finer_counts.append(count)
+        else:
+            finer.extend(replacement)
+            finer_counts.extend(islice(part_counts, len(replacement)))
+    return finer, finer_counts
+
+
+def _words(text: str, span: Span) -> list[Span]:
+    return [Span(*match.span()) for match in _WORD.finditer(text, span.start, span.end)]
+
+
+def _slices(text: str, span: Span, *, size: int) -> list[Span]:
+    """Parts of about `size` characters that do not begin with a combining mark."""
+    parts: list[Span] = []
+    start = span.start
+    while start < span.end:
+        end = min(start + size, span.end)
+        latest = min(end + LONGEST_CLUSTER, span.end)
+        while end < latest and _belongs_to_previous(text, end):
+            end += 1
+        parts.append(Span(start, end))
+        start = end
+    return parts
+
+
+def _belongs_to_previous(text: str, position: int) -> bool:
+    joined = ZERO_WIDTH_JOINER in (text[position], text[position - 1])
+    return joined or unicodedata.category(text[position])[0] == "M"
+
+
+def _characters(text: str, span: Span) -> list[Span]:
+    return [Span(i, i + 1) for i in range(span.start, span.end)]
+
+
+def _packed(meter: _Meter, spans: list[Span], counts: list[int], limit: int) -> Iterator[Span]:
+    """Runs of spans that fit, as long as possible by their own counts."""
+    # why: one token at least for each, so that no run is longer than the limit, whatever is counted
+    totals = list(accumulate((max(1, count) for count in counts), initial=0))
+    first = 0
+    while first < len(spans):
+        last = max(first, bisect_right(totals, totals[first] + limit) - 2)
+        last = _shortened(meter, spans, first, last, limit)
+        yield Span(spans[first].start, spans[last].end)
+        first = last + 1
+
+
+def _shortened(meter: _Meter, spans: list[Span], first: int, last: int, limit: int) -> int:
+    """The last of the spans first..last such that the slice they make is within the limit."""
+    while last > first:
+        run = Span(spans[first].start, spans[last].end)
+        [tokens] = meter.tokens([run])
+        if tokens <= limit:
+            break
+        # why: by the ratio and not one by one, or many tiny spans would cost a count each
+        reach = run.start + len(run) * limit // tokens
+        fitting = bisect_right(spans, reach, first, last, key=attrgetter("end")) - 1
+        last = max(first, fitting)
+    return last
+
+
+def _without_weightless(chunks: list[Span], counts: list[int]) -> list[Span]:
+    """Join chunks without tokens to the one before them, at the beginning to the one after."""
+    joined: list[Span] = []
+    tokens = 0
+    for span, count in zip(chunks, counts, strict=True):
+        if joined and (count == 0 or tokens == 0):
+            joined[-1] = Span(joined[-1].start, span.end)
+            tokens += count
+        else:
+            joined.append(span)
+            tokens = count
+    return joined

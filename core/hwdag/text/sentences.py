@@ -1,0 +1,121 @@
+"""Sentence spans of any language: the line structure first, `sentencex` within paragraphs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+import sentencex
+
+from hwdag.types import Span
+
+Line = Literal["blank", "prose", "continued", "heading", "item", "row", "rule"]
+
+ABBREVIATIONS = "en"
+"""Language whose abbreviations are known; sentence marks of all scripts are known to any."""
+
+_HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
+_BULLET = re.compile(r"[ \t]*[-*+•‣◦▪●][ \t]")
+_NUMBER = re.compile(r"[ \t]*\d{1,3}[.)][ \t]")
+_FIRST = re.compile(r"[ \t]*1[.)][ \t]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_ENDS_ITSELF: frozenset[Line] = frozenset({"blank", "heading", "row", "rule"})
+_STARTS_ANEW: frozenset[Line] = frozenset({"blank", "heading", "row", "item"})
+
+
+def sentences(text: str) -> list[Span]:
+    """Trimmed sentence spans: ascending, disjoint, covering every character that is not blank.
+
+    A blank line, a Markdown heading, a list item, a table row and a rule always end a sentence; a
+    single line break within a paragraph never does. Linear in the length of the text.
+    """
+    return [
+        span
+        for block in _blocks(text)
+        for start, end in _pieces(text[block.start : block.end])
+        if len(span := trimmed(text, block.start + start, block.start + end))
+    ]
+
+
+def trimmed(text: str, start: int, end: int) -> Span:
+    """`text[start:end]` without surrounding whitespace; empty, at `end`, if there is nothing else."""
+    piece = text[start:end]
+    start = end - len(piece.lstrip())
+    return Span(start, start + len(piece.strip()))
+
+
+def _blocks(text: str) -> Iterator[Span]:
+    """Paragraphs, and every line that stands for itself."""
+    start = position = 0
+    previous: Line = "blank"
+    for line in text.splitlines(keepends=True):
+        kind = _kind(line, previous)
+        if position > start and _breaks(previous, kind):
+            yield Span(start, position)
+            start = position
+        position += len(line)
+        previous = kind
+    if position > start:
+        yield Span(start, position)
+
+
+def _breaks(previous: Line, kind: Line) -> bool:
+    if kind in _STARTS_ANEW or previous in _ENDS_ITSELF:
+        return True
+    if kind == "rule":
+        return previous != "prose"  # under prose it is the underline of a heading
+    return kind == "prose" and previous in ("item", "continued")
+
+
+def _kind(line: str, previous: Line) -> Line:
+    bare = line.strip()
+    if not bare:
+        return "blank"
+    if _HEADING.match(line):
+        return "heading"
+    if bare[0] == "|":
+        return "row"
+    if len(bare) > 2 and not bare.strip("-*_=~ \t"):
+        return "rule"
+    if _is_item(line, previous):
+        return "item"
+    if line[0] in " \t" and previous in ("item", "continued"):
+        return "continued"
+    return "prose"
+
+
+def _is_item(line: str, previous: Line) -> bool:
+    # why: a wrapped line of prose may begin with "12. "; as in CommonMark only 1 interrupts prose
+    number = _FIRST if previous == "prose" else _NUMBER
+    return bool(_BULLET.match(line) or number.match(line))
+
+
+def _pieces(block: str) -> Iterator[tuple[int, int]]:
+    """Consecutive ranges that together are the block."""
+    if not block.strip():
+        return
+    start = 0
+    for cut in _cuts(block):
+        yield start, cut
+        start = cut
+    yield start, len(block)
+
+
+def _cuts(block: str) -> Iterator[int]:
+    """Where sentences begin, except the first.
+
+    What has no letter ("1.", ")", "...") is no sentence of its own and stays with a neighbour.
+    """
+    cursor, lettered = 0, False
+    # why: Rust strings hold no lone surrogates; a stand-in of the same length keeps the offsets
+    for segment in sentencex.segment(ABBREVIATIONS, safe := _SURROGATE.sub("\ufffd", block)):
+        # why: the segments do not always add up to the text (runs of line breaks may be dropped)
+        start = safe.find(segment, cursor)
+        if start < 0:
+            continue
+        cursor = start + len(segment)
+        is_lettered = any(map(str.isalpha, segment))
+        if lettered and is_lettered:
+            yield start
+        lettered = lettered or is_lettered

@@ -1,0 +1,53 @@
+"""Progress of long work: a callback protocol, a tqdm bar, and silence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+
+class Advance(Protocol):
+    """Call it after a piece of work is done."""
+
+    def __call__(self, amount: int = 1) -> None: ...
+
+
+class Progress(Protocol):
+    """Opens a stage with its name, its total and its unit; the stage is advanced as work is done."""
+
+    @contextmanager
+    def stage(self, name: str, total: int, unit: str) -> Iterator[Advance]:
+        """A context in which `advance(amount)` may be called until `total` is reached."""
+
+
+class Silent:
+    """Says nothing."""
+
+    @contextmanager
+    def stage(self, name: str, total: int, unit: str) -> Iterator[Advance]:
+        """Do nothing."""
+        yield lambda amount=1: None
+
+
+class Bars:
+    """One tqdm bar per stage, on standard error."""
+
+    @contextmanager
+    def stage(self, name: str, total: int, unit: str) -> Iterator[Advance]:
+        """Show a bar with rate and remaining time."""
+        from tqdm.auto import tqdm
+
+        with tqdm(total=total, desc=name, unit=f" {unit}", leave=False, dynamic_ncols=True) as bar:
+
+            def advance(amount: int = 1) -> None:
+                bar.update(amount)
+
+            yield advance
+
+
+def as_progress(progress: bool | Progress) -> Progress:
+    """`True` for bars, `False` for silence, or your own."""
+    if isinstance(progress, bool):
+        return Bars() if progress else Silent()
+    return progress

@@ -1,0 +1,35 @@
+"""Where a node is from and why it is there, as one JSON-able mapping for other people's metadata."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hwdag.types import Retrieval, Step
+
+METADATA_KEY = "hwdag"
+"""The one key under which both faces put it."""
+
+
+def provenance(step: Step, retrieval: Retrieval) -> dict[str, Any]:
+    """Everything about one returned node.
+
+    Keys: `id`, `document_id`, `level`, `origin`, `spans` (exact [start, end) character ranges of the
+    source document), `position` (visiting order, the question being 1), `visited`, `score` with its
+    parts `attention` and `similarity`, `relevance`, `p_yes` (None where it was not read), `stop`.
+    """
+    node = step.node
+    return {
+        "id": node.id,
+        "document_id": node.document_id,
+        "level": node.level,
+        "origin": node.origin,
+        "spans": [[span.start, span.end] for span in node.sources],
+        "position": step.position,
+        "visited": step not in retrieval.beyond,
+        "score": step.score,
+        "attention": step.attention,
+        "similarity": step.similarity,
+        "relevance": step.relevance,
+        "p_yes": step.p_yes,
+        "stop": retrieval.stop,
+    }

@@ -1,0 +1,102 @@
+"""Walks, answers and graphs as plain text and as JSON-able values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from textwrap import shorten
+from typing import Any
+
+import numpy as np
+
+from hwdag.graph.dag import HWDAG
+from hwdag.trace.provenance import provenance
+from hwdag.types import Answer, Citation, Retrieval, Step
+
+HEADER = f"{'#':>3} {'level':<6}{'attention':>10}{'similarity':>11}{'p_yes':>7}  node"
+
+STOP_REASONS = {
+    "sufficient": "the model said that it has enough",
+    "budget": "no other node fits the token budget",
+    "exhausted": "every node was read",
+}
+
+
+def step_line(step: Step, width: int = 110) -> str:
+    """One visited node: position, level, the two parts of its score, p_yes, its text."""
+    attention = "-" if step.initial else f"{step.attention:.4f}"
+    p_yes = "-" if step.p_yes is None else f"{step.p_yes:.3f}"
+    text = shorten(step.node.text, max(20, width - 40), placeholder=" ...")
+    level = f"L{step.node.level}"
+    return f"{step.position:>3} {level:<6}{attention:>10}{step.similarity:>11.4f}{p_yes:>7}  {text}"
+
+
+def stop_line(retrieval: Retrieval) -> str:
+    """Why the walk ended, and whatever was out of the ordinary."""
+    reason = f"stopped: {retrieval.stop} ({STOP_REASONS[retrieval.stop]})"
+    return "; ".join([reason, *retrieval.notes])
+
+
+def citation_line(citation: Citation, width: int = 110) -> str:
+    """A source sentence with its share of the answer's attention and where it stands."""
+    place = f"{citation.document_id}[{citation.span.start}:{citation.span.end}]"
+    text = shorten(citation.text, max(20, width - 10), placeholder=" ...")
+    return f"  {citation.weight:>4.0%} {text}\n       {place}"
+
+
+def usage_line(answer: Answer, seconds: float) -> str:
+    """Tokens, TFLOPs and seconds of a question."""
+    usage = answer.usage
+    return (
+        f"{answer.retrieval.context_tokens} node tokens, {usage.tokens} tokens through the model, "
+        f"{usage.tflops:.3f} TFLOPs, {seconds:.1f} s"
+    )
+
+
+def graph_lines(graph: HWDAG, *, points: int = 3, width: int = 110) -> Iterator[str]:
+    """Levels with their sizes, and some top-level points with their strongest edges."""
+    for level in range(graph.height, 0, -1):
+        nodes = [graph.nodes[i] for i in graph.at_level(level)]
+        origins = ", ".join(sorted({node.origin for node in nodes}))
+        tokens = sum(node.tokens for node in nodes)
+        yield f"  level {level}: {len(nodes):>5} nodes {tokens:>8,} tokens  {origins}"
+    for index in graph.top[:points]:
+        yield "  * " + shorten(graph.nodes[index].text, width - 4, placeholder=" ...")
+        children, weights = graph.children(int(index))
+        for at in np.argsort(-weights, kind="stable")[:2]:
+            text = shorten(graph.nodes[children[at]].text, width - 14, placeholder=" ...")
+            yield f"      {weights[at]:.2f}  {text}"
+
+
+def retrieval_json(retrieval: Retrieval) -> dict[str, Any]:
+    """A walk as JSON-able values."""
+    return {
+        "question": retrieval.question,
+        "stop": retrieval.stop,
+        "notes": list(retrieval.notes),
+        "context_tokens": retrieval.context_tokens,
+        "steps": [
+            {"text": step.node.text, **provenance(step, retrieval)} for step in retrieval.steps
+        ],
+    }
+
+
+def answer_json(answer: Answer, seconds: float) -> dict[str, Any]:
+    """An answer, its citations, its walk and its cost as JSON-able values."""
+    return {
+        "answer": answer.text,
+        "citations": [
+            {
+                "document_id": citation.document_id,
+                "start": citation.span.start,
+                "end": citation.span.end,
+                "text": citation.text,
+                "weight": citation.weight,
+                "node_id": citation.node_id,
+            }
+            for citation in answer.citations
+        ],
+        "tokens": answer.usage.tokens,
+        "tflops": answer.usage.tflops,
+        "seconds": seconds,
+        "walk": retrieval_json(answer.retrieval),
+    }

@@ -1,0 +1,169 @@
+"""The nouns that everything else moves around: frozen values, no behaviour beyond derived fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from hwdag.errors import InputError
+
+Origin = Literal["chunk", "generated", "extractive"]
+"""How a node's text came to be: cut from the document, written by an LM, or picked from the text."""
+
+StopReason = Literal["sufficient", "budget", "exhausted"]
+"""Why a walk ended: enough evidence, no unvisited node fits the token budget, or nothing is left."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """A half-open range of characters, `text[start:end]`."""
+
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start <= self.end:
+            raise InputError(f"a span needs 0 <= start <= end, got [{self.start}, {self.end})")
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+    def overlap(self, other: Span) -> int:
+        """Characters shared with `other`."""
+        return max(0, min(self.end, other.end) - max(self.start, other.start))
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A source text. `id` is unique within an index; `metadata` must be JSON-serialisable."""
+
+    id: str
+    text: str
+    title: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A chunk (level 1) or an Information Point (level 2 and up) of one document.
+
+    `sources` are the exact character spans of the document that the text rests on: the chunk
+    itself, the picked sentence of an extractive point, or the sentences that a generated point
+    attended to most (through the strongest edges, for levels above 2).
+    """
+
+    id: str
+    document_id: str
+    level: int
+    text: str
+    origin: Origin
+    tokens: int
+    sources: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a call cost. Tokens are those that passed through the model, cached ones counted once."""
+
+    tokens: int = 0
+    tflops: float = 0.0
+    seconds: float = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.tokens + other.tokens,
+            self.tflops + other.tflops,
+            self.seconds + other.seconds,
+        )
+
+    def __sub__(self, other: Usage) -> Usage:
+        return Usage(
+            self.tokens - other.tokens,
+            self.tflops - other.tflops,
+            self.seconds - other.seconds,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One visited node of a walk, in visiting order.
+
+    `attention` and `similarity` are the two parts of the score at the moment of the choice, each a
+    share of its total over all nodes (GARLIC 3.2.2); for a node of the initial set `attention` is 0.
+    `relevance` is r of PECAN App. C: position times mean attention to the question. `p_yes` is read
+    after the node was appended; it is None where several nodes were read at once and this one was
+    not the last of them.
+    """
+
+    position: int
+    node: Node
+    initial: bool
+    attention: float
+    similarity: float
+    relevance: float
+    p_yes: float | None
+
+    @property
+    def score(self) -> float:
+        """Sum of the two parts."""
+        return self.attention + self.similarity
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """The visited nodes in visiting order, why the walk stopped, and what it cost.
+
+    `context_tokens` counts the node tokens put before the reader; it never exceeds the budget.
+    `notes` says in words what differed from the plain method (a budget cut to the context, ...).
+    """
+
+    question: str
+    steps: tuple[Step, ...]
+    stop: StopReason
+    context_tokens: int
+    usage: Usage
+    notes: tuple[str, ...] = ()
+    beyond: tuple[Step, ...] = ()
+    """Nodes that were asked for by number but not read, best score first; p_yes is None."""
+
+    def best(self, k: int) -> tuple[Step, ...]:
+        """Exactly min(k, available) nodes, for callers that want a number (ours, not the papers').
+
+        Visited nodes by relevance and similarity, each as a share of its sum over the visited;
+        then those `beyond`, which `search(..., k=k)` fills by score after the walk stopped.
+        """
+        attention = sum(s.relevance for s in self.steps) or 1.0
+        similarity = sum(s.similarity for s in self.steps) or 1.0
+        visited = sorted(
+            self.steps,
+            key=lambda s: s.relevance / attention + s.similarity / similarity,
+            reverse=True,
+        )
+        return (*visited, *self.beyond)[:k]
+
+    @property
+    def p_yes(self) -> float | None:
+        """The last probability of "Yes" that was read."""
+        return next((s.p_yes for s in reversed(self.steps) if s.p_yes is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A source sentence of an answer. `weight` is its share of the answer's attention, in [0, 1]."""
+
+    document_id: str
+    span: Span
+    text: str
+    weight: float
+    node_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer, the sentences that it rests on (best first), and the walk that led to it."""
+
+    text: str
+    citations: tuple[Citation, ...]
+    retrieval: Retrieval
+    usage: Usage

@@ -1,0 +1,183 @@
+"""Captured span attention equals eager `output_attentions`, whatever the architecture."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from tiny import FAMILIES, model
+from transformers import (
+    BloomConfig,
+    BloomForCausalLM,
+    DynamicCache,
+    MambaConfig,
+    MambaForCausalLM,
+    T5Config,
+    T5ForConditionalGeneration,
+)
+
+from hwdag.errors import CaptureUnsupported, InputError
+from hwdag.lm.attention import SpanRequest, capture
+
+ROWS = [(50, 57), (57, 70)]
+KEYS = [(10, 20), (20, 49)]
+SOME_HEADS = ((1, 3), (3, 0), (3, 7))
+
+
+def eager_means(lm, ids, index, heads, **inputs):
+    """Span means straight from the full attention matrices, (rows, keys)."""
+    before = lm.config._attn_implementation
+    lm.set_attn_implementation("eager")
+    with torch.no_grad():
+        stacked = torch.stack(lm(ids, output_attentions=True, **inputs).attentions)[:, index]
+    lm.set_attn_implementation(before)
+    if heads is None:
+        mean = stacked.flatten(0, 1).mean(0)
+    else:
+        mean = torch.stack([stacked[layer, head] for layer, head in heads]).mean(0)
+    return torch.stack(
+        [torch.stack([mean[r0:r1, k0:k1].mean() for k0, k1 in KEYS]) for r0, r1 in ROWS]
+    )
+
+
+@pytest.fixture(params=FAMILIES)
+def lm(request):
+    return model(request.param)
+
+
+@pytest.fixture
+def padded(lm):
+    """Two sequences, the second with nine tokens of left padding."""
+    torch.manual_seed(1)
+    ids = torch.randint(5, lm.config.vocab_size, (2, 70))
+    mask = torch.ones_like(ids)
+    mask[1, :9] = 0
+    return ids, {"attention_mask": mask, "position_ids": (mask.cumsum(1) - 1).clamp(min=0)}
+
+
+@pytest.mark.parametrize("heads", [None, SOME_HEADS])
+def test_capture_equals_eager_in_a_left_padded_batch(lm, padded, heads):
+    ids, inputs = padded
+    with torch.no_grad():
+        plain = lm(ids, **inputs).logits
+        with capture(lm, [SpanRequest(ROWS, KEYS)] * 2, heads) as captured:
+            logits = lm(ids, **inputs).logits
+    for index in range(2):
+        expected = eager_means(lm, ids, index, heads, **inputs)
+        torch.testing.assert_close(captured.mean(index), expected, atol=1e-6, rtol=0)
+    # rows that are padding see nothing and mean nothing
+    torch.testing.assert_close(logits[0], plain[0], atol=1e-5, rtol=0)
+    torch.testing.assert_close(logits[1, 9:], plain[1, 9:], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("heads", [None, SOME_HEADS])
+def test_capture_equals_eager_on_top_of_a_cache(lm, padded, heads):
+    ids = padded[0][:1]
+    cache = DynamicCache()
+    with torch.no_grad():
+        whole = lm(ids).logits
+        lm(ids[:, :50], past_key_values=cache)
+        request = SpanRequest([(a - 50, b - 50) for a, b in ROWS], KEYS)
+        with capture(lm, [request], heads) as captured:
+            logits = lm(ids[:, 50:], past_key_values=cache).logits
+    torch.testing.assert_close(
+        captured.mean(0), eager_means(lm, ids, 0, heads), atol=1e-6, rtol=0
+    )
+    torch.testing.assert_close(logits, whole[:, 50:], atol=1e-5, rtol=0)
+
+
+def test_small_blocks_give_the_same_averages(lm, padded, monkeypatch):
+    ids = padded[0][:1]
+
+    def run():
+        with torch.no_grad(), capture(lm, [SpanRequest(ROWS, KEYS)]) as captured:
+            output = lm(ids).logits
+        return captured.mean(0), output
+
+    expected = run()
+    monkeypatch.setattr("hwdag.lm.attention.BLOCK_ELEMENTS", 1000)
+    for seen, wanted in zip(run(), expected, strict=True):
+        torch.testing.assert_close(seen, wanted, atol=1e-6, rtol=0)
+
+
+def test_one_result_per_layer_and_head_is_available():
+    lm = model()
+    with torch.no_grad(), capture(lm, [SpanRequest([(1, 3)], [(0, 1)])], SOME_HEADS) as captured:
+        lm(torch.arange(5, 12).view(1, -1))
+    assert {layer: tensors[0].shape for layer, tensors in captured.layers().items()} == {
+        1: (1, 1, 1),
+        3: (2, 1, 1),
+    }
+
+
+@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
+def test_the_model_gets_its_implementation_back_even_after_an_error(implementation):
+    lm = model()
+    lm.set_attn_implementation(implementation)
+    with pytest.raises(ZeroDivisionError), capture(lm, [SpanRequest([(0, 1)], [(0, 1)])]):
+        _ = 1 / 0
+    assert lm.config._attn_implementation == implementation
+    with torch.no_grad():
+        lm(torch.arange(5, 12).view(1, -1))
+
+
+UNSUPPORTED = [
+    (BloomForCausalLM, BloomConfig(n_layer=1, hidden_size=32, n_head=2), "bloom"),
+    (MambaForCausalLM, MambaConfig(num_hidden_layers=1, hidden_size=32), "mamba"),
+    (T5ForConditionalGeneration, T5Config(num_layers=1, d_model=16, num_heads=2), "t5"),
+]
+
+
+@pytest.mark.parametrize(("cls", "config", "name"), UNSUPPORTED)
+def test_an_architecture_that_cannot_be_captured_is_named(cls, config, name):
+    request = SpanRequest([(0, 1)], [(0, 1)])
+    with pytest.raises(CaptureUnsupported, match=name), capture(cls(config), [request]):
+        pass
+
+
+def test_layers_that_stay_silent_are_an_error():
+    lm = model()
+    with (
+        pytest.raises(CaptureUnsupported, match=r"layers \[0, 1, 2, 3\] did not report"),
+        capture(lm, [SpanRequest([(0, 1)], [(0, 1)])]),
+    ):
+        pass  # no forward at all, as with a model that bypasses the interface
+
+
+def test_heads_outside_the_model_are_refused():
+    with (
+        pytest.raises(InputError, match=r"4 layers of 8 heads.*\(4, 0\)"),
+        capture(model(), [SpanRequest([(0, 1)], [(0, 1)])], ((4, 0),)),
+    ):
+        pass
+
+
+MEMORY = """
+import resource, sys, torch
+sys.path[:0] = ["tests", "core"]
+from tiny import model
+from hwdag.lm.attention import SpanRequest, capture
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # MB
+
+LENGTH = 8192
+lm = model(sys.argv[1], num_hidden_layers=1, max_position_embeddings=LENGTH, layer_types=None)
+ids = torch.randint(5, 300, (1, LENGTH))
+with torch.no_grad():
+    lm(ids[:, :64])
+    before = peak()
+    with capture(lm, [SpanRequest([(7000, 8192)], [(0, 3000), (3000, 7000)])]) as captured:
+        lm(ids, logits_to_keep=1)
+assert captured.mean(0).shape == (1, 2)
+print(peak() - before)
+"""
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma2"])
+def test_no_attention_matrix_per_head_exists_at_8k_tokens(family):
+    """8 heads x 8192 x 8192 in float32 would take 2,048 MB; transformers' own mask takes 64."""
+    run = subprocess.run(
+        [sys.executable, "-c", MEMORY, family], capture_output=True, text=True, check=True
+    )
+    assert float(run.stdout) < 700

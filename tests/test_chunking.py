@@ -1,0 +1,120 @@
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_sentences import assert_partition
+
+from hwdag.errors import InputError
+from hwdag.text.chunking import chunk
+from hwdag.text.sentences import sentences
+
+TEXTS = st.text(max_size=400) | st.text(
+    alphabet="aB. \n#-|1!。\u3000\u200b😀\u0301\u200d", max_size=400
+)
+
+
+def by_word(texts):
+    return [len(text.split()) for text in texts]
+
+
+def by_four_characters(texts):
+    """Like a subword tokenizer: words in pieces of four, line breaks are tokens as well."""
+    return [sum(-(-len(w) // 4) for w in re.findall(r"\S+|\n+", text)) for text in texts]
+
+
+def by_byte(texts):
+    return [len(text.encode("utf-8", "surrogatepass")) for text in texts]
+
+
+def by_visible(texts):
+    """Like a tokenizer that drops zero-width characters and whitespace."""
+    return [sum(not c.isspace() and c not in "\u200b\u200d\u0301" for c in t) for t in texts]
+
+
+COUNTERS = [by_word, by_four_characters, by_byte, by_visible]
+
+
+def cut(text, count_tokens, limit):
+    return [text[s.start : s.end] for s in chunk(text, count_tokens=count_tokens, limit=limit)]
+
+
+@given(TEXTS, st.sampled_from(COUNTERS), st.integers(8, 40))
+def test_chunks_are_a_partition_within_the_limit(text, count_tokens, limit):
+    spans = chunk(text, count_tokens=count_tokens, limit=limit)
+    assert_partition(text, spans)
+    counts = count_tokens([text[s.start : s.end] for s in spans])
+    assert all(count <= limit for count in counts)
+    assert all(counts) or count_tokens([text]) == [0]
+
+
+@given(TEXTS, st.sampled_from(COUNTERS), st.integers(8, 40))
+def test_sentences_within_the_limit_are_never_cut(text, count_tokens, limit):
+    spans = sentences(text)
+    if max(count_tokens([text[s.start : s.end] for s in spans]), default=0) <= limit:
+        chunks = chunk(text, count_tokens=count_tokens, limit=limit)
+        assert {s.start for s in chunks} <= {s.start for s in spans}
+        assert {s.end for s in chunks} <= {s.end for s in spans}
+
+
+def test_packing_is_greedy():
+    text = "a b c. d e. f g h i j. k l."
+    assert text.replace(". ", ".\n").count("\n") == 3
+    text = "Aa bb cc. Dd ee. Ff gg hh ii jj. Kk ll."
+    assert cut(text, by_word, 8) == ["Aa bb cc. Dd ee.", "Ff gg hh ii jj. Kk ll."]
+
+
+def test_the_slice_is_counted_and_not_the_sum_of_its_sentences():
+    text = "\n\n".join("ab" for _ in range(8))  # 8 sentences of 1 token, 7 line breaks of 1 token
+    chunks = cut(text, by_four_characters, 8)
+    assert chunks == ["ab\n\nab\n\nab\n\nab", "ab\n\nab\n\nab\n\nab"]
+
+
+def test_a_sentence_beyond_the_limit_is_cut_at_whitespace():
+    text = "One two three four five six seven eight nine ten"
+    assert cut(text, by_word, 8) == ["One two three four five six seven eight", "nine ten"]
+
+
+def test_no_cut_before_a_combining_mark_or_within_a_joined_emoji():
+    family = "👩\u200d👩\u200d👧"
+    for cluster in ("e\u0301", family):
+        chunks = cut(cluster * 50, lambda texts: [len(t) for t in texts], 12)
+        assert all(piece.startswith(cluster[0]) for piece in chunks)
+        assert all(len(piece) % len(cluster) == 0 for piece in chunks)
+
+
+def test_pieces_without_tokens_join_a_neighbour():
+    text = "\u200b\n\nword one\n\n\u200b\n\nword two\n\n\u200b"
+    assert cut(text, by_visible, 8) == ["\u200b\n\nword one", "\u200b\n\nword two\n\n\u200b"]
+    assert cut("\u200b\n\n\u200b", by_visible, 8) == ["\u200b\n\n\u200b"]
+
+
+@pytest.mark.parametrize("text", ["", " \n\t ", "\u3000"])
+def test_blank_text_has_no_chunks(text):
+    assert chunk(text, count_tokens=by_word, limit=8) == []
+
+
+@pytest.mark.parametrize("limit", [8, 300])
+@pytest.mark.parametrize(
+    "text",
+    ["a" * 1_000_000, "word " * 200_000, "字" * 300_000, "a\n\n" * 100_000, "\u0301" * 100_000],
+    ids=["spaceless", "words", "chinese", "tiny", "marks"],
+)
+def test_megabytes_are_counted_a_handful_of_times_in_batches(text, limit):
+    counted = calls = 0
+
+    def count_tokens(texts):
+        nonlocal counted, calls
+        counted, calls = counted + sum(map(len, texts)), calls + 1
+        return by_byte(texts)
+
+    spans = chunk(text, count_tokens=count_tokens, limit=limit)
+    assert_partition(text, spans)
+    assert max(by_byte([text[s.start : s.end] for s in spans])) <= limit
+    assert counted <= 8 * len(text)
+    assert calls <= 3 * len(spans) + len(text) // 256
+
+
+def test_limit_must_be_positive():
+    with pytest.raises(InputError, match="limit of 0"):
+        chunk("a", count_tokens=by_word, limit=0)

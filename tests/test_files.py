@@ -1,0 +1,262 @@
+import codecs
+import io
+import json
+import logging
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pypdf import PdfReader, PdfWriter
+from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
+
+from hwdag.errors import InputError
+from hwdag.text.files import Skipped, read_documents
+from hwdag.types import Document
+
+
+def read(path):
+    [result] = read_documents([path])
+    return result
+
+
+def read_bytes(tmp_path, data, name="a.txt"):
+    path = tmp_path / name
+    path.write_bytes(data)
+    return read(path)
+
+
+def notes(document):
+    return document.metadata["notes"]
+
+
+def make_pdf(*pages, password=None):
+    writer = PdfWriter()
+    kinds = {"Type": "Font", "Subtype": "Type1", "BaseFont": "Helvetica"}
+    font = DictionaryObject({NameObject(f"/{k}"): NameObject(f"/{v}") for k, v in kinds.items()})
+    for text in pages:
+        page = writer.add_blank_page(200, 200)
+        fonts = DictionaryObject({NameObject("/F1"): font})
+        page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
+        stream = DecodedStreamObject()
+        stream.set_data(f"BT /F1 12 Tf 20 100 Td ({text}) Tj ET".encode())
+        page[NameObject("/Contents")] = writer._add_object(stream)
+    if password:
+        writer.encrypt(password, algorithm="RC4-128")
+    buffer = io.BytesIO()
+    writer.write(buffer)
+    return buffer.getvalue()
+
+
+def test_text(tmp_path):
+    document = read_bytes(tmp_path, "Grüße\r\nan\ralle\n".encode(), "a letter.TXT")
+    assert document.text == "Grüße\nan\nalle\n"
+    assert document.title == "a letter"
+    assert document.id == (tmp_path / "a letter.TXT").as_posix()
+    assert json.loads(json.dumps(document.metadata)) == {"path": document.id, "notes": []}
+
+
+@pytest.mark.parametrize(
+    ("markdown", "title"),
+    [
+        ("text\n\n## The *title* ##\n# Later", "The *title*"),
+        ("```\n# code\n```\nTitle\n===\n", "Title"),
+        ("no heading", "a"),
+        ("#\n", "a"),
+    ],
+)
+def test_title_of_markdown_is_its_first_heading(tmp_path, markdown, title):
+    assert read_bytes(tmp_path, markdown.encode(), "a.md").title == title
+
+
+@pytest.mark.parametrize(
+    ("mark", "encoding"),
+    [
+        (codecs.BOM_UTF8, "utf-8"),
+        (codecs.BOM_UTF16_LE, "utf-16-le"),
+        (codecs.BOM_UTF16_BE, "utf-16-be"),
+        (codecs.BOM_UTF32_LE, "utf-32-le"),
+        (codecs.BOM_UTF32_BE, "utf-32-be"),
+    ],
+)
+def test_byte_order_marks(tmp_path, mark, encoding):
+    document = read_bytes(tmp_path, mark + "Ένα 😀\r\n".encode(encoding))
+    assert document.text == "Ένα 😀\n"
+    assert notes(document) == []
+
+
+def test_undecodable_bytes_are_replaced_and_counted(tmp_path):
+    document = read_bytes(tmp_path, b"caf\xe9 \xff\xfe bar")
+    assert document.text == "caf\ufffd \ufffd\ufffd bar"
+    assert notes(document) == ["3 undecodable bytes replaced"]
+    truncated = read_bytes(tmp_path, codecs.BOM_UTF16_LE + "ab".encode("utf-16-le")[:-1])
+    assert truncated.text == "a\ufffd"
+    assert notes(truncated) == ["1 undecodable byte replaced"]
+
+
+@given(st.binary())
+def test_any_bytes_give_a_document_or_a_reason(tmp_path_factory, data):
+    folder = tmp_path_factory.getbasetemp()
+    for name in ("x.txt", "x.html"):
+        result = read_bytes(folder, data, name)
+        if isinstance(result, Document):
+            result.text.encode()  # no lone surrogates
+        else:
+            assert result.reason
+
+
+def test_binary_is_skipped(tmp_path):
+    skipped = read_bytes(tmp_path, b"\x89PNG\0\0\0")
+    assert skipped == Skipped((tmp_path / "a.txt").as_posix(), skipped.reason)
+    assert "NUL bytes" in skipped.reason
+
+
+@pytest.mark.parametrize("data", [b"", b" \n "])
+def test_blank_files_are_documents(tmp_path, data):
+    assert read_bytes(tmp_path, data).text == data.decode()
+
+
+HTML = b"""<!DOCTYPE html><html><head><title> A
+ page </title><style>p {}</style></head><body><nav>Home</nav><script>x()</script>
+<h1>Head</h1><p>One <b>bold</b>
+line.<br>Two &amp; three.</p><!-- no --><ul><li>first</li><li>second</li></ul>
+<table><tr><th>Name</th><th>Age</th></tr><tr><td>Bob</td><td>5</td></tr></table>
+<pre>if x:
+    y</pre></body></html>"""
+
+
+def test_html_keeps_its_blocks(tmp_path):
+    document = read_bytes(tmp_path, HTML, "a.HTM")
+    assert document.title == "A page"
+    assert document.text == (
+        "Head\n\nOne bold line.\nTwo & three.\n\nfirst\n\nsecond\n\nName\tAge\n\nBob\t5\n\n"
+        "if x:\n    y"
+    )
+
+
+@pytest.mark.parametrize(
+    ("head", "encoding", "lost"),
+    [
+        (b'<meta charset="iso-8859-1">', "iso-8859-1", 0),
+        (b'<meta charset="no-such">', "utf-8", 0),
+        (b'<meta charset="hex">', "utf-8", 0),
+        (b'<meta charset="utf-16">', "utf-8", 0),
+        (b"", "iso-8859-1", 1),
+        (b'<?xml version="1.0" encoding="iso-8859-1"?>', "iso-8859-1", 0),
+    ],
+)
+def test_html_declares_its_encoding(tmp_path, head, encoding, lost):
+    document = read_bytes(tmp_path, head + "<p>Ähre".encode(encoding), "a.xhtml")
+    assert document.text == ("\ufffd" if lost else "Ä") + "hre"
+    assert len(notes(document)) == lost
+
+
+def test_deeply_nested_html(tmp_path):
+    markup = b"<div>" * 5_000 + b"deep" + b"</div>" * 5_000
+    assert read_bytes(tmp_path, markup, "a.html").text == "deep"
+
+
+def test_markup_that_the_parser_rejects_is_skipped_or_read(tmp_path):
+    result = read_bytes(tmp_path, b"<p>before<![if foo", "a.html")
+    assert isinstance(result, Document | Skipped)
+
+
+def test_pdf(tmp_path):
+    document = read_bytes(tmp_path, make_pdf("First page", "Second page"), "paper.pdf")
+    assert document.text == "First page\n\nSecond page"
+    assert document.title == "paper"
+    assert notes(document) == []
+
+
+def test_pdf_without_text_says_so(tmp_path):
+    document = read_bytes(tmp_path, make_pdf(""), "scan.pdf")
+    assert document.text == ""
+    assert "no text" in notes(document)[0]
+
+
+def test_encrypted_pdf(tmp_path):
+    skipped = read_bytes(tmp_path, make_pdf("secret", password="key"), "a.pdf")
+    assert "encrypted" in skipped.reason
+
+
+def test_pages_that_can_be_read_are_read(tmp_path):
+    data = make_pdf("First page", "Second page", "Third page")
+    second = PdfReader(io.BytesIO(data)).pages[1]["/Contents"].indirect_reference.idnum
+    start = data.index(b"%d 0 obj" % second)
+    end = data.index(b"endobj", start)
+    broken = (
+        data[:start] + b"%d 0 obj" % second + b" << /Length".ljust(end - start - 7) + data[end:]
+    )
+    document = read_bytes(tmp_path, broken, "a.pdf")
+    assert document.text.startswith("First page")
+    assert document.text.endswith("Third page")
+    assert notes(document)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.3, 0.6, 0.9, 0.99])
+def test_truncated_pdf_is_read_with_a_note_or_skipped(tmp_path, caplog, share):
+    data = make_pdf("First page", "Second page")
+    result = read_bytes(tmp_path, data[: int(len(data) * share)], "a.pdf")
+    if isinstance(result, Document):
+        assert "First page" in result.text
+        assert notes(result)
+    else:
+        assert result.reason
+    assert not caplog.records
+    assert not logging.getLogger("pypdf").handlers
+
+
+@given(st.data())
+def test_damaged_pdf_never_raises(tmp_path_factory, data):
+    pdf = bytearray(make_pdf("First page"))
+    for _ in range(data.draw(st.integers(1, 20))):
+        pdf[data.draw(st.integers(0, len(pdf) - 1))] = data.draw(st.integers(0, 255))
+    result = read_bytes(tmp_path_factory.getbasetemp(), bytes(pdf), "x.pdf")
+    assert isinstance(result, Document | Skipped)
+
+
+def test_directories_are_walked_in_sorted_order(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ["d/b.txt", "d/a.MD", "d/c.png", "d/.hidden.txt", "d/sub/z.rst", "d/.git/x.txt"]:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    assert [d.id for d in read_documents(["d"])] == ["d/a.MD", "d/b.txt", "d/sub/z.rst"]
+    explicit = list(read_documents(["d/c.png", "d"]))
+    assert [(d.id, d.text) for d in explicit[:1]] == [("d/c.png", "d/c.png")]
+    assert len({d.id for d in explicit}) == 4
+
+
+def test_a_file_is_read_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d/a.txt").write_text("x")
+    first, second = read_documents(["d/a.txt", "d"])
+    assert (first.id, second) == ("d/a.txt", Skipped("d/a.txt", "already read as 'd/a.txt'"))
+
+
+def test_a_directory_without_documents_says_so(tmp_path):
+    assert "no file with a known suffix (.htm" in read(tmp_path).reason
+
+
+def test_links_do_not_loop(tmp_path):
+    (tmp_path / "a.txt").write_text("x")
+    (tmp_path / "loop").symlink_to(tmp_path)
+    (tmp_path / "self.txt").symlink_to("self.txt")
+    results = list(read_documents([tmp_path]))
+    reasons = [r.reason.split(",")[0] for r in results if isinstance(r, Skipped)]
+    assert [r.text for r in results if isinstance(r, Document)] == ["x"]
+    assert reasons == ["not a regular file", "a link to a directory; name it to have it read"]
+
+
+def test_pipes_are_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "a.txt")
+    assert "not a regular file" in read(tmp_path / "a.txt").reason
+
+
+@pytest.mark.parametrize("name", ["absent.txt", "nul\0.txt"])
+def test_a_path_that_does_not_exist_is_named_before_anything_is_read(tmp_path, name):
+    (tmp_path / "a.txt").write_text("x")
+    with pytest.raises(InputError) as caught:
+        read_documents([tmp_path / "a.txt", tmp_path / name])
+    assert repr((tmp_path / name).as_posix()) in str(caught.value)

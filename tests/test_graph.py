@@ -1,0 +1,233 @@
+"""HWDAG: rows become shares, every violation is caught, paths and exports follow the edges."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+from worlds import document_of, graphs, random_graph, random_vectors
+
+from hwdag.errors import IndexCorrupt, InputError
+from hwdag.graph.dag import HWDAG, EdgeRow, union_of_spans
+from hwdag.types import Node, Span
+
+
+def node(identity: str, level: int, start: int = 0) -> Node:
+    origin = "chunk" if level == 1 else "generated"
+    return Node(identity, "d", level, identity, origin, 1, (Span(start, start + 1),))
+
+
+def row(parent: int, **raw: float) -> EdgeRow:
+    """Out-edges as keywords: `n0=0.3` is 0.3 to node 0."""
+    children = np.array([int(name[1:]) for name in raw], dtype=np.int32)
+    return EdgeRow(parent, children, np.array(list(raw.values())))
+
+
+def diamond() -> HWDAG:
+    """Two chunks that both points share.
+
+    r -0.75-> p -0.9-> x        p -0.1-> y
+    r -0.25-> q -0.2-> x        q -0.8-> y
+    """
+    nodes = [node("x", 1, 0), node("y", 1, 1), node("p", 2), node("q", 2), node("r", 3)]
+    rows = [row(4, n2=0.03, n3=0.01), row(3, n0=1.0, n1=4.0), row(2, n0=0.09, n1=0.01)]
+    return HWDAG.from_rows(nodes, rows)
+
+
+def test_rows_become_shares_and_raw_attention_stays() -> None:
+    graph = diamond()
+    graph.check_integrity()
+    assert graph.edges.toarray()[2:] == pytest.approx(
+        np.array([[0.9, 0.1, 0, 0, 0], [0.2, 0.8, 0, 0, 0], [0, 0, 0.75, 0.25, 0]])
+    )
+    assert graph.raw.toarray()[4].tolist() == [0, 0, 0.03, 0.01, 0]
+    assert not graph.edges.toarray()[:2].any()
+
+
+def test_levels_and_children() -> None:
+    graph = diamond()
+    assert (len(graph), graph.height) == (5, 3)
+    assert graph.levels.tolist() == [1, 1, 2, 2, 3]
+    assert graph.at_level(2).tolist() == [2, 3]
+    assert graph.top.tolist() == [4]
+    children, weights = graph.children(3)
+    assert (children.tolist(), weights.tolist()) == ([0, 1], [0.2, 0.8])
+    assert graph.children(0)[0].tolist() == []
+
+
+def test_the_strongest_path_ends_in_a_chunk() -> None:
+    graph = diamond()
+    assert graph.strongest_path(4) == [4, 2, 0]
+    assert graph.strongest_path(3) == [3, 1]
+    assert graph.strongest_path(1) == [1]
+
+
+def test_networkx_has_both_weights() -> None:
+    graph = diamond().to_networkx()
+    assert list(graph) == ["x", "y", "p", "q", "r"]
+    assert graph.nodes["p"] == {
+        "level": 2,
+        "text": "p",
+        "origin": "generated",
+        "tokens": 1,
+        "document_id": "d",
+    }
+    assert graph.edges["r", "q"] == {"weight": pytest.approx(0.25), "attention": 0.01}
+    assert nx.is_directed_acyclic_graph(graph)
+
+
+def test_an_empty_graph_is_valid() -> None:
+    graph = HWDAG.from_rows([], [])
+    graph.check_integrity()
+    assert (len(graph), graph.height, graph.top.tolist()) == (0, 0, [])
+    assert len(graph.to_networkx()) == 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([row(1, n0=1.0), row(1, n0=2.0)], r"at most one edge row each, got rows of \[1, 1\]"),
+        ([row(2, n0=1.0)], r"2 nodes need at most one edge row each, got rows of \[2\]"),
+        ([row(-1, n0=1.0)], r"got rows of \[-1\]"),
+        ([row(1, n0=0.0)], "attention of node p to its window sums to 0.0"),
+        ([row(1, n0=float("nan"))], "sums to nan.*load it in bfloat16"),
+        ([row(1)], "sums to 0.0"),
+    ],
+)
+def test_rows_that_cannot_be_shared_out_are_refused(rows: list[EdgeRow], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        HWDAG.from_rows([node("x", 1), node("p", 2)], rows)
+
+
+def broken(**changes: Any) -> HWDAG:
+    """The diamond with a node replaced (`n2={...}`) or its edges (`edges=`, `raw=`)."""
+    graph = diamond()
+    nodes = tuple(
+        replace(n, **changes[f"n{i}"]) if f"n{i}" in changes else n
+        for i, n in enumerate(graph.nodes)
+    )
+    edges = changes.get("edges", graph.edges)
+    return HWDAG(nodes, edges, changes.get("raw", edges if "edges" in changes else graph.raw))
+
+
+def edges(*triples: tuple[int, int, float], size: int = 5) -> csr_array:
+    """(parent, child, weight), in the order of the rows; the same child may come twice."""
+    parents, children, weights = zip(*triples, strict=True)
+    indptr = np.searchsorted(parents, range(size + 1)).astype(np.int32)
+    return csr_array((np.array(weights), np.array(children, np.int32), indptr), shape=(size, size))
+
+
+REST = ((3, 1, 1.0), (4, 2, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"n1": {"id": "x"}}, "two nodes share an id"),
+        ({"n1": {"text": " \n"}}, "node y lacks text"),
+        ({"n2": {"tokens": 0}}, "node p lacks text, tokens"),
+        ({"n3": {"sources": ()}}, "node q lacks text, tokens or sources"),
+        ({"n0": {"level": 0}}, "levels are not 1, 2, ... in order"),
+        ({"n4": {"level": 4}}, "levels are not 1, 2, ... in order"),
+        ({"n1": {"level": 2}, "n2": {"level": 1}}, "levels are not 1, 2, ... in order"),
+        ({"edges": csr_array((4, 4))}, r"5 nodes but edges of shape \(4, 4\)"),
+        ({"raw": csr_array((5, 4))}, r"shape \(5, 5\) and \(5, 4\)"),
+        ({"raw": csr_array((5, 5))}, "differ in sparsity"),
+        ({"edges": edges((2, 0, 1.0), (3, 7, 1.0), (4, 2, 1.0))}, "does not exist"),
+        ({"edges": edges((2, -1, 1.0), *REST)}, "does not exist"),
+        ({"edges": edges((2, 0, -0.5), (2, 1, 1.5), *REST)}, "negative or not finite"),
+        ({"edges": edges((2, 0, float("nan")), *REST)}, "negative or not finite"),
+        ({"edges": edges((2, 0, float("inf")), *REST)}, "negative or not finite"),
+        ({"edges": edges((2, 0, 1.0), (3, 1, 1.0), (4, 0, 1.0))}, "exactly one level down"),
+        ({"edges": edges((2, 3, 1.0), *REST)}, "exactly one level down"),
+        ({"edges": edges((1, 4, 1.0), (2, 0, 1.0), *REST)}, "exactly one level down"),
+        ({"edges": edges((2, 0, 0.5), (2, 0, 0.5), *REST)}, "two edges lead from one node"),
+        ({"edges": edges((2, 0, 0.9), *REST)}, "do not sum to 1"),
+        ({"edges": edges(*REST)}, "do not sum to 1"),
+    ],
+)
+def test_every_violation_is_caught(changes: dict[str, Any], problem: str) -> None:
+    with pytest.raises(IndexCorrupt, match=f"not a valid HWDAG: .*{problem}"):
+        broken(**changes).check_integrity()
+
+
+def test_descending_row_pointers_are_caught() -> None:
+    graph = diamond()
+    for matrix in (graph.edges, graph.raw):
+        matrix.indptr[3] = 9
+    with pytest.raises(IndexCorrupt, match="row pointers"):
+        graph.check_integrity()
+
+
+@given(graphs())
+def test_random_graphs_are_valid_and_their_paths_follow_the_heaviest_edges(graph: HWDAG) -> None:
+    graph.check_integrity()
+    dense = graph.edges.toarray()
+    assert dense.sum(axis=1) == pytest.approx((graph.levels > 1).astype(float))
+    for index in range(len(graph)):
+        path = graph.strongest_path(index)
+        assert graph.levels[path].tolist() == list(range(graph.levels[index], 0, -1))
+        assert all(dense[a, b] == dense[a].max() for a, b in pairwise(path))
+
+
+@given(graphs())
+def test_networkx_has_every_edge_once(graph: HWDAG) -> None:
+    exported = graph.to_networkx()
+    ids = [n.id for n in graph.nodes]
+    assert list(exported) == ids
+    for name, matrix in (("weight", graph.edges), ("attention", graph.raw)):
+        array = nx.to_numpy_array(exported, nodelist=ids, weight=name)
+        assert np.array_equal(array, matrix.toarray())
+
+
+@given(graphs())
+def test_the_order_of_rows_does_not_matter(graph: HWDAG) -> None:
+    parents = graph.at_level(1).size + np.arange(len(graph) - graph.at_level(1).size)
+    rows = [
+        EdgeRow(int(p), graph.children(p)[0], graph.raw[[p], graph.children(p)[0]]) for p in parents
+    ]
+    again = HWDAG.from_rows(graph.nodes, rows[::-1])
+    assert np.array_equal(again.edges.toarray(), graph.edges.toarray())
+    assert np.array_equal(again.raw.toarray(), graph.raw.toarray())
+
+
+def test_random_worlds_repeat_and_hold_what_they_promise() -> None:
+    one, two = (
+        random_graph(np.random.default_rng(3), chunks=30, levels=3, document_id="w")
+        for _ in range(2)
+    )
+    assert one.nodes == two.nodes
+    assert np.array_equal(one.raw.toarray(), two.raw.toarray())
+    assert (one.height, one.at_level(1).size) == (3, 30)
+    text = document_of(one).text
+    assert all(text[n.sources[0].start : n.sources[0].end] == n.text for n in one.nodes[:30])
+    sizes = np.diff(one.edges.indptr)[30:]
+    parents_of_chunks = (one.edges.toarray()[30:, :30] > 0).sum(axis=0)
+    assert sizes.min() < 10 < sizes.max()
+    assert parents_of_chunks.max() > 1
+    vectors = random_vectors(np.random.default_rng(0), 5, 16)
+    assert (vectors.shape, vectors.dtype) == ((5, 16), np.float32)
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(5))
+
+
+def test_spans_that_overlap_or_touch_are_merged() -> None:
+    spans = [Span(8, 9), Span(0, 3), Span(2, 4), Span(4, 6), Span(1, 2)]
+    assert union_of_spans(spans) == (Span(0, 6), Span(8, 9))
+    assert union_of_spans([]) == ()
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 6))))
+def test_the_union_covers_the_same_characters(pairs: list[tuple[int, int]]) -> None:
+    spans = [Span(start, start + length) for start, length in pairs]
+    merged = union_of_spans(spans)
+    assert {c for s in merged for c in range(s.start, s.end)} == {
+        c for s in spans for c in range(s.start, s.end)
+    }
+    assert all(a.end < b.start for a, b in pairwise(merged))

@@ -1,0 +1,309 @@
+"""The walk: equal to the slow reference, every token once, budgets, stop reasons, small worlds."""
+
+import numpy as np
+import pytest
+from reference import reference_walk
+from tiny import FAMILIES, model, tokenizer
+from worlds import random_graph, random_vectors
+
+from hwdag.config import SearchConfig
+from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.graph.dag import HWDAG, EdgeRow
+from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.lm.scripted import ScriptedLM
+from hwdag.search.corpus import Corpus
+from hwdag.search.frontier import Frontier
+from hwdag.search.walk import walk
+from hwdag.text.prompts import SearchPrompts
+from hwdag.types import Node, Span
+
+QUESTION = "Which dragon guards the silver bridge?"
+
+
+class FixedEmbedder:
+    """Gives the query vector that the test chose."""
+
+    name, dimension = "fixed", 8
+
+    def __init__(self, query):
+        self.query = query
+
+    def embed(self, texts):
+        raise AssertionError("a walk embeds nothing but the question")
+
+    def embed_query(self, text):
+        return self.query
+
+
+def search(graph, vectors, query, lm, config, **options):
+    return walk(
+        Corpus.of([graph], [vectors]),
+        QUESTION,
+        reader=lm,
+        embedder=FixedEmbedder(query),
+        config=config,
+        prompts=SearchPrompts(),
+        **options,
+    )
+
+
+@pytest.mark.parametrize("chat", [True, False], ids=["chat", "base"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_walk_equals_the_reference(family, chat):
+    lm = HuggingFaceLM(model(family), tokenizer(chat))
+    for seed in range(4 if family == "llama" else 2):
+        rng = np.random.default_rng(seed)
+        graph = random_graph(rng, chunks=8, levels=3)
+        vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
+        heads = [None, ((0, 1), (2, 5), (3, 7))][seed % 2]
+        budget = int(rng.integers(150, 500))
+        options = {"budget": budget, "confidence": 0.5, "patience": 1 + seed}
+        config = SearchConfig(
+            token_budget=budget,
+            progress="budget" if seed == 3 else "p_yes",
+            patience=1 + seed,
+            heads=heads or "all",
+        )
+        expected = reference_walk(
+            graph, vectors, query, QUESTION, lm, heads=heads, steers=seed != 3, **options
+        )
+        found = search(graph, vectors, query, lm, config).retrieval
+        assert [step.node.id for step in found.steps] == [
+            graph.nodes[i].id for i in expected.visited
+        ]
+        readings = [step.p_yes for step in found.steps if step.p_yes is not None]
+        np.testing.assert_allclose(readings, expected.p_yes, atol=1e-4)
+        assert found.stop == expected.stop
+
+
+def test_every_token_passes_the_model_once():
+    """Prefix, question and nodes once; of the answer slot nothing stays; one forward per node."""
+    inner, rng = model(), np.random.default_rng(5)
+    lm = HuggingFaceLM(inner, tokenizer())
+    forwards = []
+    inner.register_forward_pre_hook(lambda _, args: forwards.append(args[0][0].tolist()))
+    graph = random_graph(rng, chunks=6, levels=3)
+    vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
+    walked = search(graph, vectors, query, lm, SearchConfig(token_budget=2000, progress="budget"))
+
+    steps = walked.retrieval.steps
+    initial = sum(step.initial for step in steps)
+    assert len(forwards) == 1 + len(steps) - initial
+    slot = lm.turns.reply
+    assert all(ids[-len(slot) :] == slot for ids in forwards)
+    seen = [token for ids in forwards for token in ids[: -len(slot)]]
+    before, between, _ = SearchPrompts().cut()
+    whole = [*lm.turns.head, *lm.codec.encode(before + QUESTION + between)]
+    for step in steps:
+        whole += lm.codec.encode(f"* {step.node.text}\n")
+    assert seen == whole
+    assert walked.session.cached_tokens == len(whole)
+    assert walked.retrieval.usage.tokens == len(whole) + len(slot) * len(forwards)
+
+    forwards.clear()
+    decoding = walked.session.decode(enough=True, max_new_tokens=5)
+    assert "".join(decoding).strip() == decoding.text
+    prompt = [*slot, *lm.codec.encode("Yes"), *lm.turns.between]
+    assert forwards[0][: len(prompt)] == prompt
+    assert all(len(ids) == 1 for ids in forwards[1:])
+
+
+def test_the_answer_equals_generation_from_scratch():
+    import torch
+
+    lm, rng = HuggingFaceLM(model(seed=3), tokenizer()), np.random.default_rng(2)
+    graph = random_graph(rng, chunks=5, levels=2)
+    vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
+    seen = []
+    hook = lm.model.register_forward_pre_hook(lambda _, args: seen.append(args[0][0].tolist()))
+    walked = search(graph, vectors, query, lm, SearchConfig(token_budget=400, progress="budget"))
+    slot = len(lm.turns.reply)
+    context = [token for ids in seen for token in ids[:-slot]]
+    seen.clear()
+    text = "".join(walked.session.decode(enough=False, max_new_tokens=12))
+    hook.remove()
+    ids = torch.tensor([context + seen[0]])
+    with torch.no_grad():
+        generated = lm.model.generate(ids, max_new_tokens=12, do_sample=False, eos_token_id=2)
+    expected = lm.codec.decode(generated[0, ids.shape[1] :].tolist())
+    assert text == expected
+
+
+def test_attention_of_the_answer_is_reported_for_the_asked_spans():
+    lm, rng = HuggingFaceLM(model(), tokenizer()), np.random.default_rng(2)
+    graph = random_graph(rng, chunks=5, levels=2)
+    vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
+    walked = search(graph, vectors, query, lm, SearchConfig(token_budget=400, progress="budget"))
+    nodes = [step.node for step in walked.retrieval.steps]
+    spans = [(i, Span(0, len(node.text))) for i, node in enumerate(nodes)]
+    decoding = walked.session.decode(enough=True, max_new_tokens=4, spans=spans)
+    list(decoding)
+    assert decoding.attention.shape == (len(nodes),)
+    assert (decoding.attention > 0).all()
+
+
+@pytest.mark.parametrize("budget", [60, 150, 400])
+def test_context_tokens_stay_within_the_budget(budget):
+    lm = HuggingFaceLM(model(), tokenizer())
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        graph = random_graph(rng, chunks=10, levels=3)
+        vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
+        config = SearchConfig(token_budget=budget, progress="budget")
+        found = search(graph, vectors, query, lm, config).retrieval
+        spent = sum(len(lm.codec.encode(f"* {step.node.text}\n")) for step in found.steps)
+        assert spent == found.context_tokens <= budget
+        assert found.stop == ("exhausted" if len(found.steps) == len(graph) else "budget")
+
+
+def test_a_budget_beyond_the_context_is_cut_and_said():
+    lm = HuggingFaceLM(model(max_position_embeddings=512), tokenizer())
+    rng = np.random.default_rng(0)
+    graph = random_graph(rng, chunks=30, levels=2)
+    vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
+    config = SearchConfig(token_budget=10_000, progress="budget", max_new_tokens=8)
+    walked = search(graph, vectors, query, lm, config)
+    assert any("cut to the" in note for note in walked.retrieval.notes)
+    list(walked.session.decode(enough=True, max_new_tokens=8))
+    assert walked.session.cached_tokens <= 512
+
+
+def test_patience_counts_yes_and_not_consecutive_yes():
+    script = [0.9, 0.1, 0.9, 0.9]
+    lm, rng = ScriptedLM(p_yes=script), np.random.default_rng(1)
+    graph = random_graph(rng, chunks=9, levels=2)
+    vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
+
+    def readings(patience):
+        config = SearchConfig(token_budget=5000, patience=patience)
+        found = search(graph, vectors, query, lm, config).retrieval
+        assert found.stop == "sufficient"
+        return [step.p_yes for step in found.steps if step.p_yes is not None]
+
+    assert readings(1) == [0.9]
+    assert readings(2) == [0.9, 0.1, 0.9]
+    assert readings(3) == script
+
+
+def test_an_uninformative_p_yes_is_shown_but_does_not_stop():
+    lm, rng = ScriptedLM(p_yes=[0.99], p_yes_is_informative=False), np.random.default_rng(1)
+    graph = random_graph(rng, chunks=4, levels=2)
+    vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
+    found = search(graph, vectors, query, lm, SearchConfig(token_budget=5000)).retrieval
+    assert (found.stop, found.p_yes) == ("exhausted", 0.99)
+    assert "p_yes is shown but does not stop the walk" in found.notes
+    forced = search(graph, vectors, query, lm, SearchConfig(token_budget=5000, progress="p_yes"))
+    assert forced.retrieval.stop == "sufficient"
+
+
+def diamond():
+    """   top -0.9-> a,  top -0.1-> b:   attention says a, with no similarity at all."""
+    texts = ["alpha", "beta", "top"]
+    nodes = [
+        Node(f"d#{i}", "d", 2 if text == "top" else 1, text, "generated", 1, (Span(i, i + 1),))
+        for i, text in enumerate(texts)
+    ]
+    row = EdgeRow(2, np.array([0, 1], np.int32), np.array([0.09, 0.01]))
+    return HWDAG.from_rows(nodes, [row])
+
+
+def test_the_walk_follows_the_heavier_edge():
+    vectors = np.zeros((3, 8), np.float32)
+    found = search(diamond(), vectors, vectors[0], ScriptedLM(), SearchConfig(progress="budget"))
+    assert [step.node.text for step in found.retrieval.steps] == ["top", "alpha", "beta"]
+    np.testing.assert_allclose([s.attention for s in found.retrieval.steps], [0, 0.9, 0.1])
+
+
+def test_the_frontier_equals_the_matrix_product():
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        graph = random_graph(rng, chunks=12, levels=4)
+        corpus = Corpus.of([graph], [random_vectors(rng, len(graph))])
+        similarity = rng.uniform(0, 1, len(graph))
+        frontier, r = Frontier(corpus, similarity), np.zeros(len(graph))
+        for _ in range(5):
+            index = frontier.best(lambda _: 1, 1)
+            r[index] = rng.uniform(0, 1)
+            frontier.visit(index, r[index])
+            z = graph.edges.toarray().T @ r
+            expected = z / z.sum() if z.sum() else z
+            np.testing.assert_allclose(frontier.attention, expected, atol=1e-12)
+        np.testing.assert_allclose(frontier.similarity.sum(), 1)
+
+
+def test_only_allowed_nodes_are_scored_and_shown():
+    rng = np.random.default_rng(7)
+    graphs = [random_graph(rng, chunks=5, levels=3, document_id=f"d{i}") for i in range(3)]
+    vectors = [random_vectors(rng, len(graph)) for graph in graphs]
+    query = random_vectors(rng, 1)[0]
+    lm, config = ScriptedLM(), SearchConfig(token_budget=5000, progress="budget")
+    corpus = Corpus.of(graphs, vectors)
+    options = {"reader": lm, "embedder": FixedEmbedder(query), "config": config}
+    options |= {"prompts": SearchPrompts()}
+    only = walk(corpus, QUESTION, allowed=corpus.within(["d1"]), **options).retrieval
+    alone = walk(Corpus.of([graphs[1]], [vectors[1]]), QUESTION, **options).retrieval
+    assert [s.node.id for s in only.steps] == [s.node.id for s in alone.steps]
+    np.testing.assert_allclose([s.score for s in only.steps], [s.score for s in alone.steps])
+
+
+def test_k_nodes_are_filled_up_by_score_after_the_walk():
+    rng = np.random.default_rng(7)
+    graph = random_graph(rng, chunks=8, levels=3)
+    vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
+    lm = ScriptedLM(p_yes=[0.9])
+    found = search(graph, vectors, query, lm, SearchConfig(), k=6).retrieval
+    assert found.stop == "sufficient"
+    assert len(found.steps) < 6 == len(found.best(6))
+    assert len({step.node.id for step in found.best(6)}) == 6
+    scores = [step.score for step in found.beyond]
+    assert scores == sorted(scores, reverse=True)
+    everything = search(graph, vectors, query, lm, SearchConfig(), k=1000).retrieval
+    assert len(everything.best(1000)) == len(graph)
+    assert len(found.best(1)) == 1
+
+
+def verbatim():
+    """A chunk of two sentences, one of them picked at level 2 and again at level 3."""
+    nodes = [
+        Node("d#1.0", "d", 1, "aa bb. cc dd.", "chunk", 6, (Span(0, 13),)),
+        Node("d#1.1", "d", 1, "ee ff.", "chunk", 3, (Span(14, 20),)),
+        Node("d#2.0", "d", 2, "aa bb.", "extractive", 3, (Span(0, 6),)),
+        Node("d#2.1", "d", 2, "ee ff.", "extractive", 3, (Span(14, 20),)),
+        Node("d#3.0", "d", 3, "aa bb.", "extractive", 3, (Span(0, 6),)),
+    ]
+    pair = np.array([0, 1], np.int32)
+    rows = [
+        EdgeRow(2, pair, np.array([0.8, 0.2])),
+        EdgeRow(3, pair, np.array([0.1, 0.9])),
+        EdgeRow(4, pair + 2, np.array([0.7, 0.3])),
+    ]
+    return HWDAG.from_rows(nodes, rows)
+
+
+def test_no_text_is_read_twice_and_copies_pass_relevance_on():
+    graph = verbatim()
+    corpus = Corpus.of([graph], [np.zeros((5, 8), np.float32)])
+    frontier = Frontier(corpus, np.zeros(5))
+    frontier.visit(4, 2.0)  # the copy at level 2 counts as visited, with the same relevance
+    z = graph.edges.toarray().T @ np.array([0, 0, 2.0, 0, 2.0])
+    np.testing.assert_allclose(frontier.attention, z / z.sum())
+    assert set(frontier.ranking()) == {0, 1, 3}
+    frontier.visit(1, 0.5)  # the whole chunk: the point picked from it has been read with it
+    assert set(frontier.ranking()) == {0}
+
+
+def test_hashing_embedder_drives_the_similarity_part():
+    embedder = HashingEmbedder()
+    graph = verbatim()
+    vectors = embedder.embed([node.text for node in graph.nodes])
+    found = walk(
+        Corpus.of([graph], [vectors]),
+        "ee",
+        reader=ScriptedLM(),
+        embedder=embedder,
+        config=SearchConfig(progress="budget"),
+        prompts=SearchPrompts(),
+    ).retrieval
+    read = [step.node.text for step in found.steps]
+    assert read[:2] == ["aa bb.", "ee ff."]
+    assert len(read) == len(set(read))

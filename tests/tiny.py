@@ -1,0 +1,74 @@
+"""Tiny random models of real architectures, and a small real tokenizer, for exact comparisons."""
+
+from functools import cache
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
+
+CHATML = (
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+TEXT = [
+    "The quick brown fox jumps over the lazy dog. Can this question be answered by the following "
+    "information? Response Yes or No in one word. Question: who jumps? Information: * the fox",
+    "Summary the following information. Each segment is separated by a new line symbol. Generate "
+    "in the format of: * summary point. Do not provide any explanation. Given the above information",
+]
+
+SIZES = {
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "max_position_embeddings": 4096,
+}
+
+SLIDING = {"sliding_window": 16}
+
+# the architectures that the library promises, and one with learned sinks
+FAMILIES: dict[str, dict[str, object]] = {
+    "llama": {},
+    "mistral": SLIDING,
+    "qwen2": {},
+    "qwen3": {},
+    "gemma2": SLIDING | {"query_pre_attn_scalar": 16},
+    "gemma3_text": SLIDING | {"query_pre_attn_scalar": 16},
+    "phi3": {},
+    "gpt_oss": SLIDING | {"num_local_experts": 4, "num_experts_per_tok": 2},
+}
+
+
+@cache
+def tokenizer(chat: bool = True) -> PreTrainedTokenizerFast:
+    """Byte-level BPE with control tokens; with a ChatML template or without any."""
+    inner = Tokenizer(models.BPE())
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    control = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    inner.train_from_iterator(
+        TEXT,
+        trainers.BpeTrainer(
+            vocab_size=400, special_tokens=control, initial_alphabet=alphabet, show_progress=False
+        ),
+    )
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=inner, eos_token="<|im_end|>", pad_token="<|endoftext|>"
+    )
+    made.add_special_tokens({"additional_special_tokens": ["<|im_start|>"]})
+    if chat:
+        made.chat_template = CHATML
+    return made
+
+
+def model(family: str = "llama", *, seed: int = 0, **overrides: object) -> PreTrainedModel:
+    """A random model in float32; `overrides` are config values."""
+    torch.manual_seed(seed)
+    values = SIZES | FAMILIES[family] | {"vocab_size": len(tokenizer()), "pad_token_id": 0}
+    values |= {"bos_token_id": 1, "eos_token_id": 2} | overrides
+    return AutoModelForCausalLM.from_config(AutoConfig.for_model(family, **values)).eval()

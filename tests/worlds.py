@@ -1,0 +1,104 @@
+"""Small random worlds that tests share: documents with graphs and embeddings, from a seed.
+
+The text is made of a few English words, so that lexical attention (`ScriptedLM`) and real models
+find something to attend to; levels shrink, rows are dense (a whole window) or sparse (any nodes of
+the level below), so nodes share children and some have no parent at all.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from hwdag.embedding.base import Vectors
+from hwdag.graph.dag import HWDAG, EdgeRow, union_of_spans
+from hwdag.lm.scripted import tokens_of
+from hwdag.types import Document, Node, Span
+
+_WORDS = """
+amber bridge castle dragon engine forest garden harbor island jungle kettle ladder market needle
+orchard palace quarry river silver temple umbrella valley window yellow zephyr
+"""
+WORDS = _WORDS.split()
+
+
+def random_text(rng: np.random.Generator, words: int) -> str:
+    """A sentence of that many words."""
+    return " ".join(rng.choice(WORDS, size=words)).capitalize() + "."
+
+
+def random_graph(
+    rng: np.random.Generator, *, chunks: int, levels: int, document_id: str = "doc"
+) -> HWDAG:
+    """A valid graph of exactly `levels` levels, `chunks` nodes in the first, fewer above.
+
+    Raw attention is random and of any scale, so nothing but the normalised weights is comparable
+    between rows. The chunks are slices of `document_of(graph).text`.
+    """
+    nodes = _chunks(rng, chunks, document_id)
+    below, rows = range(chunks), list[EdgeRow]()
+    for level in range(2, levels + 1):
+        size = int(rng.integers(1, max(2, len(below))))
+        above = range(len(nodes), len(nodes) + size)
+        for parent in above:
+            children = _children(rng, below)
+            raw = rng.uniform(0.05, 1.0, len(children)) * 10.0 ** rng.integers(-4, 1)
+            rows.append(EdgeRow(parent, children, raw))
+            nodes.append(_point(rng, nodes, children[np.argmax(raw)], level, parent - above.start))
+        below = above
+    return HWDAG.from_rows(nodes, rows)
+
+
+def random_vectors(rng: np.random.Generator, count: int, dimension: int = 8) -> Vectors:
+    """Unit vectors in all directions, (count, dimension)."""
+    vectors = rng.normal(size=(count, dimension))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+def document_of(graph: HWDAG) -> Document:
+    """The document that a random graph was made of."""
+    chunks = [node.text for node in graph.nodes if node.level == 1]
+    return Document(graph.nodes[0].document_id, " ".join(chunks), "A title", {"pages": len(chunks)})
+
+
+def graphs(*, max_chunks: int = 9, max_levels: int = 4) -> st.SearchStrategy[HWDAG]:
+    """Random graphs; hypothesis shrinks towards few chunks and levels."""
+    return st.builds(
+        lambda seed, chunks, levels: random_graph(
+            np.random.default_rng(seed), chunks=chunks, levels=levels
+        ),
+        st.integers(0, 2**32 - 1),
+        st.integers(1, max_chunks),
+        st.integers(1, max_levels),
+    )
+
+
+def _chunks(rng: np.random.Generator, count: int, document_id: str) -> list[Node]:
+    nodes, start = [], 0
+    for i in range(count):
+        text = random_text(rng, int(rng.integers(3, 10)))
+        span = Span(start, start + len(text))
+        identity = f"{document_id}#1.{i}"
+        nodes.append(Node(identity, document_id, 1, text, "chunk", len(tokens_of(text)), (span,)))
+        start = span.end + 1
+    return nodes
+
+
+def _children(rng: np.random.Generator, below: range) -> NDArray[np.int32]:
+    """A window of the level below, or any of its nodes, in order."""
+    if rng.random() < 0.5:
+        first = int(rng.integers(below.start, below.stop))
+        return np.arange(first, rng.integers(first, below.stop) + 1, dtype=np.int32)
+    size = int(rng.integers(1, len(below) + 1))
+    return np.sort(rng.choice(below, size=size, replace=False)).astype(np.int32)
+
+
+def _point(
+    rng: np.random.Generator, nodes: list[Node], strongest: int, level: int, ordinal: int
+) -> Node:
+    text = random_text(rng, int(rng.integers(2, 7)))
+    document_id = nodes[0].document_id
+    identity = f"{document_id}#{level}.{ordinal}"
+    sources = union_of_spans(nodes[strongest].sources)
+    return Node(identity, document_id, level, text, "generated", len(tokens_of(text)), sources)
