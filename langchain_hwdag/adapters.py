@@ -1,0 +1,215 @@
+"""LangChain's objects as the core's, and the core's results as LangChain's."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import Runnable
+
+import hwdag
+from hwdag.embedding.base import Embedder, Vectors
+from hwdag.embedding.hashing import unit_rows
+from hwdag.errors import InputError, ModelError, ReaderRequired, UnknownOption, WriterFailed
+from hwdag.lm.base import Reader, Writer
+from hwdag.lm.writers import CallableWriter
+from hwdag.trace.provenance import METADATA_KEY, provenance
+from hwdag.types import Retrieval, Step
+
+
+def as_core_document(document: Document) -> hwdag.Document:
+    """A whole document with its metadata; one without an id gets a hash of its content."""
+    if not isinstance(document, Document):
+        raise InputError(
+            "documents must be langchain_core.documents.Document, got "
+            f"{type(document).__name__}; use from_texts for strings"
+        )
+    metadata = deepcopy(document.metadata)
+    identity = document.id or content_id(document)
+    title = metadata.get("title")
+    return hwdag.Document(
+        identity, document.page_content, title if isinstance(title, str) else "", metadata
+    )
+
+
+def as_langchain_document(document: hwdag.Document) -> Document:
+    """The document that `as_core_document` was given, its id filled in."""
+    return Document(
+        id=document.id, page_content=document.text, metadata=deepcopy(dict(document.metadata))
+    )
+
+
+def content_id(document: Document) -> str:
+    """An id made from text and metadata. Raises `InputError` unless the metadata is JSON-able."""
+    try:
+        content = json.dumps([document.page_content, document.metadata], sort_keys=True)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"the metadata {document.metadata!r} cannot be stored as JSON ({error}); turn the value "
+            "into text, a number, a list or a dict"
+        ) from error
+    return f"text-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
+
+
+def node_document(
+    step: Step, retrieval: Retrieval, source: hwdag.Document, *, return_sources: bool
+) -> Document:
+    """A returned node under its own id: its text, its document's metadata, and its provenance.
+
+    With `return_sources` the text is what the node rests on in the document, one passage per line.
+    """
+    passages = [source.text[span.start : span.end] for span in step.node.sources]
+    return Document(
+        id=step.node.id,
+        page_content="\n".join(passages) if return_sources else step.node.text,
+        metadata={**deepcopy(dict(source.metadata)), METADATA_KEY: provenance(step, retrieval)},
+    )
+
+
+def step_event(step: Step) -> dict[str, Any]:
+    """A node as it is visited, JSON-able; names as in `provenance`."""
+    return {
+        "id": step.node.id,
+        "document_id": step.node.document_id,
+        "level": step.node.level,
+        "text": step.node.text,
+        "position": step.position,
+        "score": step.score,
+        "attention": step.attention,
+        "similarity": step.similarity,
+        "relevance": step.relevance,
+        "p_yes": step.p_yes,
+    }
+
+
+def as_reader(reader: object) -> Reader | str | None:
+    """What the core takes as reader; the weights of a `HuggingFacePipeline` are used, not loaded.
+
+    Raises:
+        ReaderRequired: something without local weights.
+    """
+    if reader is None or isinstance(reader, str | Reader):
+        return reader
+    pipeline = getattr(getattr(reader, "llm", reader), "pipeline", None)
+    model, tokenizer = getattr(pipeline, "model", None), getattr(pipeline, "tokenizer", None)
+    if model is None or tokenizer is None:
+        raise ReaderRequired(
+            "the reader must be a local model whose attention can be read, got "
+            f"{type(reader).__name__}; pass a HuggingFacePipeline, a ChatHuggingFace over one, "
+            "hwdag.HuggingFaceLM(model, tokenizer), a model name, or nothing for the embedded "
+            "default (as writer any LLM will do)"
+        )
+    return hwdag.HuggingFaceLM(model, tokenizer)
+
+
+def as_writer(writer: object) -> Writer | Callable[[str], str] | None:
+    """What the core takes as writer: a chat model, an LLM or a chain is asked by `invoke`."""
+    if writer is None or isinstance(writer, Writer):
+        return writer
+    if isinstance(writer, Runnable):
+        return CallableWriter(_asking(writer), name=_qualified_name(writer))
+    if callable(writer):
+        return writer
+    raise InputError(
+        "the writer must be a LangChain model or chain, a hwdag Writer, or a function from prompt "
+        f"to text, got {type(writer).__name__}"
+    )
+
+
+def as_embedder(embedder: object) -> Embedder | str | None:
+    """What the core takes as embedder; LangChain's `Embeddings` are wrapped."""
+    if isinstance(embedder, Embeddings):
+        return LangChainEmbedder(embedder)
+    if embedder is None or isinstance(embedder, str | Embedder):
+        return embedder
+    raise InputError(
+        "the embedder must be LangChain Embeddings, a hwdag Embedder, a model name, or None for "
+        f"the embedded default, got {type(embedder).__name__}"
+    )
+
+
+class LangChainEmbedder:
+    """Any LangChain `Embeddings` as the core's `Embedder`: vectors are normalised.
+
+    The name that an index records is `langchain:<class>:<model>`. Nothing can be loaded by it: give
+    the same embeddings again when such an index is loaded.
+    """
+
+    def __init__(self, embeddings: Embeddings) -> None:
+        self._embeddings = embeddings
+
+    @property
+    def name(self) -> str:
+        """Recorded in the index."""
+        return _qualified_name(self._embeddings)
+
+    @cached_property
+    def dimension(self) -> int:
+        """Length of a vector; asks the model once."""
+        return len(self.embed_query(self.name))
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors, (texts, dimension). Raises `ModelError` where a vector is missing."""
+        if not texts:
+            return np.zeros((0, self.dimension), dtype=np.float32)
+        vectors = self._embeddings.embed_documents(list(texts))
+        lengths = {len(vector) for vector in vectors}
+        if len(vectors) != len(texts) or len(lengths) != 1:
+            raise ModelError(
+                f"{self.name} made {len(vectors)} vectors of lengths {sorted(lengths)} for "
+                f"{len(texts)} texts; embed_documents must give one vector per text, all alike"
+            )
+        return unit_rows(np.asarray(vectors, dtype=np.float32))
+
+    def embed_query(self, text: str) -> Vectors:
+        """A unit vector, (dimension,)."""
+        vector: Vectors = unit_rows(
+            np.asarray([self._embeddings.embed_query(text)], dtype=np.float32)
+        )[0]
+        return vector
+
+
+def checked_k(k: int | None) -> int | None:
+    """`k` itself. Raises `InputError` unless it is a whole number of at least 1, or None."""
+    if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < 1):
+        raise InputError(
+            f"k must be a whole number of at least 1, got {k!r}; leave it out to let the walk decide"
+        )
+    return k
+
+
+def refuse(unknown: Mapping[str, object], where: str, known: str) -> None:
+    """Raise `UnknownOption` for whatever a framework's `**kwargs` left over."""
+    if unknown:
+        names = ", ".join(map(repr, sorted(unknown)))
+        raise UnknownOption(f"{where} has no option {names}; it has {known}")
+
+
+def _asking(model: Runnable[Any, Any]) -> Callable[[str], str]:
+    def ask(prompt: str) -> str:
+        reply = model.invoke(prompt)
+        if isinstance(reply, BaseMessage):
+            return str(reply.text)
+        if isinstance(reply, str):
+            return reply
+        raise WriterFailed(
+            f"{_qualified_name(model)} returned {type(reply).__name__} for a prompt; a writer must "
+            "return a message or a str (append StrOutputParser() to the chain)"
+        )
+
+    return ask
+
+
+def _qualified_name(model: object) -> str:
+    """`langchain:<class>:<model>`, or without the last part where the object does not tell."""
+    names = (getattr(model, field, None) for field in ("model_name", "model", "model_id"))
+    own = next((name for name in names if isinstance(name, str) and name), None)
+    return ":".join(["langchain", type(model).__name__, *([own] if own else [])])
