@@ -40,6 +40,9 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
     Relations: a thin face on `hwdag.HWDAGIndex`, which is the attribute `index`.
     """
 
+    # why: pydantic merges the configs of all bases, and that of DocumentIndex ignores extra names
+    model_config = HWDAGRetriever.model_config
+
     @classmethod
     def from_texts(
         cls,

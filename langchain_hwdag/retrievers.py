@@ -43,7 +43,7 @@ class HWDAGRetriever(BaseRetriever):
     """Walks the graphs of an index for a question; the visited nodes are the documents.
 
     Without `k` the walk decides how much is enough, and nodes come in visiting order. With `k`
-    exactly min(k, number of nodes) come, best first. Every document carries its provenance under
+    exactly min(k, available) come, best first. Every document carries its provenance under
     `metadata["hwdag"]`; every visited node is a custom event `hwdag.step` as it happens.
 
     Relations: `HWDAGIndex` is this plus changes to the index.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterator
 from typing import Any
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
@@ -61,7 +61,7 @@ class HWDAGQueryEngine(BaseQueryEngine):
         return {}
 
     def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
-        payload = {EventPayload.QUERY_STR: query_bundle.query_str}
+        payload: dict[str, Any] = {EventPayload.QUERY_STR: query_bundle.query_str}
         with self.callback_manager.event(CBEventType.QUERY, payload=payload) as event:
             stream, nodes = self._retriever.walk(query_bundle)
             response = _streamed(stream, nodes) if self._streaming else _finished(stream, nodes)
@@ -85,7 +85,7 @@ def _finished(stream: AnswerStream, nodes: list[NodeWithScore]) -> Response:
 def _streamed(stream: AnswerStream, nodes: list[NodeWithScore]) -> StreamingResponse:
     metadata: dict[str, Any] = {}
 
-    def pieces() -> Iterator[str]:
+    def pieces() -> Generator[str]:
         yield from stream
         metadata.update(_record(stream))
 
@@ -97,7 +97,7 @@ def _record(stream: AnswerStream) -> dict[str, Any]:
     return {METADATA_KEY: answer_json(answer, answer.usage.seconds)}
 
 
-async def _in_threads(pieces: Iterator[str]) -> AsyncIterator[str]:
+async def _in_threads(pieces: Iterator[str]) -> AsyncGenerator[str]:
     """Decode every piece in a thread, one after the other; the loop goes on meanwhile."""
     while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
         yield piece

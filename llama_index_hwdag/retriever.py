@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.callbacks.base import CallbackManager
-from llama_index.core.instrumentation import get_dispatcher
-from llama_index.core.instrumentation.events.base import BaseEvent
+from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
+from llama_index.core.instrumentation.events.base import BaseEvent  # type: ignore[attr-defined]
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from hwdag.config import SearchConfig

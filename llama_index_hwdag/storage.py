@@ -111,12 +111,14 @@ class Source:
 
 def text_node(node: Node, source: Source, **fields: Any) -> TextNode:
     """A chunk or point as a `TextNode` under its own id, with offsets where it is one slice."""
-    slices = node.sources if node.origin != "generated" and len(node.sources) == 1 else ()
-    place = {"start_char_idx": span.start for span in slices}
-    place |= {"end_char_idx": span.end for span in slices}
-    return source.template.model_copy(
-        update={"id_": node.id, "text": node.text, **place, **fields}, deep=True
-    )
+    is_slice = node.origin != "generated" and len(node.sources) == 1
+    own = {
+        "id_": node.id,
+        "text": node.text,
+        "start_char_idx": node.sources[0].start if is_slice else None,
+        "end_char_idx": node.sources[0].end if is_slice else None,
+    }
+    return source.template.model_copy(update=own | fields, deep=True)
 
 
 def stored_nodes(entry: Entry, source: Source) -> list[TextNode]:
@@ -154,7 +156,9 @@ def _relationships(graph: HWDAG, index: int, node: Node) -> dict[NodeRelationshi
     return found
 
 
-def restored(struct: HWDAGIndexStruct, docstore: BaseDocumentStore) -> Iterator[tuple[Source, Entry]]:
+def restored(
+    struct: HWDAGIndexStruct, docstore: BaseDocumentStore
+) -> Iterator[tuple[Source, Entry]]:
     """Documents with their graphs and embeddings, as they were built.
 
     Raises:

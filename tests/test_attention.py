@@ -80,9 +80,7 @@ def test_capture_equals_eager_on_top_of_a_cache(lm, padded, heads):
         request = SpanRequest([(a - 50, b - 50) for a, b in ROWS], KEYS)
         with capture(lm, [request], heads) as captured:
             logits = lm(ids[:, 50:], past_key_values=cache).logits
-    torch.testing.assert_close(
-        captured.mean(0), eager_means(lm, ids, 0, heads), atol=1e-6, rtol=0
-    )
+    torch.testing.assert_close(captured.mean(0), eager_means(lm, ids, 0, heads), atol=1e-6, rtol=0)
     torch.testing.assert_close(logits, whole[:, 50:], atol=1e-5, rtol=0)
 
 

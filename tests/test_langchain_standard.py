@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-import hwdag
 import pytest
-from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.lm.scripted import ScriptedLM
 from langchain_core.retrievers import BaseRetriever
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 from langchain_tests.integration_tests.indexer import (
@@ -16,6 +13,9 @@ from langchain_tests.integration_tests.indexer import (
     DocumentIndexerTestSuite,
 )
 
+import hwdag
+from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.lm.scripted import ScriptedLM
 from langchain_hwdag import HWDAGIndex, HWDAGRetriever
 
 TEXTS = [

@@ -197,7 +197,7 @@ def test_an_uninformative_p_yes_is_shown_but_does_not_stop():
 
 
 def diamond():
-    """   top -0.9-> a,  top -0.1-> b:   attention says a, with no similarity at all."""
+    """top -0.9-> a,  top -0.1-> b:   attention says a, with no similarity at all."""
     texts = ["alpha", "beta", "top"]
     nodes = [
         Node(f"d#{i}", "d", 2 if text == "top" else 1, text, "generated", 1, (Span(i, i + 1),))

@@ -26,7 +26,7 @@ _LAZY = {
     "Step": "hwdag.types",
 }
 
-__all__ = [*sorted(_LAZY), "__version__"]  # noqa: PLE0604
+__all__ = [*sorted(_LAZY), "__version__"]
 
 if TYPE_CHECKING:
     from hwdag.config import BuildConfig as BuildConfig

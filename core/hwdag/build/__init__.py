@@ -1,1 +1,1 @@
-
+"""Documents to graphs."""

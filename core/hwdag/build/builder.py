@@ -122,7 +122,11 @@ class _Build:
                 batch = windows[start : start + size]
                 points = self._points(batch)
                 for window, nodes, made, replay in zip(
-                    batch, ranges[start : start + size], points, self._replay(batch, points), strict=True
+                    batch,
+                    ranges[start : start + size],
+                    points,
+                    self._replay(batch, points),
+                    strict=True,
                 ):
                     children = np.arange(first + nodes.start, first + nodes.stop, dtype=np.int32)
                     parent = len(self._nodes) + len(found)
@@ -143,7 +147,9 @@ class _Build:
         missing = [i for i, found in enumerate(points) if not found]
         if missing:
             self._result.fallbacks += len(missing)
-            for i, picked in zip(missing, self._extract([windows[i] for i in missing]), strict=True):
+            for i, picked in zip(
+                missing, self._extract([windows[i] for i in missing]), strict=True
+            ):
                 points[i] = picked
         return points
 
@@ -157,9 +163,7 @@ class _Build:
             limit=self._plan.points_tokens,
         )
 
-    def _replay(
-        self, windows: Sequence[Window], points: Sequence[Sequence[Point]]
-    ) -> list[Replay]:
+    def _replay(self, windows: Sequence[Window], points: Sequence[Sequence[Point]]) -> list[Replay]:
         tools = self._tools
         before, after = tools.prompts.summary.cut(tools.config.language)
         requests = [

@@ -60,7 +60,7 @@ def extract(
 ) -> list[list[Point]]:
     """Pick points from each window: `ratio` of its tokens, at most `limit`."""
     parts = [part for window in windows for part in window.parts]
-    tokens = reader.count_tokens([part.text for part in parts])
+    tokens = _line_costs([part.text for part in parts], reader)
     vectors: Vectors = embedder.embed([part.text for part in parts])
     picked, at = [], 0
     for window in windows:
@@ -121,5 +121,10 @@ def _within(texts: list[str], reader: Reader, limit: int) -> list[str]:
     """The first points whose lines fit into `limit` tokens."""
     if not texts:
         return []
-    costs = reader.count_tokens([f"* {text}\n" for text in texts])
-    return texts[: int(np.searchsorted(np.cumsum(costs), limit, side="right"))]
+    held = np.cumsum(_line_costs(texts, reader))
+    return texts[: int(np.searchsorted(held, limit, side="right"))]
+
+
+def _line_costs(texts: Sequence[str], reader: Reader) -> list[int]:
+    """Tokens of every text as the bullet line that it is shown as."""
+    return reader.count_tokens([f"* {text}\n" for text in texts])

@@ -48,6 +48,8 @@ class BuildReport:
             f"{self.usage.seconds:.1f} s in the model",
         ]
         if self.retries or self.fallbacks:
-            lines.append(f"{self.retries} retries, {self.fallbacks} windows fell back to extraction")
+            lines.append(
+                f"{self.retries} retries, {self.fallbacks} windows fell back to extraction"
+            )
         lines += [f"skipped {name}: {reason}" for name, reason in self.skipped]
         return "\n".join([*lines, *self.notes])

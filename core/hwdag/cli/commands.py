@@ -132,9 +132,7 @@ def _reader(options: argparse.Namespace) -> Reader | None:
         return None
     from hwdag.lm.huggingface import HuggingFaceLM
 
-    return HuggingFaceLM.from_pretrained(
-        options.reader, dtype=options.dtype, device=options.device
-    )
+    return HuggingFaceLM.from_pretrained(options.reader, dtype=options.dtype, device=options.device)
 
 
 def _described(index: HWDAGIndex, document_id: str | None) -> dict[str, object]:

@@ -61,7 +61,7 @@ def build_or_reuse(folder: Path, path: Path) -> HWDAGIndex:
 
 
 def documentation() -> Path:
-    """hwdag's documentation: inside the installed package, or beside it in a checkout."""
+    """The documentation: inside the installed package, or beside it in a checkout."""
     package = Path(hwdag.__file__).parent
     candidates: Sequence[Path] = (package / "documentation", package.parent.parent / "docs")
     for folder in candidates:

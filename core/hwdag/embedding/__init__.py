@@ -1,1 +1,1 @@
-
+"""Embedding models behind one protocol."""

@@ -1,1 +1,1 @@
-
+"""The Hierarchical Weighted DAG as arrays."""

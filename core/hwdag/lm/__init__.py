@@ -1,1 +1,1 @@
-
+"""Language models: the only place that imports torch and transformers."""

@@ -96,7 +96,11 @@ def capture(
     finally:
         _ACTIVE.reset(token)
         model.set_attn_implementation(before)
-    wanted = {layer for layer, _ in heads} if heads else set(range(_text_config(model).num_hidden_layers))
+    wanted = (
+        {layer for layer, _ in heads}
+        if heads
+        else set(range(_text_config(model).num_hidden_layers))
+    )
     if missing := sorted(wanted - set(result.per_head)):
         raise CaptureUnsupported(
             f"{_describe(model)}: layers {missing} did not report attention; hwdag captures models "
@@ -124,6 +128,7 @@ def _describe(model: PreTrainedModel) -> str:
 
 
 def check_supported(model: PreTrainedModel) -> None:
+    """Raise `CaptureUnsupported`, naming the architecture, if it cannot be captured."""
     config = _text_config(model)
     kinds = set(getattr(config, "layer_types", None) or ()) - {
         "full_attention",
@@ -221,7 +226,9 @@ def _span_means(scores: _Scores, index: int, heads: list[int], request: SpanRequ
     lengths = torch.tensor([b - a for a, b in request.rows], device=device)
     span_of_row = torch.repeat_interleave(torch.arange(len(lengths), device=device), lengths)
     sums = torch.zeros(len(heads), len(lengths), len(averaging), device=device)
-    for block in torch.arange(len(rows), device=device).split(scores.block_rows(len(heads))):
+    size = scores.block_rows(len(heads))
+    for start in range(0, len(rows), size):
+        block = slice(start, start + size)
         attention = scores.probabilities(index, heads, rows[block])
         sums.index_add_(1, span_of_row[block], attention @ averaging.T)
     return sums / lengths.view(1, -1, 1)
@@ -238,11 +245,12 @@ def _blockwise_output(scores: _Scores, value: Tensor) -> Tensor:
     """Attention output where no fused kernel exists, (batch, new, heads, dim)."""
     batch, heads, new, _ = scores.query.shape
     every_head = list(range(heads))
-    group = heads // value.shape[1]
+    group, size = heads // value.shape[1], scores.block_rows(heads)
     output = scores.query.new_empty(batch, new, heads, value.shape[-1])
     for index in range(batch):
         v = value[index].repeat_interleave(group, dim=0)
-        for rows in torch.arange(new, device=value.device).split(scores.block_rows(heads)):
+        for start in range(0, new, size):
+            rows = torch.arange(start, min(start + size, new), device=value.device)
             attention = scores.probabilities(index, every_head, rows).to(v.dtype)
             output[index, rows] = (attention @ v).transpose(0, 1)
     return output

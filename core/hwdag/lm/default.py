@@ -107,10 +107,11 @@ def _convert(gguf: Path, target: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(**source)
     model = AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32)
     # the loader leaves its GGUF settings behind, with which transformers refuses to save
-    model.hf_quantizer = None
+    model.hf_quantizer = None  # type: ignore[assignment]
     if hasattr(model.config, "quantization_config"):
         del model.config.quantization_config
     model.config.architectures = [type(model).__name__]
     # half the size; rounding to 11 bits is far below the noise of 4-bit weights
-    model.to(torch.float16).save_pretrained(target)
+    torch.nn.Module.to(model, torch.float16)
+    model.save_pretrained(target)
     tokenizer.save_pretrained(target)

@@ -71,7 +71,8 @@ class HuggingFaceLM:
                 "or HuggingFaceLM.from_pretrained(name)"
             )
         check_supported(model)
-        self.model = model.eval()
+        self.model = model
+        self.model.train(False)
         self.codec = Codec(tokenizer)
         self.turns = cut_template(self.codec)
         self._name = name or model.name_or_path or type(model).__name__
@@ -95,7 +96,7 @@ class HuggingFaceLM:
         trust_remote_code: bool = False,
         **options: Any,
     ) -> Self:
-        """Load by hub name or local path; `options` are those of the constructor.
+        """Load by hub name or local path.
 
         Args:
             source: what `AutoModelForCausalLM.from_pretrained` takes.
@@ -103,6 +104,7 @@ class HuggingFaceLM:
             device: "cpu", "cuda", "mps", ...; None takes CUDA or MPS where there is one.
             device_map: passed on, for models over several devices; excludes `device`.
             trust_remote_code: passed on; False unless you mean it.
+            **options: those of the constructor.
 
         Raises:
             ModelNotFound: nothing can be loaded under that name.
@@ -123,7 +125,7 @@ class HuggingFaceLM:
                 "tokenizer objects to HuggingFaceLM(model, tokenizer)"
             ) from error
         if device_map is None:
-            model = model.to(device or _best_device())
+            torch.nn.Module.to(model, device or _best_device())
         return cls(model, tokenizer, **({"name": source} | options))
 
     @property
@@ -135,7 +137,9 @@ class HuggingFaceLM:
     def context_tokens(self) -> int:
         """Length of the model's context."""
         config = self.model.config.get_text_config(decoder=True)
-        return int(getattr(config, "max_position_embeddings", 0) or self.codec.tokenizer.model_max_length)
+        return int(
+            getattr(config, "max_position_embeddings", 0) or self.codec.tokenizer.model_max_length
+        )
 
     @property
     def window_tokens(self) -> int:
@@ -186,7 +190,9 @@ class HuggingFaceLM:
 
     def verdict_tokens(self, prompts: SearchPrompts) -> tuple[list[int], list[int]]:
         """First tokens of all spellings of "Yes" and of "No", without those that both share."""
-        yes, no = ({self.codec.encode(word)[0] for word in words} for words in (prompts.yes, prompts.no))
+        yes, no = (
+            {self.codec.encode(word)[0] for word in words} for words in (prompts.yes, prompts.no)
+        )
         if not yes - no or not no - yes:
             raise InputError(
                 f"the tokenizer of {self.name} starts {prompts.yes} and {prompts.no} with the same "
@@ -199,7 +205,9 @@ class HuggingFaceLM:
     ) -> KVSession:
         """A fresh KV cache for one question. Raises `QuestionTooLong` if it leaves no room."""
         pairs = self._resolve(heads)
-        return KVSession(self, question, prompts=prompts, heads=pairs, max_new_tokens=max_new_tokens)
+        return KVSession(
+            self, question, prompts=prompts, heads=pairs, max_new_tokens=max_new_tokens
+        )
 
     def replay(self, requests: Sequence[ReplayRequest], *, heads: Heads) -> list[Replay]:
         """Attention of points to the units of their windows, in one left-padded forward.
@@ -230,19 +238,20 @@ class HuggingFaceLM:
             for prompt in prompts
         ]
         input_ids, mask, _ = self._left_padded(ids)
-        config = GenerationConfig(
+        if mask is None:
+            mask = torch.ones_like(input_ids)
+        config = GenerationConfig(  # type: ignore[no-untyped-call]
             max_new_tokens=max_new_tokens,
             do_sample=False,
             eos_token_id=sorted(self.end_tokens) or None,
             pad_token_id=self._pad_token,
         )
+        generate: Any = self.model.generate
         with self._metered([len(row) for row in ids]), self._exclusive():
-            output = self.model.generate(
-                input_ids, attention_mask=mask, generation_config=config
-            )
-        replies = output[:, input_ids.shape[1] :].tolist()
-        written = sum(len([i for i in row if i != self._pad_token]) for row in replies)
-        self._usage += Usage(written, self.tflops(written, input_ids.shape[1]), 0.0)
+            output = generate(input_ids, attention_mask=mask, generation_config=config)
+            replies = output[:, input_ids.shape[1] :].tolist()
+            written = sum(len([i for i in row if i != self._pad_token]) for row in replies)
+            self._usage += Usage(written, self.tflops(written, input_ids.shape[1]))
         return [self.codec.decode(row).strip() for row in replies]
 
     def forward(
@@ -377,4 +386,6 @@ def _best_device() -> str:
 
 
 def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), "no reason given")
+    return next(
+        (line.strip() for line in str(error).splitlines() if line.strip()), "no reason given"
+    )

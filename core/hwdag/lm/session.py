@@ -16,7 +16,7 @@ from transformers import DynamicCache
 
 from hwdag.config import HeadList
 from hwdag.errors import QuestionTooLong
-from hwdag.lm.attention import SpanRequest, capture
+from hwdag.lm.attention import SpanRequest
 from hwdag.lm.base import Floats, Reading
 from hwdag.lm.tokens import Range
 from hwdag.text.prompts import SearchPrompts
@@ -130,9 +130,7 @@ class KVSession:
         yes, no = logits[self._yes].logsumexp(0), logits[self._no].logsumexp(0)
         return float(torch.sigmoid(yes - no))
 
-    def _forward(
-        self, ids: list[int], request: SpanRequest | None
-    ) -> tuple[torch.Tensor, Floats]:
+    def _forward(self, ids: list[int], request: SpanRequest | None) -> tuple[torch.Tensor, Floats]:
         """Run new tokens on top of the cache: logits of the last one (float32), span attention."""
         began = time.perf_counter()
         cached = self.cached_tokens

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from transformers import PreTrainedTokenizerBase
 
@@ -25,7 +25,9 @@ class Codec:
     def _control(self) -> dict[int, str]:
         """Ids that only a template may produce, with their texts."""
         added = {i: str(token) for i, token in self.tokenizer.added_tokens_decoder.items()}
-        special = dict(zip(self.tokenizer.all_special_ids, self.tokenizer.all_special_tokens, strict=True))
+        special = dict(
+            zip(self.tokenizer.all_special_ids, self.tokenizer.all_special_tokens, strict=True)
+        )
         return added | special
 
     @cached_property
@@ -105,7 +107,7 @@ class Codec:
         """Ranges of `text`, cut after the first character of every control token's spelling."""
         cuts = [match.start() + 1 for match in self._control_pattern.finditer(text)]
         borders = sorted({0, *cuts, len(text)})
-        return list(zip(borders, borders[1:], strict=False))
+        return list(pairwise(borders))
 
     def _call(self, text: str, *, split: bool) -> tuple[list[int], list[Range]]:
         fast = self.tokenizer.is_fast

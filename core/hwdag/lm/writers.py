@@ -15,7 +15,7 @@ class CallableWriter:
 
     def __init__(self, function: Callable[[str], str], *, name: str | None = None) -> None:
         self._function = function
-        self._name = name or getattr(function, "__qualname__", type(function).__name__)
+        self._name = name or str(getattr(function, "__qualname__", type(function).__name__))
 
     @property
     def name(self) -> str:

@@ -1,1 +1,1 @@
-
+"""Questions to walks and answers."""

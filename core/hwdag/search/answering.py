@@ -27,9 +27,7 @@ class AnswerStream:
     Iterating decodes; `answer` decodes whatever is left. One thread, one pass.
     """
 
-    def __init__(
-        self, walked: Walked, max_new_tokens: int, text_of: Callable[[str], str]
-    ) -> None:
+    def __init__(self, walked: Walked, max_new_tokens: int, text_of: Callable[[str], str]) -> None:
         self._walked = walked
         self._text_of = text_of
         self._units = _units(walked.retrieval)

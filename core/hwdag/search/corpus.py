@@ -73,7 +73,7 @@ class Corpus:
     def children(self, index: int) -> tuple[Indices, Floats]:
         """Out-edges of a node: indices and weights."""
         row = slice(self.edges.indptr[index], self.edges.indptr[index + 1])
-        return self.edges.indices[row], self.edges.data[row]
+        return self.edges.indices[row].astype(np.intp), self.edges.data[row].astype(np.float64)
 
     def within(self, document_ids: Collection[str]) -> Mask:
         """Which nodes belong to one of these documents, (n,)."""
@@ -84,7 +84,8 @@ class Corpus:
 
     def similarity(self, query: NDArray[np.float32]) -> Floats:
         """Cosine similarity of every node to a query, clipped at 0, (n,)."""
-        return np.clip(self.vectors @ query, 0.0, None).astype(np.float64)
+        similarity: Floats = np.clip(self.vectors @ query, 0.0, None).astype(np.float64)
+        return similarity
 
     @cached_property
     def _verbatim(self) -> tuple[Indices, Indices]:
@@ -106,11 +107,13 @@ class Corpus:
         document = self.document[index]
         block = slice(self.first[document], self.first[document + 1])
         held = (starts[block] >= starts[index]) & (ends[block] <= ends[index])
-        found = np.flatnonzero(held) + block.start
-        return found[found != index]
+        found: Indices = np.flatnonzero(held) + block.start
+        others: Indices = found[found != index]
+        return others
 
     def copies(self, index: int) -> Indices:
         """Other nodes with the very same slice: an extractive point that was picked again."""
         starts, ends = self._verbatim
         found = self.inside(index)
-        return found[(starts[found] == starts[index]) & (ends[found] == ends[index])]
+        same: Indices = found[(starts[found] == starts[index]) & (ends[found] == ends[index])]
+        return same

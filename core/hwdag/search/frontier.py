@@ -33,12 +33,12 @@ class Frontier:
 
     @property
     def similarity(self) -> Floats:
-        """sim / sum(sim): each node's share of all similarity, (n,)."""
+        """Each node's share of all similarity, sim / sum(sim), (n,)."""
         return self._similarity
 
     @property
     def attention(self) -> Floats:
-        """z / sum(z): each node's share of all propagated attention, (n,)."""
+        """Each node's share of all propagated attention, z / sum(z), (n,)."""
         return _share(np.where(self._allowed, self._propagated, 0.0))
 
     @property
@@ -63,8 +63,9 @@ class Frontier:
     def ranking(self) -> Indices:
         """Unread nodes by score, best first, whether they fit or not."""
         scores = self.attention + self._similarity
-        order = np.argsort(-scores, kind="stable")
-        return order[self._unread[order]]
+        order: Indices = np.argsort(-scores, kind="stable")
+        unread: Indices = order[self._unread[order]]
+        return unread
 
     def best(self, cost: Callable[[int], int], room: int) -> int | None:
         """The open node with the highest score whose cost fits; None if none does.

@@ -1,1 +1,1 @@
-
+"""The single-file SQLite store."""

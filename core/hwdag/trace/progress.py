@@ -10,7 +10,8 @@ from typing import Protocol
 class Advance(Protocol):
     """Call it after a piece of work is done."""
 
-    def __call__(self, amount: int = 1) -> None: ...
+    def __call__(self, amount: int = 1) -> None:
+        """`amount` more pieces are done."""
 
 
 class Progress(Protocol):

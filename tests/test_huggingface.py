@@ -1,0 +1,181 @@
+"""The local model as Reader and Writer: replay equals the matrices, batches equal singles."""
+
+import numpy as np
+import pytest
+import torch
+from tiny import FAMILIES, model, tokenizer
+from transformers import AutoTokenizer
+
+from hwdag.errors import (
+    CaptureUnsupported,
+    ContextTooSmall,
+    InputError,
+    ModelNotFound,
+    QuestionTooLong,
+    ReaderRequired,
+)
+from hwdag.lm.base import Reader, ReplayRequest, Writer
+from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.text.prompts import SearchPrompts
+from hwdag.types import Span
+
+REQUESTS = [
+    ReplayRequest(
+        before="Summary the following information.\n\n",
+        segments=("The fox jumps. The dog\nsleeps.", "Nobody asked."),
+        after="\n\nStart.",
+        points=("The fox jumps over the dog.", "A question."),
+        units=((Span(0, 14), Span(15, 30)), (Span(0, 13),)),
+    ),
+    ReplayRequest(
+        before="Summary the following information.\n\n",
+        segments=("One.",),
+        after="\n\nStart.",
+        points=("Only one.",),
+        units=((Span(0, 4),),),
+    ),
+]
+
+
+def slow_replay(lm, request):
+    """Attention of points to units from the full matrices, token ranges found by prefix lengths."""
+    codec, ids = lm.codec, [*lm.turns.head, *lm.codec.encode(request.before)]
+    units, points = [], []
+    for segment, spans in zip(request.segments, request.units, strict=True):
+        line = "* " + segment.replace("\n", " ") + "\n"
+        offsets = codec.tokenizer(line, return_offsets_mapping=True)["offset_mapping"]
+        for span in spans:
+            inside = [
+                len(ids) + i
+                for i, (a, b) in enumerate(offsets)
+                if span.start + 2 <= (a + b) / 2 < span.end + 2
+            ]
+            units.append(inside)
+        ids += codec.encode(line)
+    ids += [*codec.encode(request.after), *lm.turns.reply]
+    for point in request.points:
+        line = codec.encode(f"* {point}\n")
+        points.append(range(len(ids) + len(codec.encode("* ")), len(ids) + len(line) - 1))
+        ids += line
+    lm.model.set_attn_implementation("eager")
+    with torch.no_grad():
+        attentions = lm.model(torch.tensor([ids]), output_attentions=True).attentions
+    mean = torch.stack(attentions)[:, 0].mean(dim=(0, 1))
+    table = [[float(mean[list(p)][:, u].mean()) for u in units] for p in points]
+    return np.array(table), [len(u) for u in units]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_replay_equals_the_full_matrices_alone_and_in_a_batch(family):
+    lm = HuggingFaceLM(model(family), tokenizer())
+    batched = lm.replay(REQUESTS, heads="all")
+    for request, together in zip(REQUESTS, batched, strict=True):
+        alone = lm.replay([request], heads="all")[0]
+        expected, lengths = slow_replay(lm, request)
+        np.testing.assert_allclose(alone.attention, expected, atol=1e-6)
+        np.testing.assert_allclose(together.attention, expected, atol=1e-6)
+        assert alone.unit_tokens.tolist() == lengths
+    assert batched[0].unit_segment.tolist() == [0, 0, 1]
+
+
+def test_it_is_a_reader_and_a_writer():
+    lm = HuggingFaceLM(model(), tokenizer())
+    assert isinstance(lm, Reader)
+    assert isinstance(lm, Writer)
+
+
+def test_written_batches_equal_single_replies():
+    lm = HuggingFaceLM(model(seed=4), tokenizer())
+    prompts = ["The fox", "Summary the following information. " * 3, "dog"]
+    together = lm.write(prompts, max_new_tokens=8)
+    assert together == [lm.write([prompt], max_new_tokens=8)[0] for prompt in prompts]
+    assert lm.usage.tokens > 0
+    assert lm.usage.tflops > 0
+
+
+def test_loaded_from_a_path_with_dtype_and_device(tmp_path):
+    model().save_pretrained(tmp_path)
+    tokenizer().save_pretrained(tmp_path)
+    lm = HuggingFaceLM.from_pretrained(str(tmp_path), dtype="bfloat16", device="cpu")
+    assert (lm.name, lm.model.dtype, lm.model.device.type) == (
+        str(tmp_path),
+        torch.bfloat16,
+        "cpu",
+    )
+    session = lm.session("Who?", prompts=SearchPrompts(), heads="all", max_new_tokens=4)
+    reading = session.read(["The fox."])
+    assert np.isfinite(reading.attention).all()
+    assert 0 <= reading.p_yes <= 1
+    placed = HuggingFaceLM.from_pretrained(str(tmp_path), device_map="cpu")
+    assert placed.model.dtype == torch.float32
+    assert AutoTokenizer.from_pretrained(tmp_path).chat_template
+
+
+def test_loaded_objects_are_used_as_they_are():
+    inner = model()
+    inner.set_attn_implementation("eager")
+    lm = HuggingFaceLM(inner, tokenizer())
+    lm.replay(REQUESTS[:1], heads="all")
+    assert lm.model is inner
+    assert inner.config._attn_implementation == "eager"
+
+
+def test_a_session_of_a_half_precision_model_follows_its_float32_twin():
+    full = HuggingFaceLM(model(), tokenizer())
+    half = HuggingFaceLM(model().to(torch.bfloat16), tokenizer())
+    readings = [
+        lm.session("Who?", prompts=SearchPrompts(), heads="all", max_new_tokens=4).read(["A fox."])
+        for lm in (full, half)
+    ]
+    np.testing.assert_allclose(readings[1].attention, readings[0].attention, rtol=0.05)
+    np.testing.assert_allclose(readings[1].p_yes, readings[0].p_yes, atol=0.05)
+
+
+def test_what_is_not_a_model_is_refused():
+    with pytest.raises(ReaderRequired, match="got str and str"):
+        HuggingFaceLM("model", "tokenizer")
+
+
+def test_an_unknown_name_says_what_is_accepted(tmp_path):
+    with pytest.raises(ModelNotFound, match="Pass the path of a folder"):
+        HuggingFaceLM.from_pretrained(str(tmp_path / "nothing"))
+
+
+def test_device_and_device_map_exclude_each_other(tmp_path):
+    with pytest.raises(InputError, match="not both"):
+        HuggingFaceLM.from_pretrained(str(tmp_path), device="cpu", device_map="auto")
+
+
+def test_an_uncapturable_model_is_refused_before_any_work():
+    from transformers import MambaConfig, MambaForCausalLM
+
+    mamba = MambaForCausalLM(MambaConfig(num_hidden_layers=1, hidden_size=32))
+    with pytest.raises(CaptureUnsupported, match="MambaForCausalLM"):
+        HuggingFaceLM(mamba, tokenizer())
+
+
+def test_a_question_longer_than_the_window_is_an_error():
+    lm = HuggingFaceLM(model(max_position_embeddings=512), tokenizer())
+    with pytest.raises(QuestionTooLong, match="context of .* holds 512; shorten the question"):
+        lm.session("why? " * 500, prompts=SearchPrompts(), heads="all", max_new_tokens=8)
+
+
+def test_a_window_longer_than_the_context_is_an_error():
+    lm = HuggingFaceLM(model(max_position_embeddings=64), tokenizer())
+    with pytest.raises(ContextTooSmall, match="holds 64; lower window_tokens"):
+        lm.replay(REQUESTS[:1], heads="all")
+
+
+def test_yes_and_no_must_differ():
+    lm = HuggingFaceLM(model(), tokenizer())
+    with pytest.raises(InputError, match="other spellings"):
+        lm.verdict_tokens(SearchPrompts(yes=("Yes",), no=("Yes",)))
+
+
+def test_the_answer_ends_at_the_end_token_and_streams_whole_characters():
+    lm = HuggingFaceLM(model(seed=9), tokenizer())
+    session = lm.session("Who?", prompts=SearchPrompts(), heads="all", max_new_tokens=30)
+    session.read(["Ein Füchslein 狐狸 🦊."])
+    decoding = session.decode(enough=True, max_new_tokens=30)
+    pieces = list(decoding)
+    assert "".join(pieces).strip() == decoding.text

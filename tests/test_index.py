@@ -1,0 +1,350 @@
+"""The index: documents in, answers out; saved + loaded == original, resumed == uninterrupted."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from worlds import random_text
+
+import hwdag
+from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
+from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.errors import (
+    IndexCorrupt,
+    IndexFileError,
+    IndexMismatch,
+    IndexVersionError,
+    InputError,
+    NotAnIndex,
+    ReaderRequired,
+    UnknownOption,
+)
+from hwdag.lm.scripted import ScriptedLM
+
+CONFIG = BuildConfig(chunk_tokens=30, window_tokens=400)
+BUDGET = SearchConfig(token_budget=120, progress="budget")
+
+
+def documents(count=3, sentences=20):
+    rng = np.random.default_rng(0)
+    return [
+        Document(f"doc{i}", " ".join(random_text(rng, 8) for _ in range(sentences)), f"Title {i}")
+        for i in range(count)
+    ]
+
+
+def index_of(docs, **options):
+    options = {"reader": ScriptedLM(), "embedder": HashingEmbedder(), "config": CONFIG} | options
+    return HWDAGIndex.from_documents(docs, **options)
+
+
+def same(one, two):
+    assert one.graphs.keys() == two.graphs.keys()
+    for key, graph in one.graphs.items():
+        assert graph.nodes == two.graphs[key].nodes
+        np.testing.assert_array_equal(graph.edges.toarray(), two.graphs[key].edges.toarray())
+        np.testing.assert_array_equal(one.entries[key].vectors, two.entries[key].vectors)
+    answers = [index.answer("Where is the silver dragon?", config=BUDGET) for index in (one, two)]
+    assert answers[0].text == answers[1].text
+    assert answers[0].citations == answers[1].citations
+    assert answers[0].retrieval.steps == answers[1].retrieval.steps
+
+
+def test_saved_and_loaded_equals_the_original(tmp_path):
+    index = index_of(documents())
+    index.save(tmp_path / "a.hwdag")
+    same(index, HWDAGIndex.load(tmp_path / "a.hwdag", reader=ScriptedLM()))
+
+
+def test_loading_and_looking_needs_no_language_model(tmp_path):
+    index_of(documents(1)).save(tmp_path / "a.hwdag")
+    script = (
+        "import sys; from hwdag import HWDAGIndex; "
+        f"index = HWDAGIndex.load({str(tmp_path / 'a.hwdag')!r}); "
+        "print(len(index.graphs['doc0']), 'torch' in sys.modules, 'transformers' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout.split()[1:] == ["False", "False"]
+
+
+def test_a_bound_index_equals_one_in_memory(tmp_path):
+    bound = index_of(documents(), path=tmp_path / "a.hwdag")
+    same(bound, index_of(documents()))
+    same(bound, HWDAGIndex.load(tmp_path / "a.hwdag", reader=ScriptedLM()))
+
+
+class Interrupted(ScriptedLM):
+    """Ctrl-C at the n-th window."""
+
+    def __init__(self, at):
+        super().__init__()
+        self.at = at
+
+    def replay(self, requests, *, heads):
+        if self.replays >= self.at:
+            raise KeyboardInterrupt
+        return super().replay(requests, heads=heads)
+
+
+def test_ctrl_c_keeps_finished_documents_and_the_next_run_repeats_none(tmp_path):
+    path, docs, whole = tmp_path / "a.hwdag", documents(), ScriptedLM()
+    uninterrupted = index_of(docs, reader=whole)
+    with pytest.raises(KeyboardInterrupt):
+        index_of(docs, reader=Interrupted(at=whole.replays - 1), path=path)
+    kept = HWDAGIndex.load(path, reader=ScriptedLM())
+    assert list(kept.documents) == ["doc0", "doc1"]
+    assert kept.answer("Where is the silver dragon?", config=BUDGET).text
+    again = ScriptedLM()
+    resumed = index_of(docs, reader=again, path=path)
+    assert resumed.report.unchanged == ["doc0", "doc1"]
+    assert resumed.report.built == ["doc2"]
+    assert again.replays < whole.replays
+    same(uninterrupted, resumed)
+
+
+def test_an_interrupted_index_in_memory_keeps_what_was_finished():
+    docs, whole = documents(), ScriptedLM()
+    index_of(docs, reader=whole)
+    index = index_of([], reader=Interrupted(at=whole.replays - 1))
+    with pytest.raises(KeyboardInterrupt):
+        index.insert(docs)
+    assert list(index.documents) == ["doc0", "doc1"]
+
+
+def test_insert_refresh_and_delete(tmp_path):
+    path = tmp_path / "a.hwdag"
+    docs = documents()
+    index = index_of(docs[:1], path=path)
+    assert index.insert(docs).built == ["doc1", "doc2"]
+    changed = Document("doc1", "Something else entirely.")
+    with pytest.raises(InputError, match="use refresh"):
+        index.insert([changed])
+    report = index.refresh([docs[0], changed])
+    assert (report.unchanged, report.built) == (["doc0"], ["doc1"])
+    index.delete("doc2")
+    with pytest.raises(InputError, match="no document 'doc2'; there are 'doc0', 'doc1'"):
+        index.delete("doc2")
+    same(index, HWDAGIndex.load(path, reader=ScriptedLM()))
+    same(index, index_of([docs[0], changed]))
+
+
+def test_one_id_for_two_contents_is_an_error_and_nothing_is_lost():
+    index = index_of([])
+    with pytest.raises(InputError, match="two different documents have the id 'a'"):
+        index.refresh([Document("a", "One."), Document("a", "Two.")])
+    assert index.documents["a"].text == "One."
+
+
+def test_blank_documents_are_skipped_and_reported():
+    index = index_of([Document("empty", ""), Document("blank", " \n "), "A real text."])
+    assert index.report.skipped == [
+        ("empty", "empty or only white space"),
+        ("blank", "empty or only white space"),
+    ]
+    assert len(index) == 1
+    assert "2 skipped" in str(index.report)
+
+
+def test_bare_texts_get_an_id_from_their_content():
+    assert index_of(["Same.", "Same."]).documents.keys() == index_of(["Same."]).documents.keys()
+
+
+def test_search_is_restricted_to_documents():
+    index = index_of(documents())
+    found = index.search("silver dragon", config=BUDGET, document_ids=["doc1"])
+    assert {step.node.document_id for step in found.steps} == {"doc1"}
+    with pytest.raises(InputError, match="no document 'nope'"):
+        index.search("silver dragon", document_ids=["nope"])
+
+
+def test_answers_cite_exact_sentences_of_the_documents():
+    index = index_of(documents())
+    answer = index.answer("Where is the silver dragon?", config=BUDGET)
+    assert answer.citations
+    assert sum(citation.weight for citation in answer.citations) <= 1 + 1e-9
+    for citation in answer.citations:
+        text = index.documents[citation.document_id].text
+        assert text[citation.span.start : citation.span.end] == citation.text
+    weights = [citation.weight for citation in answer.citations]
+    assert weights == sorted(weights, reverse=True)
+
+
+def test_streamed_pieces_make_up_the_answer():
+    index = index_of(documents())
+    stream = index.stream("Where is the silver dragon?", config=BUDGET)
+    assert stream.retrieval.steps
+    assert "".join(stream).strip() == stream.answer.text
+    assert stream.answer.text == index.answer("Where is the silver dragon?", config=BUDGET).text
+
+
+def test_threads_search_one_index_without_disturbing_each_other():
+    index = index_of(documents(6))
+    questions = [f"Where is the {word}?" for word in ("dragon", "bridge", "amber", "temple")] * 4
+    expected = [index.search(question, config=BUDGET).steps for question in questions]
+    found = [None] * len(questions)
+
+    def ask(i):
+        found[i] = index.search(questions[i], config=BUDGET).steps
+
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(questions))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == expected
+
+
+def test_another_reader_may_search_but_not_extend(tmp_path):
+    index_of(documents(1)).save(tmp_path / "a.hwdag")
+    other = HWDAGIndex.load(tmp_path / "a.hwdag", reader=ScriptedLM(name="smaller"))
+    assert other.search("dragon", config=BUDGET).steps
+    with pytest.raises(IndexMismatch, match="may search it but not extend it"):
+        other.insert(["More text."])
+
+
+def test_another_embedder_is_refused(tmp_path):
+    index_of(documents(1)).save(tmp_path / "a.hwdag")
+    other = HWDAGIndex.load(
+        tmp_path / "a.hwdag", reader=ScriptedLM(), embedder=HashingEmbedder(dimension=64)
+    )
+    with pytest.raises(IndexMismatch, match="embedded with 'hashing-256'"):
+        other.search("dragon")
+
+
+def test_another_config_is_refused(tmp_path):
+    path = tmp_path / "a.hwdag"
+    index_of(documents(1), path=path)
+    with pytest.raises(IndexMismatch, match="was built with"):
+        index_of(documents(1), path=path, config=BuildConfig(chunk_tokens=50))
+
+
+@pytest.mark.parametrize("question", ["", " \n"])
+def test_a_blank_question_is_an_error(question):
+    with pytest.raises(InputError, match="question is empty"):
+        index_of(documents(1)).search(question)
+
+
+def test_an_empty_index_says_so():
+    with pytest.raises(InputError, match="holds no document"):
+        index_of([]).search("who?")
+
+
+def test_wrong_kinds_of_arguments_are_named():
+    with pytest.raises(InputError, match="Document or str, got int"):
+        index_of([3])
+    with pytest.raises(ReaderRequired, match="must be a local model"):
+        _ = HWDAGIndex(reader=object()).reader
+    with pytest.raises(InputError, match="Writer or a function"):
+        HWDAGIndex(writer=3)
+    with pytest.raises(InputError, match="never asks one"):
+        HWDAGIndex(writer=str, config=BuildConfig(points="extractive"))
+
+
+def test_unknown_options_and_values_are_refused_by_name():
+    with pytest.raises(UnknownOption, match="no option 'budget'; it has token_budget"):
+        SearchConfig.from_dict({"budget": 3})
+    with pytest.raises(UnknownOption, match="progress must be one of auto, p_yes, budget"):
+        SearchConfig(progress="sometimes")
+    with pytest.raises(InputError, match="token_budget must be a whole number of at least 1"):
+        SearchConfig(token_budget=0)
+    with pytest.raises(InputError, match="heads must be"):
+        SearchConfig(heads=[(1, -1)])
+    with pytest.raises(InputError, match="confidence must be in"):
+        SearchConfig(confidence=1.5)
+    with pytest.raises(InputError, match="points_ratio must be between"):
+        BuildConfig(points_ratio=2)
+    assert SearchConfig(heads=[[1, 2]]).heads == ((1, 2),)
+
+
+def test_configs_survive_json(tmp_path):
+    config = BuildConfig(chunk_tokens=30, window_tokens=400, edge_heads=((0, 0),))
+    index_of(documents(1), config=config).save(tmp_path / "a.hwdag")
+    assert HWDAGIndex.load(tmp_path / "a.hwdag", reader=ScriptedLM()).config == config
+
+
+def test_broken_files_say_what_they_are(tmp_path):
+    path = tmp_path / "a.hwdag"
+    with pytest.raises(IndexFileError, match="no file"):
+        HWDAGIndex.load(path)
+    path.write_text("not a database, " * 100)
+    with pytest.raises(NotAnIndex):
+        HWDAGIndex.load(path)
+    path.unlink()
+    sqlite3.connect(path).execute("CREATE TABLE t (a)").connection.close()
+    with pytest.raises(NotAnIndex):
+        HWDAGIndex.load(path)
+    path.unlink()
+    index_of(documents(2), path=path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(IndexCorrupt):
+        HWDAGIndex.load(path)
+    path.write_bytes(whole)
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(IndexVersionError, match="99"):
+        HWDAGIndex.load(path)
+
+
+def test_saving_over_a_file_is_refused(tmp_path):
+    index = index_of(documents(1))
+    index.save(tmp_path / "a.hwdag")
+    with pytest.raises(InputError):
+        index.save(tmp_path / "a.hwdag")
+
+
+KILLED = """
+import sys
+sys.path[:0] = ["tests", "core"]
+from test_index import documents, index_of
+from hwdag.lm.scripted import ScriptedLM
+
+class Slow(ScriptedLM):
+    def replay(self, requests, *, heads):
+        found = super().replay(requests, heads=heads)
+        print(self.replays, flush=True)
+        sys.stdin.readline()
+        return found
+
+index_of(documents(), reader=Slow(), path=sys.argv[1])
+"""
+
+
+def test_a_killed_build_leaves_a_file_that_goes_on(tmp_path):
+    path = tmp_path / "a.hwdag"
+    child = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    while not path.exists() or len(HWDAGIndex.load(path, reader=ScriptedLM())) < 1:
+        child.stdout.readline()
+        child.stdin.write("\n")
+        child.stdin.flush()
+    child.stdout.readline()
+    os.kill(child.pid, signal.SIGKILL)
+    child.communicate()
+    same(index_of(documents(), path=path), index_of(documents()))
+
+
+def test_public_names_are_the_listed_ones():
+    for name in hwdag.__all__:
+        assert getattr(hwdag, name) is not None
+    with pytest.raises(AttributeError, match="Nope"):
+        _ = hwdag.Nope
+
+
+def test_importing_hwdag_loads_no_heavy_library():
+    script = (
+        "import sys, hwdag; "
+        "print([m for m in ('torch', 'transformers', 'numpy', 'scipy') if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
