@@ -55,7 +55,9 @@ def main() -> str:
     print(f"{question}\n\nRetrieved:")
     for found in index.as_retriever(k=4).retrieve(question):
         where = found.node.metadata["hwdag"]
-        print(f"  {found.score:.3f} {where['document_id']} level {where['level']}: {found.text[:70]}")
+        print(
+            f"  {found.score:.3f} {where['document_id']} level {where['level']}: {found.text[:70]}"
+        )
 
     # everything is in the framework's own stores; loading needs no model
     with tempfile.TemporaryDirectory() as folder:

@@ -45,9 +45,10 @@ def reference_walk(
     share = budget // graph.height
     visited = []
     for i in sorted(top, key=lambda i: -similarity[i]):
-        if cost[i] <= share:
-            visited.append(i)
-            share -= cost[i]
+        if cost[i] > (share if visited else budget):
+            break
+        visited.append(i)
+        share -= cost[i]
     visited.sort()
 
     readings, yes = [], 0

@@ -136,15 +136,17 @@ class _Walk:
     def _initial(self) -> list[int]:
         """All top-level nodes; where their share of the budget is too small, the most similar ones.
 
-        The share is budget / number of levels (ours, after GARLIC 4.4). In document order.
+        The share is budget / number of levels (ours, after GARLIC 4.4); the most similar node may
+        take more. What does not fit ends the set: the budget that is left is better spent by the
+        walk than on less similar top nodes that happen to be short. In document order.
         """
         room = self.budget // max(1, self._corpus.height)
         top = self._corpus.top[self._frontier.open[self._corpus.top]]
         chosen: list[int] = []
         for index in top[np.argsort(-self._frontier.similarity[top], kind="stable")]:
-            # the node alone is a lower bound of its line, and costs no tokenisation
-            if self._corpus.nodes[index].tokens > room or (cost := self._cost(index)) > room:
-                continue
+            cost = self._cost(int(index))
+            if cost > (room if chosen else self.budget):
+                break
             chosen.append(int(index))
             room -= cost
         return sorted(chosen)
