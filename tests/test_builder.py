@@ -1,5 +1,7 @@
 """Documents to graphs: windows, points, edges, guards, fallbacks; scripted and tiny real models."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -114,7 +116,7 @@ def test_windows_cover_every_node_in_order_and_fit(costs, limit):
     for window in windows:
         held = sum(costs[i] for i in window)
         assert held <= limit or len(window) == 1
-    for one, two in zip(windows, windows[1:], strict=False):
+    for one, two in pairwise(windows):
         assert sum(costs[i] for i in one) + costs[two.start] > limit
 
 
@@ -254,9 +256,7 @@ def test_text_of_any_script_and_shape_is_indexed(text):
 
 def test_the_plan_divides_the_window():
     reader = ScriptedLM(context_tokens=4096)
-    plan = WindowPlan.of(
-        BuildConfig(window_tokens=2000), SummaryPrompt(), reader, extractive=False
-    )
+    plan = WindowPlan.of(BuildConfig(window_tokens=2000), SummaryPrompt(), reader, extractive=False)
     assert plan.points_tokens == 500
     overhead = sum(reader.count_tokens(list(SummaryPrompt().cut("same"))))
     assert plan.content_tokens == 2000 - overhead - 500

@@ -78,7 +78,9 @@ def test_ask_as_json(index_file, capsys):
     found = json.loads(capsys.readouterr().out)
     assert found["walk"]["context_tokens"] <= 200
     assert found["walk"]["stop"] in ("budget", "exhausted")
-    assert {"level", "attention", "similarity", "p_yes", "spans"} <= found["walk"]["steps"][0].keys()
+    assert {"level", "attention", "similarity", "p_yes", "spans"} <= found["walk"]["steps"][
+        0
+    ].keys()
     assert found["citations"][0]["text"]
     assert found["tokens"] > 0
 
@@ -155,7 +157,10 @@ def command_page() -> str:
     """docs/cli.md, made from the parser."""
     os.environ["COLUMNS"] = "100"
     top = parser()
-    pages = [("hwdag", top), *((f"hwdag {k}", v) for k, v in top._subparsers._group_actions[0].choices.items())]
+    pages = [
+        ("hwdag", top),
+        *((f"hwdag {k}", v) for k, v in top._subparsers._group_actions[0].choices.items()),
+    ]
     blocks = [f"## `{name}`\n\n```text\n{page.format_help()}```\n" for name, page in pages]
     intro = (
         "# The command line\n\n"

@@ -57,9 +57,7 @@ def test_a_missing_wheel_names_the_pip_command(monkeypatch):
 def test_control_tokens_in_a_document_are_encoded_as_plain_text():
     reader = default_reader()
     seen = []
-    hook = reader.model.register_forward_pre_hook(
-        lambda _, args: seen.append(args[0][0].tolist())
-    )
+    hook = reader.model.register_forward_pre_hook(lambda _, args: seen.append(args[0][0].tolist()))
     index = HWDAGIndex.from_documents([HOSTILE * 3, "The moon is made of rock."])
     index.answer("What is the moon made of?" + HOSTILE, config=SearchConfig(max_new_tokens=4))
     hook.remove()
@@ -97,6 +95,8 @@ def test_a_plain_question_is_answered_from_the_right_document():
 
 
 def test_asking_for_help_does_not_wait_for_torch():
-    script = "import sys\nfrom hwdag.cli.main import parser\nparser()\nprint('torch' in sys.modules)"
+    script = (
+        "import sys\nfrom hwdag.cli.main import parser\nparser()\nprint('torch' in sys.modules)"
+    )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"

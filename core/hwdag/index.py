@@ -19,13 +19,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Self
 
-from hwdag import __version__
 from hwdag.build.builder import Tools, build
 from hwdag.build.report import BuildReport
 from hwdag.config import BuildConfig, SearchConfig
 from hwdag.embedding.base import Embedder, Vectors
 from hwdag.embedding.default import default_embedder, load_embedder
-from hwdag.errors import IndexMismatch, InputError, ReaderRequired
+from hwdag.errors import IndexMismatch, InputError, ModelNotFound, ReaderRequired
 from hwdag.graph.dag import HWDAG
 from hwdag.lm.base import Reader, Writer
 from hwdag.lm.writers import CallableWriter
@@ -36,6 +35,7 @@ from hwdag.store.sqlite import Header, Store, content_hash
 from hwdag.text.prompts import Prompts
 from hwdag.trace.progress import Progress, as_progress
 from hwdag.types import Answer, Document, Retrieval
+from hwdag.version import __version__
 
 
 @dataclass(frozen=True)
@@ -258,7 +258,7 @@ class HWDAGIndex:
             if self._given_embedder is None:
                 self._given_embedder = default_embedder()
             elif isinstance(self._given_embedder, str):
-                self._given_embedder = load_embedder(self._given_embedder)
+                self._given_embedder = _named_embedder(self._given_embedder)
             if self._embedder_name not in (None, self._given_embedder.name):
                 raise IndexMismatch(
                     f"the nodes were embedded with {self._embedder_name!r}, which similarity needs "
@@ -498,6 +498,17 @@ def _as_document(document: Document | str) -> Document:
         f"documents must be hwdag.Document or str, got {type(document).__name__}; framework "
         "documents go through llama_index_hwdag or langchain_hwdag"
     )
+
+
+def _named_embedder(name: str) -> Embedder:
+    """Load an embedder by the name in a file, which may be that of an object we cannot make."""
+    try:
+        return load_embedder(name)
+    except ModelNotFound as error:
+        raise ModelNotFound(
+            f"{error} If the index was built with an embedder object of your own, pass the same "
+            "as embedder="
+        ) from error
 
 
 def _as_writer(writer: Writer | Callable[[str], str] | None) -> Writer | None:

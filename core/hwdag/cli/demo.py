@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import hwdag
 from hwdag.cli.commands import read, show_answer
 from hwdag.config import SearchConfig
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
 from hwdag.lm.default import cache_folder
+from hwdag.version import __version__
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ QUESTIONS = (
 def demo(options: argparse.Namespace) -> int:
     """Build (or reuse) the index and ask every question."""
     folder = options.docs or documentation()
-    path = options.output or cache_folder() / f"demo-{hwdag.__version__}.hwdag"
+    path = options.output or cache_folder() / f"demo-{__version__}.hwdag"
     path.parent.mkdir(parents=True, exist_ok=True)
     index = build_or_reuse(folder, path)
     for question in QUESTIONS:
@@ -62,7 +62,7 @@ def build_or_reuse(folder: Path, path: Path) -> HWDAGIndex:
 
 def documentation() -> Path:
     """The documentation: inside the installed package, or beside it in a checkout."""
-    package = Path(hwdag.__file__).parent
+    package = Path(__file__).parents[1]
     candidates: Sequence[Path] = (package / "documentation", package.parent.parent / "docs")
     for folder in candidates:
         if folder.is_dir():

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from hwdag import __version__
 from hwdag.config import BuildConfig, SearchConfig
 from hwdag.errors import HWDAGError
+from hwdag.version import __version__
 
 EXIT_ERROR = 2
 EXIT_INTERRUPTED = 130

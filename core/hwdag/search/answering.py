@@ -32,7 +32,7 @@ class AnswerStream:
         self._text_of = text_of
         self._units = _units(walked.retrieval)
         self._decoding = walked.session.decode(
-            enough=walked.enough,
+            enough=walked.says_yes,
             max_new_tokens=max_new_tokens,
             spans=[(unit.node, unit.within) for unit in self._units],
         )

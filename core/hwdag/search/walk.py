@@ -25,11 +25,14 @@ OnStep = Callable[[Step], None]
 
 @dataclass(frozen=True, slots=True)
 class Walked:
-    """A finished walk: what was found, and the KV cache that the answer is decoded from."""
+    """A finished walk: what was found, and the KV cache that the answer is decoded from.
+
+    `says_yes` is the model's own last word on whether it is enough, whatever stopped the walk.
+    """
 
     retrieval: Retrieval
     session: Session
-    enough: bool
+    says_yes: bool
 
 
 def walk(
@@ -89,7 +92,8 @@ def walk(
         tuple(notes),
         tuple(state.beyond((k or 0) - len(state.visited))),
     )
-    return Walked(retrieval, session, enough)
+    says_yes = (retrieval.p_yes or 0.0) > config.confidence
+    return Walked(retrieval, session, says_yes)
 
 
 class _Walk:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hwdag import __version__
+from hwdag.version import __version__
 
 APPLICATION_ID = 0x48574447
 """The letters HWDG."""
