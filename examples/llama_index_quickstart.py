@@ -50,7 +50,7 @@ def main() -> str:
         for name, text in TEXTS.items()
     ]
     index = HWDAGIndex.from_documents(documents)
-    question = "Why did Bazalgette double the size of the pipes?"
+    question = "What did the device from Antikythera show?"
 
     print(f"{question}\n\nRetrieved:")
     for found in index.as_retriever(k=4).retrieve(question):

@@ -796,4 +796,4 @@ def test_the_quickstart_runs(capsys: pytest.CaptureFixture[str]) -> None:
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
     assert example.main().strip()
-    assert "Bazalgette" in capsys.readouterr().out
+    assert "mechanism level" in capsys.readouterr().out
