@@ -12,7 +12,9 @@ from hwdag.version import __version__
 
 _LAZY = {
     "Answer": "hwdag.types",
+    "AnswerStream": "hwdag.search.answering",
     "BuildConfig": "hwdag.config",
+    "BuildReport": "hwdag.build.report",
     "Citation": "hwdag.types",
     "Document": "hwdag.types",
     "HWDAGError": "hwdag.errors",
@@ -29,11 +31,13 @@ _LAZY = {
 __all__ = [*sorted(_LAZY), "__version__"]
 
 if TYPE_CHECKING:
+    from hwdag.build.report import BuildReport as BuildReport
     from hwdag.config import BuildConfig as BuildConfig
     from hwdag.config import SearchConfig as SearchConfig
     from hwdag.errors import HWDAGError as HWDAGError
     from hwdag.index import HWDAGIndex as HWDAGIndex
     from hwdag.lm.huggingface import HuggingFaceLM as HuggingFaceLM
+    from hwdag.search.answering import AnswerStream as AnswerStream
     from hwdag.text.prompts import Prompts as Prompts
     from hwdag.types import Answer as Answer
     from hwdag.types import Citation as Citation

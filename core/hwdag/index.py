@@ -9,6 +9,7 @@ document through at once, so an interrupted build loses nothing that was finishe
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -33,6 +34,7 @@ from hwdag.search.corpus import Corpus
 from hwdag.search.walk import OnStep, Walked, walk
 from hwdag.store.sqlite import Header, Store, content_hash
 from hwdag.text.prompts import Prompts
+from hwdag.text.unicode import without_surrogates
 from hwdag.trace.progress import Progress, as_progress
 from hwdag.types import Answer, Document, Retrieval
 from hwdag.version import __version__
@@ -124,7 +126,7 @@ class HWDAGIndex:
         cost nothing: an interrupted build goes on where it was.
         """
         options = {"reader": reader, "writer": writer, "embedder": embedder, "prompts": prompts}
-        if path is not None and Path(path).exists():
+        if path is not None and _holds_something(Path(path)):
             index = cls.load(path, config=config, **options)  # type: ignore[arg-type]
         else:
             index = cls(config=config, path=path, **options)  # type: ignore[arg-type]
@@ -366,7 +368,7 @@ class HWDAGIndex:
             raise InputError(f"no document {missing[0]!r}; there are {_some(snapshot.entries)}")
         return walk(
             snapshot.corpus,
-            question,
+            without_surrogates(question)[0],
             reader=self.reader,
             embedder=self.embedder,
             config=config,
@@ -394,7 +396,7 @@ class HWDAGIndex:
         """The file that the index is bound to, created on first use; None for one in memory."""
         if self._path is None:
             return nullcontext()
-        if self._path.exists():
+        if _holds_something(self._path):
             return Store.open(self._path)
         return Store.create(self._path, self._header())
 
@@ -457,6 +459,10 @@ class _Insertion:
         return self._report
 
     def _one(self, document: Document, progress: Progress) -> None:
+        text, replaced = without_surrogates(document.text)
+        if replaced:
+            document = dataclasses.replace(document, text=text)
+            self._report.notes.append(f"{document.id}: {replaced} lone surrogates replaced")
         if not document.text.strip():
             self._report.skipped.append((document.id, "empty or only white space"))
         elif self._is_known(document):
@@ -498,6 +504,11 @@ def _as_document(document: Document | str) -> Document:
         f"documents must be hwdag.Document or str, got {type(document).__name__}; framework "
         "documents go through llama_index_hwdag or langchain_hwdag"
     )
+
+
+def _holds_something(path: Path) -> bool:
+    """Whether there is a file to open; a build killed at its very start leaves an empty one."""
+    return path.exists() and (path.is_dir() or path.stat().st_size > 0)
 
 
 def _named_embedder(name: str) -> Embedder:

@@ -25,7 +25,7 @@ from hwdag.text.chunking import chunk
 from hwdag.text.prompts import Prompts
 from hwdag.text.sentences import sentences
 from hwdag.trace.progress import Progress
-from hwdag.types import Document, Node, Span
+from hwdag.types import Document, Node, Origin, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +218,14 @@ def _window(level: Sequence[Node]) -> Window:
         if node.level == 1:
             parts += _sentence_parts(node, i)
         else:
-            parts.append(Part(node.text, i, Span(0, len(node.text)), node.sources))
+            whole = Span(0, len(node.text))
+            parts.append(Part(node.text, i, whole, node.sources, _origin_of_a_pick(node)))
     return Window(tuple(node.text for node in level), tuple(parts))
+
+
+def _origin_of_a_pick(node: Node) -> Origin:
+    """A slice of the document stays one when it is picked again; a generated text does not."""
+    return "generated" if node.origin == "generated" else "extractive"
 
 
 def _sentence_parts(node: Node, segment: int) -> list[Part]:

@@ -27,6 +27,7 @@ class Part:
     segment: int
     unit: Span  # within the segment's text
     sources: tuple[Span, ...]  # within the document
+    origin: Origin = "extractive"  # what a point picked from it is: a slice, or a generated text
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ def extract(
         ]
         budget = min(limit, max(1, int(ratio * sum(tokens[rows]))))
         chosen = (window.parts[i] for i in pick_points(candidates, token_budget=budget))
-        picked.append([Point(part.text, "extractive", part.sources) for part in chosen])
+        picked.append([Point(part.text, part.origin, part.sources) for part in chosen])
         at = rows.stop
     return picked
 

@@ -41,10 +41,9 @@ class WindowPlan:
             content = free - int(config.summary_tokens * window)
         chunk = config.chunk_tokens + LINE_TOKENS
         if content < chunk or free - content < MIN_POINTS_TOKENS:
-            longest = min(content, free - MIN_POINTS_TOKENS) - LINE_TOKENS
-            advice = (
-                f"set chunk_tokens to at most {longest}" if longest >= 8 else "shorten the prompt"
-            )
+            longest = content - LINE_TOKENS
+            shorter = longest >= 8 and free - content >= MIN_POINTS_TOKENS
+            advice = f"set chunk_tokens to at most {longest}" if shorter else "shorten the prompt"
             raise ContextTooSmall(
                 f"a window of {window} tokens (context of {reader.name}: {reader.context_tokens}) "
                 f"cannot hold the summary prompt ({overhead} tokens), one chunk "

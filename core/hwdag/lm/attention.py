@@ -60,8 +60,9 @@ class Capture:
 
     def mean(self, index: int) -> Tensor:
         """Mean over the chosen layers and heads for one sequence, (row spans, key spans)."""
-        picked = torch.cat([layer[index] for _, layer in sorted(self.per_head.items())])
-        return picked.mean(dim=0)
+        picked = [layer[index] for _, layer in sorted(self.per_head.items())]
+        # with a device_map layers live on several devices
+        return torch.cat([heads.to(picked[0].device) for heads in picked]).mean(dim=0)
 
     def heads_of(self, layer: int, available: int) -> list[int] | None:
         """Which heads of a layer are wanted; None if the layer is not needed at all."""

@@ -75,7 +75,7 @@ class Decoding(Protocol):
 
     @property
     def attention(self) -> Floats:
-        """Mean attention of the decoded tokens to each of the asked spans, (spans,)."""
+        """Attention mass on each of the asked spans, mean over the decoded tokens, (spans,)."""
 
 
 class Session(Protocol):

@@ -274,9 +274,12 @@ class ScriptedDecoding:
 
     @property
     def attention(self) -> Floats:
-        """`attention_between` the decoded text and each asked span; 0 before the first token."""
+        """Mass: `attention_between` times the tokens of the span; 0 before the first token."""
         decoded = bool(self._shown)
-        return np.array([decoded * attention_between(self._shown, key) for key in self._keys])
+        masses = (
+            attention_between(self._shown, key) * max(1, len(tokens_of(key))) for key in self._keys
+        )
+        return decoded * np.array(list(masses))
 
     def _run(self, answer: str) -> Iterator[str]:
         end = 0

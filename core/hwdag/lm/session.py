@@ -162,11 +162,12 @@ class KVDecoding:
 
     @property
     def attention(self) -> Floats:
-        """Mean attention of the decoded tokens to each of the asked spans, (spans,)."""
+        """Attention mass on each of the asked spans, mean over the decoded tokens, (spans,)."""
         return self._attention / max(1, len(self._ids))
 
     def _run(self, ids: list[int], max_new_tokens: int, keys: list[Range]) -> Iterator[str]:
         lm, shown = self._session._lm, ""
+        lengths = np.array([end - start for start, end in keys])
         # the last row of each forward predicts, so it is the row whose attention explains the token
         while len(self._ids) < max_new_tokens:
             request = SpanRequest([(len(ids) - 1, len(ids))], keys) if keys else None
@@ -176,7 +177,7 @@ class KVDecoding:
                 break
             self._ids.append(token)
             if keys:
-                self._attention += attention[0]
+                self._attention += attention[0] * lengths
             text = lm.codec.decode(self._ids)
             if not text.endswith("\ufffd"):  # half of a multi-byte character: wait for the rest
                 yield text[len(shown) :]

@@ -27,7 +27,8 @@ OnStep = Callable[[Step], None]
 class Walked:
     """A finished walk: what was found, and the KV cache that the answer is decoded from.
 
-    `says_yes` is the model's own last word on whether it is enough, whatever stopped the walk.
+    `says_yes` is the model's own last word on whether it is enough, whatever stopped the walk;
+    a p_yes that must not steer has no say here either: it is always True then.
     """
 
     retrieval: Retrieval
@@ -92,7 +93,7 @@ def walk(
         tuple(notes),
         tuple(state.beyond((k or 0) - len(state.visited))),
     )
-    says_yes = (retrieval.p_yes or 0.0) > config.confidence
+    says_yes = not progress.steers or (retrieval.p_yes or 0.0) > config.confidence
     return Walked(retrieval, session, says_yes)
 
 
