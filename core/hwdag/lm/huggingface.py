@@ -46,6 +46,8 @@ class HuggingFaceLM:
         window_tokens: default length of a summary call (8,192 as in the papers).
         prefers_extraction: this model is too small to write Information Points.
         p_yes_is_informative: whether its "Yes" may stop a walk.
+        batched_replay: replay several windows in one padded forward; by default only where there
+            is an accelerator, since a CPU gains nothing from it and pays for the padding.
 
     Raises:
         ReaderRequired: not a model and a tokenizer.
@@ -61,6 +63,7 @@ class HuggingFaceLM:
         window_tokens: int = PAPER_WINDOW_TOKENS,
         prefers_extraction: bool = False,
         p_yes_is_informative: bool = True,
+        batched_replay: bool | None = None,
     ) -> None:
         if not isinstance(model, PreTrainedModel) or not isinstance(
             tokenizer, PreTrainedTokenizerBase
@@ -79,6 +82,8 @@ class HuggingFaceLM:
         self._default_window = window_tokens
         self._prefers_extraction = prefers_extraction
         self._p_yes_is_informative = p_yes_is_informative
+        on_cpu = model.device.type == "cpu"
+        self._batched_replay = not on_cpu if batched_replay is None else batched_replay
         self._lock = threading.RLock()
         self._usage = Usage()
         self._shape = ModelShape.from_config(model.config)
@@ -210,10 +215,16 @@ class HuggingFaceLM:
         )
 
     def replay(self, requests: Sequence[ReplayRequest], *, heads: Heads) -> list[Replay]:
-        """Attention of points to the units of their windows, in one left-padded forward.
+        """Attention of points to the units of their windows.
 
         Raises `ContextTooSmall` if a window and its points exceed the context.
         """
+        if self._batched_replay:
+            return self._replay_together(requests, heads)
+        return [found for one in requests for found in self._replay_together([one], heads)]
+
+    def _replay_together(self, requests: Sequence[ReplayRequest], heads: Heads) -> list[Replay]:
+        """Several windows in one left-padded forward."""
         layouts = [_Layout(self.codec, self.turns.head, self._summary_reply, r) for r in requests]
         longest = max(len(layout.ids) for layout in layouts)
         if longest > self.context_tokens:
