@@ -13,6 +13,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+from evidence import interval
 
 from hwdag import BuildConfig, Document, HWDAGIndex
 from hwdag.config import Heads
@@ -55,14 +56,6 @@ def own_edges(graph: HWDAG) -> list[tuple[float, bool]]:
         own = [graph.nodes[child].sources[0].overlap(source) > 0 for child in children]
         found.append((float(weights[own].sum()), bool(own[int(weights.argmax())])))
     return found
-
-
-def interval(values: np.ndarray, seed: int = 0) -> str:
-    """Mean with its 95 % bootstrap interval."""
-    rng = np.random.default_rng(seed)
-    means = rng.choice(values, (2000, len(values))).mean(axis=1)
-    low, high = np.percentile(means, [2.5, 97.5])
-    return f"{values.mean():.3f} [{low:.3f}, {high:.3f}]"
 
 
 if __name__ == "__main__":

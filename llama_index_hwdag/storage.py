@@ -31,7 +31,7 @@ from llama_index.core.storage.docstore.types import BaseDocumentStore
 
 from hwdag.errors import IndexCorrupt
 from hwdag.graph.dag import HWDAG, EdgeRow
-from hwdag.index import Entry
+from hwdag.store.sqlite import Entry
 from hwdag.types import Document, Node, Span
 
 # why: the enum is closed, but wherever it is used a plain string serves as well

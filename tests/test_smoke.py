@@ -10,16 +10,15 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from evidence import TOUCHED, paragraph_spans, shares
 
-from hwdag import Document, HWDAGIndex, SearchConfig, Span
-from hwdag.graph.dag import union_of_spans
+from hwdag import Document, HWDAGIndex, SearchConfig
 
 ROOT = Path(__file__).parent.parent
 DATA = Path(os.environ.get("HWDAG_DATA") or ROOT / ".." / "shared" / "data")
 SMOKE = DATA / "smoke.jsonl"
 BUDGET = 1024
 MULTI_HOP = ("hotpotqa", "musique", "2wikimultihopqa")
-TOUCHED = 0.1
 
 pytestmark = [
     pytest.mark.model,
@@ -27,21 +26,6 @@ pytestmark = [
         not SMOKE.is_file(), reason=f"no evaluation data at {SMOKE}; set HWDAG_DATA to its folder"
     ),
 ]
-
-
-def paragraph_spans(record):
-    """Where every paragraph stands in the text; paragraphs are verbatim and in order."""
-    spans, at = {}, 0
-    for paragraph in record.get("paragraphs", []):
-        start = record["text"].find(paragraph["text"], at)
-        start = start if start >= 0 else record["text"].index(paragraph["text"])
-        spans[paragraph["id"]] = Span(start, start + len(paragraph["text"]))
-        at = start
-    return spans
-
-
-def covered(paragraph, spans):
-    return sum(span.overlap(paragraph) for span in spans) / max(1, len(paragraph))
 
 
 def test_all_smoke_questions_run_inside_their_budget_and_touch_the_gold_paragraphs():
@@ -61,9 +45,9 @@ def test_all_smoke_questions_run_inside_their_budget_and_touch_the_gold_paragrap
             for citation in answer.citations:
                 place = slice(citation.span.start, citation.span.end)
                 assert record["text"][place] == citation.text
-            spans = union_of_spans([s for step in found.steps for s in step.node.sources])
-            gold = [paragraphs[e] for e in question["evidence"] if e in paragraphs]
-            touched[record["dataset"]] += [covered(p, spans) >= TOUCHED for p in gold]
+            touched[record["dataset"]] += [
+                share >= TOUCHED for share in shares(found, question, paragraphs)
+            ]
     multi_hop = [hit for name in MULTI_HOP for hit in touched[name]]
     assert len(multi_hop) >= 18
     assert sum(multi_hop) / len(multi_hop) >= 0.7, dict(touched)

@@ -28,7 +28,7 @@ from hwdag.errors import (
     NotAnIndex,
 )
 from hwdag.graph.dag import HWDAG
-from hwdag.store.sqlite import Header, Store, StoredDocument, content_hash
+from hwdag.store.sqlite import Entry, Header, Store, content_hash
 from hwdag.types import Document, Node, Span
 
 HEADER = Header(
@@ -36,13 +36,13 @@ HEADER = Header(
 )
 
 
-def world(document_id: str = "doc", seed: int = 0) -> StoredDocument:
+def world(document_id: str = "doc", seed: int = 0) -> Entry:
     rng = np.random.default_rng(seed)
     graph = random_graph(rng, chunks=5, levels=3, document_id=document_id)
-    return StoredDocument(document_of(graph), graph, random_vectors(rng, len(graph)))
+    return Entry(document_of(graph), graph, random_vectors(rng, len(graph)))
 
 
-def assert_same(one: StoredDocument, two: StoredDocument) -> None:
+def assert_same(one: Entry, two: Entry) -> None:
     assert one.document == two.document
     assert one.graph.nodes == two.graph.nodes
     for a, b in ((one.graph.edges, two.graph.edges), (one.graph.raw, two.graph.raw)):
@@ -68,7 +68,7 @@ def store(path: Path) -> Iterator[Store]:
 @given(graphs(), st.integers(0, 2**32 - 1))
 def test_what_is_put_comes_back_to_the_last_bit(store: Store, graph: HWDAG, seed: int) -> None:
     vectors = random_vectors(np.random.default_rng(seed), len(graph))
-    stored = StoredDocument(document_of(graph), graph, vectors)
+    stored = Entry(document_of(graph), graph, vectors)
     store.put(*stored)
     assert_same(store.load("doc"), stored)
 
@@ -78,7 +78,7 @@ def test_any_text_survives(store: Store) -> None:
     metadata = {"page": 3, "tags": ["a", None, 1.5], "ü": {"nested": True}}
     document = Document("id '; DROP TABLE nodes; --", text, "Ti\0tle", metadata)
     chunk = Node("n\0", document.id, 1, text, "chunk", 9, (Span(0, len(text)),))
-    stored = StoredDocument(document, HWDAG.from_rows([chunk], []), np.ones((1, 8), np.float32))
+    stored = Entry(document, HWDAG.from_rows([chunk], []), np.ones((1, 8), np.float32))
     store.put(*stored)
     assert_same(store.load(document.id), stored)
     assert list(store.documents()) == [document]

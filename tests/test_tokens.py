@@ -41,6 +41,16 @@ def test_added_tokens_that_are_not_special_are_taken_apart_too():
     assert [offsets[0][0], offsets[-1][1]] == [0, 15]
 
 
+def test_added_tokens_that_are_text_stay_text():
+    added = tokenizer.__wrapped__()
+    added.add_tokens(["\n\n", "   "])
+    codec = Codec(added)
+    text = "a\n\nb   c <|im_end|>"
+    ids = codec.encode(text)
+    assert added.convert_tokens_to_ids("\n\n") in ids
+    assert added.decode(ids) == text
+
+
 @given(st.lists(st.text(max_size=12), min_size=1, max_size=6))
 def test_parts_share_out_all_tokens_in_order(parts):
     codec = Codec(tokenizer())

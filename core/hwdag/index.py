@@ -9,10 +9,8 @@ document through at once, so an interrupted build loses nothing that was finishe
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -20,33 +18,25 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Self
 
-from hwdag.build.builder import Tools, build
+from hwdag.build.builder import Tools
+from hwdag.build.insertion import Insertion, as_document
 from hwdag.build.report import BuildReport
 from hwdag.config import BuildConfig, SearchConfig
-from hwdag.embedding.base import Embedder, Vectors
+from hwdag.embedding.base import Embedder
 from hwdag.embedding.default import default_embedder, load_embedder
-from hwdag.errors import IndexMismatch, InputError, ModelNotFound, ReaderRequired
+from hwdag.errors import IndexMismatch, InputError, ReaderRequired
 from hwdag.graph.dag import HWDAG
 from hwdag.lm.base import Reader, Writer
-from hwdag.lm.writers import CallableWriter
+from hwdag.lm.writers import as_writer
 from hwdag.search.answering import AnswerStream
 from hwdag.search.corpus import Corpus
 from hwdag.search.walk import OnStep, Walked, walk
-from hwdag.store.sqlite import Header, Store, content_hash
+from hwdag.store.sqlite import Entry, Header, Store
 from hwdag.text.prompts import Prompts
 from hwdag.text.unicode import without_surrogates
 from hwdag.trace.progress import Progress, as_progress
 from hwdag.types import Answer, Document, Retrieval
 from hwdag.version import __version__
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A document with its graph and the embedding of every node, (nodes, dimension)."""
-
-    document: Document
-    graph: HWDAG
-    vectors: Vectors
 
 
 @dataclass(frozen=True)
@@ -93,7 +83,7 @@ class HWDAGIndex:
         """
         self._given_reader = reader
         self._given_embedder = embedder
-        self._writer = _as_writer(writer)
+        self._writer = as_writer(writer)
         self.config = config or BuildConfig()
         self.prompts = prompts or Prompts()
         self._path = Path(path) if path is not None else None
@@ -156,7 +146,7 @@ class HWDAGIndex:
         """
         with Store.open(Path(path), readonly=True) as store:
             header = store.header
-            entries = {d.id: Entry(d, graph, vectors) for d, graph, vectors in store.load_all()}
+            entries = {entry.document.id: entry for entry in store.load_all()}
         stored = BuildConfig.from_dict(header.config)
         if config is not None and config != stored:
             raise IndexMismatch(
@@ -260,7 +250,7 @@ class HWDAGIndex:
             if self._given_embedder is None:
                 self._given_embedder = default_embedder()
             elif isinstance(self._given_embedder, str):
-                self._given_embedder = _named_embedder(self._given_embedder)
+                self._given_embedder = load_embedder(self._given_embedder)
             if self._embedder_name not in (None, self._given_embedder.name):
                 raise IndexMismatch(
                     f"the nodes were embedded with {self._embedder_name!r}, which similarity needs "
@@ -381,11 +371,11 @@ class HWDAGIndex:
     def _change(
         self, documents: Iterable[Document | str], progress: bool | Progress, *, replace: bool
     ) -> BuildReport:
-        found = [_as_document(document) for document in documents]
+        found = [as_document(document) for document in documents]
         with self._changes:
             tools = self._tools()
             with self._file() as store:
-                insertion = _Insertion(tools, dict(self._snapshot.entries), store, replace=replace)
+                insertion = Insertion(tools, dict(self._snapshot.entries), store, replace=replace)
                 try:
                     return insertion.run(found, as_progress(progress))
                 finally:  # what was finished stays, whatever interrupted the rest
@@ -435,101 +425,9 @@ class HWDAGIndex:
         )
 
 
-class _Insertion:
-    """One-use state of an insertion: documents are finished and stored one by one."""
-
-    def __init__(
-        self, tools: Tools, entries: dict[str, Entry], store: Store | None, *, replace: bool
-    ) -> None:
-        self.entries = entries
-        self._tools = tools
-        self._store = store
-        self._replace = replace
-        self._report = BuildReport()
-        self._seen: set[str] = set()
-
-    def run(self, documents: Sequence[Document], progress: Progress) -> BuildReport:
-        """Build what is new or changed."""
-        before = self._tools.reader.usage
-        with progress.stage("documents", len(documents), "document") as advance:
-            for document in documents:
-                self._one(document, progress)
-                advance()
-        self._report.usage = self._tools.reader.usage - before
-        return self._report
-
-    def _one(self, document: Document, progress: Progress) -> None:
-        text, replaced = without_surrogates(document.text)
-        if replaced:
-            document = dataclasses.replace(document, text=text)
-            self._report.notes.append(f"{document.id}: {replaced} lone surrogates replaced")
-        if not document.text.strip():
-            self._report.skipped.append((document.id, "empty or only white space"))
-        elif self._is_known(document):
-            self._report.unchanged.append(document.id)
-        else:
-            built = build(document, self._tools, progress)
-            if self._store is not None:
-                self._store.put(document, built.graph, built.vectors)
-            self.entries[document.id] = Entry(document, built.graph, built.vectors)
-            self._report.add(document.id, built)
-        self._seen.add(document.id)
-
-    def _is_known(self, document: Document) -> bool:
-        """Whether this very content is there already; one id must not mean two contents."""
-        entry = self.entries.get(document.id)
-        if entry is None:
-            return False
-        if content_hash(entry.document) == content_hash(document):
-            return True
-        if document.id in self._seen:
-            raise InputError(
-                f"two different documents have the id {document.id!r}; ids must be unique"
-            )
-        if not self._replace:
-            raise InputError(
-                f"the index holds another document under the id {document.id!r}; use refresh() to "
-                "replace it, or delete() it first"
-            )
-        return False
-
-
-def _as_document(document: Document | str) -> Document:
-    """A bare text gets an id made from its content."""
-    if isinstance(document, Document):
-        return document
-    if isinstance(document, str):
-        return Document(f"text-{hashlib.sha256(document.encode()).hexdigest()[:12]}", document)
-    raise InputError(
-        f"documents must be hwdag.Document or str, got {type(document).__name__}; framework "
-        "documents go through llama_index_hwdag or langchain_hwdag"
-    )
-
-
 def _holds_something(path: Path) -> bool:
     """Whether there is a file to open; a build killed at its very start leaves an empty one."""
     return path.exists() and (path.is_dir() or path.stat().st_size > 0)
-
-
-def _named_embedder(name: str) -> Embedder:
-    """Load an embedder by the name in a file, which may be that of an object we cannot make."""
-    try:
-        return load_embedder(name)
-    except ModelNotFound as error:
-        raise ModelNotFound(
-            f"{error} If the index was built with an embedder object of your own, pass the same "
-            "as embedder="
-        ) from error
-
-
-def _as_writer(writer: Writer | Callable[[str], str] | None) -> Writer | None:
-    if writer is None or isinstance(writer, Writer):
-        return writer
-    if callable(writer):
-        return CallableWriter(writer)
-    raise InputError(
-        f"the writer must be a Writer or a function from prompt to text, got {type(writer).__name__}"
-    )
 
 
 def _some(ids: Iterable[str], limit: int = 5) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.embedding.sentence_transformer import SentenceTransformerEmbedder
+from hwdag.errors import ModelNotFound
 
 DEFAULT_EMBEDDER = "sentence-transformers/all-MiniLM-L6-v2"
 """Name of the default embedder, wherever it was loaded from."""
@@ -44,10 +45,17 @@ def load_embedder(name: str) -> Embedder:
     """The embedder that has this `name`: hashing, the default, or one of sentence-transformers.
 
     Raises:
-        ModelNotFound: no such model on the hub or on disk.
+        ModelNotFound: no such model on the hub or on disk; it may be the name of an object that
+            only its maker can make again.
     """
     if name == DEFAULT_EMBEDDER:
         return default_embedder()
     if match := _HASHING.fullmatch(name):
         return HashingEmbedder(int(match[1]))
-    return SentenceTransformerEmbedder(name)
+    try:
+        return SentenceTransformerEmbedder(name)
+    except ModelNotFound as error:
+        raise ModelNotFound(
+            f"{error} If the index was built with an embedder object of your own, pass the same "
+            "one as embedder="
+        ) from error

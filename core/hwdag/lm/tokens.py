@@ -15,6 +15,9 @@ from hwdag.errors import ModelError
 Range = tuple[int, int]
 
 
+_BRACKETED = re.compile(r"<\S+>|\[\S+\]")
+
+
 class Codec:
     """Encodes untrusted text with a tokenizer so that no control token can come out of it."""
 
@@ -23,8 +26,16 @@ class Codec:
 
     @cached_property
     def _control(self) -> dict[int, str]:
-        """Ids that only a template may produce, with their texts."""
-        added = {i: str(token) for i, token in self.tokenizer.added_tokens_decoder.items()}
+        """Ids that only a template may produce, with their texts.
+
+        Special tokens, and added ones in brackets such as `<tool_call>`, which tokenizers do not
+        always mark as special. Other added tokens are text: Gemma's runs of spaces and newlines.
+        """
+        added = {
+            i: token.content
+            for i, token in self.tokenizer.added_tokens_decoder.items()
+            if token.special or _BRACKETED.fullmatch(token.content)
+        }
         special = dict(
             zip(self.tokenizer.all_special_ids, self.tokenizer.all_special_tokens, strict=True)
         )

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from hwdag.errors import InputError
+from hwdag.lm.base import Writer
+
 
 class CallableWriter:
     """A function as a Writer: one call per prompt, in order.
@@ -25,3 +28,14 @@ class CallableWriter:
     def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
         """One reply per prompt; the length limit is the function's own business."""
         return [self._function(prompt) for prompt in prompts]
+
+
+def as_writer(writer: Writer | Callable[[str], str] | None) -> Writer | None:
+    """A Writer as it is, a function wrapped, None as None. Raises `InputError` for anything else."""
+    if writer is None or isinstance(writer, Writer):
+        return writer
+    if callable(writer):
+        return CallableWriter(writer)
+    raise InputError(
+        f"the writer must be a Writer or a function from prompt to text, got {type(writer).__name__}"
+    )

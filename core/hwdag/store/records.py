@@ -28,7 +28,7 @@ ARRAY_COLUMNS = ("node_count", "indptr", "indices", "attention", "vectors")
 NODE_COLUMNS = ("id", "level", "origin", "text", "tokens", "sources")
 
 
-class StoredDocument(NamedTuple):
+class Entry(NamedTuple):
     """A document with its graph and the embedding of every node, (nodes, dimension)."""
 
     document: Document
@@ -64,7 +64,7 @@ def content_hash(document: Document) -> str:
     return _content_hash(document.title, document.text, _metadata_json(document))
 
 
-def encode(stored: StoredDocument, *, dimension: int) -> Record:
+def encode(stored: Entry, *, dimension: int) -> Record:
     """The rows of a document.
 
     Raises:
@@ -96,7 +96,7 @@ def encode(stored: StoredDocument, *, dimension: int) -> Record:
     )
 
 
-def decode(record: Record, *, checksum: str, dimension: int) -> StoredDocument:
+def decode(record: Record, *, checksum: str, dimension: int) -> Entry:
     """The document of these rows.
 
     Raises:
@@ -106,9 +106,7 @@ def decode(record: Record, *, checksum: str, dimension: int) -> StoredDocument:
         raise IndexCorrupt("its checksum does not match")
     try:
         document = decode_document(record.texts)
-        stored = StoredDocument(
-            document, _graph(record, document.id), _vectors(record.arrays, dimension)
-        )
+        stored = Entry(document, _graph(record, document.id), _vectors(record.arrays, dimension))
         _check_parts(stored, dimension)
         stored.graph.check_integrity()
     except _MALFORMED as error:
@@ -154,7 +152,7 @@ def _check_unicode(text: str, what: str) -> None:
         ) from error
 
 
-def _check_parts(stored: StoredDocument, dimension: int) -> None:
+def _check_parts(stored: Entry, dimension: int) -> None:
     """Raise `InputError` unless document, graph and vectors belong together."""
     document, graph, vectors = stored
     if vectors.dtype != np.float32 or vectors.shape != (len(graph), dimension):

@@ -33,9 +33,9 @@ from hwdag.store.records import (
     ARRAY_COLUMNS,
     NODE_COLUMNS,
     TEXT_COLUMNS,
+    Entry,
     Record,
     Row,
-    StoredDocument,
     content_hash,
     decode,
     decode_document,
@@ -46,7 +46,7 @@ from hwdag.store.records import (
 from hwdag.store.schema import APPLICATION_ID, SCHEMA_VERSION, TABLES, Header
 from hwdag.types import Document
 
-__all__ = ["Header", "Store", "StoredDocument", "content_hash"]
+__all__ = ["Entry", "Header", "Store", "content_hash"]
 
 _DOCUMENT_COLUMNS = (*TEXT_COLUMNS, *ARRAY_COLUMNS, "checksum")
 _SELECT_DOCUMENTS = f"SELECT number, {', '.join(_DOCUMENT_COLUMNS)} FROM documents"
@@ -154,7 +154,7 @@ class Store:
             InputError: the three do not belong together, or cannot be stored.
             IndexFileError: the file cannot be written; it stays as it was.
         """
-        record = encode(StoredDocument(document, graph, vectors), dimension=self.header.dimension)
+        record = encode(Entry(document, graph, vectors), dimension=self.header.dimension)
         with self._database.writing() as connection:
             where = "FROM documents WHERE id = ?"
             before = connection.execute(f"SELECT number {where}", [document.id]).fetchone()
@@ -189,7 +189,7 @@ class Store:
             rows = connection.execute("SELECT id, content_hash FROM documents ORDER BY number")
             return dict(rows.fetchall())
 
-    def load(self, document_id: str) -> StoredDocument:
+    def load(self, document_id: str) -> Entry:
         """A document with its graph and vectors, as they were put, to the last bit.
 
         Raises:
@@ -205,7 +205,7 @@ class Store:
             )
         return self._decode(*records[0])
 
-    def load_all(self) -> list[StoredDocument]:
+    def load_all(self) -> list[Entry]:
         """All documents of one moment, in order of insertion; errors as in `load`."""
         with self._database.reading() as connection:
             rows = connection.execute(f"{_SELECT_DOCUMENTS} ORDER BY number").fetchall()
@@ -243,7 +243,7 @@ class Store:
         except IndexCorrupt as error:
             raise corrupt(self.path, error) from error
 
-    def _decode(self, record: Record, checksum: str) -> StoredDocument:
+    def _decode(self, record: Record, checksum: str) -> Entry:
         with self._blaming(record.texts[0]):
             return decode(record, checksum=checksum, dimension=self.header.dimension)
 
