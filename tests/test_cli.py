@@ -106,7 +106,7 @@ def test_errors_are_messages(tmp_path, capsys):
     assert main(["ask", str(tmp_path / "text.txt"), "why?"]) == 2
     build = ["build", str(tmp_path / "text.txt"), "-o", str(tmp_path / "a.hwdag")]
     assert main([*build, "--chunk-tokens", "0"]) == 2
-    assert main([*build, "--device", "cpu"]) == 2
+    assert main([*build, "--dtype", "float12"]) == 2
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 5
     assert all(line.startswith("hwdag: ") for line in said)

@@ -146,6 +146,15 @@ def test_device_and_device_map_exclude_each_other(tmp_path):
         HuggingFaceLM.from_pretrained(str(tmp_path), device="cpu", device_map="auto")
 
 
+def test_a_wrong_dtype_or_device_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"dtype must be .* got 'float12'"):
+        HuggingFaceLM.from_pretrained(str(tmp_path), dtype="float12")
+    model().save_pretrained(tmp_path)
+    tokenizer().save_pretrained(tmp_path)
+    with pytest.raises(InputError, match="cannot be put on device 'nonsense'"):
+        HuggingFaceLM.from_pretrained(str(tmp_path), device="nonsense")
+
+
 def test_an_uncapturable_model_is_refused_before_any_work():
     from transformers import MambaConfig, MambaForCausalLM
 

@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from hwdag.config import BuildConfig, SearchConfig
-from hwdag.errors import InputError, UnknownOption
+from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
 from hwdag.lm.base import Reader
+from hwdag.store.sqlite import Store
 from hwdag.text.files import Skipped, read_documents
 from hwdag.trace import render
 from hwdag.types import Answer, Document, Step
@@ -31,7 +32,7 @@ def build(options: argparse.Namespace) -> int:
     try:
         index = HWDAGIndex.from_documents(
             documents,
-            reader=_reader(options),
+            reader=_reader(options, options.output),
             embedder=options.embedder,
             config=config,
             path=options.output,
@@ -61,7 +62,9 @@ def ask(options: argparse.Namespace) -> int:
         heads=options.heads,
         max_new_tokens=options.max_new_tokens,
     )
-    index = HWDAGIndex.load(options.file, reader=_reader(options), embedder=options.embedder)
+    index = HWDAGIndex.load(
+        options.file, reader=_reader(options, options.file), embedder=options.embedder
+    )
     began = time.perf_counter()
     if options.json:
         answer = index.answer(options.question, config=config, document_ids=options.document)
@@ -124,15 +127,22 @@ def _print_step(step: Step) -> None:
     print(render.step_line(step), flush=True)
 
 
-def _reader(options: argparse.Namespace) -> Reader | None:
-    """The reader that was asked for; None leaves it to the index."""
-    if options.reader is None:
-        if options.dtype != "auto" or options.device is not None:
-            raise UnknownOption("--dtype and --device go with --reader NAME")
-        return None
-    from hwdag.lm.huggingface import HuggingFaceLM
+def _reader(options: argparse.Namespace, file: Path) -> Reader | str | None:
+    """The reader that was asked for; None leaves it to the index.
 
-    return HuggingFaceLM.from_pretrained(options.reader, dtype=options.dtype, device=options.device)
+    A dtype or a device alone go to the model that the file names, or to the default one.
+    """
+    if options.dtype is None and options.device is None:
+        return str(options.reader) if options.reader else None
+    from hwdag.lm.default import DEFAULT_MODEL, load_reader
+
+    name = options.reader or (_built_by(file) if file.exists() else DEFAULT_MODEL)
+    return load_reader(name, dtype=options.dtype, device=options.device)
+
+
+def _built_by(file: Path) -> str:
+    with Store.open(file, readonly=True) as store:
+        return store.header.reader
 
 
 def _described(index: HWDAGIndex, document_id: str | None) -> dict[str, object]:

@@ -119,8 +119,8 @@ def _add_show(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 
 def _add_models(command: argparse.ArgumentParser) -> None:
     command.add_argument("--reader", metavar="NAME", help="hub name or path of a causal LM")
-    command.add_argument("--dtype", default="auto", help="of the reader (default: %(default)s)")
-    command.add_argument("--device", help="of the reader: cpu, cuda, mps (default: the best)")
+    command.add_argument("--dtype", help="of the reader: float32, bfloat16, ... (default: its own)")
+    command.add_argument("--device", help="of the reader: cpu, cuda, mps, ... (default: the best)")
     command.add_argument("--embedder", metavar="NAME", help="sentence-transformers name or path")
 
 

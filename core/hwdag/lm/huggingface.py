@@ -117,6 +117,7 @@ class HuggingFaceLM:
         """
         if device is not None and device_map is not None:
             raise InputError("pass either device or device_map, not both")
+        dtype = _checked_dtype(dtype)
         common = {"trust_remote_code": trust_remote_code}
         try:
             tokenizer = AutoTokenizer.from_pretrained(source, **common)
@@ -130,7 +131,7 @@ class HuggingFaceLM:
                 "tokenizer objects to HuggingFaceLM(model, tokenizer)"
             ) from error
         if device_map is None:
-            torch.nn.Module.to(model, device or _best_device())
+            _move(model, device or _best_device())
         return cls(model, tokenizer, **({"name": source} | options))
 
     @property
@@ -388,6 +389,25 @@ class _Layout:
         """The captured means with what is needed to combine them."""
         lengths = np.array([end - start for start, end in self.units], dtype=np.int64)
         return Replay(attention, lengths, np.array(self.segments, dtype=np.int64))
+
+
+def _checked_dtype(dtype: torch.dtype | str) -> torch.dtype | str:
+    found = getattr(torch, dtype, None) if isinstance(dtype, str) and dtype != "auto" else dtype
+    if found == "auto" or (isinstance(found, torch.dtype) and found.is_floating_point):
+        return found
+    raise InputError(
+        f'dtype must be "auto", a floating torch dtype or its name such as "bfloat16", got {dtype!r}'
+    )
+
+
+def _move(model: PreTrainedModel, device: torch.device | str) -> None:
+    try:
+        torch.nn.Module.to(model, device)
+    except (AssertionError, RuntimeError) as error:  # torch asserts that it was built with CUDA
+        raise InputError(
+            f"the model cannot be put on device {str(device)!r}: {_first_line(error)}; use a device "
+            'that this machine has, such as "cpu"'
+        ) from error
 
 
 def _best_device() -> str:
