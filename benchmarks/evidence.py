@@ -1,7 +1,9 @@
 """How much of the gold evidence a walk puts before the reader, at a token budget.
 
 A gold paragraph is touched if at least 10 % of its characters are inside the source spans of the
-visited nodes, and half covered from 50 %. One index per document, embedded default models. Run:
+visited nodes, and half covered from 50 %. One index per document, embedded default models. Beside
+the walk stand dense retrieval over the same chunks and over their sentences, with the same
+embedding model and the same number of tokens. Run:
 
     python benchmarks/evidence.py ../shared/data/smoke.jsonl --sets hotpotqa,musique,2wikimultihopqa
 """
@@ -11,7 +13,8 @@ from __future__ import annotations
 import argparse
 import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +22,10 @@ import numpy as np
 
 from hwdag import Document, HWDAGIndex, Retrieval, SearchConfig, Span
 from hwdag.graph.dag import union_of_spans
+from hwdag.text.sentences import sentences
 
 TOUCHED, HALF = 0.1, 0.5
+SYSTEMS = ("hwdag", "dense chunks", "dense sentences")
 
 
 def main() -> None:
@@ -35,12 +40,13 @@ def main() -> None:
     config = SearchConfig(token_budget=options.budget)
     for name, records in by_set(options.data).items():
         if wanted is None or name in wanted:
-            found = [share for r in records[: options.limit] for share in coverage(r, config)]
-            if found:
-                shares = np.array(found)
+            found = [row for r in records[: options.limit] for row in coverage(r, config)]
+            for system, column in zip(SYSTEMS, np.array(found).T, strict=False):
                 print(
-                    f"{name}: {len(found)} gold paragraphs at {options.budget} tokens, touched "
-                    f"{interval(shares >= TOUCHED)}, half covered {interval(shares >= HALF)}"
+                    f"{name:16} {system:16} {len(column)} gold paragraphs at {options.budget} "
+                    f"tokens, touched {interval(column >= TOUCHED)}, half covered "
+                    f"{interval(column >= HALF)}",
+                    flush=True,
                 )
 
 
@@ -54,22 +60,70 @@ def by_set(path: Path) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def coverage(record: dict[str, Any], config: SearchConfig) -> Iterator[float]:
-    """For every gold paragraph of every question, the share of it that was retrieved."""
+def coverage(record: dict[str, Any], config: SearchConfig) -> Iterator[list[float]]:
+    """For every gold paragraph of every question, the share of it that each system retrieved."""
     index = HWDAGIndex.from_documents([Document(record["id"], record["text"])])
     paragraphs = paragraph_spans(record)
+    chunks = Passages.chunks(index, record["id"])
+    pieces = Passages.sentences(index, record["id"])
     for question in record["questions"]:
-        retrieval = index.search(question["question"], config=config)
-        yield from shares(retrieval, question, paragraphs)
+        query = index.embedder.embed_query(question["question"])
+        retrieved = (
+            sources(index.search(question["question"], config=config)),
+            chunks.nearest(query, config.token_budget),
+            pieces.nearest(query, config.token_budget),
+        )
+        gold = [paragraphs[key] for key in question["evidence"] if key in paragraphs]
+        yield from zip(*(shares(spans, gold) for spans in retrieved), strict=True)
 
 
-def shares(
-    retrieval: Retrieval, question: dict[str, Any], paragraphs: dict[str, Span]
-) -> Iterator[float]:
-    """Share of each of a question's gold paragraphs that is inside the visited nodes' sources."""
-    spans = union_of_spans([span for step in retrieval.steps for span in step.node.sources])
-    for gold in (paragraphs[key] for key in question["evidence"] if key in paragraphs):
-        yield sum(span.overlap(gold) for span in spans) / max(1, len(gold))
+def sources(retrieval: Retrieval) -> list[Span]:
+    """Source spans of all visited nodes."""
+    return [span for step in retrieval.steps for span in step.node.sources]
+
+
+def shares(spans: Iterable[Span], gold: Sequence[Span]) -> list[float]:
+    """Share of each gold paragraph that is inside the spans."""
+    merged = union_of_spans(list(spans))
+    return [sum(span.overlap(g) for span in merged) / max(1, len(g)) for g in gold]
+
+
+@dataclass(frozen=True)
+class Passages:
+    """Passages of one document, what each costs as a bullet line, and their embeddings."""
+
+    spans: list[Span]
+    costs: list[int]
+    vectors: np.ndarray  # (passages, dimension)
+
+    @classmethod
+    def chunks(cls, index: HWDAGIndex, document_id: str) -> Passages:
+        """The level-1 nodes."""
+        graph = index.graphs[document_id]
+        spans = [graph.nodes[i].sources[0] for i in graph.at_level(1)]
+        return cls.of(index, document_id, spans)
+
+    @classmethod
+    def sentences(cls, index: HWDAGIndex, document_id: str) -> Passages:
+        """All sentences."""
+        return cls.of(index, document_id, sentences(index.documents[document_id].text))
+
+    @classmethod
+    def of(cls, index: HWDAGIndex, document_id: str, spans: list[Span]) -> Passages:
+        """Passages with costs and embeddings."""
+        text = index.documents[document_id].text
+        texts = [text[span.start : span.end] for span in spans]
+        costs = index.reader.count_tokens([f"* {passage}\n" for passage in texts])
+        return cls(spans, costs, index.embedder.embed(texts))
+
+    def nearest(self, query: np.ndarray, budget: int) -> list[Span]:
+        """The most similar passages that fit, skipping those that do not."""
+        found = []
+        for i in np.argsort(-(self.vectors @ query), kind="stable"):
+            if self.costs[i] <= budget:
+                found.append(self.spans[i])
+                budget -= self.costs[i]
+        return found
 
 
 def paragraph_spans(record: dict[str, Any]) -> dict[str, Span]:

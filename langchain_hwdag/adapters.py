@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from copy import deepcopy
-from functools import cached_property
 from typing import Any
 
-import numpy as np
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable
 
 import hwdag
-from hwdag.embedding.base import Embedder, Vectors
-from hwdag.embedding.hashing import unit_rows
-from hwdag.errors import InputError, ModelError, ReaderRequired, UnknownOption, WriterFailed
+from hwdag.embedding.base import Embedder
+from hwdag.embedding.callable import CallableEmbedder
+from hwdag.errors import InputError, ReaderRequired, WriterFailed
 from hwdag.lm.base import Reader, Writer
 from hwdag.lm.writers import CallableWriter
 from hwdag.trace.provenance import METADATA_KEY, provenance
@@ -127,70 +125,15 @@ def as_writer(writer: object) -> Writer | Callable[[str], str] | None:
 def as_embedder(embedder: object) -> Embedder | str | None:
     """What the core takes as embedder; LangChain's `Embeddings` are wrapped."""
     if isinstance(embedder, Embeddings):
-        return LangChainEmbedder(embedder)
+        return CallableEmbedder(
+            embedder.embed_documents, embedder.embed_query, name=_qualified_name(embedder)
+        )
     if embedder is None or isinstance(embedder, str | Embedder):
         return embedder
     raise InputError(
         "the embedder must be LangChain Embeddings, a hwdag Embedder, a model name, or None for "
         f"the embedded default, got {type(embedder).__name__}"
     )
-
-
-class LangChainEmbedder:
-    """Any LangChain `Embeddings` as the core's `Embedder`: vectors are normalised.
-
-    The name that an index records is `langchain:<class>:<model>`. Nothing can be loaded by it: give
-    the same embeddings again when such an index is loaded.
-    """
-
-    def __init__(self, embeddings: Embeddings) -> None:
-        self._embeddings = embeddings
-
-    @property
-    def name(self) -> str:
-        """Recorded in the index."""
-        return _qualified_name(self._embeddings)
-
-    @cached_property
-    def dimension(self) -> int:
-        """Length of a vector; asks the model once."""
-        return len(self.embed_query(self.name))
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors, (texts, dimension). Raises `ModelError` where a vector is missing."""
-        if not texts:
-            return np.zeros((0, self.dimension), dtype=np.float32)
-        vectors = self._embeddings.embed_documents(list(texts))
-        lengths = {len(vector) for vector in vectors}
-        if len(vectors) != len(texts) or len(lengths) != 1:
-            raise ModelError(
-                f"{self.name} made {len(vectors)} vectors of lengths {sorted(lengths)} for "
-                f"{len(texts)} texts; embed_documents must give one vector per text, all alike"
-            )
-        return unit_rows(np.asarray(vectors, dtype=np.float32))
-
-    def embed_query(self, text: str) -> Vectors:
-        """A unit vector, (dimension,)."""
-        vector: Vectors = unit_rows(
-            np.asarray([self._embeddings.embed_query(text)], dtype=np.float32)
-        )[0]
-        return vector
-
-
-def checked_k(k: int | None) -> int | None:
-    """`k` itself. Raises `InputError` unless it is a whole number of at least 1, or None."""
-    if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < 1):
-        raise InputError(
-            f"k must be a whole number of at least 1, got {k!r}; leave it out to let the walk decide"
-        )
-    return k
-
-
-def refuse(unknown: Mapping[str, object], where: str, known: str) -> None:
-    """Raise `UnknownOption` for whatever a framework's `**kwargs` left over."""
-    if unknown:
-        names = ", ".join(map(repr, sorted(unknown)))
-        raise UnknownOption(f"{where} has no option {names}; it has {known}")
 
 
 def _asking(model: Runnable[Any, Any]) -> Callable[[str], str]:

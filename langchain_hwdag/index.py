@@ -10,7 +10,7 @@ from langchain_core.documents import Document
 from langchain_core.indexing import DeleteResponse, UpsertResponse
 from langchain_core.indexing.base import DocumentIndex
 
-from hwdag.config import BuildConfig, SearchConfig
+from hwdag.config import BuildConfig, SearchConfig, checked_k, refuse
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex as CoreIndex
 from hwdag.lm.base import Writer
@@ -21,8 +21,6 @@ from langchain_hwdag.adapters import (
     as_langchain_document,
     as_reader,
     as_writer,
-    checked_k,
-    refuse,
 )
 from langchain_hwdag.llm import DEFAULT_NEW_TOKENS, HWDAGLLM
 from langchain_hwdag.retrievers import HWDAGRetriever

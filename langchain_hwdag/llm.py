@@ -9,8 +9,8 @@ from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models.llms import LLM
 from pydantic import ConfigDict, Field
 
+from hwdag.config import refuse
 from hwdag.lm.base import Writer
-from langchain_hwdag.adapters import refuse
 
 DEFAULT_NEW_TOKENS = 128
 """Length limit of a reply."""

@@ -19,7 +19,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableConfig
 from pydantic import ConfigDict, Field, InstanceOf, field_validator
 
-from hwdag.config import BuildConfig, SearchConfig
+from hwdag.config import BuildConfig, SearchConfig, checked_k
 from hwdag.index import HWDAGIndex as CoreIndex
 from hwdag.text.prompts import Prompts
 from hwdag.types import Step
@@ -28,7 +28,6 @@ from langchain_hwdag.adapters import (
     as_embedder,
     as_reader,
     as_writer,
-    checked_k,
     node_document,
     step_event,
 )

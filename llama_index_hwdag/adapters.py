@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable
 
-import numpy as np
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.llms import LLM
 
 import hwdag
-from hwdag.embedding.base import Embedder, Vectors
-from hwdag.embedding.hashing import unit_rows
-from hwdag.errors import InputError, ModelError, ReaderRequired, UnknownOption
+from hwdag.embedding.base import Embedder
+from hwdag.embedding.callable import CallableEmbedder
+from hwdag.errors import InputError, ReaderRequired
 from hwdag.lm.base import Reader, Writer
 from hwdag.lm.writers import CallableWriter
 
@@ -57,66 +55,14 @@ def as_writer(writer: object) -> Writer | Callable[[str], str] | None:
 def as_embedder(embedder: object) -> Embedder | str | None:
     """What the core takes as embedder; a LlamaIndex `BaseEmbedding` is wrapped."""
     if isinstance(embedder, BaseEmbedding):
-        return LlamaIndexEmbedder(embedder)
+        return CallableEmbedder(
+            embedder.get_text_embedding_batch,
+            embedder.get_query_embedding,
+            name=f"{FOREIGN}{embedder.class_name()}:{embedder.model_name}",
+        )
     if embedder is None or isinstance(embedder, str | Embedder):
         return embedder
     raise InputError(
         "the embedder must be a LlamaIndex BaseEmbedding, a hwdag Embedder, a model name, or None "
         f"for the embedded default, got {type(embedder).__name__}"
     )
-
-
-class LlamaIndexEmbedder:
-    """Any `BaseEmbedding` as the core's `Embedder`: vectors are normalised.
-
-    The name that an index records is `llama-index:<class>:<model>`. Give the same object again when
-    such an index is loaded.
-    """
-
-    def __init__(self, model: BaseEmbedding) -> None:
-        self._model = model
-
-    @property
-    def name(self) -> str:
-        """Recorded in the index."""
-        return f"{FOREIGN}{self._model.class_name()}:{self._model.model_name}"
-
-    @cached_property
-    def dimension(self) -> int:
-        """Length of a vector; asks the model once."""
-        return len(self.embed_query(self.name))
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors, (texts, dimension). Raises `ModelError` where a vector is missing."""
-        if not texts:
-            return np.zeros((0, self.dimension), dtype=np.float32)
-        vectors = self._model.get_text_embedding_batch(list(texts))
-        lengths = {len(vector) for vector in vectors}
-        if len(vectors) != len(texts) or len(lengths) != 1:
-            raise ModelError(
-                f"{self.name} made {len(vectors)} vectors of lengths {sorted(lengths)} for "
-                f"{len(texts)} texts; it must give one vector per text, all of one length"
-            )
-        return unit_rows(np.asarray(vectors, dtype=np.float32))
-
-    def embed_query(self, text: str) -> Vectors:
-        """A unit vector, (dimension,)."""
-        vectors = np.asarray([self._model.get_query_embedding(text)], dtype=np.float32)
-        vector: Vectors = unit_rows(vectors)[0]
-        return vector
-
-
-def checked_k(k: int | None) -> int | None:
-    """`k` itself. Raises `InputError` unless it is a whole number of at least 1, or None."""
-    if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < 1):
-        raise InputError(
-            f"k must be a whole number of at least 1, got {k!r}; leave it out to let the walk decide"
-        )
-    return k
-
-
-def refuse(unknown: Mapping[str, object], where: str, known: str) -> None:
-    """Raise `UnknownOption` for whatever a framework's `**kwargs` left over."""
-    if unknown:
-        names = ", ".join(map(repr, sorted(unknown)))
-        raise UnknownOption(f"{where} has no option {names}; it has {known}")

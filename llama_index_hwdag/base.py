@@ -29,12 +29,12 @@ from llama_index.core.storage.docstore.types import RefDocInfo
 from llama_index.core.storage.storage_context import StorageContext
 
 from hwdag.build.report import BuildReport
-from hwdag.config import BuildConfig, SearchConfig
+from hwdag.config import BuildConfig, SearchConfig, refuse
 from hwdag.embedding.base import Embedder
 from hwdag.errors import IndexMismatch, InputError, UnknownOption
 from hwdag.index import HWDAGIndex as CoreIndex
 from hwdag.text.prompts import Prompts
-from llama_index_hwdag.adapters import FOREIGN, as_embedder, as_reader, as_writer, refuse
+from llama_index_hwdag.adapters import FOREIGN, as_embedder, as_reader, as_writer
 from llama_index_hwdag.llm import DEFAULT_NEW_TOKENS, HWDAGLLM
 from llama_index_hwdag.query_engine import HWDAGQueryEngine
 from llama_index_hwdag.retriever import HWDAGRetriever

@@ -17,9 +17,9 @@ from llama_index.core.bridge.pydantic import Field, PrivateAttr
 from llama_index.core.llms.callbacks import llm_chat_callback, llm_completion_callback
 from llama_index.core.llms.custom import CustomLLM
 
+from hwdag.config import refuse
 from hwdag.errors import InputError
 from hwdag.lm.base import Reader, Writer
-from llama_index_hwdag.adapters import refuse
 
 DEFAULT_NEW_TOKENS = 128
 """Length limit of a reply."""

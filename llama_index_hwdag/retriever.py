@@ -12,11 +12,10 @@ from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr
 from llama_index.core.instrumentation.events.base import BaseEvent  # type: ignore[attr-defined]
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from hwdag.config import SearchConfig
+from hwdag.config import SearchConfig, checked_k
 from hwdag.search.answering import AnswerStream
 from hwdag.trace.provenance import METADATA_KEY, provenance
 from hwdag.types import Retrieval, Step
-from llama_index_hwdag.adapters import checked_k
 from llama_index_hwdag.storage import Source, text_node
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ from hwdag.errors import (
 )
 from hwdag.lm.scripted import ScriptedLM
 from langchain_hwdag import HWDAGLLM, STEP_EVENT, HWDAGIndex, HWDAGRetriever
-from langchain_hwdag.adapters import LangChainEmbedder, as_embedder, as_reader, as_writer
+from langchain_hwdag.adapters import as_embedder, as_reader, as_writer
 
 QUESTION = "Who mends the bell of the ferry?"
 
@@ -593,14 +593,14 @@ class Lengths(Embeddings):
 
 
 def test_embeddings_are_normalised_behind_the_cores_protocol() -> None:
-    embedder = LangChainEmbedder(Lengths())
+    embedder = as_embedder(Lengths())
     assert isinstance(embedder, Embedder)
     assert (embedder.name, embedder.dimension) == ("langchain:Lengths:lengths-1", 2)
     np.testing.assert_allclose(embedder.embed(["a", "bb"]), [[0.6, 0.8]] * 2, rtol=1e-6)
     np.testing.assert_array_equal(embedder.embed_query("a"), [0.0, 1.0])
     assert embedder.embed([]).shape == (0, 2)
     with pytest.raises(ModelError, match="made 1 vectors of lengths \\[2\\] for 2 texts"):
-        LangChainEmbedder(Lengths(missing=1)).embed(["a", "b"])
+        as_embedder(Lengths(missing=1)).embed(["a", "b"])
     with pytest.raises(InputError, match="the embedder must be"):
         an_index(embedder=3)
 

@@ -49,7 +49,7 @@ from hwdag.errors import (
 )
 from hwdag.lm.scripted import ScriptedLM
 from llama_index_hwdag import HWDAGLLM, HWDAGIndex, HWDAGQueryEngine, HWDAGRetriever, HWDAGStepEvent
-from llama_index_hwdag.adapters import LlamaIndexEmbedder, as_reader
+from llama_index_hwdag.adapters import as_embedder, as_reader
 
 ROOT = Path(__file__).parent.parent
 
@@ -523,7 +523,7 @@ class BulletLLM(MockLLM):
 
 
 def test_embeddings_are_normalised() -> None:
-    embedder = LlamaIndexEmbedder(MockEmbedding(embed_dim=9))
+    embedder = as_embedder(MockEmbedding(embed_dim=9))
     assert embedder.dimension == 9
     assert embedder.embed([]).shape == (0, 9)
     np.testing.assert_allclose(np.linalg.norm(embedder.embed(["a", "b"]), axis=1), 1, rtol=1e-6)

@@ -116,13 +116,25 @@ class SearchConfig:
 def known_options(cls: type, options: Mapping[str, Any]) -> dict[str, Any]:
     """`options` as a dict, after checking every name against the fields of dataclass `cls`."""
     names = [f.name for f in fields(cls)]
-    unknown = sorted(set(options) - set(names))
-    if unknown:
-        raise UnknownOption(
-            f"{cls.__name__} has no option {', '.join(map(repr, unknown))}; "
-            f"it has {', '.join(names)}"
-        )
+    unknown = {name: value for name, value in options.items() if name not in names}
+    refuse(unknown, cls.__name__, ", ".join(names))
     return dict(options)
+
+
+def checked_k(k: int | None) -> int | None:
+    """`k` itself. Raises `InputError` unless it is a whole number of at least 1, or None."""
+    if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < 1):
+        raise InputError(
+            f"k must be a whole number of at least 1, got {k!r}; leave it out to let the walk decide"
+        )
+    return k
+
+
+def refuse(unknown: Mapping[str, object], where: str, known: str) -> None:
+    """Raise `UnknownOption` for whatever `**kwargs` left over."""
+    if unknown:
+        names = ", ".join(map(repr, sorted(unknown)))
+        raise UnknownOption(f"{where} has no option {names}; it has {known}")
 
 
 def _at_least(config: object, name: str, minimum: int) -> None:

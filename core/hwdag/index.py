@@ -21,7 +21,7 @@ from typing import Self
 from hwdag.build.builder import Tools
 from hwdag.build.insertion import Insertion, as_document
 from hwdag.build.report import BuildReport
-from hwdag.config import BuildConfig, SearchConfig
+from hwdag.config import BuildConfig, SearchConfig, checked_k
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.default import default_embedder, load_embedder
 from hwdag.errors import IndexMismatch, InputError, ReaderRequired
@@ -305,11 +305,11 @@ class HWDAGIndex:
             on_step: called with every visited node as it happens.
 
         Raises:
-            InputError: the question is blank, or the index holds no document.
+            InputError: the question is blank, the index holds no document, or k is not a number.
             QuestionTooLong: the question leaves no room in the reader's context.
         """
         config = config or SearchConfig()
-        return self._walk(question, config, document_ids, on_step, k).retrieval
+        return self._walk(question, config, document_ids, on_step, checked_k(k)).retrieval
 
     def answer(
         self,

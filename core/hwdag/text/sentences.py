@@ -9,6 +9,7 @@ from typing import Literal
 
 import sentencex
 
+from hwdag.text.unicode import without_surrogates
 from hwdag.types import Span
 
 Line = Literal["blank", "prose", "continued", "heading", "item", "row", "rule"]
@@ -26,7 +27,6 @@ _HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
 _BULLET = re.compile(r"[ \t]*[-*+•‣◦▪●][ \t]")
 _NUMBER = re.compile(r"[ \t]*\d{1,3}[.)][ \t]")
 _FIRST = re.compile(r"[ \t]*1[.)][ \t]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _ENDS_ITSELF: frozenset[Line] = frozenset({"blank", "heading", "row", "rule"})
 _STARTS_ANEW: frozenset[Line] = frozenset({"blank", "heading", "row", "item"})
 
@@ -115,7 +115,7 @@ def _cuts(block: str) -> Iterator[int]:
     What has no letter ("1.", ")", "...") is no sentence of its own and stays with a neighbour.
     """
     # why: Rust strings hold no lone surrogates; a stand-in of the same length keeps the offsets
-    safe = _SURROGATE.sub("\ufffd", block)
+    safe, _ = without_surrogates(block)
     lettered = False
     for start, end in pairwise([*_starts(safe), len(block)]):
         is_lettered = any(map(str.isalpha, block[start:end]))
