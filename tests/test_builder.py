@@ -260,3 +260,35 @@ def test_the_plan_divides_the_window():
     assert plan.points_tokens == 500
     overhead = sum(reader.count_tokens(list(SummaryPrompt().cut("same"))))
     assert plan.content_tokens == 2000 - overhead - 500
+
+
+def test_the_local_model_writes_and_what_it_cannot_write_is_extracted():
+    """A random model writes no bullet: one retry and a fallback per window, all counted."""
+    lm = HuggingFaceLM(model(max_position_embeddings=1024), tokenizer())
+    result = built(
+        prose(30), reader=lm, writer=lm, chunk_tokens=100, window_tokens=1024, summary_tokens=0.05
+    )
+    result.graph.check_integrity()
+    points = [node for node in result.graph.nodes if node.level > 1]
+    generated = [node for node in points if node.origin == "generated"]
+    assert result.retries >= result.fallbacks > 0 or generated
+    assert all(node.sources for node in points)
+
+
+def test_a_fallback_over_written_points_does_not_pass_them_off_as_slices():
+    """Level 3 falls back to picking points of level 2, which a writer wrote."""
+    replies = iter(["* Somebody wrote this.\n* And this."] * 4)
+
+    def writer(prompt):
+        return next(replies, "nothing usable")
+
+    document = prose(40)
+    result = built(document, writer=CallableWriter(writer), chunk_tokens=40, window_tokens=330)
+    picked = [node for node in result.graph.nodes if node.text == "Somebody wrote this."]
+    assert {node.origin for node in picked} == {"generated"}
+    assert {node.level for node in picked} == {2, 3}
+    assert result.fallbacks > 0
+    for node in result.graph.nodes:
+        if node.origin == "extractive":
+            (span,) = node.sources
+            assert document.text[span.start : span.end] == node.text

@@ -1,5 +1,6 @@
 """The index: documents in, answers out; saved + loaded == original, resumed == uninterrupted."""
 
+import dataclasses
 import os
 import signal
 import sqlite3
@@ -205,6 +206,48 @@ def test_another_reader_may_search_but_not_extend(tmp_path):
     assert other.search("dragon", config=BUDGET).steps
     with pytest.raises(IndexMismatch, match="may search it but not extend it"):
         other.insert(["More text."])
+
+
+def test_who_makes_the_points_follows_from_the_reader_and_the_options():
+    docs = documents(1)
+
+    def origins(**options):
+        (graph,) = index_of(docs, **options).graphs.values()
+        return {node.origin for node in graph.nodes if node.level > 1}
+
+    able, unable = ScriptedLM(prefers_extraction=False), ScriptedLM()
+    generated = dataclasses.replace(CONFIG, points="generated")
+    extractive = dataclasses.replace(CONFIG, points="extractive")
+    assert origins(reader=unable) == {"extractive"}
+    assert origins(reader=able) == {"generated"}
+    assert origins(reader=unable, config=generated) == {"generated"}
+    assert origins(reader=able, config=extractive) == {"extractive"}
+    assert origins(reader=unable, writer=lambda prompt: "* A point.") == {"generated"}
+
+
+@pytest.mark.parametrize(
+    ("p_yes", "trusted", "reply"),
+    [(0.9, True, True), (0.1, True, False), (0.1, False, True)],
+)
+def test_the_first_reply_is_the_models_own_word_if_it_has_one(p_yes, trusted, reply):
+    lm = ScriptedLM(p_yes=[p_yes], p_yes_is_informative=trusted)
+    index_of(documents(1), reader=lm).answer("dragon?", config=SearchConfig(token_budget=120))
+    assert lm.sessions[-1].enough is reply
+
+
+def test_lone_surrogates_are_replaced_and_counted():
+    index = index_of([Document("odd", "Half a \ud83d pair. Another \ude00 half.")])
+    assert index.report.notes == ["odd: 2 lone surrogates replaced"]
+    assert index.documents["odd"].text == "Half a \N{REPLACEMENT CHARACTER} pair. Another " + (
+        "\N{REPLACEMENT CHARACTER} half."
+    )
+    assert index.search("What \ud83d?", config=BUDGET).steps
+
+
+def test_an_empty_file_of_a_killed_build_is_filled(tmp_path):
+    path = tmp_path / "a.hwdag"
+    path.touch()
+    same(index_of(documents(1), path=path), index_of(documents(1)))
 
 
 def test_another_embedder_is_refused(tmp_path):
