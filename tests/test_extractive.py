@@ -136,6 +136,7 @@ def test_a_real_passage():
         ("Tom Quill locked the garden in November.", "Tom Quill locked."),
         ("Tom Quill locked the garden in November.", "Who locked the garden in November?"),
         ("Tom Quill locked the garden in November.", "The locked garden"),
+        ("Tom Quill locked the garden in November.", "| Tom Quill | locked the garden there. |"),
         ("Tom Quill locked the garden in November.", "1 2 3 4 5 6 7 8 9 10 Tom."),
         ("园丁在十一月锁上了花园的门。", "他锁门。"),
         ("园丁在十一月锁上了花园的门。", "谁在十一月锁上了花园的门？"),

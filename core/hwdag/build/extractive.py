@@ -33,7 +33,7 @@ DUPLICATE = 0.98
 WORTHWHILE = 0.5
 """Beyond the coverage of the window, no sentence that is less self-contained is picked."""
 
-SHORT, DEPENDENT, QUESTION, HEADING, NOT_PROSE = 0.5, 0.6, 0.5, 0.3, 0.2
+SHORT, DEPENDENT, QUESTION, HEADING, FRAGMENT, NOT_PROSE = 0.5, 0.6, 0.5, 0.3, 0.3, 0.2
 """Factors of the weaknesses that make a sentence hard to understand alone."""
 
 SHORT_WORDS = 5
@@ -49,6 +49,9 @@ _OPENER = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 """First words that lean on the sentence before (English)."""
+
+_FRAGMENT = re.compile(r"[|(\[{<)\]}>,;:=]|--|```")
+"""Beginnings of table rows, of code, and of what was cut off from something else."""
 
 # why: Thai, Lao, Khmer, Japanese and Chinese put no spaces between words
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
@@ -104,6 +107,8 @@ def self_containedness(text: str) -> float:
         factor *= DEPENDENT
     if ending.endswith(_QUESTION_MARKS):
         factor *= QUESTION
+    if _FRAGMENT.match(text):
+        factor *= FRAGMENT
     if text.startswith("#") or (words < HEADING_WORDS and not ending.endswith(_ENDS)):
         factor *= HEADING
     if _letter_share(text) < LETTER_SHARE:

@@ -44,7 +44,10 @@ def demo(options: argparse.Namespace) -> int:
     for question in QUESTIONS:
         print(f"\n--- {question.kind} " + "-" * (90 - len(question.kind)))
         show_answer(index, question.text, SearchConfig(token_budget=question.budget))
-    print(f'\nAsk your own: hwdag ask {path} "..."')
+    print(
+        "\nThe default model has 135 million parameters: look at the walks and the sources rather "
+        f'than at its answers.\nAsk your own: hwdag ask {path} "..."'
+    )
     return 0
 
 
