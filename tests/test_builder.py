@@ -188,9 +188,11 @@ def test_prompts_and_language_reach_the_writer():
     built(Document("d", "Hallo."), writer=CallableWriter(reply), language="German")
     assert "Write in German." in asked[0]
     assert "* Hallo." in asked[0]
+    built(Document("d", "Hallo,\nWelt."), writer=CallableWriter(reply))
+    assert "* Hallo, Welt.\n" in asked[1]
     own = Prompts(summary=SummaryPrompt("Points, please: {information}"))
     built(Document("d", "Hallo."), writer=CallableWriter(reply), prompts=own)
-    assert asked[1] == "Points, please: * Hallo."
+    assert asked[2] == "Points, please: * Hallo."
 
 
 def test_a_context_that_cannot_hold_a_chunk_names_the_length_that_would_fit():

@@ -32,8 +32,8 @@ from hwdag.search.answering import AnswerStream
 from hwdag.search.corpus import Corpus
 from hwdag.search.walk import OnStep, Walked, walk
 from hwdag.store.sqlite import Entry, Header, Store
+from hwdag.text.characters import without_surrogates
 from hwdag.text.prompts import Prompts
-from hwdag.text.unicode import without_surrogates
 from hwdag.trace.progress import Progress, as_progress
 from hwdag.types import Answer, Document, Retrieval
 from hwdag.version import __version__

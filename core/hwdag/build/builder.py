@@ -21,6 +21,7 @@ from hwdag.embedding.base import Embedder, Vectors
 from hwdag.errors import InputError
 from hwdag.graph.dag import HWDAG, EdgeRow, union_of_spans
 from hwdag.lm.base import Reader, Replay, ReplayRequest, Writer
+from hwdag.text.characters import one_line
 from hwdag.text.chunking import chunk
 from hwdag.text.prompts import Prompts
 from hwdag.text.sentences import sentences
@@ -141,7 +142,10 @@ class _Build:
         if tools.writer is None:
             return self._extract(windows)
         before, after = tools.prompts.summary.cut(tools.config.language)
-        prompts = [before + "\n".join(f"* {s}" for s in w.segments) + after for w in windows]
+        prompts = [
+            before + "\n".join(f"* {one_line(s)}" for s in window.segments) + after
+            for window in windows
+        ]
         points, retries = write(prompts, tools.writer, tools.reader, limit=limit)
         self._result.retries += retries
         missing = [i for i, found in enumerate(points) if not found]

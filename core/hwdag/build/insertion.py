@@ -10,7 +10,7 @@ from hwdag.build.builder import Tools, build
 from hwdag.build.report import BuildReport
 from hwdag.errors import InputError
 from hwdag.store.sqlite import Entry, Store, content_hash
-from hwdag.text.unicode import without_surrogates
+from hwdag.text.characters import without_surrogates
 from hwdag.trace.progress import Progress
 from hwdag.types import Document
 

@@ -47,15 +47,6 @@ class Point:
     sources: tuple[Span, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenPoints:
-    """Points of several windows, and how often the writer had to be asked again or given up on."""
-
-    points: list[list[Point]]
-    retries: int = 0
-    fallbacks: int = 0
-
-
 def extract(
     windows: Sequence[Window], reader: Reader, embedder: Embedder, *, ratio: float, limit: int
 ) -> list[list[Point]]:

@@ -27,8 +27,9 @@ from hwdag.lm.attention import SpanRequest, capture, check_heads, check_supporte
 from hwdag.lm.base import Floats, Replay, ReplayRequest
 from hwdag.lm.flops import ModelShape, forward_flops
 from hwdag.lm.heads import known_heads, resolve
-from hwdag.lm.session import KVSession, one_line
+from hwdag.lm.session import KVSession
 from hwdag.lm.tokens import Codec, Range, cut_template, summary_reply
+from hwdag.text.characters import one_line
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Usage
 

@@ -19,6 +19,7 @@ from hwdag.errors import QuestionTooLong
 from hwdag.lm.attention import SpanRequest
 from hwdag.lm.base import Floats, Reading
 from hwdag.lm.tokens import Range
+from hwdag.text.characters import one_line
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Span, Usage
 
@@ -185,11 +186,3 @@ class KVDecoding:
             ids = [token]
         if rest := lm.codec.decode(self._ids)[len(shown) :]:
             yield rest
-
-
-_LINE_BREAKS = {ord(c): " " for c in "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
-
-
-def one_line(text: str) -> str:
-    """The text with every line break as a space, character for character, so offsets stay."""
-    return text.translate(_LINE_BREAKS)

@@ -9,7 +9,7 @@ from typing import Literal
 
 import sentencex
 
-from hwdag.text.unicode import without_surrogates
+from hwdag.text.characters import without_surrogates
 from hwdag.types import Span
 
 Line = Literal["blank", "prose", "continued", "heading", "item", "row", "rule"]
