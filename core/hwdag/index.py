@@ -24,7 +24,7 @@ from hwdag.build.report import BuildReport
 from hwdag.config import BuildConfig, SearchConfig, checked_k
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.default import default_embedder, load_embedder
-from hwdag.errors import IndexMismatch, InputError, ReaderRequired
+from hwdag.errors import IndexMismatch, InputError
 from hwdag.graph.dag import HWDAG
 from hwdag.lm.base import Reader, Writer
 from hwdag.lm.writers import as_writer
@@ -203,6 +203,11 @@ class HWDAGIndex:
                 store.put(entry.document, entry.graph, entry.vectors)
 
     @property
+    def name(self) -> str:
+        """Names the method in tables and traces, as with every retriever."""
+        return "hwdag"
+
+    @property
     def documents(self) -> Mapping[str, Document]:
         """Documents by id."""
         entries = self._snapshot.entries
@@ -231,16 +236,10 @@ class HWDAGIndex:
     def reader(self) -> Reader:
         """The local model; loaded on first use."""
         with self._models:
-            if self._given_reader is None or isinstance(self._given_reader, str):
-                from hwdag.lm.default import DEFAULT_MODEL, load_reader
-
-                self._given_reader = load_reader(self._given_reader or DEFAULT_MODEL)
             if not isinstance(self._given_reader, Reader):
-                raise ReaderRequired(
-                    f"the reader must be a local model whose attention can be read, got "
-                    f"{type(self._given_reader).__name__}; pass HuggingFaceLM(model, tokenizer), a "
-                    "model name, or nothing for the embedded default (as writer any LLM will do)"
-                )
+                from hwdag.lm.default import as_reader
+
+                self._given_reader = as_reader(self._given_reader)
             return self._given_reader
 
     @property

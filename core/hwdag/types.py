@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 from hwdag.errors import InputError
 
-Origin = Literal["chunk", "generated", "extractive"]
-"""How a node's text came to be: cut from the document, written by an LM, or picked from the text."""
+Origin = Literal["chunk", "generated", "extractive", "compressed"]
+"""How a node's text came to be: cut from the document, written by an LM, picked from the text, or
+left over of the text after some of its words were dropped."""
 
 StopReason = Literal["sufficient", "budget", "exhausted"]
 """Why a walk ended: enough evidence, no unvisited node fits the token budget, or nothing is left."""

@@ -17,7 +17,8 @@ from typing import Any
 
 import torch
 
-from hwdag.errors import ModelNotFound
+from hwdag.errors import ModelNotFound, ReaderRequired
+from hwdag.lm.base import Reader
 from hwdag.lm.huggingface import HuggingFaceLM
 
 DEFAULT_MODEL = "HuggingFaceTB/SmolLM2-135M-Instruct"
@@ -82,6 +83,24 @@ def load_reader(
     if name == DEFAULT_MODEL:
         return default_reader(dtype=dtype, device=device)
     return HuggingFaceLM.from_pretrained(name, dtype=dtype or "auto", device=device)
+
+
+def as_reader(given: object) -> Reader:
+    """A reader as it is, one by its name, None as the default one.
+
+    Raises:
+        ReaderRequired: something without local weights.
+        ModelNotFound: no model under that name.
+    """
+    if given is None or isinstance(given, str):
+        given = load_reader(given or DEFAULT_MODEL)
+    if not isinstance(given, Reader):
+        raise ReaderRequired(
+            f"the reader must be a local model whose attention can be read, got "
+            f"{type(given).__name__}; pass HuggingFaceLM(model, tokenizer), a model name, or "
+            "nothing for the embedded default (as writer any LLM will do)"
+        )
+    return given
 
 
 def embedded_gguf() -> Path | None:

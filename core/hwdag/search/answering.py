@@ -51,9 +51,8 @@ class AnswerStream:
         """The whole answer with its citations."""
         for _ in self._pieces:
             pass
-        return Answer(
-            self._decoding.text, self._citations(), self.retrieval, self._walked.session.usage
-        )
+        spent = self._walked.spent + self._walked.session.usage
+        return Answer(self._decoding.text, self._citations(), self.retrieval, spent)
 
     def _citations(self) -> tuple[Citation, ...]:
         """Source sentences by the attention that the answer's tokens paid to them.
@@ -87,8 +86,8 @@ def _units(retrieval: Retrieval) -> list[_Unit]:
 
 
 def _units_of(position: int, node: Node) -> list[_Unit]:
-    """A slice of the document is cut into its sentences; a generated point is one unit."""
-    if node.origin == "generated":
+    """A slice of the document is cut into its sentences; any other text is one unit."""
+    if node.origin not in ("chunk", "extractive"):
         return [_Unit(position, Span(0, len(node.text)), node.sources)]
     origin = node.sources[0].start
     return [

@@ -7,7 +7,7 @@ gives the node's relevance to the question and p_yes; then the slot is cropped f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from hwdag.search.corpus import Corpus, Mask
 from hwdag.search.frontier import Frontier
 from hwdag.search.progress import ProgressControl
 from hwdag.text.prompts import SearchPrompts
-from hwdag.types import Retrieval, Step, StopReason
+from hwdag.types import Retrieval, Step, StopReason, Usage
 
 OnStep = Callable[[Step], None]
 
@@ -28,12 +28,14 @@ class Walked:
     """A finished walk: what was found, and the KV cache that the answer is decoded from.
 
     `says_yes` is the model's own last word on whether it is enough, whatever stopped the walk;
-    a p_yes that must not steer has no say here either: it is always True then.
+    a p_yes that must not steer has no say here either: it is always True then. `spent` is what
+    the search cost outside of the session.
     """
 
     retrieval: Retrieval
     session: Session
     says_yes: bool
+    spent: Usage = field(default_factory=Usage)
 
 
 def walk(

@@ -1,0 +1,1 @@
+"""What HWDAG is compared with, one paper per file, behind one protocol."""

@@ -1,0 +1,355 @@
+"""The Retriever protocol, and what all retrievers beside HWDAG share.
+
+A retriever of its own is two methods: `_build` makes of one document whatever is searched later,
+`_retrieve` ranks the nodes of all documents for a question. Insertion, deletion, the token budget,
+answering and provenance are the same for all, so that comparisons differ in retrieval only.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import ClassVar, Generic, Protocol, Self, TypeVar, runtime_checkable
+
+from hwdag.build.insertion import as_document
+from hwdag.build.report import BuildReport
+from hwdag.config import SearchConfig, checked_k
+from hwdag.errors import InputError
+from hwdag.lm.base import Reader, Session
+from hwdag.lm.default import as_reader
+from hwdag.search.answering import AnswerStream
+from hwdag.search.walk import FIRST_POSITION, OnStep, Walked
+from hwdag.text.characters import without_surrogates
+from hwdag.text.prompts import SearchPrompts
+from hwdag.trace.progress import Progress, as_progress
+from hwdag.types import Answer, Document, Node, Retrieval, Step, Usage
+
+
+@runtime_checkable
+class Retriever(Protocol):
+    """Documents in, a question to nodes and an answer out. `hwdag.HWDAGIndex` is one."""
+
+    @property
+    def name(self) -> str:
+        """Names the method in tables and traces."""
+
+    @property
+    def documents(self) -> Mapping[str, Document]:
+        """Documents by id."""
+
+    def insert(
+        self, documents: Iterable[Document | str], *, progress: bool | Progress = False
+    ) -> BuildReport:
+        """Add documents; those that are there with the same content cost nothing."""
+
+    def delete(self, document_id: str) -> None:
+        """Remove a document with all that was derived from it."""
+
+    def search(
+        self,
+        question: str,
+        *,
+        config: SearchConfig | None = None,
+        document_ids: Collection[str] | None = None,
+        k: int | None = None,
+        on_step: OnStep | None = None,
+    ) -> Retrieval:
+        """The nodes for a question, within `config.token_budget`."""
+
+    def stream(
+        self,
+        question: str,
+        *,
+        config: SearchConfig | None = None,
+        document_ids: Collection[str] | None = None,
+        on_step: OnStep | None = None,
+    ) -> AnswerStream:
+        """Search, then the answer as a stream of text pieces."""
+
+    def answer(
+        self,
+        question: str,
+        *,
+        config: SearchConfig | None = None,
+        document_ids: Collection[str] | None = None,
+        on_step: OnStep | None = None,
+    ) -> Answer:
+        """Search, then answer from what was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What a retriever is asked: `budget` are the node tokens that it may put before the reader."""
+
+    question: str
+    budget: int
+    config: SearchConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A node and how well it fits the question; scores of one query compare, no others do."""
+
+    node: Node
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a retriever found, in the order in which it is read.
+
+    Nodes are taken in this order; one that does not fit into what is left of the budget is passed
+    over and the next one is tried. `usage` is what the language model spent on finding them.
+    """
+
+    ranked: Sequence[Scored]
+    usage: Usage = field(default_factory=Usage)
+    notes: tuple[str, ...] = ()
+
+
+class Built(Protocol):
+    """What a retriever keeps of one document."""
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """Everything of the document that can be found."""
+
+
+T = TypeVar("T", bound=Built)
+
+
+class DocumentRetriever(ABC, Generic[T]):
+    """Base of all retrievers beside HWDAG.
+
+    Searching is safe from many threads; changes are serialised. `reader` counts tokens, answers,
+    and for some methods also finds; None is the embedded default, loaded when first needed.
+
+    Args:
+        reader: a local model, or the name of one.
+        prompts: the two turns in which the answer is asked for.
+    """
+
+    name: ClassVar[str]
+    bounded: ClassVar[bool] = True
+    """False for methods that read everything, whatever the token budget says."""
+
+    def __init__(
+        self, *, reader: Reader | str | None = None, prompts: SearchPrompts | None = None
+    ) -> None:
+        self._given_reader = reader
+        self._prompts = prompts or SearchPrompts()
+        self._documents: Mapping[str, Document] = {}
+        self._built: Mapping[str, T] = {}  # replaced, never changed: searches need no lock
+        self._changes = threading.RLock()
+
+    @abstractmethod
+    def _build(self, document: Document) -> T:
+        """What is kept of a document; called once per document."""
+
+    @abstractmethod
+    def _retrieve(self, query: Query, built: Mapping[str, T]) -> Found:
+        """Rank the nodes of these documents, by document id, for a question."""
+
+    @property
+    def reader(self) -> Reader:
+        """The local model; loaded on first use."""
+        with self._changes:
+            self._given_reader = as_reader(self._given_reader)
+            return self._given_reader
+
+    @property
+    def documents(self) -> Mapping[str, Document]:
+        """Documents by id."""
+        return MappingProxyType(dict(self._documents))
+
+    def insert(
+        self, documents: Iterable[Document | str], *, progress: bool | Progress = False
+    ) -> BuildReport:
+        """Add documents; those that are there with the same content cost nothing.
+
+        Raises:
+            InputError: an id is taken by a document with other content.
+        """
+        report, found = BuildReport(), [as_document(document) for document in documents]
+        with self._changes:
+            before = self.reader.usage
+            with as_progress(progress).stage("documents", len(found), "document") as advance:
+                for document in found:
+                    self._insert(document, report)
+                    advance()
+            report.usage = self.reader.usage - before
+        return report
+
+    def delete(self, document_id: str) -> None:
+        """Remove a document with all that was derived from it. Raises `InputError` if not there."""
+        with self._changes:
+            if document_id not in self._documents:
+                raise InputError(f"no document {document_id!r} in {self.name}")
+            self._built = {k: v for k, v in self._built.items() if k != document_id}
+            self._documents = {k: v for k, v in self._documents.items() if k != document_id}
+
+    def search(
+        self,
+        question: str,
+        *,
+        config: SearchConfig | None = None,
+        document_ids: Collection[str] | None = None,
+        k: int | None = None,
+        on_step: OnStep | None = None,
+    ) -> Retrieval:
+        """The nodes for a question, within `config.token_budget`.
+
+        Args:
+            question: any text.
+            config: budget and length of the answer.
+            document_ids: only these documents; None for all.
+            k: number of nodes wanted, for `Retrieval.best`.
+            on_step: called with every node.
+
+        Raises:
+            InputError: the question is blank, there is no document, or k is not a number.
+            QuestionTooLong: the question leaves no room in the reader's context.
+        """
+        config = config or SearchConfig()
+        return self._search(question, config, document_ids, on_step, checked_k(k))[0]
+
+    def stream(
+        self,
+        question: str,
+        *,
+        config: SearchConfig | None = None,
+        document_ids: Collection[str] | None = None,
+        on_step: OnStep | None = None,
+    ) -> AnswerStream:
+        """Search, read what was found in one forward, and answer; see `search`."""
+        config = config or SearchConfig()
+        retrieval, session = self._search(question, config, document_ids, on_step)
+        reading = session.read([step.node.text for step in retrieval.steps])
+        if retrieval.steps:
+            last = replace(retrieval.steps[-1], p_yes=reading.p_yes)
+            retrieval = replace(retrieval, steps=(*retrieval.steps[:-1], last))
+        documents = self._documents
+        return AnswerStream(
+            Walked(retrieval, session, says_yes=True, spent=retrieval.usage),
+            config.max_new_tokens,
+            lambda document: documents[document].text,
+        )
+
+    def answer(
+        self,
+        question: str,
+        *,
+        config: SearchConfig | None = None,
+        document_ids: Collection[str] | None = None,
+        on_step: OnStep | None = None,
+    ) -> Answer:
+        """Search, then answer from what was found; see `search`."""
+        return self.stream(
+            question, config=config, document_ids=document_ids, on_step=on_step
+        ).answer
+
+    @classmethod
+    def from_documents(
+        cls,
+        documents: Iterable[Document | str],
+        *,
+        progress: bool | Progress = False,
+        **options: object,
+    ) -> Self:
+        """Make one with the constructor's options, and insert documents."""
+        made = cls(**options)  # type: ignore[arg-type]
+        made.insert(documents, progress=progress)
+        return made
+
+    def _insert(self, document: Document, report: BuildReport) -> None:
+        document = replace(document, text=without_surrogates(document.text)[0])
+        known = self._documents.get(document.id)
+        if not document.text.strip():
+            report.skipped.append((document.id, "empty or only white space"))
+        elif known == document:
+            report.unchanged.append(document.id)
+        elif known is not None:
+            raise InputError(
+                f"{self.name} holds another document under the id {document.id!r}; delete() it first"
+            )
+        else:
+            built = self._build(document)
+            report.built.append(document.id)
+            report.nodes += len(built.nodes)
+            self._built = {**self._built, document.id: built}
+            self._documents = {**self._documents, document.id: document}
+
+    def _search(
+        self,
+        question: str,
+        config: SearchConfig,
+        document_ids: Collection[str] | None,
+        on_step: OnStep | None,
+        k: int | None = None,
+    ) -> tuple[Retrieval, Session]:
+        if not question.strip():
+            raise InputError("the question is empty or only white space")
+        question, built = without_surrogates(question)[0], self._chosen(document_ids)
+        session = self.reader.session(
+            question,
+            prompts=self._prompts,
+            heads=config.heads,
+            max_new_tokens=config.max_new_tokens,
+        )
+        budget = min(config.token_budget, session.room) if self.bounded else session.room
+        found = self._retrieve(Query(question, budget, config), built)
+        taken, left = _taken(found.ranked, session, budget)
+        total = sum(max(0.0, scored.score) for scored in found.ranked) or 1.0
+        steps = [
+            Step(FIRST_POSITION + i, scored.node, False, 0.0, scored.score / total, 0.0, p_yes=None)
+            for i, scored in enumerate([*taken, *left])
+        ]
+        for step in steps[: len(taken)]:
+            if on_step:
+                on_step(step)
+        retrieval = Retrieval(
+            question,
+            tuple(steps[: len(taken)]),
+            "budget" if left else "exhausted",
+            sum(session.cost(scored.node.text) for scored in taken),
+            found.usage,
+            found.notes,
+            tuple(steps[len(taken) : max(len(taken), k or 0)]),
+        )
+        return retrieval, session
+
+    def _chosen(self, document_ids: Collection[str] | None) -> Mapping[str, T]:
+        built = self._built
+        if not built:
+            raise InputError(f"{self.name} holds no document; insert some first")
+        if document_ids is None:
+            return built
+        if missing := sorted(set(document_ids) - built.keys()):
+            raise InputError(f"no document {missing[0]!r} in {self.name}")
+        return {key: built[key] for key in built if key in set(document_ids)}
+
+
+def _taken(
+    ranked: Sequence[Scored], session: Session, budget: int
+) -> tuple[list[Scored], list[Scored]]:
+    """Nodes in turn as long as they fit, and those that do not."""
+    taken: list[Scored] = []
+    left: list[Scored] = []
+    for scored in ranked:
+        # why: the text alone never costs more than its line, and encoding thousands is slow
+        fits = scored.node.tokens <= budget and session.cost(scored.node.text) <= budget
+        (taken if fits else left).append(scored)
+        budget -= session.cost(scored.node.text) if fits else 0
+    return taken, left
+
+
+def distinct(ranked: Iterable[Scored]) -> Iterator[Scored]:
+    """Nodes without those whose text has come before."""
+    seen: set[str] = set()
+    for scored in ranked:
+        if scored.node.text not in seen:
+            seen.add(scored.node.text)
+            yield scored
