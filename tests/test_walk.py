@@ -58,7 +58,7 @@ def test_the_walk_equals_the_reference(family, chat):
         heads = [None, ((0, 1), (2, 5), (3, 7))][seed % 2]
         budget = int(rng.integers(150, 500))
         options = {"budget": budget, "confidence": 0.5, "patience": 1 + seed}
-        config = SearchConfig(
+        config = SearchConfig.garlic(
             token_budget=budget,
             progress="budget" if seed == 3 else "p_yes",
             patience=1 + seed,
@@ -209,7 +209,9 @@ def diamond():
 
 def test_the_walk_follows_the_heavier_edge():
     vectors = np.zeros((3, 8), np.float32)
-    found = search(diamond(), vectors, vectors[0], ScriptedLM(), SearchConfig(progress="budget"))
+    found = search(
+        diamond(), vectors, vectors[0], ScriptedLM(), SearchConfig.garlic(progress="budget")
+    )
     assert [step.node.text for step in found.retrieval.steps] == ["top", "alpha", "beta"]
     np.testing.assert_allclose([s.attention for s in found.retrieval.steps], [0, 0.9, 0.1])
 
@@ -301,7 +303,7 @@ def test_hashing_embedder_drives_the_similarity_part():
         "ee",
         reader=ScriptedLM(),
         embedder=embedder,
-        config=SearchConfig(progress="budget"),
+        config=SearchConfig.garlic(progress="budget"),
         prompts=SearchPrompts(),
     ).retrieval
     read = [step.node.text for step in found.steps]

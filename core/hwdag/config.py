@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Self, get_args
 
 from hwdag.errors import InputError, UnknownOption
@@ -20,6 +20,7 @@ PAPER_CONFIDENCE = 0.5
 PAPER_PATIENCE = 1
 """Number of "Yes" that end the walk (GARLIC 3.2.1)."""
 
+Leaves = Literal["sentences", "chunks"]
 Points = Literal["auto", "generated", "extractive"]
 Progress = Literal["auto", "p_yes", "budget"]
 HeadList = tuple[tuple[int, int], ...]
@@ -32,13 +33,20 @@ Heads = Literal["auto", "all"] | HeadList
 class BuildConfig:
     """How a document becomes a graph.
 
+    The defaults are ours; `BuildConfig.garlic()` has the papers' settings.
+
     Attributes:
-        chunk_tokens: at most this many tokens of the reader's tokenizer per chunk.
+        leaves: what level 1 consists of: "sentences", or the papers' "chunks" of many sentences. At
+            a token budget a walk over sentences finds far more.
+        contextual: embed a slice of a document behind the heading that it stands under.
+        chunk_tokens: at most this many tokens of the reader's tokenizer per leaf.
         window_tokens: tokens of prompt + window + points in one summary call; None takes the
             reader's own default (8,192 as in the papers, 2,048 for the embedded model), and the
             model's context is never exceeded.
         points: who makes the Information Points. "generated" asks the writer, "extractive" picks
             sentences, "auto" is extractive for the embedded model and generated for any other.
+        tree: one point per window, its bullets joined, so that every node has one parent: a tree
+            of summaries (GARLIC Table 2, "w/o graph-based summary"; give a short window with it).
         points_ratio: tokens of extractive points per token of the window.
         summary_tokens: room for the points within `window_tokens`, as a share of it.
         language: of generated points: "same" as the text, or a language's name ("German").
@@ -47,9 +55,12 @@ class BuildConfig:
         max_levels: guard for texts that do not shrink.
     """
 
+    leaves: Leaves = "sentences"
+    contextual: bool = True
     chunk_tokens: int = PAPER_CHUNK_TOKENS
     window_tokens: int | None = None
     points: Points = "auto"
+    tree: bool = False
     points_ratio: float = 0.2
     summary_tokens: float = 0.25
     language: str = "same"
@@ -63,6 +74,7 @@ class BuildConfig:
         _at_least(self, "max_levels", 2)
         if self.window_tokens is not None:
             _at_least(self, "window_tokens", 64)
+        _one_of(self, "leaves", get_args(Leaves))
         _one_of(self, "points", get_args(Points))
         _share(self, "points_ratio")
         _share(self, "summary_tokens")
@@ -71,14 +83,69 @@ class BuildConfig:
             raise InputError('language is empty; use "same" or a name such as "German"')
 
     @classmethod
+    def garlic(cls, **options: Any) -> Self:
+        """The papers' settings: 300-token chunks, embedded as they are, the mean over all heads."""
+        papers: dict[str, Any] = {"leaves": "chunks", "contextual": False, "edge_heads": "all"}
+        return cls(**papers | options)
+
+    @classmethod
     def from_dict(cls, options: Mapping[str, Any]) -> Self:
         """Build from JSON-like options; an unknown name raises `UnknownOption`."""
         return cls(**known_options(cls, options))
 
 
 @dataclass(frozen=True, slots=True)
+class Scoring:
+    """What the score of an unvisited node consists of; every part is set to [0, 1] or to shares.
+
+    The defaults are ours, found on training data (`docs/evaluation.md`); `Scoring.garlic()` is the
+    papers' formula, z / sum(z) + sim / sum(sim).
+
+    Attributes:
+        attention: weight of z = E^T r, the relevance of visited nodes passed on along the edges.
+        similarity: weight of the similarity to the question.
+        sparse: share of BM25 in that similarity, the rest is cosine similarity of embeddings.
+        mentions: weight of standing under a heading that a visited node mentions.
+        echoes: weight of sharing rare words with a visited node that are not in the question.
+        scale: "share" divides attention and similarity by their sums over all nodes (GARLIC
+            3.2.2), "peak" by their largest values, so that neither drowns the other because it is
+            spread over more nodes.
+    """
+
+    attention: float = 0.1
+    similarity: float = 1.0
+    sparse: float = 0.3
+    mentions: float = 0.3
+    echoes: float = 0.3
+    scale: Literal["share", "peak"] = "peak"
+
+    def __post_init__(self) -> None:
+        _one_of(self, "scale", ("share", "peak"))
+        for name in ("attention", "similarity", "sparse", "mentions", "echoes"):
+            value = getattr(self, name)
+            if not 0.0 <= value < float("inf"):
+                raise InputError(f"{name} must be a finite number of at least 0, got {value!r}")
+        if self.sparse > 1.0:
+            raise InputError(f"sparse is a share, at most 1, got {self.sparse!r}")
+
+    @property
+    def refers(self) -> bool:
+        """Whether visited nodes pass relevance on to what they refer to."""
+        return self.mentions > 0 or self.echoes > 0
+
+    @classmethod
+    def garlic(cls) -> Self:
+        """The papers' formula (GARLIC 3.2.2, PECAN Eq. 1)."""
+        return cls(
+            attention=1.0, similarity=1.0, sparse=0.0, mentions=0.0, echoes=0.0, scale="share"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class SearchConfig:
     """How a question walks the graph.
+
+    The defaults are ours; `SearchConfig.garlic()` has the papers' settings.
 
     Attributes:
         token_budget: node tokens put before the reader, at most.
@@ -88,6 +155,9 @@ class SearchConfig:
         patience: counted "Yes" that stop the walk (t_s of PECAN).
         heads: heads whose attention to the question is read: "all" (the papers' mean), "auto" (the
             head list known for the model, else "all"), or (layer, head) pairs.
+        scoring: what the score of the next node consists of.
+        initial_share: share of the budget for the most similar top-level nodes, which are read
+            first; None is 1 / number of levels (GARLIC 4.4).
         max_new_tokens: length limit of the answer.
     """
 
@@ -96,6 +166,8 @@ class SearchConfig:
     confidence: float = PAPER_CONFIDENCE
     patience: int = PAPER_PATIENCE
     heads: Heads = "auto"
+    scoring: Scoring = field(default_factory=Scoring)
+    initial_share: float | None = None
     max_new_tokens: int = 64
 
     def __post_init__(self) -> None:
@@ -105,12 +177,23 @@ class SearchConfig:
         _one_of(self, "progress", get_args(Progress))
         if not 0.0 <= self.confidence < 1.0:
             raise InputError(f"confidence must be in [0, 1), got {self.confidence!r}")
+        if self.initial_share is not None and not 0.0 <= self.initial_share <= 1.0:
+            raise InputError(f"initial_share must be in [0, 1], got {self.initial_share!r}")
         object.__setattr__(self, "heads", _heads(self.heads, "heads"))
+
+    @classmethod
+    def garlic(cls, **options: Any) -> Self:
+        """The papers' settings: their score, the mean over all heads."""
+        papers: dict[str, Any] = {"scoring": Scoring.garlic(), "heads": "all"}
+        return cls(**papers | options)
 
     @classmethod
     def from_dict(cls, options: Mapping[str, Any]) -> Self:
         """Build from JSON-like options; an unknown name raises `UnknownOption`."""
-        return cls(**known_options(cls, options))
+        found = known_options(cls, options)
+        if isinstance(found.get("scoring"), Mapping):
+            found["scoring"] = Scoring(**known_options(Scoring, found["scoring"]))
+        return cls(**found)
 
 
 def known_options(cls: type, options: Mapping[str, Any]) -> dict[str, Any]:

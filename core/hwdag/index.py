@@ -48,7 +48,11 @@ class _Snapshot:
     @cached_property
     def corpus(self) -> Corpus:
         entries = self.entries.values()
-        return Corpus.of([e.graph for e in entries], [e.vectors for e in entries])
+        return Corpus.of(
+            [e.graph for e in entries],
+            [e.vectors for e in entries],
+            [e.document.text for e in entries],
+        )
 
 
 class HWDAGIndex:

@@ -90,8 +90,9 @@ class Usage:
 class Step:
     """One visited node of a walk, in visiting order.
 
-    `attention` and `similarity` are the two parts of the score at the moment of the choice, each a
-    share of its total over all nodes (GARLIC 3.2.2); for a node of the initial set `attention` is 0.
+    `attention`, `similarity` and `reference` are the parts of the score at the moment of the choice,
+    scaled and weighed as `SearchConfig.scoring` says (with the papers' formula: shares of the totals
+    over all nodes, GARLIC 3.2.2); for a node of the initial set only `similarity` is not 0.
     `relevance` is r of PECAN App. C: position times mean attention to the question. `p_yes` is read
     after the node was appended; it is None where several nodes were read at once and this one was
     not the last of them.
@@ -104,11 +105,12 @@ class Step:
     similarity: float
     relevance: float
     p_yes: float | None
+    reference: float = 0.0
 
     @property
     def score(self) -> float:
-        """Sum of the two parts."""
-        return self.attention + self.similarity
+        """Sum of the parts."""
+        return self.attention + self.similarity + self.reference
 
 
 @dataclass(frozen=True, slots=True)

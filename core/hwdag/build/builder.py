@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hwdag.build.edges import segment_attention, source_units
-from hwdag.build.points import Part, Point, Window, extract, write
+from hwdag.build.points import Part, Point, Window, extract, joined, write
 from hwdag.build.windows import WindowPlan, pack
 from hwdag.config import BuildConfig
 from hwdag.embedding.base import Embedder, Vectors
@@ -22,7 +22,8 @@ from hwdag.errors import InputError
 from hwdag.graph.dag import HWDAG, EdgeRow, union_of_spans
 from hwdag.lm.base import Reader, Replay, ReplayRequest, Writer
 from hwdag.text.characters import one_line
-from hwdag.text.chunking import chunk
+from hwdag.text.chunking import chunk, leaves
+from hwdag.text.headings import headings, in_context
 from hwdag.text.prompts import Prompts
 from hwdag.text.sentences import sentences
 from hwdag.trace.progress import Progress
@@ -101,7 +102,8 @@ class _Build:
     def _chunks(self) -> list[Node]:
         document, reader = self._document, self._tools.reader
         limit = self._tools.config.chunk_tokens
-        spans = chunk(document.text, count_tokens=reader.count_tokens, limit=limit)
+        cut = leaves if self._tools.config.leaves == "sentences" else chunk
+        spans = cut(document.text, count_tokens=reader.count_tokens, limit=limit)
         if not spans:
             raise InputError(f"document {document.id!r} is empty or only white space")
         texts = [document.text[span.start : span.end] for span in spans]
@@ -122,6 +124,8 @@ class _Build:
             for start in range(0, len(windows), size):
                 batch = windows[start : start + size]
                 points = self._points(batch)
+                if self._tools.config.tree:
+                    points = [[joined(made)] for made in points]
                 for window, nodes, made, replay in zip(
                     batch,
                     ranges[start : start + size],
@@ -208,8 +212,14 @@ class _Build:
         result = self._result
         result.graph = HWDAG.from_rows(self._nodes, self._rows)
         result.graph.check_integrity()
-        result.vectors = self._tools.embedder.embed([node.text for node in self._nodes])
+        result.vectors = self._tools.embedder.embed(self._embedded_texts())
         return result
+
+    def _embedded_texts(self) -> list[str]:
+        """What is embedded of every node; a slice of the document behind its heading."""
+        if not self._tools.config.contextual:
+            return [node.text for node in self._nodes]
+        return searched_texts(self._nodes, self._document.text)
 
     def _note(self, text: str) -> None:
         self._result.notes.append(f"{self._document.id}: {text}")
@@ -256,6 +266,15 @@ def _with_sources(points: Sequence[Point], window: Window, replay: Replay) -> li
             union_of_spans([span for u in units for span in window.parts[u].sources]),
         )
         for point, units in zip(points, source_units(replay.attention), strict=True)
+    ]
+
+
+def searched_texts(nodes: Sequence[Node], text: str) -> list[str]:
+    """Texts of nodes as they are searched: slices of the document behind their headings."""
+    found = headings(text, [node.sources[0] for node in nodes])
+    return [
+        node.text if node.origin == "generated" else in_context(heading, node.text)
+        for node, heading in zip(nodes, found, strict=True)
     ]
 
 

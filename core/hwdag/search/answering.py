@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from hwdag.errors import InputError
+from hwdag.lm.base import Floats
 from hwdag.search.walk import Walked
 from hwdag.text.sentences import sentences
 from hwdag.types import Answer, Citation, Node, Retrieval, Span
@@ -36,7 +38,8 @@ class AnswerStream:
             max_new_tokens=max_new_tokens,
             spans=[(unit.node, unit.within) for unit in self._units],
         )
-        self._pieces = iter(self._decoding)
+        self._pieces = self._started(iter(self._decoding))
+        self._has_started = False
 
     @property
     def retrieval(self) -> Retrieval:
@@ -46,6 +49,19 @@ class AnswerStream:
     def __iter__(self) -> Iterator[str]:
         return self._pieces
 
+    def likelihoods(self, texts: Sequence[str]) -> Floats:
+        """Mean log-probability per token of each text as the answer, (texts,).
+
+        For multiple choice: the option with the largest one is the model's. Call it before the
+        first piece is decoded; afterwards an answer stands in the cache and it raises `InputError`.
+        """
+        if self._has_started:
+            raise InputError(
+                "the answer is being decoded already, so no other one can be scored in its place; "
+                "call likelihoods() before iterating or reading `answer`"
+            )
+        return self._walked.session.likelihoods(texts, enough=self._walked.says_yes)
+
     @property
     def answer(self) -> Answer:
         """The whole answer with its citations."""
@@ -53,6 +69,10 @@ class AnswerStream:
             pass
         spent = self._walked.spent + self._walked.session.usage
         return Answer(self._decoding.text, self._citations(), self.retrieval, spent)
+
+    def _started(self, pieces: Iterator[str]) -> Iterator[str]:
+        self._has_started = True
+        yield from pieces
 
     def _citations(self) -> tuple[Citation, ...]:
         """Source sentences by the attention that the answer's tokens paid to them.

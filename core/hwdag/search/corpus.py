@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,8 @@ from scipy.sparse import block_diag, csr_array
 
 from hwdag.embedding.base import Vectors
 from hwdag.graph.dag import HWDAG
+from hwdag.search.lexicon import Lexicon
+from hwdag.text.headings import headings, in_context
 from hwdag.types import Node
 
 Floats = NDArray[np.float64]
@@ -24,16 +27,20 @@ class Corpus:
     """Documents one after the other; node indices are global.
 
     `first[d]` is the index of the first node of document d, `first[-1]` the number of nodes.
+    `texts` are the documents themselves, for the headings that nodes stand under.
     """
 
     nodes: Sequence[Node]
     edges: csr_array  # (n, n), block diagonal
     vectors: Vectors  # (n, dimension), unit rows
     first: Indices  # (documents + 1,)
+    texts: Sequence[str] = ()
 
     @classmethod
-    def of(cls, graphs: Sequence[HWDAG], vectors: Sequence[Vectors]) -> Corpus:
-        """Concatenate graphs and the embeddings of their nodes."""
+    def of(
+        cls, graphs: Sequence[HWDAG], vectors: Sequence[Vectors], texts: Sequence[str] = ()
+    ) -> Corpus:
+        """Concatenate graphs and the embeddings of their nodes; without `texts` no headings."""
         nodes = [node for graph in graphs for node in graph.nodes]
         edges = (
             csr_array(block_diag([graph.edges for graph in graphs], format="csr"))
@@ -42,7 +49,7 @@ class Corpus:
         )
         stacked = np.concatenate(vectors) if nodes else np.empty((0, 1), np.float32)
         first = np.concatenate([[0], np.cumsum([len(graph) for graph in graphs])]).astype(np.intp)
-        return cls(nodes, edges, stacked, first)
+        return cls(nodes, edges, stacked, first, texts)
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -86,6 +93,22 @@ class Corpus:
         """Cosine similarity of every node to a query, clipped at 0, (n,)."""
         similarity: Floats = np.clip(self.vectors @ query, 0.0, None).astype(np.float64)
         return similarity
+
+    @cached_property
+    def lexicon(self) -> Lexicon:
+        """The words of all nodes, as they are searched."""
+        found = list(self._headings())
+        texts = [
+            node.text if node.origin == "generated" else in_context(heading, node.text)
+            for node, heading in zip(self.nodes, found, strict=True)
+        ]
+        return Lexicon(texts, found)
+
+    def _headings(self) -> Iterator[str]:
+        if not self.texts:
+            yield from ("" for _ in self.nodes)
+        for text, (start, end) in zip(self.texts, pairwise(self.first), strict=False):
+            yield from headings(text, [node.sources[0] for node in self.nodes[start:end]])
 
     @cached_property
     def _verbatim(self) -> tuple[Indices, Indices]:

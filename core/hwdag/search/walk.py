@@ -16,7 +16,9 @@ from hwdag.embedding.base import Embedder
 from hwdag.lm.base import Reader, Session
 from hwdag.search.corpus import Corpus, Mask
 from hwdag.search.frontier import Frontier
+from hwdag.search.prior import prior
 from hwdag.search.progress import ProgressControl
+from hwdag.search.references import References
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Retrieval, Step, StopReason, Usage
 
@@ -70,8 +72,15 @@ def walk(
     session = reader.session(
         question, prompts=prompts, heads=config.heads, max_new_tokens=config.max_new_tokens
     )
-    similarity = corpus.similarity(embedder.embed_query(question))
-    state = _Walk(corpus, session, Frontier(corpus, similarity, allowed), config.token_budget)
+    scoring = config.scoring
+    frontier = Frontier(
+        corpus,
+        prior(corpus, question, embedder.embed_query(question), scoring, allowed),
+        allowed,
+        scoring=scoring,
+        references=References(corpus, question, scoring, allowed) if scoring.refers else None,
+    )
+    state = _Walk(corpus, session, frontier, config)
     progress = ProgressControl(config, reader)
 
     enough = False
@@ -103,12 +112,13 @@ class _Walk:
     """One-use state of a walk: visited nodes in order, tokens spent, the frontier."""
 
     def __init__(
-        self, corpus: Corpus, session: Session, frontier: Frontier, token_budget: int
+        self, corpus: Corpus, session: Session, frontier: Frontier, config: SearchConfig
     ) -> None:
         self._corpus = corpus
         self._session = session
         self._frontier = frontier
-        self.budget = min(token_budget, session.room)
+        self._initial_share = config.initial_share
+        self.budget = min(config.token_budget, session.room)
         self.visited: list[Step] = []
         self.context_tokens = 0
 
@@ -126,12 +136,28 @@ class _Walk:
 
     def beyond(self, count: int) -> Iterator[Step]:
         """The `count` best nodes that were not visited, by score."""
-        attention, similarity = self._frontier.attention, self._frontier.similarity
+        parts = self._parts()
         position = len(self.visited) + FIRST_POSITION
         for i, index in enumerate(self._frontier.ranking()[: max(0, count)]):
-            node = self._corpus.nodes[index]
-            shares = float(attention[index]), float(similarity[index])
-            yield Step(position + i, node, False, *shares, relevance=0.0, p_yes=None)
+            yield Step(
+                position + i,
+                self._corpus.nodes[index],
+                False,
+                relevance=0.0,
+                p_yes=None,
+                **parts(index),
+            )
+
+    def _parts(self, *, initial: bool = False) -> Callable[[int], dict[str, float]]:
+        """The score parts of a node at this moment; of the initial set, similarity alone."""
+        frontier = self._frontier
+        nothing = np.zeros(len(self._corpus))
+        parts = {
+            "attention": nothing if initial else frontier.attention,
+            "similarity": frontier.similarity,
+            "reference": nothing if initial else frontier.reference,
+        }
+        return lambda index: {name: float(part[index]) for name, part in parts.items()}
 
     @property
     def _room(self) -> int:
@@ -143,14 +169,18 @@ class _Walk:
     def _initial(self) -> list[int]:
         """All top-level nodes; where their share of the budget is too small, the most similar ones.
 
-        The share is budget / number of levels (ours, after GARLIC 4.4); the most similar node may
-        take more. What does not fit ends the set: the budget that is left is better spent by the
-        walk than on less similar top nodes that happen to be short. In document order.
+        The share is budget / number of levels (ours, after GARLIC 4.4) unless the config says
+        otherwise; the most similar node may take more, but with a share of 0 the set is empty. What
+        does not fit ends the set: the budget that is left is better spent by the walk than on less
+        similar top nodes that happen to be short. In document order.
         """
-        room = self.budget // max(1, self._corpus.height)
+        if self._initial_share == 0:
+            return []
+        share = self._initial_share or 1 / max(1, self._corpus.height)
+        room = int(self.budget * share)
         top = self._corpus.top[self._frontier.open[self._corpus.top]]
         chosen: list[int] = []
-        for index in top[np.argsort(-self._frontier.similarity[top], kind="stable")]:
+        for index in top[np.argsort(-self._frontier.likeness[top], kind="stable")]:
             cost = self._cost(int(index))
             if cost > (room if chosen else self.budget):
                 break
@@ -161,7 +191,7 @@ class _Walk:
     def _append(self, indices: list[int], *, initial: bool) -> list[Step]:
         """Read nodes in one forward: relevance of each, and p_yes after the last."""
         nodes = [self._corpus.nodes[i] for i in indices]
-        attention = np.zeros(len(self._corpus)) if initial else self._frontier.attention
+        parts = self._parts(initial=initial)
         reading = self._session.read([node.text for node in nodes])
         steps = []
         for i, node, mean in zip(indices, nodes, reading.attention, strict=True):
@@ -170,10 +200,9 @@ class _Walk:
                 position,
                 node,
                 initial,
-                attention=float(attention[i]),
-                similarity=float(self._frontier.similarity[i]),
                 relevance=position * float(mean),
                 p_yes=reading.p_yes if i == indices[-1] else None,
+                **parts(i),
             )
             self.context_tokens += self._cost(i)
             self._frontier.visit(i, step.relevance)

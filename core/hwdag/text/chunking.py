@@ -24,6 +24,9 @@ Cut = Callable[[str, Span], list[Span]]
 COUNT_BATCH = 1024
 """Texts per call of `count_tokens`, so that counting a huge document takes little memory."""
 
+FRAGMENT_TOKENS = 6
+"""A leaf of fewer tokens says nothing alone."""
+
 LONGEST_CLUSTER = 8
 """Combining marks that are kept with their letter; more are no writing but an attack."""
 
@@ -47,6 +50,29 @@ def chunk(text: str, *, count_tokens: CountTokens, limit: int) -> list[Span]:
     spans, counts = _atoms(meter, limit)
     chunks = list(_packed(meter, spans, counts, limit))
     return _without_weightless(chunks, meter.tokens(chunks))
+
+
+def leaves(text: str, *, count_tokens: CountTokens, limit: int) -> list[Span]:
+    """Single sentences, cut as `chunk` does where they exceed `limit` tokens.
+
+    Fragments of fewer than `FRAGMENT_TOKENS` tokens (a heading, "Yes.") join what follows, if there
+    is room. The spans have the same properties as those of `chunk`.
+    """
+    meter = _Meter(text, count_tokens)
+    spans = sentences(text)
+    found: list[Span] = []
+    held = 0  # tokens of the last of them while it is a fragment, else 0
+    for span, count in zip(spans, meter.tokens(spans), strict=True):
+        if count > limit:
+            inner = chunk(text[span.start : span.end], count_tokens=count_tokens, limit=limit)
+            found += [Span(span.start + part.start, span.start + part.end) for part in inner]
+        elif held and held + count < limit:
+            found[-1] = Span(found[-1].start, span.end)
+            count += held
+        else:
+            found.append(span)
+        held = count if count < FRAGMENT_TOKENS else 0
+    return _without_weightless(found, meter.tokens(found))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ def provenance(step: Step, retrieval: Retrieval) -> dict[str, Any]:
 
     Keys: `id`, `document_id`, `level`, `origin`, `spans` (exact [start, end) character ranges of the
     source document), `position` (visiting order, the question being 1), `visited`, `score` with its
-    parts `attention` and `similarity`, `relevance`, `p_yes` (None where it was not read), `stop`.
+    parts `attention`, `similarity` and `reference`, `relevance`, `p_yes` (None where it was not read), `stop`.
     """
     node = step.node
     return {
@@ -29,6 +29,7 @@ def provenance(step: Step, retrieval: Retrieval) -> dict[str, Any]:
         "score": step.score,
         "attention": step.attention,
         "similarity": step.similarity,
+        "reference": step.reference,
         "relevance": step.relevance,
         "p_yes": step.p_yes,
         "stop": retrieval.stop,

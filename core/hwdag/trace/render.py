@@ -12,7 +12,9 @@ from hwdag.graph.dag import HWDAG
 from hwdag.trace.provenance import provenance
 from hwdag.types import Answer, Citation, Retrieval, Step
 
-HEADER = f"{'#':>3} {'level':<6}{'attention':>10}{'similarity':>11}{'p_yes':>7}  node"
+HEADER = (
+    f"{'#':>3} {'level':<6}{'attention':>10}{'similarity':>11}{'reference':>10}{'p_yes':>7}  node"
+)
 
 STOP_REASONS = {
     "sufficient": "the model said that it has enough",
@@ -22,12 +24,14 @@ STOP_REASONS = {
 
 
 def step_line(step: Step, width: int = 110) -> str:
-    """One visited node: position, level, the two parts of its score, p_yes, its text."""
-    attention = "-" if step.initial else f"{step.attention:.4f}"
+    """One visited node: position, level, the parts of its score, p_yes, its text."""
+    attention, reference = (
+        "-" if step.initial else f"{part:.4f}" for part in (step.attention, step.reference)
+    )
     p_yes = "-" if step.p_yes is None else f"{step.p_yes:.3f}"
-    text = shorten(step.node.text, max(20, width - 40), placeholder=" ...")
-    level = f"L{step.node.level}"
-    return f"{step.position:>3} {level:<6}{attention:>10}{step.similarity:>11.4f}{p_yes:>7}  {text}"
+    text = shorten(step.node.text, max(20, width - 50), placeholder=" ...")
+    parts = f"{attention:>10}{step.similarity:>11.4f}{reference:>10}{p_yes:>7}"
+    return f"{step.position:>3} L{step.node.level:<5}{parts}  {text}"
 
 
 def stop_line(retrieval: Retrieval) -> str:

@@ -1,0 +1,102 @@
+"""Which heading or title a passage stands under.
+
+A sentence taken out of its section has lost what it is about; its heading gives that back, to the
+embedding and to the words that are searched. Markdown headings, underlined ones, lines that stand
+alone, and a title line above its paragraph (labelled, as in "Passage 3:", or not) are recognised.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hwdag.types import Span
+
+MAX_WORDS = 12
+"""A longer line is prose."""
+
+MAX_CHARACTERS = 100
+
+PROSE_FACTOR = 2
+"""A title line directly above prose is less than 1/2 of the length of the line that follows."""
+
+_ATX = re.compile(r" {0,3}#{1,6}[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
+_UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
+_LABEL = re.compile(r"\W*\w+(?:[ \t]+\w+){0,2}[ \t]*[:：]$")
+_ENDS_PROSE = tuple(".!?,;:…。！？，；：、।؟۔\"'”’»)")
+_NOT_A_TITLE = re.compile(r"[ \t]*(?:[-*+•|>]|\d{1,3}[.)][ \t]|```)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    start: int
+    text: str  # stripped
+
+    @property
+    def blank(self) -> bool:
+        return not self.text
+
+    @property
+    def short(self) -> bool:
+        return 0 < len(self.text) <= MAX_CHARACTERS and len(self.text.split()) <= MAX_WORDS
+
+    @property
+    def title_like(self) -> bool:
+        """Short, with a letter, and not ending like a sentence or beginning like a list item."""
+        return (
+            self.short
+            and any(map(str.isalpha, self.text))
+            and not self.text.endswith(_ENDS_PROSE)
+            and not _NOT_A_TITLE.match(self.text)
+        )
+
+
+def headings(text: str, spans: Sequence[Span]) -> list[str]:
+    """The heading that each span begins under, or is the beginning of; "" where there is none.
+
+    A heading holds until the next one, whatever their ranks. Linear in the length of the text.
+    """
+    found = list(_headings(text))
+    starts = [start for start, _ in found]
+    return [found[i - 1][1] if (i := bisect_right(starts, span.start)) else "" for span in spans]
+
+
+def in_context(heading: str, passage: str) -> str:
+    """A passage behind its heading, unless it says that itself."""
+    return passage if not heading or heading in passage else f"{heading}: {passage}"
+
+
+def _headings(text: str) -> Iterator[tuple[int, str]]:
+    """Headings with the character at which they begin, label included."""
+    lines = [_Line(start, line.strip()) for start, line in _lines(text)]
+    blank = _Line(len(text), "")
+    for i, line in enumerate(lines):
+        if line.blank:
+            continue
+        before = lines[i - 1] if i else blank
+        after = lines[i + 1] if i + 1 < len(lines) else blank
+        if match := _ATX.match(line.text):
+            yield line.start, match[1]
+        elif line.short and before.short and _LABEL.fullmatch(before.text) and not after.blank:
+            if i < 2 or lines[i - 2].blank:
+                yield before.start, line.text
+        elif line.title_like and before.blank and _stands_out(line, after):
+            yield line.start, line.text
+
+
+def _stands_out(line: _Line, after: _Line) -> bool:
+    """Alone in its block, underlined, or above a line that is clearly prose."""
+    if after.blank:
+        return True
+    if _UNDERLINE.fullmatch(after.text):
+        return True
+    return len(after.text) > max(PROSE_FACTOR * len(line.text), MAX_CHARACTERS // 2)
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    start = 0
+    for line in text.splitlines(keepends=True):
+        yield start, line
+        start += len(line)

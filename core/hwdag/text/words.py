@@ -1,0 +1,28 @@
+"""Words of a text for lexical search, the same for every script and on every machine."""
+
+from __future__ import annotations
+
+import re
+
+# why: scripts without spaces between words are taken character by character
+_UNSPACED = "\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
+
+_STOPWORDS = """
+a about after also an and any are as at be been before being but by can did do does for from had
+has have he her his how i if in into is it its me my no not of on or our she so than that the
+their them then there these they this those to was we were what when where which while who whom
+whose why will with would you your
+"""
+STOPWORDS = frozenset(_STOPWORDS.split())
+"""English words that say nothing about what a text is about."""
+
+
+def words(text: str) -> list[str]:
+    """Lower-cased runs of letters and digits, in order, with repetitions."""
+    return _WORD.findall(text.lower())
+
+
+def content_words(text: str) -> list[str]:
+    """The `words` without English ones that are everywhere."""
+    return [word for word in words(text) if word not in STOPWORDS]

@@ -1,0 +1,87 @@
+"""Which heading a passage stands under."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hwdag.text.headings import headings, in_context
+from hwdag.text.sentences import sentences
+from hwdag.types import Span
+
+
+def heading_of(text: str, passage: str) -> str:
+    start = text.index(passage)
+    return headings(text, [Span(start, start + len(passage))])[0]
+
+
+LABELLED = """Passage 1:
+Green Bay Packers
+The team was founded in 1919 by Curly Lambeau and George Whitney Calhoun, both from the city.
+
+Passage 2:
+Jr.
+A suffix.
+
+It is used for sons."""
+
+MARKDOWN = """Before any heading there is a line of prose that ends as prose does.
+
+# Animals
+
+Cats sleep.
+
+## Dogs ##
+Dogs bark.
+
+Plants
+======
+
+Trees stand.
+"""
+
+PLAIN = """CHAPTER I
+
+It was a dark night, and nobody was about.
+
+The Legend of Sleepy Hollow
+In the bosom of one of those spacious coves which indent the eastern shore of the Hudson there
+lies a small market town.
+
+"Yes," said he,
+and went on in a long line that could be mistaken for prose below a title if one did not look.
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "passage", "heading"),
+    [
+        (LABELLED, "The team was", "Green Bay Packers"),
+        (LABELLED, "Passage 1:", "Green Bay Packers"),
+        (LABELLED, "It is used", "Jr."),
+        (MARKDOWN, "Before any", ""),
+        (MARKDOWN, "Cats sleep", "Animals"),
+        (MARKDOWN, "Dogs bark", "Dogs"),
+        (MARKDOWN, "Trees stand", "Plants"),
+        (PLAIN, "It was a dark", "CHAPTER I"),
+        (PLAIN, "lies a small", "The Legend of Sleepy Hollow"),
+        (PLAIN, "and went on", "The Legend of Sleepy Hollow"),
+        ("猫について\n\n猫は眠る。", "猫は眠る", "猫について"),
+        ("- item\n\nText.", "Text.", ""),
+    ],
+)
+def test_the_heading_above(text, passage, heading):
+    assert heading_of(text, passage) == heading
+
+
+@given(st.text(alphabet="ab.#:\n =", max_size=200))
+def test_any_text_has_one_heading_per_span_and_it_occurs_in_the_text(text):
+    spans = sentences(text)
+    found = headings(text, spans)
+    assert len(found) == len(spans)
+    assert all(heading in text for heading in found)
+
+
+def test_a_passage_is_put_behind_its_heading_once():
+    assert in_context("Dogs", "They bark.") == "Dogs: They bark."
+    assert in_context("", "They bark.") == "They bark."
+    assert in_context("Dogs", "Dogs\nThey bark.") == "Dogs\nThey bark."
