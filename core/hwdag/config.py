@@ -157,7 +157,8 @@ class SearchConfig:
             head list known for the model, else "all"), or (layer, head) pairs.
         scoring: what the score of the next node consists of.
         initial_share: share of the budget for the most similar top-level nodes, which are read
-            first; None is 1 / number of levels (GARLIC 4.4).
+            first: a number, or "equal" for 1 / number of levels (GARLIC 4.4). "auto" is "equal" for
+            generated points and 0 for extractive ones: all that they say is among the leaves.
         max_new_tokens: length limit of the answer.
     """
 
@@ -167,7 +168,7 @@ class SearchConfig:
     patience: int = PAPER_PATIENCE
     heads: Heads = "auto"
     scoring: Scoring = field(default_factory=Scoring)
-    initial_share: float | None = None
+    initial_share: float | Literal["auto", "equal"] = "auto"
     max_new_tokens: int = 64
 
     def __post_init__(self) -> None:
@@ -177,14 +178,23 @@ class SearchConfig:
         _one_of(self, "progress", get_args(Progress))
         if not 0.0 <= self.confidence < 1.0:
             raise InputError(f"confidence must be in [0, 1), got {self.confidence!r}")
-        if self.initial_share is not None and not 0.0 <= self.initial_share <= 1.0:
-            raise InputError(f"initial_share must be in [0, 1], got {self.initial_share!r}")
+        share = self.initial_share
+        if share not in ("auto", "equal") and not (
+            isinstance(share, int | float) and 0.0 <= share <= 1.0
+        ):
+            raise InputError(
+                f'initial_share must be "auto", "equal" or a number in [0, 1], got {share!r}'
+            )
         object.__setattr__(self, "heads", _heads(self.heads, "heads"))
 
     @classmethod
     def garlic(cls, **options: Any) -> Self:
         """The papers' settings: their score, the mean over all heads."""
-        papers: dict[str, Any] = {"scoring": Scoring.garlic(), "heads": "all"}
+        papers: dict[str, Any] = {
+            "scoring": Scoring.garlic(),
+            "heads": "all",
+            "initial_share": "equal",
+        }
         return cls(**papers | options)
 
     @classmethod

@@ -94,7 +94,7 @@ class Frontier:
             children, weights = self._corpus.children(int(node))
             self._propagated[children] += relevance * weights
         if self._references is not None:
-            self._references.visit(index, float(min(1.0, self._likeness[index])))
+            self._references.visit(index, relevance)
 
     def ranking(self) -> Indices:
         """Unread nodes by score, best first, whether they fit or not."""

@@ -2,8 +2,8 @@
 
 A question with two hops names the first and asks for the second; the sentence that answers the
 first names the second. So a node becomes more relevant when a visited one mentions the heading that
-it stands under, or shares rare words with it that the question does not have. How relevant the
-visited node itself was to the question decides how much.
+it stands under, or shares rare words with it that the question does not have. How much the model
+attended from the visited node to the question, r of PECAN App. C, decides how much.
 """
 
 from __future__ import annotations
@@ -27,15 +27,19 @@ class References:
         self._asked = frozenset(content_words(question))
         self._mentions = np.zeros(len(corpus))
         self._echoes = np.zeros(len(corpus))
+        self._peak = 0.0
 
     @property
     def total(self) -> Floats:
-        """The weighted term of every node, (n,)."""
+        """The weighted term of every node, (n,); relevances are on the scale of the largest one."""
+        if not self._peak:
+            return np.zeros(len(self._corpus))
         scoring = self._scoring
-        return scoring.mentions * self._mentions + scoring.echoes * self._echoes
+        return (scoring.mentions * self._mentions + scoring.echoes * self._echoes) / self._peak
 
     def visit(self, index: int, relevance: float) -> None:
-        """Pass on the relevance, in [0, 1], of a node that was read."""
+        """Pass on the relevance r of a node that was read."""
+        self._peak = max(self._peak, relevance)
         text, lexicon = self._corpus.nodes[index].text, self._corpus.lexicon
         if self._scoring.mentions:
             named = lexicon.named_in(text, but=self._asked)

@@ -170,13 +170,13 @@ class _Walk:
         """All top-level nodes; where their share of the budget is too small, the most similar ones.
 
         The share is budget / number of levels (ours, after GARLIC 4.4) unless the config says
-        otherwise; the most similar node may take more, but with a share of 0 the set is empty. What
+        otherwise; extractive points have none, since all that they say is among the leaves. The most
+        similar node may take more than the share, but with a share of 0 the set is empty. What
         does not fit ends the set: the budget that is left is better spent by the walk than on less
         similar top nodes that happen to be short. In document order.
         """
-        if self._initial_share == 0:
+        if (share := self._share_of_the_top()) == 0:
             return []
-        share = self._initial_share or 1 / max(1, self._corpus.height)
         room = int(self.budget * share)
         top = self._corpus.top[self._frontier.open[self._corpus.top]]
         chosen: list[int] = []
@@ -187,6 +187,15 @@ class _Walk:
             chosen.append(int(index))
             room -= cost
         return sorted(chosen)
+
+    def _share_of_the_top(self) -> float:
+        if not isinstance(self._initial_share, str):
+            return self._initial_share
+        height = max(1, self._corpus.height)
+        extractive = height > 1 and not any(
+            self._corpus.nodes[i].origin == "generated" for i in self._corpus.top
+        )
+        return 0.0 if extractive and self._initial_share == "auto" else 1 / height
 
     def _append(self, indices: list[int], *, initial: bool) -> list[Step]:
         """Read nodes in one forward: relevance of each, and p_yes after the last."""
