@@ -1,0 +1,154 @@
+"""Scores of an answer against reference answers, equal to the public scripts of the data sets.
+
+Every metric takes a prediction and one or more reference answers, and gives a number in [0, 1].
+Where the scripts know one answer only, it is the best over all answers (as SQuAD, LongBench and
+Qasper do it).
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from types import ModuleType
+
+from hwdag.errors import InputError
+
+CLOSED_ANSWERS = frozenset({"yes", "no", "noanswer"})
+"""Normalised answers that `hotpot_f1` accepts whole or not at all."""
+
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def normalised(text: str) -> str:
+    """Lower case; no ASCII punctuation, no English articles; white space collapsed (SQuAD v1.1).
+
+    Exactly the official rule, in this order, for every language; what follows from it elsewhere:
+
+    - Only ASCII punctuation goes; typographic quotes, dashes and CJK or Arabic marks stay.
+    - A script without spaces (Chinese, Japanese, Thai) stays one token per run, so F1 there is
+      little more than exact match.
+    - An article is whatever stands between two non-letters, a combining mark among them: the first
+      letter of a decomposed "à" is dropped. Composed (NFC) text is not affected.
+    - French "a" (has) and its like in other languages are dropped as articles.
+    """
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+
+
+def exact_match(prediction: str, answers: Sequence[str]) -> float:
+    """1 if the normalised prediction equals a normalised answer, else 0 (SQuAD v1.1, HotpotQA).
+
+    Raises:
+        InputError: no answers, or one string in place of a sequence of them.
+    """
+    return _best(
+        lambda one, other: float(normalised(one) == normalised(other)), prediction, answers
+    )
+
+
+def f1(prediction: str, answers: Sequence[str]) -> float:
+    """Harmonic mean of token precision and recall after normalisation (SQuAD v1.1).
+
+    Tokens are counted with multiplicity. Two texts that both normalise to nothing score 0 here (as
+    in v1.1; v2.0 differs) and 1 in `exact_match`.
+
+    Raises:
+        InputError: no answers, or one string in place of a sequence of them.
+    """
+    return _best(_token_f1, prediction, answers)
+
+
+def hotpot_f1(prediction: str, answers: Sequence[str]) -> float:
+    """`f1`, but "yes", "no" and "noanswer" on either side count whole or not at all (HotpotQA).
+
+    So "no one" is worth nothing against "no". 2WikiMultihopQA's script has the same rule.
+
+    Raises:
+        InputError: no answers, or one string in place of a sequence of them.
+    """
+    return _best(_closed_f1, prediction, answers)
+
+
+def qa_f1(prediction: str, answers: Sequence[str]) -> float:
+    """LongBench's `qa_f1_score` for English (Bai et al. 2024).
+
+    Its normalisation and its overlap are those of SQuAD v1.1, empty texts included, so this equals
+    `f1` on every string; the name says which published column a number belongs to.
+
+    Raises:
+        InputError: no answers, or one string in place of a sequence of them.
+    """
+    return f1(prediction, answers)
+
+
+def rouge_l(prediction: str, answers: Sequence[str]) -> float:
+    """F-measure of the longest common subsequence of words, by `rouge-score` (Lin 2004).
+
+    Without stemming, the default of `rouge-score`: Porter's stemmer is for English only. The
+    library keeps nothing but a-z and 0-9, so text in other scripts scores 0.
+
+    Raises:
+        InputError: no answers, one string in place of a sequence, or the library is not installed.
+    """
+    scorer = _library("rouge_score.rouge_scorer", "ROUGE-L")
+    words = _library("rouge_score.tokenizers", "ROUGE-L")
+    # Named, because the scorer that picks it by itself also attaches a handler to the root logger.
+    rouge = scorer.RougeScorer(["rougeL"], tokenizer=words.DefaultTokenizer(use_stemmer=False))
+
+    def f_measure(one: str, other: str) -> float:
+        return float(rouge.score(other, one)["rougeL"].fmeasure)
+
+    return _best(f_measure, prediction, answers)
+
+
+def bleu4(prediction: str, answers: Sequence[str]) -> float:
+    """Sentence BLEU of up to four words by `sacrebleu`, against all answers at once, over 100.
+
+    The library's defaults for sentences: exponential smoothing, effective order (a prediction of
+    two words is scored on one and two), tokenizer 13a, case kept. This is the mean over sentences
+    in a report, not corpus BLEU.
+
+    Raises:
+        InputError: no answers, one string in place of a sequence, or the library is not installed.
+    """
+    bleu = _library("sacrebleu", "BLEU-4").sentence_bleu(
+        prediction, _checked(answers), smooth_method="exp", use_effective_order=True
+    )
+    return min(1.0, float(bleu.score) / 100)  # the library's sum of logarithms can end above 100
+
+
+def _token_f1(prediction: str, answer: str) -> float:
+    ours, theirs = normalised(prediction).split(), normalised(answer).split()
+    shared = (Counter(ours) & Counter(theirs)).total()
+    return 2 * shared / (len(ours) + len(theirs)) if shared else 0.0
+
+
+def _closed_f1(prediction: str, answer: str) -> float:
+    sides = {normalised(prediction), normalised(answer)}
+    return 0.0 if len(sides) > 1 and sides & CLOSED_ANSWERS else _token_f1(prediction, answer)
+
+
+def _best(score: Callable[[str, str], float], prediction: str, answers: Sequence[str]) -> float:
+    return max(score(prediction, answer) for answer in _checked(answers))
+
+
+def _checked(answers: Sequence[str]) -> list[str]:
+    if isinstance(answers, str) or not answers:
+        raise InputError(
+            f"a metric needs a sequence of at least one reference answer, got {answers!r}; "
+            "wrap a single answer as (answer,), and leave out questions without answers"
+        )
+    return list(answers)
+
+
+def _library(module: str, metric: str) -> ModuleType:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise InputError(
+            f"{metric} is computed by a library that is missing here ({error}): "
+            'pip install "hwdag[eval]"'
+        ) from error
