@@ -82,7 +82,7 @@ class _Content:
     notes: tuple[str, ...] = ()
 
 
-class _UnreadableError(Exception):
+class UnreadableError(Exception):
     """Raised by the readers below with the reason of a `Skipped`; never leaves this module."""
 
 
@@ -138,7 +138,7 @@ def _read_once(path: Path, read: dict[Path, str]) -> Document | Skipped:
         content = _reader(path.suffix.lower())(path.read_bytes())
     except OSError as error:
         return Skipped(name, f"cannot be read: {error.strerror or error}")
-    except _UnreadableError as error:
+    except UnreadableError as error:
         return Skipped(name, str(error))
     metadata = {"path": name, "notes": list(content.notes)}
     return Document(name, content.text, content.title or path.stem, metadata)
@@ -148,7 +148,7 @@ def _reader(suffix: str) -> Callable[[bytes], _Content]:
     if suffix in MARKDOWN_SUFFIXES:
         return _markdown
     if suffix in HTML_SUFFIXES:
-        return _html
+        return html_content
     return _pdf if suffix in PDF_SUFFIXES else _plain
 
 
@@ -202,7 +202,7 @@ def _decoded(data: bytes, declared: str = "utf-8") -> tuple[str, tuple[str, ...]
     if marked:
         data, declared = data[len(marked[0]) :], marked[1]
     elif b"\0" in data:
-        raise _UnreadableError("holds NUL bytes: binary, or UTF-16 without a byte order mark")
+        raise UnreadableError("holds NUL bytes: binary, or UTF-16 without a byte order mark")
     text, lost = _SURROGATE.subn(REPLACEMENT, data.decode(declared, _COUNTED))
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     notes = f"{lost} undecodable byte{'s' * (lost > 1)} replaced"
@@ -219,7 +219,7 @@ def _count_bytes(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error(_COUNTED, _count_bytes)
 
 
-def _html(data: bytes) -> _Content:
+def html_content(data: bytes) -> _Content:
     from bs4 import BeautifulSoup
     from bs4.exceptions import ParserRejectedMarkup
 
@@ -230,7 +230,7 @@ def _html(data: bytes) -> _Content:
         try:
             soup = BeautifulSoup(markup, "html.parser")
         except ParserRejectedMarkup as error:
-            raise _UnreadableError(f"not parsable as HTML: {error}") from error
+            raise UnreadableError(f"not parsable as HTML: {error}") from error
     title = soup.title.get_text(" ") if soup.title else ""
     return _Content(_visible_text(soup), " ".join(title.split()), notes)
 
@@ -295,7 +295,7 @@ def _pdf(data: bytes) -> _Content:
         pages = [_page_text(pdf, number) for number in range(_page_count(pdf))]
     lost = [str(number) for number, page in enumerate(pages, 1) if page is None]
     if len(lost) == len(pages):
-        raise _UnreadableError(f"not one of the {len(pages)} pages of the PDF can be read")
+        raise UnreadableError(f"not one of the {len(pages)} pages of the PDF can be read")
     text = "\n\n".join(page for page in pages if page)
     text, odd = _SURROGATE.subn(REPLACEMENT, text)
     notes = list(dict.fromkeys(messages))[:MOST_MESSAGES]
@@ -319,9 +319,9 @@ def _opened(data: bytes) -> PdfReader:
         pdf = PdfReader(io.BytesIO(data), strict=False)
         is_open = not pdf.is_encrypted or bool(pdf.decrypt(""))
     except Exception as error:
-        raise _UnreadableError(f"not a readable PDF: {_said(error)}") from error
+        raise UnreadableError(f"not a readable PDF: {_said(error)}") from error
     if not is_open:
-        raise _UnreadableError("an encrypted PDF; save a copy without a password")
+        raise UnreadableError("an encrypted PDF; save a copy without a password")
     return pdf
 
 
@@ -329,7 +329,7 @@ def _page_count(pdf: PdfReader) -> int:
     try:
         return len(pdf.pages)
     except Exception as error:
-        raise _UnreadableError(f"not a readable PDF: {_said(error)}") from error
+        raise UnreadableError(f"not a readable PDF: {_said(error)}") from error
 
 
 def _page_text(pdf: PdfReader, number: int) -> str | None:

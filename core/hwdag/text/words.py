@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from functools import cache
+from unicodedata import category
 
 # why: scripts without spaces between words are taken character by character
-_UNSPACED = "\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 
 _STOPWORDS = """
 a about after also an and any are as at be been before being but by can did do does for from had
@@ -20,9 +21,17 @@ STOPWORDS = frozenset(_STOPWORDS.split())
 
 def words(text: str) -> list[str]:
     """Lower-cased runs of letters and digits, in order, with repetitions."""
-    return _WORD.findall(text.lower())
+    return _word().findall(text.lower())
 
 
 def content_words(text: str) -> list[str]:
     """The `words` without English ones that are everywhere."""
     return [word for word in words(text) if word not in STOPWORDS]
+
+
+@cache
+def _word() -> re.Pattern[str]:
+    r"""Letters and digits with the marks on them: `\w` leaves out the vowel signs of Indic scripts."""
+    marks = "".join(c for c in map(chr, range(0x300, 0x1E00)) if category(c)[0] == "M")
+    letter = rf"[^\W{_UNSPACED}]"
+    return re.compile(rf"[{_UNSPACED}]|{letter}(?:{letter}|[{marks}])*")
