@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwdag.embedding.base import Vectors
+from hwdag.embedding.hashing import unit_rows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -147,7 +148,7 @@ class _Picker:
 
     @classmethod
     def of(cls, window: Sequence[Candidate], budget: int) -> Self:
-        vectors = np.stack([candidate.vector for candidate in window]).astype(np.float64)
+        vectors = unit_rows(np.stack([c.vector for c in window])).astype(np.float64)
         centrality = np.maximum(vectors @ vectors.mean(axis=0), 0.0)  # mean cosine to all
         factor = np.array([self_containedness(candidate.text) for candidate in window])
         # why: without a similarity above 0 all are equally central

@@ -13,7 +13,12 @@ Vectors = NDArray[np.float32]
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Texts to unit vectors, so that a dot product is the cosine."""
+    """Texts to vectors whose dot product is their similarity.
+
+    Unit vectors as a rule, so that it is the cosine. Encoders that were trained with the inner
+    product (Dragon, DPR) keep their lengths; only the order of their similarities to one query means
+    anything.
+    """
 
     @property
     def name(self) -> str:
@@ -24,7 +29,7 @@ class Embedder(Protocol):
         """Length of a vector."""
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Passages to unit vectors, (texts, dimension)."""
+        """Passages to vectors, (texts, dimension)."""
 
     def embed_query(self, text: str) -> Vectors:
-        """A query to a unit vector, (dimension,); differs from `embed` for two-encoder models."""
+        """A query to a vector, (dimension,); differs from `embed` for two-encoder models."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.embedding.sentence_transformer import SentenceTransformerEmbedder
+from hwdag.embedding.two_encoders import names_two_encoders, two_encoders
 from hwdag.errors import ModelNotFound
 
 DEFAULT_EMBEDDER = "sentence-transformers/all-MiniLM-L6-v2"
@@ -32,6 +33,13 @@ def default_embedder() -> SentenceTransformerEmbedder:
     return SentenceTransformerEmbedder(folder or DEFAULT_EMBEDDER, name=DEFAULT_EMBEDDER)
 
 
+def as_embedder(given: Embedder | str | None) -> Embedder:
+    """An embedder as it is, one by its name, None as the default one. Raises `ModelNotFound`."""
+    if given is None:
+        return default_embedder()
+    return load_embedder(given) if isinstance(given, str) else given
+
+
 def embedded_model_folder() -> Path | None:
     """Where the wheel keeps the model, without importing it; None if it is not installed."""
     spec = find_spec(EMBEDDED_MODULE)
@@ -42,7 +50,10 @@ def embedded_model_folder() -> Path | None:
 
 
 def load_embedder(name: str) -> Embedder:
-    """The embedder that has this `name`: hashing, the default, or one of sentence-transformers.
+    """The embedder that has this `name`: hashing, the default, a pair, or a sentence-transformer.
+
+    Pairs of encoders have names like "facebook/dragon-plus" (`hwdag.embedding.two_encoders.KNOWN`)
+    or "query encoder|passage encoder".
 
     Raises:
         ModelNotFound: no such model on the hub or on disk; it may be the name of an object that
@@ -52,6 +63,8 @@ def load_embedder(name: str) -> Embedder:
         return default_embedder()
     if match := _HASHING.fullmatch(name):
         return HashingEmbedder(int(match[1]))
+    if names_two_encoders(name):
+        return two_encoders(name)
     try:
         return SentenceTransformerEmbedder(name)
     except ModelNotFound as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Sequence
 
@@ -10,10 +9,7 @@ import numpy as np
 
 from hwdag.embedding.base import Vectors
 from hwdag.errors import InputError
-
-# why: scripts without spaces between words are taken character by character
-_UNSPACED = "\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_TOKEN = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
+from hwdag.text.words import words
 
 
 class HashingEmbedder:
@@ -52,10 +48,10 @@ class HashingEmbedder:
         return vector
 
     def _buckets(self, text: str) -> list[int]:
-        words = _TOKEN.findall(text.lower())
         # why: crc32, because Python's own hash of a string differs from run to run
         return [
-            zlib.crc32(word.encode("utf-8", "surrogatepass")) % self._dimension for word in words
+            zlib.crc32(word.encode("utf-8", "surrogatepass")) % self._dimension
+            for word in words(text)
         ]
 
 

@@ -23,10 +23,11 @@ from transformers import (
 
 from hwdag.config import PAPER_WINDOW_TOKENS, HeadList, Heads
 from hwdag.errors import ContextTooSmall, InputError, ModelNotFound, ReaderRequired
+from hwdag.flops import ModelShape, capture_flops, forward_flops
 from hwdag.lm.attention import SpanRequest, capture, check_heads, check_supported
 from hwdag.lm.base import Floats, Replay, ReplayRequest
-from hwdag.lm.flops import ModelShape, forward_flops
 from hwdag.lm.heads import known_heads, resolve
+from hwdag.lm.likelihood import TextScoring
 from hwdag.lm.session import KVSession
 from hwdag.lm.tokens import Codec, Range, cut_template, summary_reply
 from hwdag.text.characters import one_line
@@ -47,8 +48,9 @@ class HuggingFaceLM:
         window_tokens: default length of a summary call (8,192 as in the papers).
         prefers_extraction: this model is too small to write Information Points.
         p_yes_is_informative: whether its "Yes" may stop a walk.
-        batched_replay: replay several windows in one padded forward; by default only where there
-            is an accelerator, since a CPU gains nothing from it and pays for the padding.
+        batched_replay: replay several windows, and score several texts, in one padded forward; by
+            default only where there is an accelerator, since a CPU gains nothing from it and pays
+            for the padding.
 
     Raises:
         ReaderRequired: not a model and a tokenizer.
@@ -84,7 +86,7 @@ class HuggingFaceLM:
         self._prefers_extraction = prefers_extraction
         self._p_yes_is_informative = p_yes_is_informative
         on_cpu = model.device.type == "cpu"
-        self._batched_replay = not on_cpu if batched_replay is None else batched_replay
+        self.batched = not on_cpu if batched_replay is None else batched_replay
         self._lock = threading.RLock()
         self._usage = Usage()
         self._shape = ModelShape.from_config(model.config)
@@ -188,11 +190,30 @@ class HuggingFaceLM:
         """Number of tokens of each text, control tokens taken as plain text."""
         return self.codec.count(texts)
 
-    def tflops(self, new_tokens: int, cached_tokens: int) -> float:
-        """Analytic TFLOPs of one forward with one row of logits."""
+    def tflops(
+        self,
+        new_tokens: int,
+        cached_tokens: int,
+        *,
+        logit_rows: int = 1,
+        request: SpanRequest | None = None,
+        heads: HeadList | None = None,
+    ) -> float:
+        """Analytic TFLOPs of one causal forward, and of what was captured in it."""
         flops = forward_flops(
-            self._shape, new_tokens=new_tokens, cached_tokens=cached_tokens, logit_rows=1
+            self._shape,
+            new_tokens=new_tokens,
+            cached_tokens=cached_tokens,
+            logit_rows=logit_rows if self._keeps_logits else new_tokens,
         )
+        if request is not None:
+            flops += capture_flops(
+                self._shape,
+                heads=self._shape.layers * self._shape.heads if heads is None else len(heads),
+                row_tokens=sum(end - start for start, end in request.rows),
+                seen_tokens=cached_tokens + new_tokens,
+                key_spans=len(request.keys),
+            )
         return flops / 1e12
 
     def verdict_tokens(self, prompts: SearchPrompts) -> tuple[list[int], list[int]]:
@@ -216,12 +237,16 @@ class HuggingFaceLM:
             self, question, prompts=prompts, heads=pairs, max_new_tokens=max_new_tokens
         )
 
+    def scoring(self) -> TextScoring:
+        """Log-probabilities of plain texts, with a cost of their own."""
+        return TextScoring(self)
+
     def replay(self, requests: Sequence[ReplayRequest], *, heads: Heads) -> list[Replay]:
         """Attention of points to the units of their windows.
 
         Raises `ContextTooSmall` if a window and its points exceed the context.
         """
-        if self._batched_replay:
+        if self.batched:
             return self._replay_together(requests, heads)
         return [found for one in requests for found in self._replay_together([one], heads)]
 
@@ -236,11 +261,16 @@ class HuggingFaceLM:
             )
         pads = [longest - len(layout.ids) for layout in layouts]
         spans = [layout.request(pad) for layout, pad in zip(layouts, pads, strict=True)]
+        pairs, ids = self._resolve(heads), [layout.ids for layout in layouts]
+        tflops = [
+            self.tflops(len(row), 0, request=request, heads=pairs)
+            for row, request in zip(ids, spans, strict=True)
+        ]
         with (
-            self._metered([len(layout.ids) for layout in layouts]),
-            capture(self.model, spans, self._resolve(heads)) as captured,
+            self._metered(sum(map(len, ids)), sum(tflops)),
+            capture(self.model, spans, pairs) as captured,
         ):
-            self._run(*self._left_padded([layout.ids for layout in layouts]), use_cache=False)
+            self._run(*self._left_padded(ids), use_cache=False)
         means = [captured.mean(i).double().cpu().numpy() for i in range(len(layouts))]
         return [layout.replay(mean) for layout, mean in zip(layouts, means, strict=True)]
 
@@ -260,11 +290,13 @@ class HuggingFaceLM:
             pad_token_id=self._pad_token,
         )
         generate: Any = self.model.generate
-        with self._metered([len(row) for row in ids]), self._exclusive():
+        tflops = sum(self.tflops(len(row), 0) for row in ids)
+        with self._metered(sum(map(len, ids)), tflops), self._exclusive():
             output = generate(input_ids, attention_mask=mask, generation_config=config)
             replies = output[:, input_ids.shape[1] :].tolist()
-            written = sum(len([i for i in row if i != self._pad_token]) for row in replies)
-            self._usage += Usage(written, self.tflops(written, input_ids.shape[1]))
+            for row, reply in zip(ids, replies, strict=True):
+                steps = self._length(reply) - 1  # the last token does not pass through the model
+                self._usage += Usage(steps, self.tflops(steps, len(row), logit_rows=steps))
         return [self.codec.decode(row).strip() for row in replies]
 
     def forward(
@@ -278,10 +310,21 @@ class HuggingFaceLM:
         input_ids = torch.tensor([ids], device=self.model.device)
         if request is None:
             logits = self._run(input_ids, past_key_values=cache)
-            return logits, np.zeros((0, 1))
+            return logits[0, -1].float(), np.zeros((0, 1))
         with self._lock, capture(self.model, [request], heads) as captured:
             logits = self._run(input_ids, past_key_values=cache)
-        return logits, captured.mean(0).double().cpu().numpy()
+        return logits[0, -1].float(), captured.mean(0).double().cpu().numpy()
+
+    def logits(
+        self, rows: Sequence[list[int]], *, last: int, cache: Cache | None = None
+    ) -> torch.Tensor:
+        """Float32 logits of the last positions of every row, (rows, last, vocabulary); unmetered.
+
+        Rows are padded on the left where their lengths differ. A single row may go on top of a
+        `cache`, which it enters.
+        """
+        options = {"use_cache": False} if cache is None else {"past_key_values": cache}
+        return self._run(*self._left_padded(rows), logit_rows=last, **options).float()
 
     @cached_property
     def _summary_reply(self) -> list[int]:
@@ -302,16 +345,18 @@ class HuggingFaceLM:
         input_ids: torch.Tensor,
         attention_mask: torch.Tensor | None = None,
         position_ids: torch.Tensor | None = None,
+        *,
+        logit_rows: int = 1,
         **options: Any,
     ) -> torch.Tensor:
-        """The model's forward; returns the logits of the last position of the first row."""
+        """The model's forward; returns the logits of the last positions, (batch, rows, vocab)."""
         if self._keeps_logits:
-            options["logits_to_keep"] = 1
+            options["logits_to_keep"] = logit_rows
         if attention_mask is not None:
             options |= {"attention_mask": attention_mask, "position_ids": position_ids}
         with self._exclusive():
             output = self.model(input_ids, **options)
-        logits: torch.Tensor = output.logits[0, -1].float()
+        logits: torch.Tensor = output.logits[:, -logit_rows:]
         return logits
 
     @cached_property
@@ -339,16 +384,17 @@ class HuggingFaceLM:
         with self._lock, torch.inference_mode():
             yield
 
+    def _length(self, reply: list[int]) -> int:
+        """Tokens of a generated row without the padding behind its end token."""
+        ends = (i + 1 for i, token in enumerate(reply) if token in self.end_tokens)
+        return next(ends, len(reply))
+
     @contextmanager
-    def _metered(self, lengths: Sequence[int]) -> Iterator[None]:
+    def _metered(self, tokens: int, tflops: float) -> Iterator[None]:
         began = time.perf_counter()
         with self._lock:
             yield
-            self._usage += Usage(
-                sum(lengths),
-                sum(self.tflops(n, 0) for n in lengths),
-                time.perf_counter() - began,
-            )
+            self._usage += Usage(tokens, tflops, time.perf_counter() - began)
 
 
 class _Layout:

@@ -7,11 +7,13 @@ ideograph, or a single other visible character. Attention is lexical (`attention
 
 where query and key are: a point and a unit (replay), a node and the question (reading), the decoded
 text and a span (answering). Content words are lower-cased, without `STOPWORDS`, each counted once.
-There is one head, so head lists are accepted and change nothing.
+There is one head, so head lists are accepted and change nothing. A token that came before, in
+whatever case, has probability 1/2; any other one 1 / (2 + its characters) (`logprobs_after`).
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -21,7 +23,7 @@ import numpy as np
 
 from hwdag.config import Heads
 from hwdag.errors import ContextTooSmall, InputError, QuestionTooLong
-from hwdag.lm.base import Floats, Reading, Replay, ReplayRequest
+from hwdag.lm.base import Floats, Reading, Replay, ReplayRequest, TokenScores
 from hwdag.text.prompts import SUMMARY, SearchPrompts
 from hwdag.types import Span, Usage
 
@@ -66,8 +68,17 @@ def attention_between(query: str, key: str) -> float:
     return (EPSILON + len(shared)) / max(1, len(tokens_of(key)))
 
 
+def logprobs_after(before: str, text: str) -> Floats:
+    """The formula at the top of this module for every token of `text`, (tokens,)."""
+    seen, found = {token.lower() for token in tokens_of(before)}, list[float]()
+    for token in tokens_of(text):
+        found.append(-math.log(2 if token.lower() in seen else 2 + len(token)))
+        seen.add(token.lower())
+    return np.array(found, np.float64)
+
+
 class ScriptedLM:
-    """A Reader and a Writer that follow a script.
+    """A Reader, a Writer and a Scorer that follow a script.
 
     Args:
         name: recorded in an index.
@@ -151,6 +162,10 @@ class ScriptedLM:
         with self._lock:
             self.sessions.append(session)
         return session
+
+    def scoring(self) -> ScriptedScoring:
+        """Log-probabilities by `logprobs_after`."""
+        return ScriptedScoring(self)
 
     def _length(self, request: ReplayRequest) -> int:
         lines = [*request.segments, *request.points]
@@ -249,10 +264,83 @@ class ScriptedSession:
         keys = [self.texts[node][span.start : span.end] for node, span in spans]
         return ScriptedDecoding(self, _cut(best, max_new_tokens), keys)
 
+    def likelihoods(self, texts: Sequence[str], *, enough: bool) -> Floats:
+        """Mean of `logprobs_after` the question and all that was read, (texts,).
+
+        `enough` changes nothing. Raises `InputError` for a text without tokens.
+        """
+        if blank := [text for text in texts if not tokens_of(text)]:
+            raise InputError(f"the text {blank[0]!r} has no tokens, so it has no likelihood")
+        if texts:
+            lengths = (len(tokens_of(text)) for text in texts)
+            self.charge(VERDICT_TOKENS + self._second_turn + sum(lengths))
+        before = "\n".join([self.question, *self.texts])
+        return np.array([logprobs_after(before, text).mean() for text in texts], np.float64)
+
     def charge(self, tokens: int) -> None:
         """Add to `usage`, the prompt included the first time."""
         self._usage += Usage(self._pending + tokens)
         self._pending = 0
+
+
+class ScriptedScoring:
+    """See `hwdag.lm.base.Scoring`; every text is counted whenever it is scored."""
+
+    def __init__(self, lm: ScriptedLM) -> None:
+        self.lm = lm
+        self._usage = Usage()
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens so far, streams included."""
+        return self._usage
+
+    def room(self, text: str) -> int:
+        """Tokens that a context of `text` may have."""
+        return self.lm.context_tokens - len(tokens_of(text))
+
+    def after(self, contexts: Sequence[str], text: str) -> list[Floats]:
+        """`logprobs_after` each context; raises `ContextTooSmall` beyond `room`."""
+        for context in contexts:
+            self.charge(len(tokens_of(context)) + len(tokens_of(text)))
+        return [logprobs_after(context, text) for context in contexts]
+
+    def stream(self, prefix: str) -> ScriptedStream:
+        """A text that begins with `prefix`."""
+        return ScriptedStream(self, prefix)
+
+    def charge(self, tokens: int) -> None:
+        """Add a forward to `usage`."""
+        if tokens > self.lm.context_tokens:
+            raise ContextTooSmall(
+                f"a text of {tokens} tokens was to be scored, but the context of {self.lm.name} "
+                f"holds {self.lm.context_tokens}; score shorter texts"
+            )
+        self._usage += Usage(tokens)
+
+
+class ScriptedStream:
+    """See `hwdag.lm.base.ScoringStream`; nothing that was kept is ever forgotten."""
+
+    def __init__(self, scoring: ScriptedScoring, prefix: str) -> None:
+        self._scoring = scoring
+        self._prefix = len(tokens_of(prefix))
+        self._known = prefix
+
+    @property
+    def room(self) -> int:
+        """Tokens that a text to be scored may have."""
+        return self._scoring.lm.context_tokens - self._prefix
+
+    def score(self, text: str) -> TokenScores:
+        """Score a text after the prefix and all that was kept."""
+        self._scoring.charge(len(tokens_of(text)))
+        spans = tuple(Span(*match.span()) for match in _TOKEN.finditer(text))
+        return TokenScores(spans, logprobs_after(self._known, text))
+
+    def keep(self, text: str) -> None:
+        """Append a text."""
+        self._known += text
 
 
 class ScriptedDecoding:

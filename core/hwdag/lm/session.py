@@ -15,9 +15,10 @@ import torch
 from transformers import DynamicCache
 
 from hwdag.config import HeadList
-from hwdag.errors import QuestionTooLong
+from hwdag.errors import InputError, QuestionTooLong
 from hwdag.lm.attention import SpanRequest
 from hwdag.lm.base import Floats, Reading
+from hwdag.lm.likelihood import logprobs
 from hwdag.lm.tokens import Range
 from hwdag.text.characters import one_line
 from hwdag.text.prompts import SearchPrompts
@@ -105,11 +106,61 @@ class KVSession:
         self, *, enough: bool, max_new_tokens: int, spans: Sequence[tuple[int, Span]] = ()
     ) -> KVDecoding:
         """Append the first reply and the second turn, and decode greedily from the same cache."""
-        verdict = self._lm.codec.encode(self._verdicts[0 if enough else 1])
-        prompt = [*self._pending, *self._slot, *verdict, *self._second_turn]
-        self._pending = []
         keys = [self._token_range(node, span) for node, span in spans]
-        return KVDecoding(self, prompt, max_new_tokens, keys)
+        return KVDecoding(self, self._until_answer(enough), max_new_tokens, keys)
+
+    def likelihoods(self, texts: Sequence[str], *, enough: bool) -> Floats:
+        """Mean log-probability per token of each text as the whole answer, (texts,).
+
+        One forward over the first reply and the second turn, and one per text on top of it; then
+        the cache is what it was. Texts are plain text, control tokens taken apart.
+
+        Raises:
+            InputError: a blank text, or one that does not fit into the context.
+        """
+        prompt, answers = self._until_answer(enough), [self._answer(text) for text in texts]
+        if not answers:
+            return np.zeros(0)
+        known = self.cached_tokens
+        room = self._lm.context_tokens - known - len(prompt)
+        if (longest := max(map(len, answers))) > room:
+            raise InputError(
+                f"an answer of {longest} tokens was to be scored where {room} fit into the context "
+                f"of {self._lm.name}; shorten it, or read fewer nodes"
+            )
+        first = self._logits(prompt, last=1)
+        means = [self._mean_logprob(first, answer) for answer in answers]
+        self._cache.crop(known - self.cached_tokens)
+        return np.array(means)
+
+    def _until_answer(self, enough: bool) -> list[int]:
+        """All that stands between the cache and the answer."""
+        verdict = self._lm.codec.encode(self._verdicts[0 if enough else 1])
+        return [*self._pending, *self._slot, *verdict, *self._second_turn]
+
+    def _answer(self, text: str) -> list[int]:
+        """An answer given from outside; where there is no template, a space comes before it."""
+        chat = bool(self._lm.codec.tokenizer.chat_template)
+        ids = self._lm.codec.encode(text if chat else " " + text) if text.strip() else []
+        if not ids:
+            raise InputError(f"the text {text!r} has no tokens, so it has no likelihood")
+        return ids
+
+    def _mean_logprob(self, first: torch.Tensor, ids: list[int]) -> float:
+        """Of one answer on top of the cache; `first` are the logits before it, (1, vocabulary)."""
+        if len(ids) == 1:
+            return float(logprobs(first, ids).mean())
+        rest = self._logits(ids[:-1], last=len(ids) - 1)
+        self._cache.crop(1 - len(ids))
+        return float(logprobs(torch.cat([first, rest]), ids).mean())
+
+    def _logits(self, ids: list[int], *, last: int) -> torch.Tensor:
+        """Run new tokens on top of the cache: float32 logits, (last, vocabulary)."""
+        began, cached = time.perf_counter(), self.cached_tokens
+        logits = self._lm.logits([ids], last=last, cache=self._cache)[0]
+        tflops = self._lm.tflops(len(ids), cached, logit_rows=last)
+        self._usage += Usage(len(ids), tflops, time.perf_counter() - began)
+        return logits
 
     def _encode(self, text: str) -> tuple[list[int], Range]:
         """A node as one bullet line: ids, and the token range of the text itself."""
@@ -136,9 +187,8 @@ class KVSession:
         began = time.perf_counter()
         cached = self.cached_tokens
         logits, attention = self._lm.forward(ids, self._cache, request, self._heads)
-        self._usage += Usage(
-            len(ids), self._lm.tflops(len(ids), cached), time.perf_counter() - began
-        )
+        tflops = self._lm.tflops(len(ids), cached, request=request, heads=self._heads)
+        self._usage += Usage(len(ids), tflops, time.perf_counter() - began)
         return logits, attention
 
 
@@ -168,6 +218,7 @@ class KVDecoding:
 
     def _run(self, ids: list[int], max_new_tokens: int, keys: list[Range]) -> Iterator[str]:
         lm, shown = self._session._lm, ""
+        self._session._pending = []  # it is the beginning of ids
         lengths = np.array([end - start for start, end in keys])
         # the last row of each forward predicts, so it is the row whose attention explains the token
         while len(self._ids) < max_new_tokens:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import ClassVar, Generic, Protocol, Self, TypeVar, runtime_checkable
@@ -19,7 +19,6 @@ from hwdag.build.report import BuildReport
 from hwdag.config import SearchConfig, checked_k
 from hwdag.errors import InputError
 from hwdag.lm.base import Reader, Session
-from hwdag.lm.default import as_reader
 from hwdag.search.answering import AnswerStream
 from hwdag.search.walk import FIRST_POSITION, OnStep, Walked
 from hwdag.text.characters import without_surrogates
@@ -82,11 +81,16 @@ class Retriever(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What a retriever is asked: `budget` are the node tokens that it may put before the reader."""
+    """What a retriever is asked.
+
+    `budget` are the node tokens that it may put before the reader, or for methods that are not
+    `bounded` those that fit into its context; `cost` is what a text takes of them as a node.
+    """
 
     question: str
     budget: int
     config: SearchConfig
+    cost: Callable[[str], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +107,13 @@ class Found:
 
     Nodes are taken in this order; one that does not fit into what is left of the budget is passed
     over and the next one is tried. `usage` is what the language model spent on finding them.
+    `left_out` tells that the method itself left something out, because the budget had no room.
     """
 
     ranked: Sequence[Scored]
     usage: Usage = field(default_factory=Usage)
     notes: tuple[str, ...] = ()
+    left_out: bool = False
 
 
 class Built(Protocol):
@@ -157,7 +163,11 @@ class DocumentRetriever(ABC, Generic[T]):
     def reader(self) -> Reader:
         """The local model; loaded on first use."""
         with self._changes:
-            self._given_reader = as_reader(self._given_reader)
+            if not isinstance(self._given_reader, Reader):
+                # why: importing a retriever must not import torch
+                from hwdag.lm.default import as_reader
+
+                self._given_reader = as_reader(self._given_reader)
             return self._given_reader
 
     @property
@@ -293,15 +303,12 @@ class DocumentRetriever(ABC, Generic[T]):
         if not question.strip():
             raise InputError("the question is empty or only white space")
         question, built = without_surrogates(question)[0], self._chosen(document_ids)
-        session = self.reader.session(
-            question,
-            prompts=self._prompts,
-            heads=config.heads,
-            max_new_tokens=config.max_new_tokens,
-        )
+        session = self._session(question, config)
         budget = min(config.token_budget, session.room) if self.bounded else session.room
-        found = self._retrieve(Query(question, budget, config), built)
-        taken, left = _taken(found.ranked, session, budget)
+        found = self._retrieve(Query(question, budget, config, session.cost), built)
+        taken, left = list(found.ranked), list[Scored]()
+        if self.bounded:
+            taken, left = _taken(found.ranked, session, budget)
         total = sum(max(0.0, scored.score) for scored in found.ranked) or 1.0
         steps = [
             Step(FIRST_POSITION + i, scored.node, False, 0.0, scored.score / total, 0.0, p_yes=None)
@@ -313,13 +320,22 @@ class DocumentRetriever(ABC, Generic[T]):
         retrieval = Retrieval(
             question,
             tuple(steps[: len(taken)]),
-            "budget" if left else "exhausted",
+            "budget" if left or found.left_out else "exhausted",
             sum(session.cost(scored.node.text) for scored in taken),
             found.usage,
             found.notes,
             tuple(steps[len(taken) : max(len(taken), k or 0)]),
         )
         return retrieval, session
+
+    def _session(self, question: str, config: SearchConfig) -> Session:
+        """What reads the nodes; raises `QuestionTooLong`."""
+        return self.reader.session(
+            question,
+            prompts=self._prompts,
+            heads=config.heads,
+            max_new_tokens=config.max_new_tokens,
+        )
 
     def _chosen(self, document_ids: Collection[str] | None) -> Mapping[str, T]:
         built = self._built

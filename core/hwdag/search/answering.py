@@ -88,7 +88,9 @@ class AnswerStream:
                 shares[key] = shares.get(key, 0.0) + float(attention) / len(unit.sources)
                 nodes.setdefault(key, node)
         total = sum(shares.values())
-        best = sorted(shares, key=lambda key: -shares[key])[:MAX_CITATIONS] if total > 0 else []
+        best = sorted((k for k in shares if shares[k] > 0), key=lambda k: -shares[k])[
+            :MAX_CITATIONS
+        ]
         return tuple(
             Citation(
                 document,

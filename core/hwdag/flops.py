@@ -1,11 +1,12 @@
-"""Analytic FLOPs of a decoder-only transformer: what its matrix products cost, nothing else.
+"""Analytic FLOPs of a transformer: what its matrix products cost, nothing else.
 
-Norms, activations, rotary embeddings, biases, the router of a mixture of experts and the embedding
-look-up are left out; together they are a few tenths of a per cent.
+Norms, activations, rotary embeddings, biases, the router of a mixture of experts, the pooler of an
+encoder and the embedding look-up are left out; together they are a few tenths of a per cent.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -13,6 +14,8 @@ from hwdag.errors import InputError
 
 _UNGATED = """
 bloom codegen falcon gpt2 gpt_bigcode gpt_neo gpt_neox gptj mpt nemotron opt persimmon phi starcoder2
+albert bert camembert data2vec-text deberta deberta-v2 distilbert electra ernie esm mpnet roberta
+xlm-roberta xlm-roberta-xl
 """
 UNGATED = frozenset(_UNGATED.split())
 """`model_type`s whose MLP has two matrices; all others have a third one, the gate."""
@@ -89,9 +92,34 @@ def forward_flops(
     return float(shape.layers * (linear + attention) + head)
 
 
+def capture_flops(
+    shape: ModelShape, *, heads: int, row_tokens: int, seen_tokens: int, key_spans: int
+) -> float:
+    """FLOPs of reading attention on the side: scores of some rows, averaged over spans of keys.
+
+        heads * row_tokens * seen_tokens * (2 * head_dim + 2 * key_spans)
+
+    `heads` are the captured ones of all layers together. Rows see the full rectangle, which is what
+    `hwdag.lm.attention` computes.
+    """
+    return float(2 * heads * row_tokens * seen_tokens * (shape.head_dim + key_spans))
+
+
+def encoder_flops(shape: ModelShape, lengths: Sequence[int]) -> float:
+    """FLOPs of encoding texts of these lengths: no logits, and every token sees every other one.
+
+    The padding of a batch is not counted, so the number depends on the texts alone.
+    """
+    return sum(
+        forward_flops(shape, new_tokens=n, cached_tokens=0, logit_rows=0, causal=False)
+        for n in lengths
+    )
+
+
 def _active_intermediate(text: Any, hidden: int) -> int:
     # GPT-2 and Bloom name no width where it is the customary four times the hidden size
-    names = "intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner"
+    # (hidden_dim is DistilBERT's name for it)
+    names = "intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner", "hidden_dim"
     dense = _first(text, *names, default=4 * hidden)
     active = _first(text, "num_experts_per_tok", default=0)
     if not active:

@@ -1,0 +1,219 @@
+"""Two encoders, one for questions and one for passages: Dragon, DPR, and any other pair.
+
+Dragon: Lin et al., arXiv 2302.07452. DPR: Karpukhin et al., arXiv 2004.04906.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+from hwdag.embedding.base import Vectors
+from hwdag.embedding.sentence_transformer import SentenceTransformerEmbedder
+from hwdag.errors import ModelError, ModelNotFound, UnknownOption
+from hwdag.types import Usage
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+Pooling = Literal["cls", "mean"]
+"""A text's vector: the last hidden state of its first token, or the mean over its tokens."""
+
+Similarity = Literal["dot", "cosine"]
+"""What the encoders were trained with. With "dot" vectors keep their lengths."""
+
+SEPARATOR = "|"
+"""Between the two models in the name of a pair."""
+
+
+def _one_of(option: str, value: str, legal: tuple[str, ...]) -> None:
+    if value not in legal:
+        raise UnknownOption(f"{option} must be one of {', '.join(legal)}, got {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The two models of a pair, by hub name or folder, and how they are used."""
+
+    query_model: str
+    passage_model: str
+    pooling: Pooling = "cls"
+    similarity: Similarity = "dot"
+
+    def __post_init__(self) -> None:
+        _one_of("pooling", self.pooling, get_args(Pooling))
+        _one_of("similarity", self.similarity, get_args(Similarity))
+
+    @classmethod
+    def parsed(cls, name: str) -> Pair:
+        """The pair of a name: one of `KNOWN`, or what the property `name` of a pair gives.
+
+        Raises:
+            UnknownOption: neither.
+        """
+        if name in KNOWN:
+            return KNOWN[name]
+        parts = name.split(SEPARATOR)
+        if len(parts) not in (2, 4) or not all(parts):
+            raise UnknownOption(
+                f"{name!r} names no pair of encoders; known are {', '.join(KNOWN)}, any other is "
+                'written as "query|passage" or "query|passage|pooling|similarity", as in '
+                '"my/questions|my/passages|mean|cosine"'
+            )
+        return cls(*parts)  # type: ignore[arg-type]  # the last two are checked
+
+    @property
+    def name(self) -> str:
+        """`query|passage`, with pooling and similarity where they are not the usual ones."""
+        usual = (self.pooling, self.similarity) == ("cls", "dot")
+        how = () if usual else (self.pooling, self.similarity)
+        return SEPARATOR.join([self.query_model, self.passage_model, *how])
+
+
+def _dpr(trained_on: str) -> Pair:
+    # why: the original checkpoints need classes of their own, these ports are plain BERT
+    port = "sentence-transformers/facebook-dpr-{}_encoder-{}-base"
+    return Pair(port.format("question", trained_on), port.format("ctx", trained_on))
+
+
+KNOWN = {
+    "facebook/dragon-plus": Pair(
+        "facebook/dragon-plus-query-encoder", "facebook/dragon-plus-context-encoder"
+    ),
+    "facebook/dragon-roberta": Pair(
+        "facebook/dragon-roberta-query-encoder", "facebook/dragon-roberta-context-encoder"
+    ),
+    "facebook/dpr-single-nq": _dpr("single-nq"),
+    "facebook/dpr-multiset": _dpr("multiset"),
+}
+"""Pairs by one name."""
+
+
+class TwoEncoderEmbedder:
+    """Two plain Hugging Face encoders as an `Embedder`.
+
+    What exceeds a model's length is not seen by it. May be used by several threads; they take
+    turns. `usage` counts what all of it cost.
+
+    Args:
+        query_model: encodes questions; hub name or folder.
+        passage_model: encodes passages; may be the same.
+        name: recorded in an index; by default one that `load_embedder` understands.
+        pooling: how the token states become one vector.
+        similarity: "dot" keeps the lengths of vectors, "cosine" makes them unit vectors.
+        device: as in torch ("cpu", "cuda:1", ...); None takes the best there is.
+        batch_size: texts per forward.
+
+    Raises:
+        ModelNotFound: no model under one of the names.
+        ModelError: a checkpoint that is not a plain encoder, or vectors of different lengths.
+        UnknownOption: an unknown pooling or similarity.
+    """
+
+    def __init__(
+        self,
+        query_model: str,
+        passage_model: str,
+        *,
+        name: str | None = None,
+        pooling: Pooling = "cls",
+        similarity: Similarity = "dot",
+        device: str | None = None,
+        batch_size: int = 64,
+    ) -> None:
+        pair = Pair(query_model, passage_model, pooling, similarity)
+        self._name = name or pair.name
+        self._similarity: Similarity = similarity
+        self._queries, self._passages = (
+            SentenceTransformerEmbedder(
+                _encoder(model, pooling, device),
+                name=model,
+                batch_size=batch_size,
+                unit=similarity == "cosine",
+            )
+            for model in (query_model, passage_model)
+        )
+        if self._queries.dimension != self._passages.dimension:
+            raise ModelError(
+                f"{query_model} makes vectors of length {self._queries.dimension} and "
+                f"{passage_model} of {self._passages.dimension}; only encoders that were trained "
+                "together can be a pair"
+            )
+
+    @property
+    def name(self) -> str:
+        """Recorded in the index, and what `load_embedder` takes."""
+        return self._name
+
+    @property
+    def similarity(self) -> Similarity:
+        """What a dot product of two vectors is."""
+        return self._similarity
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        return self._passages.dimension
+
+    @property
+    def usage(self) -> Usage:
+        """Cost of all texts so far, of both encoders."""
+        return self._queries.usage + self._passages.usage
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Passages to vectors, (texts, dimension)."""
+        return self._passages.embed(texts)
+
+    def embed_query(self, text: str) -> Vectors:
+        """A question to a vector, (dimension,)."""
+        return self._queries.embed_query(text)
+
+
+def names_two_encoders(name: str) -> bool:
+    """Whether a name is meant for `two_encoders`."""
+    return name in KNOWN or SEPARATOR in name
+
+
+def two_encoders(
+    name: str, *, device: str | None = None, batch_size: int = 64
+) -> TwoEncoderEmbedder:
+    """The pair of that name: "facebook/dragon-plus", another of `KNOWN`, or "query|passage".
+
+    Raises:
+        UnknownOption: no such pair; the message tells how to write one.
+        ModelNotFound, ModelError: as for `TwoEncoderEmbedder`.
+    """
+    pair = Pair.parsed(name)
+    return TwoEncoderEmbedder(
+        pair.query_model,
+        pair.passage_model,
+        name=name,
+        pooling=pair.pooling,
+        similarity=pair.similarity,
+        device=device,
+        batch_size=batch_size,
+    )
+
+
+def _encoder(model: str, pooling: Pooling, device: str | None) -> SentenceTransformer:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Transformer
+    from sentence_transformers.sentence_transformer.modules import Pooling as PoolingModule
+    from transformers import AutoConfig
+
+    try:
+        if AutoConfig.from_pretrained(model).model_type == "dpr":
+            raise ModelError(
+                f"{model} is in DPR's own format, of which a context encoder would be loaded with "
+                'random weights; use the name "facebook/dpr-single-nq" or "facebook/dpr-multiset", '
+                "or a port to plain BERT"
+            )
+        transformer = Transformer(model)
+    except (OSError, ValueError) as error:  # ValueError: a folder without a model type
+        raise ModelNotFound(
+            f"cannot load the encoder {model!r} ({error}); give a name on the Hugging Face hub, or "
+            "a folder with a transformers encoder and its tokenizer"
+        ) from error
+    pooled = PoolingModule(transformer.get_embedding_dimension(), pooling)
+    return SentenceTransformer(modules=[transformer, pooled], device=device)

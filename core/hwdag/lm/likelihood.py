@@ -1,0 +1,180 @@
+"""How likely given texts are to a local model: after a context, or within a growing text.
+
+Every token passes through the model with all that precedes it, in a KV cache or anew, so that the
+numbers are those of one plain forward over the whole (`hwdag.lm.base.Scoring`).
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from transformers import DynamicCache
+
+from hwdag.errors import ContextTooSmall
+from hwdag.lm.base import Floats, TokenScores
+from hwdag.lm.tokens import Codec
+from hwdag.types import Span, Usage
+
+if TYPE_CHECKING:
+    from hwdag.lm.huggingface import HuggingFaceLM
+
+BATCH = 8
+"""Contexts in one padded forward, where the model scores in batches."""
+
+BLANK_LINE = "\n\n"
+"""Between a context and the text after it."""
+
+_PIECE = re.compile(r"\s*\S+|\s+$")
+
+
+def logprobs(logits: torch.Tensor, ids: Sequence[int]) -> Floats:
+    """Log-probability of each id under its row of float32 logits, (ids, vocabulary) -> (ids,)."""
+    index = torch.tensor(ids, device=logits.device).unsqueeze(1)
+    chosen = logits.gather(1, index).squeeze(1) - logits.logsumexp(1)
+    found: Floats = chosen.double().cpu().numpy()
+    return found
+
+
+def tokens_with_spans(codec: Codec, text: str) -> tuple[list[int], list[Span]]:
+    """Token ids of plain text, and the characters that each of them stands for.
+
+    A tokenizer without offsets is asked word by word, and a token then stands for its whole word.
+    """
+    if codec.tokenizer.is_fast:
+        ids, offsets = codec._encode(text)
+        return ids, [Span(start, end) for start, end in offsets]
+    pieces = _PIECE.findall(text) or [text]
+    ids, ranges = codec.encode_parts(*pieces)
+    borders = pairwise(accumulate(map(len, pieces), initial=0))
+    spans = [
+        Span(*border)
+        for border, (start, end) in zip(borders, ranges, strict=True)
+        for _ in range(start, end)
+    ]
+    return ids, spans
+
+
+class TextScoring:
+    """See `hwdag.lm.base.Scoring`; plain text, without a chat template.
+
+    What stands first has nothing before it that could predict it. The tokenizer's opening token
+    takes that place; where a tokenizer has none, a line break does.
+    """
+
+    def __init__(self, lm: HuggingFaceLM) -> None:
+        self._lm = lm
+        self._usage = Usage()
+        self._opening = lm.codec.opening or lm.codec.encode("\n")
+
+    @property
+    def usage(self) -> Usage:
+        """Cost so far, streams included."""
+        return self._usage
+
+    def room(self, text: str) -> int:
+        """Tokens that a context of `text` may have."""
+        return self._lm.context_tokens - len(self._opening) - len(self._tail(text))
+
+    def after(self, contexts: Sequence[str], text: str) -> list[Floats]:
+        """Log-probability of every token of `text` after each context and a blank line.
+
+        Raises `ContextTooSmall` for a context longer than `room(text)`.
+        """
+        codec = self._lm.codec
+        tail, scored = self._tail(text), codec.encode(text)
+        # the last token predicts nothing that is asked for
+        rows = [[*self._opening, *codec.encode(one), *tail[:-1]] for one in contexts]
+        _check_fits(self._lm, max(map(len, rows), default=0) + 1)
+        size = BATCH if self._lm.batched else 1
+        return [
+            logprobs(logits, scored)
+            for first in range(0, len(rows), size)
+            for logits in self._together(rows[first : first + size], len(scored))
+        ]
+
+    def stream(self, prefix: str) -> TextStream:
+        """A text that begins with `prefix`."""
+        return TextStream(self, [*self._opening, *self._lm.codec.encode(prefix)])
+
+    def logits(self, ids: list[int], last: int, cache: DynamicCache) -> torch.Tensor:
+        """Run new tokens on top of a cache, metered: float32 logits, (last, vocabulary)."""
+        began, cached = time.perf_counter(), cache.get_seq_length()
+        logits = self._lm.logits([ids], last=last, cache=cache)[0]
+        self._charge([len(ids)], cached, last, began)
+        return logits
+
+    def _tail(self, text: str) -> list[int]:
+        return [*self._lm.codec.encode(BLANK_LINE), *self._lm.codec.encode(text)]
+
+    def _together(self, rows: Sequence[list[int]], last: int) -> torch.Tensor:
+        began = time.perf_counter()
+        logits = self._lm.logits(rows, last=last)
+        self._charge([len(row) for row in rows], 0, last, began)
+        return logits
+
+    def _charge(self, lengths: Sequence[int], cached: int, last: int, began: float) -> None:
+        tflops = sum(self._lm.tflops(n, cached, logit_rows=last) for n in lengths)
+        self._usage += Usage(sum(lengths), tflops, time.perf_counter() - began)
+
+
+class TextStream:
+    """See `hwdag.lm.base.ScoringStream`."""
+
+    def __init__(self, scoring: TextScoring, prefix: list[int]) -> None:
+        self._scoring = scoring
+        self._lm = scoring._lm
+        self._known = prefix  # never empty; its last token is never cached, since it predicts
+        self._prefix = len(prefix)
+        self._cache = DynamicCache()  # no config, see KVSession
+
+    @property
+    def room(self) -> int:
+        """Tokens that a text to be scored may have, if all that was kept is forgotten."""
+        return self._lm.context_tokens - self._prefix
+
+    def score(self, text: str) -> TokenScores:
+        """Score a text after the prefix and all that was kept, and forget it again.
+
+        Where the context is full, the older half of what was kept is forgotten for good. Raises
+        `ContextTooSmall` for a text longer than `room`.
+        """
+        ids, spans = tokens_with_spans(self._lm.codec, text)
+        if not ids:
+            return TokenScores((), np.zeros(0))
+        self._make_room(len(ids))
+        new = [*self._known[self._cache.get_seq_length() :], *ids[:-1]]
+        logits = self._scoring.logits(new, len(ids), self._cache)
+        self._crop(len(self._known) - 1)
+        return TokenScores(tuple(spans), logprobs(logits, ids))
+
+    def keep(self, text: str) -> None:
+        """Append a text; costs nothing before the next `score`."""
+        self._known = [*self._known, *self._lm.codec.encode(text)]
+
+    def _make_room(self, tokens: int) -> None:
+        _check_fits(self._lm, self._prefix + tokens)
+        left = self.room - tokens
+        if len(self._known) - self._prefix <= left:
+            return
+        latest = self._known[max(self._prefix, len(self._known) - left // 2) :]
+        self._known = [*self._known[: self._prefix], *latest]
+        self._crop(min(self._prefix, len(self._known) - 1))
+
+    def _crop(self, length: int) -> None:
+        """Leave the first `length` tokens in the cache."""
+        if (surplus := self._cache.get_seq_length() - length) > 0:
+            self._cache.crop(-surplus)
+
+
+def _check_fits(lm: HuggingFaceLM, tokens: int) -> None:
+    if tokens > lm.context_tokens:
+        raise ContextTooSmall(
+            f"a text of {tokens} tokens was to be scored, but the context of {lm.name} holds "
+            f"{lm.context_tokens}; score shorter texts, or use a model with a longer context"
+        )

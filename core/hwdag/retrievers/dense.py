@@ -1,0 +1,82 @@
+"""Dense retrieval: passages whose embedding is nearest to that of the question.
+
+Karpukhin et al., "Dense Passage Retrieval", arXiv 2004.04906, with any embedder: the default one,
+any of sentence-transformers, or two encoders such as Dragon by name.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from hwdag.embedding.base import Embedder, Vectors
+from hwdag.embedding.default import as_embedder
+from hwdag.lm.base import Reader
+from hwdag.retrievers.base import DocumentRetriever, Found, Query, Scored
+from hwdag.retrievers.passages import Granularity, Passages, checked_granularity
+from hwdag.text.prompts import SearchPrompts
+from hwdag.types import Document, Node
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EmbeddedPassages:
+    """One document, cut, with the embedding of every passage."""
+
+    nodes: tuple[Node, ...]
+    vectors: Vectors  # (nodes, dimension)
+
+
+class DenseRetriever(DocumentRetriever[EmbeddedPassages]):
+    """Passages by the similarity of their embeddings to the question's.
+
+    That is the dot product: the cosine for embedders with unit vectors, and the inner product for
+    two encoders that were trained with it. Equally near passages stay in reading order.
+
+    Args:
+        reader: counts tokens and answers; a local model, the name of one, or None for the default.
+        prompts: the two turns in which the answer is asked for.
+        embedder: an Embedder, the name of one (`hwdag.embedding.default.load_embedder`), or None
+            for the embedded default.
+        granularity: how documents are cut.
+        contextual: embed every passage behind its heading, or its document's title.
+    """
+
+    name = "dense"
+
+    def __init__(
+        self,
+        reader: Reader | str | None = None,
+        prompts: SearchPrompts | None = None,
+        embedder: Embedder | str | None = None,
+        granularity: Granularity = "300",
+        *,
+        contextual: bool = False,
+    ) -> None:
+        super().__init__(reader=reader, prompts=prompts)
+        self._given_embedder = embedder
+        self._granularity = checked_granularity(granularity)
+        self._contextual = contextual
+        self._loading = threading.Lock()
+
+    @property
+    def embedder(self) -> Embedder:
+        """The embedding model; loaded on first use."""
+        with self._loading:
+            self._given_embedder = as_embedder(self._given_embedder)
+            return self._given_embedder
+
+    def _build(self, document: Document) -> EmbeddedPassages:
+        passages = Passages.of(
+            document, self._granularity, self.reader, contextual=self._contextual
+        )
+        return EmbeddedPassages(passages.nodes, self.embedder.embed(passages.indexed))
+
+    def _retrieve(self, query: Query, built: Mapping[str, EmbeddedPassages]) -> Found:
+        asked = self.embedder.embed_query(query.question)
+        scores = np.concatenate([passages.vectors @ asked for passages in built.values()])
+        nodes = [node for passages in built.values() for node in passages.nodes]
+        order = np.argsort(-scores, kind="stable")
+        return Found([Scored(nodes[i], float(scores[i])) for i in order])
