@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -14,11 +14,13 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable
 
 import hwdag
+from hwdag.config import refuse
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.callable import CallableEmbedder
 from hwdag.errors import InputError, ReaderRequired, WriterFailed
 from hwdag.lm.base import Reader, Writer
 from hwdag.lm.writers import CallableWriter
+from hwdag.retrievers.base import Retriever
 from hwdag.trace.provenance import METADATA_KEY, provenance
 from hwdag.types import Retrieval, Step
 
@@ -83,6 +85,7 @@ def step_event(step: Step) -> dict[str, Any]:
         "score": step.score,
         "attention": step.attention,
         "similarity": step.similarity,
+        "reference": step.reference,
         "relevance": step.relevance,
         "p_yes": step.p_yes,
     }
@@ -133,6 +136,40 @@ def as_embedder(embedder: object) -> Embedder | str | None:
     raise InputError(
         "the embedder must be LangChain Embeddings, a hwdag Embedder, a model name, or None for "
         f"the embedded default, got {type(embedder).__name__}"
+    )
+
+
+def as_core_retriever(retriever: object) -> Retriever:
+    """A retriever of the core, as it is. Raises `InputError` for anything else, classes included."""
+    if isinstance(retriever, Retriever) and not isinstance(retriever, type):
+        return retriever
+    got = type(retriever).__name__
+    if isinstance(retriever, type):
+        got = f"the class {retriever.__name__}"
+    raise InputError(
+        "the retriever must be one of the core, such as hwdag.HWDAGIndex or those of "
+        f"hwdag.retrievers, got {got}; a class is taken by "
+        "CoreRetriever.from_documents(documents, that_class)"
+    )
+
+
+def made_retriever(retriever: object, options: Mapping[str, Any]) -> Retriever:
+    """A class of the core made with options, models adapted; a finished retriever as it is.
+
+    Raises:
+        UnknownOption: options for a finished retriever.
+    """
+    if not isinstance(retriever, type):
+        found = as_core_retriever(retriever)
+        refuse(options, f"a finished {type(found).__name__}", "those that it was made with")
+        return found
+    adapt: dict[str, Callable[[Any], object]] = {
+        "reader": as_reader,
+        "writer": as_writer,
+        "embedder": as_embedder,
+    }
+    return as_core_retriever(
+        retriever(**{k: adapt[k](v) if k in adapt else v for k, v in options.items()})
     )
 
 

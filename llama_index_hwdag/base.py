@@ -38,7 +38,13 @@ from llama_index_hwdag.adapters import FOREIGN, as_embedder, as_reader, as_write
 from llama_index_hwdag.llm import DEFAULT_NEW_TOKENS, HWDAGLLM
 from llama_index_hwdag.query_engine import HWDAGQueryEngine
 from llama_index_hwdag.retriever import HWDAGRetriever
-from llama_index_hwdag.storage import HWDAGIndexStruct, Source, restored, stored_nodes
+from llama_index_hwdag.storage import (
+    HWDAGIndexStruct,
+    Source,
+    by_ref_doc,
+    restored,
+    stored_nodes,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -349,7 +355,7 @@ class HWDAGIndex(BaseIndex[HWDAGIndexStruct]):
 
     def _add(self, nodes: Sequence[BaseNode], struct: HWDAGIndexStruct) -> None:
         """Build and store what the nodes' ref docs are now."""
-        joined = {key: self._all_of(key, new, struct) for key, new in _by_ref_doc(nodes).items()}
+        joined = {key: self._all_of(key, new, struct) for key, new in by_ref_doc(nodes).items()}
         self._refuse_shared(joined, struct)
         sources = {key: Source.of(key, parts) for key, parts in joined.items()}
         documents = [source.document for source in sources.values()]
@@ -373,7 +379,7 @@ class HWDAGIndex(BaseIndex[HWDAGIndexStruct]):
     ) -> list[BaseNode]:
         """A ref doc's nodes, known and new; a whole document and parts of it exclude each other."""
         if ref_doc_id in new:
-            return [new[ref_doc_id]]
+            return list(new.values())
         known = [key for key in struct.sources.get(ref_doc_id, ()) if key != ref_doc_id]
         wanted = dict.fromkeys([*known, *new])
         return [new[key] if key in new else self._docstore.get_node(key) for key in wanted]
@@ -447,19 +453,6 @@ CHAT_ENGINES: dict[ChatMode, tuple[Callable[..., BaseChatEngine], str]] = {
     ChatMode.SIMPLE: (SimpleChatEngine.from_defaults, ""),
 }
 """How each mode is made, and what it is given besides an LLM."""
-
-
-def _by_ref_doc(nodes: Sequence[BaseNode]) -> dict[str, dict[str, BaseNode]]:
-    """Nodes by id, by ref doc id; a document, or a node without a ref doc, is its own."""
-    found: dict[str, dict[str, BaseNode]] = {}
-    for node in nodes:
-        own = isinstance(node, Document) or node.ref_doc_id is None
-        parts = found.setdefault(node.node_id if own else str(node.ref_doc_id), {})
-        if parts.setdefault(node.node_id, node).hash != node.hash:
-            raise InputError(
-                f"two different documents or nodes have the id {node.node_id!r}; ids must be unique"
-            )
-    return found
 
 
 def _split(

@@ -1,4 +1,4 @@
-"""Answers from the walk's own KV cache."""
+"""Answers of the reader, from the KV cache that the search has filled."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from hwdag.search.answering import AnswerStream
 from hwdag.trace.provenance import METADATA_KEY
 from hwdag.trace.render import answer_json
-from llama_index_hwdag.retriever import HWDAGRetriever
+from llama_index_hwdag.retriever_face import RetrieverFace
 
 
 class HWDAGQueryEngine(BaseQueryEngine):
     """Walks, then answers from the KV cache that the walk has filled: nothing is read twice.
+
+    Over a `CoreRetriever` the reader reads what was found in one forward, and answers in the same way.
 
     The nodes that the answer was given with are its `source_nodes`; `response.metadata["hwdag"]` has
     the citations (source sentences by the attention that the answer paid to them), the walk and its
@@ -38,23 +40,29 @@ class HWDAGQueryEngine(BaseQueryEngine):
 
     def __init__(
         self,
-        retriever: HWDAGRetriever,
+        retriever: RetrieverFace,
         *,
         streaming: bool = False,
         callback_manager: CallbackManager | None = None,
     ) -> None:
-        """Usually made by `index.as_query_engine(answer_mode="walk")`."""
+        """Over an index usually made by `index.as_query_engine(answer_mode="walk")`.
+
+        Args:
+            retriever: an `HWDAGRetriever` or a `CoreRetriever`.
+            streaming: answer as a `StreamingResponse`.
+            callback_manager: see LlamaIndex; None for the retriever's.
+        """
         self._retriever = retriever
         self._streaming = streaming
         super().__init__(callback_manager or retriever.callback_manager)
 
     @property
-    def retriever(self) -> HWDAGRetriever:
-        """What walks."""
+    def retriever(self) -> RetrieverFace:
+        """What searches."""
         return self._retriever
 
     def retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        """The walk alone."""
+        """The search alone."""
         return self._retriever.retrieve(query_bundle)
 
     def _get_prompt_modules(self) -> PromptMixinType:

@@ -27,9 +27,10 @@ from llama_index.core.schema import (
     RelatedNodeInfo,
     TextNode,
 )
+from llama_index.core.schema import Document as LlamaDocument
 from llama_index.core.storage.docstore.types import BaseDocumentStore
 
-from hwdag.errors import IndexCorrupt
+from hwdag.errors import IndexCorrupt, InputError
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.store.sqlite import Entry
 from hwdag.types import Document, Node, Span
@@ -108,10 +109,35 @@ class Source:
         document = Document(ref_doc_id, text, title if isinstance(title, str) else "", metadata)
         return cls(document, tuple(node.node_id for node in nodes), template)
 
+    @classmethod
+    def of_document(cls, document: Document) -> Source:
+        """A document that came without LlamaIndex: everything may see all of its metadata."""
+        node = LlamaDocument(id_=document.id, text=document.text, metadata=dict(document.metadata))
+        return cls(document, (document.id,), cls.of(document.id, [node]).template)
+
+
+def by_ref_doc(nodes: Sequence[BaseNode]) -> dict[str, dict[str, BaseNode]]:
+    """Nodes by id, by ref doc id; a document, or a node without a ref doc, is its own.
+
+    A whole document and parts of it exclude each other: the document stands alone.
+
+    Raises:
+        InputError: two nodes of different content have one id.
+    """
+    found: dict[str, dict[str, BaseNode]] = {}
+    for node in nodes:
+        own = isinstance(node, LlamaDocument) or node.ref_doc_id is None
+        parts = found.setdefault(node.node_id if own else str(node.ref_doc_id), {})
+        if parts.setdefault(node.node_id, node).hash != node.hash:
+            raise InputError(
+                f"two different documents or nodes have the id {node.node_id!r}; ids must be unique"
+            )
+    return {key: {key: parts[key]} if key in parts else parts for key, parts in found.items()}
+
 
 def text_node(node: Node, source: Source, **fields: Any) -> TextNode:
     """A chunk or point as a `TextNode` under its own id, with offsets where it is one slice."""
-    is_slice = node.origin != "generated" and len(node.sources) == 1
+    is_slice = node.origin in ("chunk", "extractive") and len(node.sources) == 1
     own = {
         "id_": node.id,
         "text": node.text,

@@ -1,0 +1,176 @@
+"""Any retriever of the core as a LlamaIndex retriever."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Self
+
+from llama_index.core.callbacks.base import CallbackManager
+from llama_index.core.schema import BaseNode, TextNode
+
+from hwdag.build.report import BuildReport
+from hwdag.config import SearchConfig
+from hwdag.retrievers.base import Retriever
+from hwdag.types import Document
+from llama_index_hwdag.adapters import as_core_retriever, made_retriever
+from llama_index_hwdag.retriever_face import RetrieverFace
+from llama_index_hwdag.storage import Source, by_ref_doc
+
+logger = logging.getLogger(__name__)
+
+
+class CoreRetriever(RetrieverFace):
+    """Searches with any retriever of the core: BM25, dense, RAPTOR, MeMWalker, HWDAG itself.
+
+    Without `k` come the nodes that fit into the token budget, in the order in which the reader
+    reads them. With `k` exactly min(k, available) come, best first. Where a node is from and why it
+    is there is `metadata["hwdag"]`, which neither LLMs nor embedding models see. Every node that is
+    read is an `HWDAGStepEvent`.
+
+    `RetrieverQueryEngine.from_args(retriever, llm)` answers with any LLM, and
+    `HWDAGQueryEngine(retriever)` with the reader.
+
+    Relations: `HWDAGRetriever` is the same over `HWDAGIndex`, which lives in LlamaIndex's stores;
+    what a `CoreRetriever` searches is kept by the core alone.
+    """
+
+    def __init__(
+        self,
+        retriever: Retriever | CoreRetriever,
+        *,
+        search: SearchConfig | None = None,
+        k: int | None = None,
+        document_ids: Collection[str] | None = None,
+        return_sources: bool = False,
+        callback_manager: CallbackManager | None = None,
+        object_map: dict[str, Any] | None = None,
+        verbose: bool = False,
+    ) -> None:
+        """Wrap a retriever that holds its documents; `from_documents` also puts them in.
+
+        Args:
+            retriever: anything that satisfies `hwdag.retrievers.base.Retriever`, or another of this
+                class, whose documents are shared. Later changes to it are seen.
+            search: token budget and heads.
+            k: number of nodes.
+            document_ids: only these documents are searched; None for all.
+            return_sources: give the passages of the original document that a node rests on as its
+                text, one per line, instead of the node's own.
+            callback_manager: see LlamaIndex, as the following.
+            object_map: see LlamaIndex.
+            verbose: see LlamaIndex.
+
+        Raises:
+            InputError: not a retriever of the core, or k is not a number.
+        """
+        self._retriever = as_core_retriever(_unwrapped(retriever))
+        self._templates: dict[str, TextNode] = {}
+        if isinstance(retriever, CoreRetriever):
+            self._templates = retriever._templates
+        self._report: BuildReport | None = None
+        super().__init__(
+            search=search,
+            k=k,
+            document_ids=document_ids,
+            return_sources=return_sources,
+            callback_manager=callback_manager,
+            object_map=object_map,
+            verbose=verbose,
+        )
+
+    @classmethod
+    def from_documents(
+        cls,
+        documents: Sequence[BaseNode],
+        retriever: type[Retriever] | Retriever | CoreRetriever,
+        *,
+        search: SearchConfig | None = None,
+        k: int | None = None,
+        document_ids: Collection[str] | None = None,
+        return_sources: bool = False,
+        callback_manager: CallbackManager | None = None,
+        show_progress: bool = False,
+        **options: Any,
+    ) -> Self:
+        """Insert documents into a retriever of the core.
+
+        Args:
+            documents: documents, or the nodes of a pipeline, which are joined by ref doc as in
+                `HWDAGIndex`. What is blank is skipped with a warning, and listed in `report.skipped`.
+            retriever: a class, which is made with `options`, or a finished one, which keeps the
+                documents that it holds.
+            search: see `__init__`, as the following.
+            k: number of nodes.
+            document_ids: only these documents.
+            return_sources: original passages as text.
+            callback_manager: see LlamaIndex.
+            show_progress: bars on standard error.
+            options: arguments of the class; as `reader`, `writer` and `embedder` also LlamaIndex's
+                models, as in `HWDAGIndex`.
+
+        Raises:
+            InputError: an id is taken by a document with other content.
+            UnknownOption: a finished retriever and `options`.
+            TypeError: the class has no such option.
+        """
+        made = made_retriever(_unwrapped(retriever), options)
+        face = cls(
+            retriever if isinstance(retriever, CoreRetriever) else made,
+            search=search,
+            k=k,
+            document_ids=document_ids,
+            return_sources=return_sources,
+            callback_manager=callback_manager,
+        )
+        face._insert(documents, show_progress)
+        return face
+
+    @property
+    def core(self) -> Retriever:
+        """The retriever without a framework: `search`, `answer`, `insert`, `delete`."""
+        return self._retriever
+
+    @property
+    def report(self) -> BuildReport | None:
+        """What `from_documents` did: documents skipped, cost."""
+        return self._report
+
+    def _insert(self, nodes: Sequence[BaseNode], show_progress: bool) -> None:
+        sources = [Source.of(key, list(parts.values())) for key, parts in by_ref_doc(nodes).items()]
+        # why: before the insertion, which may be interrupted after some of the documents
+        self._templates.update({source.document.id: source.template for source in sources})
+        documents = [source.document for source in sources]
+        self._report = self._retriever.insert(documents, progress=show_progress)
+        for document_id, reason in self._report.skipped:
+            logger.warning("document %s was skipped: %s", document_id, reason)
+
+    def _sources(self) -> Mapping[str, Source]:
+        return _Sources(self._retriever.documents, self._templates)
+
+
+def _unwrapped(value: object) -> object:
+    """The core's retriever of another one of this class; anything else as it is."""
+    return value.core if isinstance(value, CoreRetriever) else value
+
+
+class _Sources(Mapping[str, Source]):
+    """Documents as they are at one moment; a template that came with other metadata is not used."""
+
+    def __init__(
+        self, documents: Mapping[str, Document], templates: Mapping[str, TextNode]
+    ) -> None:
+        self._documents = documents
+        self._templates = templates
+
+    def __getitem__(self, key: str) -> Source:
+        document, template = self._documents[key], self._templates.get(key)
+        if template is None or template.metadata != document.metadata:
+            return Source.of_document(document)
+        return Source(document, (key,), template)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._documents)
+
+    def __len__(self) -> int:
+        return len(self._documents)
