@@ -14,7 +14,6 @@ import numpy as np
 from hwdag.build.extractive import Candidate, pick_points
 from hwdag.embedding.base import Embedder, Vectors
 from hwdag.errors import WriterFailed
-from hwdag.graph.dag import union_of_spans
 from hwdag.lm.base import Reader, Writer
 from hwdag.text.points import parse_points
 from hwdag.types import Origin, Span
@@ -89,10 +88,8 @@ def write(
 
 
 def joined(points: Sequence[Point]) -> Point:
-    """Several points of a window as one: the node of a tree of summaries."""
-    if len(points) == 1:
-        return points[0]
-    sources = union_of_spans([span for point in points for span in point.sources])
+    """Several points of a window as one, a blank between them: the node of a tree of summaries."""
+    sources = tuple(span for point in points for span in point.sources)
     return Point(" ".join(point.text for point in points), points[0].origin, sources)
 
 

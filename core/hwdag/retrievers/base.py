@@ -289,6 +289,7 @@ class DocumentRetriever(ABC, Generic[T]):
             built = self._build(document)
             report.built.append(document.id)
             report.nodes += len(built.nodes)
+            report.notes += [f"{document.id}: {note}" for note in getattr(built, "notes", ())]
             self._built = {**self._built, document.id: built}
             self._documents = {**self._documents, document.id: document}
 

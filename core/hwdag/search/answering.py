@@ -108,11 +108,13 @@ def _units(retrieval: Retrieval) -> list[_Unit]:
 
 
 def _units_of(position: int, node: Node) -> list[_Unit]:
-    """A slice of the document is cut into its sentences; any other text is one unit."""
+    """Slices of the document are cut into their sentences; any other text is one unit."""
     if node.origin not in ("chunk", "extractive"):
         return [_Unit(position, Span(0, len(node.text)), node.sources)]
-    origin = node.sources[0].start
-    return [
-        _Unit(position, span, (Span(origin + span.start, origin + span.end),))
-        for span in sentences(node.text)
-    ]
+    units, at = [], 0
+    for source in node.sources:
+        for part in sentences(node.text[at : at + len(source)]):
+            place = Span(source.start + part.start, source.start + part.end)
+            units.append(_Unit(position, Span(at + part.start, at + part.end), (place,)))
+        at += len(source) + 1  # one character between slices
+    return units

@@ -83,7 +83,7 @@ class _Content:
 
 
 class UnreadableError(Exception):
-    """Raised by the readers below with the reason of a `Skipped`; never leaves this module."""
+    """Raised by the readers below with the reason why something cannot be read."""
 
 
 def read_documents(
@@ -220,6 +220,7 @@ codecs.register_error(_COUNTED, _count_bytes)
 
 
 def html_content(data: bytes) -> _Content:
+    """Text and title of a page. Raises `UnreadableError` where it cannot be parsed."""
     from bs4 import BeautifulSoup
     from bs4.exceptions import ParserRejectedMarkup
 
