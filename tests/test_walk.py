@@ -84,7 +84,7 @@ def test_every_token_passes_the_model_once():
     inner.register_forward_pre_hook(lambda _, args: forwards.append(args[0][0].tolist()))
     graph = random_graph(rng, chunks=6, levels=3)
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
-    walked = search(graph, vectors, query, lm, SearchConfig(token_budget=2000, progress="budget"))
+    walked = search(graph, vectors, query, lm, SearchConfig(token_budget=2000, progress="budget", stride=1))
 
     steps = walked.retrieval.steps
     initial = sum(step.initial for step in steps)
@@ -116,7 +116,7 @@ def test_the_answer_equals_generation_from_scratch():
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
     seen = []
     hook = lm.model.register_forward_pre_hook(lambda _, args: seen.append(args[0][0].tolist()))
-    walked = search(graph, vectors, query, lm, SearchConfig(token_budget=400, progress="budget"))
+    walked = search(graph, vectors, query, lm, SearchConfig(token_budget=400, progress="budget", stride=1))
     slot = len(lm.turns.reply)
     context = [token for ids in seen for token in ids[:-slot]]
     seen.clear()
@@ -133,7 +133,7 @@ def test_attention_of_the_answer_is_reported_for_the_asked_spans():
     lm, rng = HuggingFaceLM(model(), tokenizer()), np.random.default_rng(2)
     graph = random_graph(rng, chunks=5, levels=2)
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
-    walked = search(graph, vectors, query, lm, SearchConfig(token_budget=400, progress="budget"))
+    walked = search(graph, vectors, query, lm, SearchConfig(token_budget=400, progress="budget", stride=1))
     nodes = [step.node for step in walked.retrieval.steps]
     spans = [(i, Span(0, len(node.text))) for i, node in enumerate(nodes)]
     decoding = walked.session.decode(enough=True, max_new_tokens=4, spans=spans)
@@ -149,7 +149,7 @@ def test_context_tokens_stay_within_the_budget(budget):
         rng = np.random.default_rng(seed)
         graph = random_graph(rng, chunks=10, levels=3)
         vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
-        config = SearchConfig(token_budget=budget, progress="budget")
+        config = SearchConfig(token_budget=budget, progress="budget", stride=1)
         found = search(graph, vectors, query, lm, config).retrieval
         spent = sum(len(lm.codec.encode(f"* {step.node.text}\n")) for step in found.steps)
         assert spent == found.context_tokens <= budget
@@ -161,7 +161,7 @@ def test_a_budget_beyond_the_context_is_cut_and_said():
     rng = np.random.default_rng(0)
     graph = random_graph(rng, chunks=30, levels=2)
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
-    config = SearchConfig(token_budget=10_000, progress="budget", max_new_tokens=8)
+    config = SearchConfig(token_budget=10_000, progress="budget", stride=1, max_new_tokens=8)
     walked = search(graph, vectors, query, lm, config)
     assert any("cut to the" in note for note in walked.retrieval.notes)
     list(walked.session.decode(enough=True, max_new_tokens=8))
@@ -210,7 +210,7 @@ def diamond():
 def test_the_walk_follows_the_heavier_edge():
     vectors = np.zeros((3, 8), np.float32)
     found = search(
-        diamond(), vectors, vectors[0], ScriptedLM(), SearchConfig.garlic(progress="budget")
+        diamond(), vectors, vectors[0], ScriptedLM(), SearchConfig.garlic(progress="budget", stride=1)
     )
     assert [step.node.text for step in found.retrieval.steps] == ["top", "alpha", "beta"]
     np.testing.assert_allclose([s.attention for s in found.retrieval.steps], [0, 0.9, 0.1])
@@ -224,7 +224,7 @@ def test_the_frontier_equals_the_matrix_product():
         similarity = rng.uniform(0, 1, len(graph))
         frontier, r = Frontier(corpus, similarity), np.zeros(len(graph))
         for _ in range(5):
-            index = frontier.best(lambda _: 1, 1)
+            [index] = frontier.best(lambda _: 1, 1)
             r[index] = rng.uniform(0, 1)
             frontier.visit(index, r[index])
             z = graph.edges.toarray().T @ r
@@ -238,7 +238,7 @@ def test_only_allowed_nodes_are_scored_and_shown():
     graphs = [random_graph(rng, chunks=5, levels=3, document_id=f"d{i}") for i in range(3)]
     vectors = [random_vectors(rng, len(graph)) for graph in graphs]
     query = random_vectors(rng, 1)[0]
-    lm, config = ScriptedLM(), SearchConfig(token_budget=5000, progress="budget")
+    lm, config = ScriptedLM(), SearchConfig(token_budget=5000, progress="budget", stride=1)
     corpus = Corpus.of(graphs, vectors)
     options = {"reader": lm, "embedder": FixedEmbedder(query), "config": config}
     options |= {"prompts": SearchPrompts()}
@@ -303,9 +303,29 @@ def test_hashing_embedder_drives_the_similarity_part():
         "ee",
         reader=ScriptedLM(),
         embedder=embedder,
-        config=SearchConfig.garlic(progress="budget"),
+        config=SearchConfig.garlic(progress="budget", stride=1),
         prompts=SearchPrompts(),
     ).retrieval
     read = [step.node.text for step in found.steps]
     assert read[:2] == ["aa bb.", "ee ff."]
     assert len(read) == len(set(read))
+
+
+def test_several_nodes_per_forward_are_the_best_ones_and_none_within_another():
+    lm = ScriptedLM()
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        graph = random_graph(rng, chunks=10, levels=3)
+        vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
+        config = SearchConfig(token_budget=60, progress="budget", stride=3)
+        found = search(graph, vectors, query, lm, config).retrieval
+        assert found.context_tokens <= 60
+        assert len({step.node.id for step in found.steps}) == len(found.steps)
+        corpus = Corpus.of([graph], [vectors])
+        frontier = Frontier(corpus, rng.uniform(0, 1, len(graph)))
+        several = frontier.best(lambda _: 1, 5, 5)
+        scores = frontier.score
+        assert several == sorted(several, key=lambda i: -scores[i])
+        others = set(range(len(graph))) - set(several)
+        others -= {int(j) for i in several for j in corpus.inside(i)}
+        assert not others or scores[several].min() >= scores[list(others)].max()

@@ -159,6 +159,8 @@ class SearchConfig:
         initial_share: share of the budget for the most similar top-level nodes, which are read
             first: a number, or "equal" for 1 / number of levels (GARLIC 4.4). "auto" is "equal" for
             generated points and 0 for extractive ones: all that they say is among the leaves.
+        stride: nodes that are chosen and read in one forward; the papers' is 1. None is 1 where p_yes
+            may stop the walk, else 4: a small forward costs as much time as a middling one.
         max_new_tokens: length limit of the answer.
     """
 
@@ -169,12 +171,15 @@ class SearchConfig:
     heads: Heads = "auto"
     scoring: Scoring = field(default_factory=Scoring)
     initial_share: float | Literal["auto", "equal"] = "auto"
+    stride: int | None = None
     max_new_tokens: int = 64
 
     def __post_init__(self) -> None:
         _at_least(self, "token_budget", 1)
         _at_least(self, "patience", 1)
         _at_least(self, "max_new_tokens", 1)
+        if self.stride is not None:
+            _at_least(self, "stride", 1)
         _one_of(self, "progress", get_args(Progress))
         if not 0.0 <= self.confidence < 1.0:
             raise InputError(f"confidence must be in [0, 1), got {self.confidence!r}")
@@ -194,6 +199,7 @@ class SearchConfig:
             "scoring": Scoring.garlic(),
             "heads": "all",
             "initial_share": "equal",
+            "stride": 1,
         }
         return cls(**papers | options)
 

@@ -103,21 +103,25 @@ class Frontier:
         unread: Indices = order[self._unread[order]]
         return unread
 
-    def best(self, cost: Callable[[int], int], room: int) -> int | None:
-        """The open node with the highest score whose cost fits; None if none does.
+    def best(self, cost: Callable[[int], int], room: int, count: int = 1) -> list[int]:
+        """The `count` open nodes with the highest scores that fit together; fewer, if no more do.
 
         Nodes that do not fit are closed for good: room only ever shrinks. Ties go to the earlier
-        node.
+        node. None of them lies inside the text of another.
         """
         scores = np.where(self._open, self.score, -1.0)
-        while self._open.any():
+        chosen: list[int] = []
+        while len(chosen) < count and (scores >= 0).any():
             index = int(scores.argmax())
-            if cost(index) <= room:
-                return index
-            self._open[index] = False
-            self.left_out = True
             scores[index] = -1.0
-        return None
+            if cost(index) > room:
+                self._open[index] = False
+                self.left_out = True
+                continue
+            chosen.append(index)
+            scores[self._corpus.inside(index)] = -1.0
+            room -= cost(index)
+        return chosen
 
     def _scaled(self, values: Floats) -> Floats:
         """Values over their sum or their peak; zeros where that is 0, so that the term drops out."""

@@ -80,8 +80,9 @@ def walk(
         scoring=scoring,
         references=References(corpus, question, scoring, allowed) if scoring.refers else None,
     )
-    state = _Walk(corpus, session, frontier, config)
     progress = ProgressControl(config, reader)
+    stride = config.stride or (1 if progress.steers else UNSTEERED_STRIDE)
+    state = _Walk(corpus, session, frontier, config, stride)
 
     enough = False
     for step in state.steps():
@@ -112,12 +113,18 @@ class _Walk:
     """One-use state of a walk: visited nodes in order, tokens spent, the frontier."""
 
     def __init__(
-        self, corpus: Corpus, session: Session, frontier: Frontier, config: SearchConfig
+        self,
+        corpus: Corpus,
+        session: Session,
+        frontier: Frontier,
+        config: SearchConfig,
+        stride: int,
     ) -> None:
         self._corpus = corpus
         self._session = session
         self._frontier = frontier
         self._initial_share = config.initial_share
+        self._stride = stride
         self.budget = min(config.token_budget, session.room)
         self.visited: list[Step] = []
         self.context_tokens = 0
@@ -128,11 +135,11 @@ class _Walk:
         return "budget" if self._frontier.left_out else "exhausted"
 
     def steps(self) -> Iterator[Step]:
-        """Read the initial set in one forward, then one node after the other."""
+        """Read the initial set in one forward, then `stride` nodes at a time."""
         if initial := self._initial():
             yield from self._append(initial, initial=True)
-        while (index := self._frontier.best(self._cost, self._room)) is not None:
-            yield from self._append([index], initial=False)
+        while nodes := self._frontier.best(self._cost, self._room, self._stride):
+            yield from self._append(nodes, initial=False)
 
     def beyond(self, count: int) -> Iterator[Step]:
         """The `count` best nodes that were not visited, by score."""
@@ -219,6 +226,9 @@ class _Walk:
             steps.append(step)
         return steps
 
+
+UNSTEERED_STRIDE = 4
+"""Nodes per forward where no p_yes has to be asked for after each of them."""
 
 FIRST_POSITION = 2
 """The question is at position 1 (PECAN App. C)."""

@@ -6,7 +6,7 @@ import codecs
 import re
 
 from hwdag.eval.fields import MalformedRecord
-from hwdag.text.files import html_content, UnreadableError
+from hwdag.text.files import UnreadableError, html_content
 
 _ELEMENT = re.compile(r"<(?:html|body|div|p|br|pre|h[1-6])\b[^<>]*>", re.IGNORECASE)
 

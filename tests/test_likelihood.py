@@ -1,0 +1,218 @@
+"""Likelihoods from a cache or in batches equal those of one plain forward over the whole text."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny import FAMILIES, model, tokenizer
+from worlds import WORDS
+
+from hwdag import BuildConfig, HWDAGIndex
+from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.errors import ContextTooSmall, InputError
+from hwdag.lm.base import Scorer
+from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.lm.likelihood import tokens_with_spans
+from hwdag.lm.scripted import ScriptedLM, logprobs_after
+from hwdag.lm.tokens import Codec
+from hwdag.text.prompts import SearchPrompts
+
+NODES = ["The fox jumps over the dog.", "Summary of the information: a question.", "狐狸 🦊"]
+OPTIONS = ["The fox", "a", "Nobody: <|im_end|> is text", "狐狸 🦊 jumps", "The fox"]
+TEXT = "The lazy dog. Summary 狐狸 points <|im_end|> 🦊!"
+
+
+def cold(lm, ids, last):
+    """Log-probabilities of the last tokens of a sequence, from one forward without any cache."""
+    with torch.no_grad():
+        rows = lm.model(torch.tensor([ids]), use_cache=False).logits[0].double().log_softmax(-1)
+    where = range(len(ids) - last, len(ids))
+    return np.array([float(rows[i - 1, ids[i]]) for i in where])
+
+
+def session_of(lm):
+    return lm.session("Who jumps?", prompts=SearchPrompts(), heads="all", max_new_tokens=8)
+
+
+def until_answer(lm, nodes, verdict):
+    """The whole chat up to the answer, written down by hand."""
+    before, between, after = SearchPrompts().cut()
+    codec, turns = lm.codec, lm.turns
+    ids = [*turns.head, *codec.encode(before + "Who jumps?" + between)]
+    for node in nodes:
+        ids += codec.encode(f"* {node}\n")
+    ids += [*codec.encode(after), *turns.reply, *codec.encode(verdict), *turns.between]
+    return [*ids, *codec.encode(SearchPrompts().answer), *turns.second_reply]
+
+
+@pytest.mark.parametrize("enough", [True, False])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_options_equal_a_cold_forward_over_the_whole_chat(family, enough):
+    lm = HuggingFaceLM(model(family), tokenizer())
+    session = session_of(lm)
+    session.read(NODES[:2])
+    session.read(NODES[2:])
+    found = session.likelihoods(OPTIONS, enough=enough)
+    prompt = until_answer(lm, NODES, "Yes" if enough else "No")
+    expected = []
+    for option in OPTIONS:
+        ids = lm.codec.encode(option)
+        expected.append(cold(lm, [*prompt, *ids], len(ids)).mean())
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    assert found[0] == pytest.approx(found[4], abs=1e-9)
+
+
+@pytest.mark.parametrize("chat", [True, False])
+def test_the_session_goes_on_as_if_nothing_had_been_scored(chat):
+    lm = HuggingFaceLM(model("mistral", seed=4), tokenizer(chat))
+    plain, asked = session_of(lm), session_of(lm)
+    for session in (plain, asked):
+        if session is asked:  # before anything was read
+            session.likelihoods(OPTIONS, enough=True)
+        session.read(NODES)
+    asked.likelihoods(OPTIONS, enough=False)
+    assert asked.cached_tokens == plain.cached_tokens
+    assert asked.room == plain.room
+    assert asked.usage.tokens > plain.usage.tokens
+    answers = [list(s.decode(enough=True, max_new_tokens=8)) for s in (plain, asked)]
+    assert answers[0] == answers[1]
+    assert answers[0]
+
+
+def test_without_a_template_an_answer_begins_with_a_space():
+    lm = HuggingFaceLM(model(), tokenizer(chat=False))
+    found = session_of(lm).likelihoods(["the dog"], enough=True)
+    ids = lm.codec.encode(" the dog")
+    whole = [*until_answer(lm, [], "Yes"), *ids]
+    assert found[0] == pytest.approx(cold(lm, whole, len(ids)).mean(), abs=1e-4)
+
+
+def test_texts_that_have_no_likelihood_are_refused():
+    lm = HuggingFaceLM(model(max_position_embeddings=320), tokenizer())
+    session = session_of(lm)
+    assert session.likelihoods([], enough=True).shape == (0,)
+    for blank in (
+        session,
+        ScriptedLM().session("Why?", prompts=SearchPrompts(), heads="all", max_new_tokens=4),
+    ):
+        with pytest.raises(InputError, match="' ' has no tokens"):
+            blank.likelihoods(["yes", " "], enough=True)
+    before = session.cached_tokens
+    with pytest.raises(InputError, match="read fewer nodes"):
+        session.likelihoods(["fox " * 300], enough=True)
+    assert session.cached_tokens == before
+
+
+def test_scripted_options_by_hand():
+    session = ScriptedLM().session(
+        "Who jumps?", prompts=SearchPrompts(), heads="all", max_new_tokens=4
+    )
+    session.read(["The fox"])
+    expected = [-np.log(2), -(np.log(2) + np.log(5)) / 2]
+    assert session.likelihoods(["fox", "the hen"], enough=True) == pytest.approx(expected)
+    before = session.usage.tokens
+    session.likelihoods(["fox"], enough=True)
+    assert session.usage.tokens - before == 1 + session._second_turn + 1
+
+
+def test_an_answer_stream_scores_options_until_it_decodes():
+    lm = HuggingFaceLM(model(), tokenizer())
+    index = HWDAGIndex.from_documents(
+        ["The fox jumps. The dog sleeps."],
+        reader=lm,
+        embedder=HashingEmbedder(),
+        config=BuildConfig(points="extractive"),
+    )
+    stream, undisturbed = index.stream("Who jumps?"), index.stream("Who jumps?")
+    found = stream.likelihoods(["The fox", "The dog"])
+    assert found.shape == (2,)
+    assert stream.likelihoods(["The dog"])[0] == pytest.approx(found[1], abs=1e-6)
+    assert stream.answer.text == undisturbed.answer.text
+    assert stream.answer.usage.tokens > undisturbed.answer.usage.tokens
+    with pytest.raises(InputError, match="before iterating"):
+        stream.likelihoods(["The fox"])
+
+
+@pytest.mark.parametrize("batched", [True, False])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_text_after_contexts_equals_a_plain_forward(family, batched):
+    lm = HuggingFaceLM(model(family), tokenizer(), batched_replay=batched)
+    contexts = ["The fox", TEXT * 3, "", "dog " * 11]
+    scoring = lm.scoring()
+    found = scoring.after(contexts, TEXT)
+    opening, ids = lm.codec.encode("\n"), lm.codec.encode(TEXT)
+    for context, logprobs in zip(contexts, found, strict=True):
+        whole = [*opening, *lm.codec.encode(context), *lm.codec.encode("\n\n"), *ids]
+        np.testing.assert_allclose(logprobs, cold(lm, whole, len(ids)), atol=1e-4)
+    assert scoring.usage.tokens > 4 * len(ids)
+    assert lm.usage.tokens == 0
+    assert scoring.after([], TEXT) == []
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_stream_equals_plain_forwards_over_all_that_was_kept(family):
+    lm = HuggingFaceLM(model(family), tokenizer())
+    stream = lm.scoring().stream("Who?\n\n")
+    known = lm.codec.encode("\n") + lm.codec.encode("Who?\n\n")
+    for text, kept in [(TEXT, " lazy dog"), (" x", ""), (TEXT * 2, TEXT), ("", "."), ("fox", "")]:
+        ids, scores = lm.codec.encode(text), stream.score(text)
+        expected = cold(lm, [*known, *ids], len(ids)) if ids else np.zeros(0)
+        np.testing.assert_allclose(scores.logprobs, expected, atol=1e-4)
+        assert len(scores.spans) == len(ids)
+        if kept:
+            stream.keep(kept)
+            known += lm.codec.encode(kept)
+
+
+def test_a_full_context_forgets_the_oldest():
+    lm = HuggingFaceLM(model(max_position_embeddings=64), tokenizer())
+    stream = lm.scoring().stream("Who?\n\n")
+    prefix = lm.codec.encode("\n") + lm.codec.encode("Who?\n\n")
+    kept = lm.codec.encode(" fox" * 20 + " dog" * 20)
+    stream.score(" fox")
+    stream.keep(" fox" * 20 + " dog" * 20)
+    ids = lm.codec.encode(TEXT[:20])
+    left = 64 - len(prefix) - len(ids)
+    expected = cold(lm, [*prefix, *kept[-(left // 2) :], *ids], len(ids))
+    np.testing.assert_allclose(stream.score(TEXT[:20]).logprobs, expected, atol=1e-4)
+    with pytest.raises(ContextTooSmall, match="holds 64"):
+        stream.score("fox " * 70)
+    longest = " a" * stream.room
+    assert len(stream.score(longest).logprobs) == stream.room == 64 - len(prefix)
+
+
+def test_contexts_beyond_the_room_are_refused():
+    lm = HuggingFaceLM(model(max_position_embeddings=64), tokenizer())
+    room = lm.scoring().room("Who?")
+    assert len(lm.scoring().after([" a" * room], "Who?")[0]) == len(lm.codec.encode("Who?"))
+    with pytest.raises(ContextTooSmall, match="a text of 65 tokens"):
+        lm.scoring().after([" a" * (room + 1)], "Who?")
+
+
+@given(st.text(max_size=40))
+def test_tokens_stand_for_characters_that_exist(text):
+    codec = Codec(tokenizer())
+    ids, spans = tokens_with_spans(codec, text)
+    assert ids == codec.encode(text)
+    covered = {i for span in spans for i in range(span.start, span.end)}
+    assert covered == set(range(len(text)))
+
+
+def test_scripted_scores_by_hand():
+    assert isinstance(ScriptedLM(), Scorer)
+    assert isinstance(HuggingFaceLM(model(), tokenizer()), Scorer)
+    scoring = ScriptedLM(context_tokens=9).scoring()
+    [after] = scoring.after(["A fox"], "the Fox the")
+    assert after == pytest.approx(-np.log([5, 2, 2]))
+    stream = scoring.stream("Who? ")
+    stream.keep("a fox ")
+    scores = stream.score("Fox, who")
+    assert scores.logprobs == pytest.approx(-np.log([2, 3, 2]))
+    assert [(s.start, s.end) for s in scores.spans] == [(0, 3), (3, 4), (5, 8)]
+    assert (scoring.usage.tokens, stream.room, scoring.room("a b")) == (5 + 3, 7, 7)
+    with pytest.raises(ContextTooSmall, match="holds 9"):
+        scoring.after(["a " * 9], "b")
+    assert logprobs_after("", " ".join(WORDS)).max() < -np.log(2)
