@@ -1,12 +1,13 @@
-"""`hwdag`: build, ask, show, demo. Parses the command line and turns errors into messages."""
+"""`hwdag`: build, ask, show, demo, eval, compare, convert. Parses the command line and turns errors into messages."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from hwdag.cli.evaluation_options import add_compare, add_convert, add_eval
 from hwdag.config import BuildConfig, SearchConfig
 from hwdag.errors import HWDAGError
 from hwdag.version import __version__
@@ -21,23 +22,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0 is success, 2 an error of hwdag (the message is on standard error), 130 an interruption.
     """
     options = parser().parse_args(arguments)
-    # imported here: `hwdag --help` must not wait for torch
-    from hwdag.cli import commands, demo
-
-    run = {
-        "build": commands.build,
-        "ask": commands.ask,
-        "show": commands.show,
-        "demo": demo.demo,
-    }[options.command]
+    options.arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        return run(options)
+        return _command(options.command)(options)
     except HWDAGError as error:
         print(f"hwdag: {error}", file=sys.stderr)
         return EXIT_ERROR
     except KeyboardInterrupt:
         print("hwdag: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
+
+
+def _command(name: str) -> Callable[[argparse.Namespace], int]:
+    # imported here: `hwdag --help` must not wait for torch
+    if name in ("eval", "compare", "convert"):
+        from hwdag.cli import evaluation
+
+        return {
+            "eval": evaluation.evaluate,
+            "compare": evaluation.compare_runs,
+            "convert": evaluation.convert_data,
+        }[name]
+    from hwdag.cli import commands, demo
+
+    return {
+        "build": commands.build,
+        "ask": commands.ask,
+        "show": commands.show,
+        "demo": demo.demo,
+    }[name]
 
 
 def parser() -> argparse.ArgumentParser:
@@ -55,6 +68,9 @@ def parser() -> argparse.ArgumentParser:
     demo = commands.add_parser("demo", help="build an index over hwdag's documentation and ask it")
     demo.add_argument("--docs", type=Path, help="folder of documents instead of the shipped ones")
     demo.add_argument("-o", "--output", type=Path, help="index file to keep (default: user cache)")
+    _add_models(add_eval(commands))
+    add_compare(commands)
+    add_convert(commands)
     return top
 
 

@@ -9,7 +9,7 @@ from hwdag.errors import InputError
 from hwdag.lm.base import Floats
 from hwdag.search.walk import Walked
 from hwdag.text.sentences import sentences
-from hwdag.types import Answer, Citation, Node, Retrieval, Span
+from hwdag.types import Answer, Citation, Node, Retrieval, Span, Usage
 
 MAX_CITATIONS = 5
 
@@ -46,6 +46,11 @@ class AnswerStream:
         """The walk, complete before the first piece."""
         return self._walked.retrieval
 
+    @property
+    def usage(self) -> Usage:
+        """Cost so far, of the search too."""
+        return self._walked.spent + self._walked.session.usage
+
     def __iter__(self) -> Iterator[str]:
         return self._pieces
 
@@ -67,8 +72,7 @@ class AnswerStream:
         """The whole answer with its citations."""
         for _ in self._pieces:
             pass
-        spent = self._walked.spent + self._walked.session.usage
-        return Answer(self._decoding.text, self._citations(), self.retrieval, spent)
+        return Answer(self._decoding.text, self._citations(), self.retrieval, self.usage)
 
     def _started(self, pieces: Iterator[str]) -> Iterator[str]:
         self._has_started = True
