@@ -23,6 +23,8 @@ _LAZY = {
     "Node": "hwdag.types",
     "Prompts": "hwdag.text.prompts",
     "Retrieval": "hwdag.types",
+    "Retriever": "hwdag.retrievers.base",
+    "Scoring": "hwdag.config",
     "SearchConfig": "hwdag.config",
     "Span": "hwdag.types",
     "Step": "hwdag.types",
@@ -33,10 +35,12 @@ __all__ = [*sorted(_LAZY), "__version__"]
 if TYPE_CHECKING:
     from hwdag.build.report import BuildReport as BuildReport
     from hwdag.config import BuildConfig as BuildConfig
+    from hwdag.config import Scoring as Scoring
     from hwdag.config import SearchConfig as SearchConfig
     from hwdag.errors import HWDAGError as HWDAGError
     from hwdag.index import HWDAGIndex as HWDAGIndex
     from hwdag.lm.huggingface import HuggingFaceLM as HuggingFaceLM
+    from hwdag.retrievers.base import Retriever as Retriever
     from hwdag.search.answering import AnswerStream as AnswerStream
     from hwdag.text.prompts import Prompts as Prompts
     from hwdag.types import Answer as Answer

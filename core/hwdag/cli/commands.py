@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from hwdag.config import BuildConfig, SearchConfig
+from hwdag.config import BuildConfig, Scoring, SearchConfig
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
 from hwdag.lm.base import Reader
@@ -23,6 +23,7 @@ def build(options: argparse.Namespace) -> int:
     """Build or extend an index file; interrupted, it keeps every finished document."""
     documents, skipped = read(options.paths)
     config = BuildConfig(
+        leaves=options.leaves,
         chunk_tokens=options.chunk_tokens,
         window_tokens=options.window_tokens,
         points=options.points,
@@ -55,6 +56,7 @@ def build(options: argparse.Namespace) -> int:
 def ask(options: argparse.Namespace) -> int:
     """Answer a question; the walk is shown as it happens."""
     config = SearchConfig(
+        scoring=Scoring.garlic() if options.scoring == "garlic" else Scoring(),
         token_budget=options.budget,
         progress=options.progress,
         confidence=options.confidence,

@@ -1,4 +1,4 @@
-"""`hwdag`: build, ask, show, demo, eval, compare, convert. Parses the command line and turns errors into messages."""
+"""The command `hwdag`: parses the command line and turns errors into messages."""
 
 from __future__ import annotations
 
@@ -86,6 +86,12 @@ def _add_build(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         default=defaults.points,
         help="who makes the Information Points (default: %(default)s)",
     )
+    build.add_argument(
+        "--leaves",
+        choices=("sentences", "chunks"),
+        default=defaults.leaves,
+        help="what level 1 consists of; the papers' are chunks (default: %(default)s)",
+    )
     build.add_argument("--chunk-tokens", type=int, default=defaults.chunk_tokens, metavar="N")
     build.add_argument("--window-tokens", type=int, default=defaults.window_tokens, metavar="N")
     build.add_argument("--batch-size", type=int, default=defaults.batch_size, metavar="N")
@@ -120,6 +126,12 @@ def _add_ask(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     ask.add_argument("--patience", type=int, default=defaults.patience, metavar="N")
     ask.add_argument("--max-new-tokens", type=int, default=defaults.max_new_tokens, metavar="N")
     ask.add_argument("--heads", choices=("auto", "all"), default="auto")
+    ask.add_argument(
+        "--scoring",
+        choices=("hwdag", "garlic"),
+        default="hwdag",
+        help="how the next node is chosen: ours, or the papers' formula (default: %(default)s)",
+    )
     ask.add_argument(
         "--document", action="append", metavar="ID", help="only this document (repeatable)"
     )
