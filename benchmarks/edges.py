@@ -13,10 +13,10 @@ import json
 from pathlib import Path
 
 import numpy as np
-from evidence import interval
 
 from hwdag import BuildConfig, Document, HWDAGIndex
 from hwdag.config import Heads
+from hwdag.eval.statistics import bootstrap
 from hwdag.graph.dag import HWDAG
 
 
@@ -32,7 +32,7 @@ def main() -> None:
         shares, hits = measure(records, heads)
         print(
             f"{heads:5} {len(shares)} points of {len(records)} documents: own chunk is the "
-            f"heaviest edge {interval(hits)}, share of attention {interval(shares)}"
+            f"heaviest edge {bootstrap(hits)}, share of attention {bootstrap(shares)}"
         )
 
 
@@ -40,7 +40,7 @@ def measure(records: list[dict[str, str]], heads: Heads) -> tuple[np.ndarray, np
     """Per point: the weight of the edge to its own chunk, and whether it is the heaviest."""
     documents = [Document(record["id"], record["text"]) for record in records]
     index = HWDAGIndex.from_documents(
-        documents, config=BuildConfig(edge_heads=heads), progress=True
+        documents, config=BuildConfig(leaves="chunks", edge_heads=heads), progress=True
     )
     found = [pair for graph in index.graphs.values() for pair in own_edges(graph)]
     shares, hits = np.array(found).T
