@@ -11,7 +11,7 @@ from typing import Self
 
 from hwdag.config import Heads
 from hwdag.errors import InputError, ReaderRequired, WriterFailed
-from hwdag.lm.base import Reader, Replay, ReplayRequest, Scorer, Scoring, Session, Writer
+from hwdag.lm.base import Reader, Replay, ReplayRequest, Scorer, ScoringSession, Session, Writer
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Usage
 
@@ -179,7 +179,7 @@ class CachedReader(CachedWriter):
             question, prompts=prompts, heads=heads, max_new_tokens=max_new_tokens
         )
 
-    def scoring(self) -> Scoring:
+    def scoring(self) -> ScoringSession:
         """Log-probabilities of texts; raises `ReaderRequired` if the model cannot tell them."""
         if not isinstance(self._model, Scorer):
             raise ReaderRequired(

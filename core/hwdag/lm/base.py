@@ -142,7 +142,7 @@ class ScoringStream(Protocol):
         """Append a text; costs nothing before the next `score`."""
 
 
-class Scoring(Protocol):
+class ScoringSession(Protocol):
     """Log-probabilities of plain texts. Belongs to one thread, and meters its own cost."""
 
     def room(self, text: str) -> int:
@@ -166,7 +166,7 @@ class Scoring(Protocol):
 class Scorer(Protocol):
     """A local causal LM that tells how likely given texts are; optional for a Reader."""
 
-    def scoring(self) -> Scoring:
+    def scoring(self) -> ScoringSession:
         """Fresh, with a cost of zero."""
 
 

@@ -1,7 +1,7 @@
 """How likely given texts are to a local model: after a context, or within a growing text.
 
 Every token passes through the model with all that precedes it, in a KV cache or anew, so that the
-numbers are those of one plain forward over the whole (`hwdag.lm.base.Scoring`).
+numbers are those of one plain forward over the whole (`hwdag.lm.base.ScoringSession`).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def tokens_with_spans(codec: Codec, text: str) -> tuple[list[int], list[Span]]:
 
 
 class TextScoring:
-    """See `hwdag.lm.base.Scoring`; plain text, without a chat template.
+    """See `hwdag.lm.base.ScoringSession`; plain text, without a chat template.
 
     What stands first has nothing before it that could predict it. The tokenizer's opening token
     takes that place; where a tokenizer has none, a line break does.

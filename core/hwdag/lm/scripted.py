@@ -284,7 +284,7 @@ class ScriptedSession:
 
 
 class ScriptedScoring:
-    """See `hwdag.lm.base.Scoring`; every text is counted whenever it is scored."""
+    """See `hwdag.lm.base.ScoringSession`; every text is counted whenever it is scored."""
 
     def __init__(self, lm: ScriptedLM) -> None:
         self.lm = lm

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hwdag.errors import InputError, QuestionTooLong, ReaderRequired
-from hwdag.lm.base import Reader, Scorer, Scoring
+from hwdag.lm.base import Reader, Scorer, ScoringSession
 from hwdag.retrievers.base import DocumentRetriever, Found, Query, Scored
 from hwdag.text.characters import one_line
 from hwdag.text.chunking import chunk
@@ -139,7 +139,9 @@ class LongLLMLinguaRetriever(DocumentRetriever[Passages]):
             "give yours the method of hwdag.lm.base.Scorer"
         )
 
-    def _perplexities(self, scoring: Scoring, question: str, nodes: Sequence[Node]) -> list[float]:
+    def _perplexities(
+        self, scoring: ScoringSession, question: str, nodes: Sequence[Node]
+    ) -> list[float]:
         """Of the question after each passage (eq. 2); a long passage counts by its best window."""
         if len(nodes) == 1:
             return [1.0]  # there is nothing to rank
@@ -158,7 +160,7 @@ class LongLLMLinguaRetriever(DocumentRetriever[Passages]):
         spans = chunk(node.text, count_tokens=self.reader.count_tokens, limit=room)
         return [node.text[span.start : span.end] for span in spans]
 
-    def _compressor(self, scoring: Scoring, question: str) -> Compressor:
+    def _compressor(self, scoring: ScoringSession, question: str) -> Compressor:
         made = Compressor(scoring, question, self.reader.count_tokens, self.config.segment_tokens)
         _checked_room(made.segment_tokens, self.reader)
         return made
@@ -218,7 +220,7 @@ class Compressor:
 
     def __init__(
         self,
-        scoring: Scoring,
+        scoring: ScoringSession,
         question: str,
         count_tokens: Callable[[Sequence[str]], list[int]],
         segment_tokens: int,
