@@ -292,3 +292,29 @@ def test_a_fallback_over_written_points_does_not_pass_them_off_as_slices():
         if node.origin == "extractive":
             (span,) = node.sources
             assert document.text[span.start : span.end] == node.text
+
+
+def test_a_tree_gives_every_node_one_parent():
+    document = prose(60)
+    graph = built(document, tree=True, window_tokens=300, chunk_tokens=40).graph
+    assert graph.height >= 3
+    parents = np.bincount(graph.edges.indices, minlength=len(graph))
+    below_the_top = np.setdiff1d(np.arange(len(graph)), graph.top)
+    assert (parents[below_the_top] == 1).all()
+    for node in graph.nodes:
+        if node.origin == "extractive":
+            slices = [document.text[s.start : s.end] for s in node.sources]
+            assert node.text == " ".join(slices)
+
+
+def test_a_slice_is_embedded_behind_its_heading():
+    text = (
+        "# Dogs\n\nThey bark at every stranger who walks past.\n\nAnd they eat a lot of old bones."
+    )
+    document, embedder = Document("d", text), HashingEmbedder()
+    graph = built(document).graph
+    last = max(graph.at_level(1), key=lambda i: graph.nodes[i].sources[0].start)
+    expected = embedder.embed(["Dogs: And they eat a lot of old bones."])[0]
+    np.testing.assert_allclose(built(document).vectors[last], expected)
+    plain = embedder.embed(["And they eat a lot of old bones."])[0]
+    np.testing.assert_allclose(built(document, contextual=False).vectors[last], plain)

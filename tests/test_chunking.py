@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from test_sentences import assert_partition
 
 from hwdag.errors import InputError
-from hwdag.text.chunking import chunk
+from hwdag.text.chunking import chunk, leaves
 from hwdag.text.sentences import sentences
 
 TEXTS = st.text(max_size=400) | st.text(
@@ -118,3 +118,23 @@ def test_megabytes_are_counted_a_handful_of_times_in_batches(text, limit):
 def test_limit_must_be_positive():
     with pytest.raises(InputError, match="limit of 0"):
         chunk("a", count_tokens=by_word, limit=0)
+
+
+@given(TEXTS, st.sampled_from(COUNTERS), st.integers(8, 40))
+def test_leaves_are_a_partition_of_whole_sentences_within_the_limit(text, count_tokens, limit):
+    spans = leaves(text, count_tokens=count_tokens, limit=limit)
+    assert_partition(text, spans)
+    counts = count_tokens([text[s.start : s.end] for s in spans])
+    assert all(counts) or count_tokens([text]) == [0]
+    whole = sentences(text)
+    if max(count_tokens([text[s.start : s.end] for s in whole]), default=0) <= limit:
+        assert {s.start for s in spans} <= {s.start for s in whole}
+
+
+def test_a_fragment_joins_the_sentence_after_it():
+    text = "# Dogs\n\nThey bark at every single stranger who passes. Yes. They do it all day long."
+    found = leaves(text, count_tokens=by_word, limit=20)
+    assert [text[s.start : s.end] for s in found] == [
+        "# Dogs\n\nThey bark at every single stranger who passes.",
+        "Yes. They do it all day long.",
+    ]

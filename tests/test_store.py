@@ -228,7 +228,7 @@ def change_file(path: Path, statement: str, *values: object) -> None:
 
 @pytest.mark.parametrize(
     ("version", "message"),
-    [(2, "format version 2, this hwdag reads version 1; upgrade hwdag"), (0, "rebuild the index")],
+    [(3, "format version 3, this hwdag reads version 2; upgrade hwdag"), (1, "rebuild the index")],
 )
 def test_other_versions(store: Store, path: Path, version: int, message: str) -> None:
     store.close()

@@ -84,7 +84,9 @@ def test_every_token_passes_the_model_once():
     inner.register_forward_pre_hook(lambda _, args: forwards.append(args[0][0].tolist()))
     graph = random_graph(rng, chunks=6, levels=3)
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
-    walked = search(graph, vectors, query, lm, SearchConfig(token_budget=2000, progress="budget", stride=1))
+    walked = search(
+        graph, vectors, query, lm, SearchConfig(token_budget=2000, progress="budget", stride=1)
+    )
 
     steps = walked.retrieval.steps
     initial = sum(step.initial for step in steps)
@@ -116,7 +118,9 @@ def test_the_answer_equals_generation_from_scratch():
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
     seen = []
     hook = lm.model.register_forward_pre_hook(lambda _, args: seen.append(args[0][0].tolist()))
-    walked = search(graph, vectors, query, lm, SearchConfig(token_budget=400, progress="budget", stride=1))
+    walked = search(
+        graph, vectors, query, lm, SearchConfig(token_budget=400, progress="budget", stride=1)
+    )
     slot = len(lm.turns.reply)
     context = [token for ids in seen for token in ids[:-slot]]
     seen.clear()
@@ -133,7 +137,9 @@ def test_attention_of_the_answer_is_reported_for_the_asked_spans():
     lm, rng = HuggingFaceLM(model(), tokenizer()), np.random.default_rng(2)
     graph = random_graph(rng, chunks=5, levels=2)
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
-    walked = search(graph, vectors, query, lm, SearchConfig(token_budget=400, progress="budget", stride=1))
+    walked = search(
+        graph, vectors, query, lm, SearchConfig(token_budget=400, progress="budget", stride=1)
+    )
     nodes = [step.node for step in walked.retrieval.steps]
     spans = [(i, Span(0, len(node.text))) for i, node in enumerate(nodes)]
     decoding = walked.session.decode(enough=True, max_new_tokens=4, spans=spans)
@@ -210,7 +216,11 @@ def diamond():
 def test_the_walk_follows_the_heavier_edge():
     vectors = np.zeros((3, 8), np.float32)
     found = search(
-        diamond(), vectors, vectors[0], ScriptedLM(), SearchConfig.garlic(progress="budget", stride=1)
+        diamond(),
+        vectors,
+        vectors[0],
+        ScriptedLM(),
+        SearchConfig.garlic(progress="budget", stride=1),
     )
     assert [step.node.text for step in found.retrieval.steps] == ["top", "alpha", "beta"]
     np.testing.assert_allclose([s.attention for s in found.retrieval.steps], [0, 0.9, 0.1])

@@ -36,8 +36,8 @@ class BuildConfig:
     The defaults are ours; `BuildConfig.garlic()` has the papers' settings.
 
     Attributes:
-        leaves: what level 1 consists of: "sentences", or the papers' "chunks" of many sentences. At
-            a token budget a walk over sentences finds far more.
+        leaves: what level 1 consists of: "sentences", or the papers' "chunks" of many sentences
+            (`docs/evaluation.md` has what that changes at a token budget).
         contextual: embed a slice of a document behind the heading that it stands under.
         chunk_tokens: at most this many tokens of the reader's tokenizer per leaf.
         window_tokens: tokens of prompt + window + points in one summary call; None takes the

@@ -226,7 +226,7 @@ class _Build:
 
 
 def _window(level: Sequence[Node]) -> Window:
-    """Nodes as a window: chunks are cut into sentences, points stay whole."""
+    """Nodes as a window: leaves are cut into sentences, points stay whole."""
     parts: list[Part] = []
     for i, node in enumerate(level):
         if node.level == 1:

@@ -12,6 +12,7 @@ from hwdag.config import SearchConfig
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
 from hwdag.lm.default import cache_folder
+from hwdag.store.schema import SCHEMA_VERSION
 from hwdag.version import __version__
 
 
@@ -38,7 +39,7 @@ QUESTIONS = (
 def demo(options: argparse.Namespace) -> int:
     """Build (or reuse) the index and ask every question."""
     folder = options.docs or documentation()
-    path = options.output or cache_folder() / f"demo-{__version__}.hwdag"
+    path = options.output or cache_folder() / f"demo-{__version__}-{SCHEMA_VERSION}.hwdag"
     path.parent.mkdir(parents=True, exist_ok=True)
     index = build_or_reuse(folder, path)
     for question in QUESTIONS:

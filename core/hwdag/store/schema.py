@@ -15,7 +15,7 @@ from hwdag.version import __version__
 APPLICATION_ID = 0x48574447
 """The letters HWDG."""
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 TABLES = """\
 CREATE TABLE header (
