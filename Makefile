@@ -17,8 +17,9 @@ INSTALLED := $(VENV)/.installed
 demo: $(INSTALLED)
 	$(BIN)/hwdag demo
 
+# one worker per core, each with one thread: more threads than cores slow torch down a lot
 test: check
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest -n auto --dist worksteal
 
 check: $(INSTALLED)
 	$(BIN)/ruff format --check .
