@@ -19,7 +19,7 @@ demo: $(INSTALLED)
 
 # one worker per core, each with one thread: more threads than cores slow torch down a lot
 test: check
-	OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest -n auto --dist worksteal
+	OMP_NUM_THREADS=1 OMP_THREAD_LIMIT=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest -n auto --dist worksteal
 
 check: $(INSTALLED)
 	$(BIN)/ruff format --check .
