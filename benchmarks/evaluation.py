@@ -123,9 +123,29 @@ def main() -> None:
     runs = [run for name in options.tables for run in TABLES[name]]
     for run in (run for run in runs if options.run in (None, run.name)):
         if options.show:
-            print("\n".join(tables(options.output / run.name)))
+            print("\n".join([*tables(options.output / run.name), ""]))
+            print("\n".join([*gains(options.output / run.name), ""]))
         elif status := hwdag(run.arguments(options.output, extra)):
             sys.exit(status)
+
+
+def gains(folder: Path) -> Iterator[str]:
+    """One Markdown table: HWDAG against the best baseline of every data set, metric and budget."""
+    summary = json.loads((folder / "summary.json").read_text("utf-8"))
+    yield "| data set | metric | budget | best baseline | HWDAG minus it | p |"
+    yield "| :--- | :--- | ---: | :--- | ---: | ---: |"
+    for name, found in summary.items():
+        for gain in (g for g in found["gains"] if g["metric"] in SHOWN and g["system"] == "hwdag"):
+            by = gain["difference"]
+            interval = f"{by['mean']:+.2f} [{_shown(by['low'])}, {_shown(by['high'])}]"
+            yield (
+                f"| {name} | {SHOWN[gain['metric']]} | {gain['budget']} | `{gain['against']}` "
+                f"| {interval} | {by['p_value']:.2f} |"
+            )
+
+
+def _shown(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:+.2f}"
 
 
 def tables(folder: Path) -> Iterator[str]:
