@@ -71,7 +71,7 @@ TABLES: dict[str, tuple[Run, ...]] = {
             RETRIEVAL_ONLY,
         ),
     ),
-    "ablations": (Run("ablations", ("musique", "hotpotqa"), ABLATIONS, "512", 16, RETRIEVAL_ONLY),),
+    "ablations": (Run("ablations", ("musique", "hotpotqa"), ABLATIONS, "512", 12, RETRIEVAL_ONLY),),
     "answers": (
         Run(
             "answers",
