@@ -71,7 +71,17 @@ TABLES: dict[str, tuple[Run, ...]] = {
             RETRIEVAL_ONLY,
         ),
     ),
-    "ablations": (Run("ablations", ("musique", "hotpotqa"), ABLATIONS, "512", 12, RETRIEVAL_ONLY),),
+    "ablations": (
+        Run("ablations", ("musique", "hotpotqa"), ABLATIONS, "512", 12, RETRIEVAL_ONLY),
+        Run(
+            "ablations-long",
+            ("hotpotqa_long", "musique_long", "2wikimultihopqa_long", "qasper", "fairytaleqa"),
+            "hwdag,hwdag-no-references,hwdag-no-sparse,hwdag-no-edges",
+            "512",
+            15,
+            RETRIEVAL_ONLY,
+        ),
+    ),
     "answers": (
         Run(
             "answers",
