@@ -72,7 +72,7 @@ def _checked(
             message = f"{place}: {problem}"
             if malformed == "error":
                 raise DataError(
-                    f'{message}; correct it, or leave it out with malformed="skip"'
+                    f'{message}; correct it, or leave it out with malformed="skip" (--malformed skip)'
                 ) from problem
             if on_skip:
                 on_skip(message)
