@@ -23,7 +23,7 @@ from hwdag.graph.dag import HWDAG, EdgeRow, union_of_spans
 from hwdag.lm.base import Reader, Replay, ReplayRequest, Writer
 from hwdag.text.characters import one_line
 from hwdag.text.chunking import chunk, leaves
-from hwdag.text.headings import headings, in_context
+from hwdag.text.headings import headings, searched_text
 from hwdag.text.prompts import Prompts
 from hwdag.text.sentences import sentences
 from hwdag.trace.progress import Progress
@@ -219,7 +219,8 @@ class _Build:
         """What is embedded of every node; a slice of the document behind its heading."""
         if not self._tools.config.contextual:
             return [node.text for node in self._nodes]
-        return searched_texts(self._nodes, self._document.text)
+        found = headings(self._document.text, [node.sources[0] for node in self._nodes])
+        return list(map(searched_text, self._nodes, found))
 
     def _note(self, text: str) -> None:
         self._result.notes.append(f"{self._document.id}: {text}")
@@ -266,15 +267,6 @@ def _with_sources(points: Sequence[Point], window: Window, replay: Replay) -> li
             union_of_spans([span for u in units for span in window.parts[u].sources]),
         )
         for point, units in zip(points, source_units(replay.attention), strict=True)
-    ]
-
-
-def searched_texts(nodes: Sequence[Node], text: str) -> list[str]:
-    """Texts of nodes as they are searched: slices of the document behind their headings."""
-    found = headings(text, [node.sources[0] for node in nodes])
-    return [
-        node.text if node.origin == "generated" else in_context(heading, node.text)
-        for node, heading in zip(nodes, found, strict=True)
     ]
 
 

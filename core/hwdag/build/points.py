@@ -52,7 +52,7 @@ def extract(
 ) -> list[list[Point]]:
     """Pick points from each window: `ratio` of its tokens, at most `limit`."""
     parts = [part for window in windows for part in window.parts]
-    tokens = _line_costs([part.text for part in parts], reader)
+    tokens = line_costs([part.text for part in parts], reader)
     vectors: Vectors = embedder.embed([part.text for part in parts])
     picked, at = [], 0
     for window in windows:
@@ -76,11 +76,11 @@ def write(
     Returns:
         points per prompt (those that fit into `limit` tokens), and the number of retries.
     """
-    replies = _ask(writer, prompts, limit)
+    replies = ask(writer, prompts, max_new_tokens=limit)
     points = [parse_points(reply) for reply in replies]
     failed = [i for i, found in enumerate(points) if not found]
     if failed:
-        again = _ask(writer, [prompts[i] + RETRY for i in failed], limit)
+        again = ask(writer, [prompts[i] + RETRY for i in failed], max_new_tokens=limit)
         for i, reply in zip(failed, again, strict=True):
             points[i] = parse_points(reply)
     fitting = (_within(found, reader, limit) for found in points)
@@ -97,15 +97,20 @@ RETRY = "\n\nBegin every summary point with an asterisk and a space, one summary
 """Added to the prompt of the single retry; greedy decoding of the same prompt would not change."""
 
 
-def _ask(writer: Writer, prompts: Sequence[str], limit: int) -> list[str]:
+def ask(writer: Writer, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
+    """What the writer replies to each prompt.
+
+    Raises:
+        WriterFailed: it raised, or did not return one text per prompt.
+    """
     try:
-        replies = writer.write(prompts, max_new_tokens=limit)
+        replies = writer.write(prompts, max_new_tokens=max_new_tokens)
     except WriterFailed:
         raise
     except Exception as error:
         raise WriterFailed(
             f"the writer {writer.name} raised {type(error).__name__}: {error}. Finished documents "
-            "are kept; mend the writer and build again, or build with points='extractive'"
+            "are kept; mend the writer and try again, or build with points='extractive'"
         ) from error
     if len(replies) != len(prompts) or not all(isinstance(reply, str) for reply in replies):
         raise WriterFailed(
@@ -119,10 +124,10 @@ def _within(texts: list[str], reader: Reader, limit: int) -> list[str]:
     """The first points whose lines fit into `limit` tokens."""
     if not texts:
         return []
-    held = np.cumsum(_line_costs(texts, reader))
+    held = np.cumsum(line_costs(texts, reader))
     return texts[: int(np.searchsorted(held, limit, side="right"))]
 
 
-def _line_costs(texts: Sequence[str], reader: Reader) -> list[int]:
+def line_costs(texts: Sequence[str], reader: Reader) -> list[int]:
     """Tokens of every text as the bullet line that it is shown as."""
     return reader.count_tokens([f"* {text}\n" for text in texts])

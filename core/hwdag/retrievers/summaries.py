@@ -15,9 +15,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hwdag.build.points import Part, Point, Window, extract
+from hwdag.build.points import Part, Point, Window, ask, extract
 from hwdag.embedding.base import Embedder
-from hwdag.errors import ContextTooSmall, WriterFailed
+from hwdag.errors import ContextTooSmall
 from hwdag.graph.dag import union_of_spans
 from hwdag.lm.base import Reader, Writer
 from hwdag.text.chunking import chunk
@@ -112,37 +112,9 @@ class Summarizer:
         return Point(point.text[head.start : head.end], point.origin, (cut,))
 
 
-def ask(writer: Writer, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
-    """What the writer replies to each prompt.
-
-    Raises:
-        WriterFailed: it raised, or did not return one text per prompt.
-    """
-    try:
-        replies = writer.write(prompts, max_new_tokens=max_new_tokens)
-    except WriterFailed:
-        raise
-    except Exception as error:
-        raise WriterFailed(
-            f"the writer {writer.name} raised {type(error).__name__}: {error}. Finished documents "
-            "are kept; mend the writer and try again"
-        ) from error
-    if len(replies) != len(prompts) or not all(isinstance(reply, str) for reply in replies):
-        raise WriterFailed(
-            f"the writer {writer.name} must return one text per prompt: {len(prompts)} prompts, "
-            f"got {len(replies)} replies of {sorted({type(r).__name__ for r in replies})}"
-        )
-    return replies
-
-
 def filled(template: str, **values: str) -> str:
     """The template with its {fields} filled; braces within the values stay what they are."""
     return _FIELD.sub(lambda field: values[field[1]], template)
-
-
-def line_costs(texts: Sequence[str], reader: Reader) -> list[int]:
-    """Tokens of every text as the bullet line that the reader sees."""
-    return reader.count_tokens([f"* {text}\n" for text in texts])
 
 
 def joined(points: Sequence[Point]) -> Point:

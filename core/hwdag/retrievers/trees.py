@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hwdag.build.points import Point
+from hwdag.build.points import Point, line_costs
 from hwdag.embedding.base import Embedder, Vectors
 from hwdag.embedding.default import as_embedder
 from hwdag.errors import InputError
 from hwdag.lm.base import Reader, Writer
 from hwdag.lm.writers import as_writer
 from hwdag.retrievers.base import DocumentRetriever, Scored
-from hwdag.retrievers.summaries import Summarizer, line_costs
+from hwdag.retrievers.summaries import Summarizer
 from hwdag.text.chunking import chunk
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node, Span

@@ -14,7 +14,7 @@ from scipy.sparse import block_diag, csr_array
 from hwdag.embedding.base import Vectors
 from hwdag.graph.dag import HWDAG
 from hwdag.search.lexicon import Lexicon
-from hwdag.text.headings import headings, in_context
+from hwdag.text.headings import headings, searched_text
 from hwdag.types import Node
 
 Floats = NDArray[np.float64]
@@ -98,11 +98,7 @@ class Corpus:
     def lexicon(self) -> Lexicon:
         """The words of all nodes, as they are searched."""
         found = list(self._headings())
-        texts = [
-            node.text if node.origin == "generated" else in_context(heading, node.text)
-            for node, heading in zip(self.nodes, found, strict=True)
-        ]
-        return Lexicon(texts, found)
+        return Lexicon(list(map(searched_text, self.nodes, found)), found)
 
     def _headings(self) -> Iterator[str]:
         if not self.texts:

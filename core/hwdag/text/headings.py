@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hwdag.types import Span
+from hwdag.types import Node, Span
 
 MAX_WORDS = 12
 """A longer line is prose."""
@@ -66,6 +66,11 @@ def headings(text: str, spans: Sequence[Span]) -> list[str]:
 def in_context(heading: str, passage: str) -> str:
     """A passage behind its heading, unless it says that itself."""
     return passage if not heading or heading in passage else f"{heading}: {passage}"
+
+
+def searched_text(node: Node, heading: str) -> str:
+    """What is embedded and indexed of a node: a slice of a document behind its heading."""
+    return node.text if node.origin == "generated" else in_context(heading, node.text)
 
 
 def _headings(text: str) -> Iterator[tuple[int, str]]:

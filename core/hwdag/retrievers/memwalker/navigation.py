@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from hwdag.build.points import ask
 from hwdag.errors import QuestionTooLong
 from hwdag.lm.base import Reader, Writer
 from hwdag.retrievers.base import Scored
@@ -19,7 +20,7 @@ from hwdag.retrievers.memwalker.config import (
     MemWalkerConfig,
     action_of,
 )
-from hwdag.retrievers.summaries import ask, filled
+from hwdag.retrievers.summaries import filled
 from hwdag.retrievers.trees import Floats, SummaryTree
 
 LABEL_TOKENS = 8
