@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
@@ -14,13 +14,12 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable
 
 import hwdag
-from hwdag.config import refuse
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.callable import CallableEmbedder
 from hwdag.errors import InputError, ReaderRequired, WriterFailed
 from hwdag.lm.base import Reader, Writer
 from hwdag.lm.writers import CallableWriter
-from hwdag.retrievers.base import Retriever
+from hwdag.retrievers.given import Adapters
 from hwdag.trace.provenance import METADATA_KEY, provenance
 from hwdag.types import Retrieval, Step
 
@@ -139,38 +138,8 @@ def as_embedder(embedder: object) -> Embedder | str | None:
     )
 
 
-def as_core_retriever(retriever: object) -> Retriever:
-    """A retriever of the core, as it is. Raises `InputError` for anything else, classes included."""
-    if isinstance(retriever, Retriever) and not isinstance(retriever, type):
-        return retriever
-    got = type(retriever).__name__
-    if isinstance(retriever, type):
-        got = f"the class {retriever.__name__}"
-    raise InputError(
-        "the retriever must be one of the core, such as hwdag.HWDAGIndex or those of "
-        f"hwdag.retrievers, got {got}; a class is taken by "
-        "CoreRetriever.from_documents(documents, that_class)"
-    )
-
-
-def made_retriever(retriever: object, options: Mapping[str, Any]) -> Retriever:
-    """A class of the core made with options, models adapted; a finished retriever as it is.
-
-    Raises:
-        UnknownOption: options for a finished retriever.
-    """
-    if not isinstance(retriever, type):
-        found = as_core_retriever(retriever)
-        refuse(options, f"a finished {type(found).__name__}", "those that it was made with")
-        return found
-    adapt: dict[str, Callable[[Any], object]] = {
-        "reader": as_reader,
-        "writer": as_writer,
-        "embedder": as_embedder,
-    }
-    return as_core_retriever(
-        retriever(**{k: adapt[k](v) if k in adapt else v for k, v in options.items()})
-    )
+MODELS: Adapters = {"reader": as_reader, "writer": as_writer, "embedder": as_embedder}
+"""For options of core retrievers that are models."""
 
 
 def _asking(model: Runnable[Any, Any]) -> Callable[[str], str]:

@@ -11,7 +11,8 @@ from pydantic import Field, PrivateAttr, field_validator
 from hwdag.build.report import BuildReport
 from hwdag.config import SearchConfig
 from hwdag.retrievers.base import Retriever
-from langchain_hwdag.adapters import as_core_document, as_core_retriever, made_retriever
+from hwdag.retrievers.given import as_core_retriever, made_retriever
+from langchain_hwdag.adapters import MODELS, as_core_document
 from langchain_hwdag.retriever_face import RetrieverFace, unwrapped
 
 
@@ -72,7 +73,7 @@ class CoreRetriever(RetrieverFace):
             TypeError: the class has no such option.
         """
         face = cls(
-            retriever=made_retriever(unwrapped(retriever), options),
+            retriever=made_retriever(unwrapped(retriever), options, MODELS),
             search=search,
             k=k,
             document_ids=None if document_ids is None else tuple(document_ids),

@@ -12,8 +12,9 @@ from llama_index.core.schema import BaseNode, TextNode
 from hwdag.build.report import BuildReport
 from hwdag.config import SearchConfig
 from hwdag.retrievers.base import Retriever
+from hwdag.retrievers.given import as_core_retriever, made_retriever
 from hwdag.types import Document
-from llama_index_hwdag.adapters import as_core_retriever, made_retriever
+from llama_index_hwdag.adapters import MODELS
 from llama_index_hwdag.retriever_face import RetrieverFace
 from llama_index_hwdag.storage import Source, by_ref_doc
 
@@ -114,7 +115,7 @@ class CoreRetriever(RetrieverFace):
             UnknownOption: a finished retriever and `options`.
             TypeError: the class has no such option.
         """
-        made = made_retriever(_unwrapped(retriever), options)
+        made = made_retriever(_unwrapped(retriever), options, MODELS)
         face = cls(
             retriever if isinstance(retriever, CoreRetriever) else made,
             search=search,
