@@ -1,0 +1,426 @@
+"""Filters over the metadata of documents: Python values, and a JSON form that says the same.
+
+A filter decides from the metadata alone, before anything is scored or shown to a model:
+
+    as_filter({"lang": "de", "year": {"gte": 2019}})
+    And(Equals("lang", "de"), Range("year", gte=2019))
+
+Both lines make the same filter. A missing key matches nothing, so `Not(Equals("lang", "de"))`
+matches a document without a language.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from reprlib import repr as brief
+from typing import Any, ClassVar
+
+from hwdag.errors import InputError, UnknownOption
+
+Scalar = str | int | float | bool | None
+"""A value of JSON that holds no others."""
+
+Metadata = Mapping[str, Any]
+"""Parsed JSON of one document."""
+
+MAX_DEPTH = 32
+"""Filters that may stand inside one another; deeper ones are nobody's question."""
+
+OPERATORS = ("eq", "ne", "in", "gt", "gte", "lt", "lte", "exists")
+COMBINATIONS = ("and", "or", "not")
+
+_BOUNDS = ("gt", "gte", "lt", "lte")
+_MISSING = object()
+
+_Identity = tuple[str, Any]
+"""Kind and value: equal for values that a filter calls equal, so 1 and 1.0, but not 1 and True."""
+
+
+@dataclass(frozen=True, slots=True)
+class Equals:
+    """The value under `key` is `value`, or is a list that contains `value`.
+
+    Texts equal texts, numbers equal numbers (1 is 1.0), and `True` is no number.
+
+    Attributes:
+        key: a key of the metadata. Where there is none of that name, "a.b" is key "b" of the
+            mapping under key "a".
+        value: text, number, True, False, None, or a list of these, which a list must equal (or,
+            being a list of lists, contain).
+
+    Raises:
+        InputError: a key or value that no document can have.
+    """
+
+    key: str
+    value: Scalar | tuple[Scalar, ...] | list[Scalar] = field(compare=False)
+    depth: ClassVar[int] = 0
+    _wanted: _Identity = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _check_key(self.key)
+        if isinstance(self.value, list | tuple):
+            object.__setattr__(self, "value", tuple(map(_scalar, self.value)))
+        else:
+            _scalar(self.value)
+        object.__setattr__(self, "_wanted", _identity(self.value))
+
+    def matches(self, metadata: Metadata) -> bool:
+        """Whether a document with this metadata may be seen."""
+        return self._wanted in _identities(_look_up(metadata, self.key))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        if isinstance(self.value, tuple):
+            return {self.key: {"eq": list(self.value)}}
+        return {self.key: self.value}
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """The value under `key` is one of `values`, or is a list that contains one of them.
+
+    Without values it matches nothing.
+
+    Raises:
+        InputError: `values` is a single text, or holds a list or mapping.
+    """
+
+    key: str
+    values: Iterable[Scalar] = field(compare=False)
+    depth: ClassVar[int] = 0
+    _wanted: frozenset[_Identity] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _check_key(self.key)
+        if isinstance(self.values, str | bytes | Mapping) or not isinstance(self.values, Iterable):
+            raise InputError(
+                f'"in" takes a list of values, got {brief(self.values)} for {brief(self.key)}; for one value '
+                'use "eq"'
+            )
+        object.__setattr__(self, "values", tuple(map(_scalar, self.values)))
+        object.__setattr__(self, "_wanted", frozenset(map(_identity, self.values)))
+
+    def matches(self, metadata: Metadata) -> bool:
+        """Whether a document with this metadata may be seen."""
+        return any(found in self._wanted for found in _identities(_look_up(metadata, self.key)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {self.key: {"in": list(self.values)}}
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The value under `key` lies within all given bounds.
+
+    Number bounds match numbers only. Text bounds match texts only, compared character by
+    character, which puts ISO dates in order. Lists, truth values and all else never match.
+
+    Raises:
+        InputError: no bound, bounds of two kinds, or a bound that has no order.
+    """
+
+    key: str
+    gt: str | int | float | None = None
+    gte: str | int | float | None = None
+    lt: str | int | float | None = None
+    lte: str | int | float | None = None
+    depth: ClassVar[int] = 0
+    _kind: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        _check_key(self.key)
+        kinds = {_identity(_scalar(bound))[0] for bound in self._bounds().values()}
+        if len(kinds) != 1 or not kinds <= {"number", "text"}:
+            raise InputError(
+                f"a range needs bounds ({', '.join(_BOUNDS)}) that are all numbers or all texts, "
+                f"got {brief(self._bounds())} for {brief(self.key)}; write dates as text, such as "
+                '"2024-05-31"'
+            )
+        object.__setattr__(self, "_kind", kinds.pop())
+
+    def matches(self, metadata: Metadata) -> bool:
+        """Whether a document with this metadata may be seen."""
+        found = _look_up(metadata, self.key)
+        return _identity(found)[0] == self._kind and self._holds(found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {self.key: self._bounds()}
+
+    def _bounds(self) -> dict[str, Any]:
+        given = ((name, getattr(self, name)) for name in _BOUNDS)
+        return {name: bound for name, bound in given if bound is not None}
+
+    def _holds(self, value: Any) -> bool:
+        return (
+            (self.gt is None or value > self.gt)
+            and (self.gte is None or value >= self.gte)
+            and (self.lt is None or value < self.lt)
+            and (self.lte is None or value <= self.lte)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """There is something under `key`, be it None."""
+
+    key: str
+    depth: ClassVar[int] = 0
+
+    def __post_init__(self) -> None:
+        _check_key(self.key)
+
+    def matches(self, metadata: Metadata) -> bool:
+        """Whether a document with this metadata may be seen."""
+        return _look_up(metadata, self.key) is not _MISSING
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {self.key: {"exists": True}}
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class And:
+    """All of at least one filter match.
+
+    Raises:
+        InputError: no filter, something else than a filter, or nesting beyond `MAX_DEPTH`.
+    """
+
+    filters: tuple[Filter, ...]
+    depth: int = field(repr=False, compare=False)
+
+    def __init__(self, *filters: Filter) -> None:
+        object.__setattr__(self, "filters", filters)
+        object.__setattr__(self, "depth", _depth_over("and", filters))
+
+    def matches(self, metadata: Metadata) -> bool:
+        """Whether a document with this metadata may be seen."""
+        return all(part.matches(metadata) for part in self.filters)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {"and": [part.to_dict() for part in self.filters]}
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Or:
+    """One or more of at least one filter match.
+
+    Raises:
+        InputError: no filter, something else than a filter, or nesting beyond `MAX_DEPTH`.
+    """
+
+    filters: tuple[Filter, ...]
+    depth: int = field(repr=False, compare=False)
+
+    def __init__(self, *filters: Filter) -> None:
+        object.__setattr__(self, "filters", filters)
+        object.__setattr__(self, "depth", _depth_over("or", filters))
+
+    def matches(self, metadata: Metadata) -> bool:
+        """Whether a document with this metadata may be seen."""
+        return any(part.matches(metadata) for part in self.filters)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {"or": [part.to_dict() for part in self.filters]}
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The filter does not match.
+
+    Raises:
+        InputError: something else than a filter, or nesting beyond `MAX_DEPTH`.
+    """
+
+    filter: Filter
+    depth: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "depth", _depth_over("not", (self.filter,)))
+
+    def matches(self, metadata: Metadata) -> bool:
+        """Whether a document with this metadata may be seen."""
+        return not self.filter.matches(metadata)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {"not": self.filter.to_dict()}
+
+
+Filter = Equals | In | Range | Exists | And | Or | Not
+"""Every filter has `matches(metadata)` and `to_dict()`."""
+
+
+def as_filter(value: Filter | Mapping[str, Any] | None) -> Filter | None:
+    """A filter as it is, its JSON form read, None as None.
+
+    Args:
+        value: in the JSON form `{"lang": "de"}` is equality, `{"year": {"gte": 2019, "lt": 2021}}`
+            applies operators (all of `OPERATORS` are known), `{"and": [...]}`, `{"or": [...]}` and
+            `{"not": {...}}` combine, and several keys of one mapping must all match.
+
+    Raises:
+        UnknownOption: an operator that does not exist.
+        InputError: anything else that is not such a form; an empty one among them.
+    """
+    if value is None or isinstance(value, Filter):
+        return value
+    return _read(value, 0)
+
+
+def _read(form: Any, depth: int) -> Filter:
+    if isinstance(form, Filter):
+        return form
+    if not isinstance(form, Mapping) or not form:
+        raise InputError(
+            f'a filter is a mapping with at least one key, such as {{"lang": "de"}}, got {brief(form)}; '
+            "leave the filter out to see every document"
+        )
+    if depth > MAX_DEPTH:
+        raise _too_deep()
+    return _all_of([_read_entry(key, value, depth) for key, value in form.items()])
+
+
+def _read_entry(key: Any, value: Any, depth: int) -> Filter:
+    if key == "not":
+        return Not(_read(value, depth + 1))
+    if key in COMBINATIONS:
+        if not isinstance(value, list | tuple):
+            raise InputError(f'"{key}" takes a list of filters, got {brief(value)}')
+        parts = [_read(part, depth + 1) for part in value]
+        return And(*parts) if key == "and" else Or(*parts)
+    if isinstance(value, Mapping):
+        return _read_operators(key, value)
+    if isinstance(value, list | tuple):
+        raise InputError(
+            f'{brief(key)}: a list says too little; use {{"in": [...]}} for one of its values, or '
+            '{"eq": [...]} for the whole list'
+        )
+    return Equals(key, value)
+
+
+def _read_operators(key: Any, operators: Mapping[str, Any]) -> Filter:
+    if unknown := [name for name in operators if name not in OPERATORS]:
+        raise UnknownOption(
+            f"a filter has no operator {', '.join(map(brief, unknown))} for {brief(key)}; it has "
+            f"{', '.join(OPERATORS)}"
+        )
+    if not operators:
+        raise InputError(f"{brief(key)} has no operator; use one of {', '.join(OPERATORS)}")
+    found: list[Filter] = []
+    if bounds := {name: operators[name] for name in _BOUNDS if name in operators}:
+        found.append(_read_range(key, bounds))
+    others = (name for name in operators if name not in _BOUNDS)
+    return _all_of([*found, *(_read_operator(key, name, operators[name]) for name in others)])
+
+
+def _read_range(key: Any, bounds: dict[str, Any]) -> Range:
+    if None in bounds.values():
+        raise InputError(
+            f"{brief(key)}: null is no bound, got {brief(bounds)}; leave such a bound out"
+        )
+    return Range(key, **bounds)
+
+
+def _read_operator(key: Any, name: str, value: Any) -> Filter:
+    if name == "eq":
+        return Equals(key, value)
+    if name == "ne":
+        return Not(Equals(key, value))
+    if name == "in":
+        return In(key, value)
+    if not isinstance(value, bool):
+        raise InputError(f'{brief(key)}: "exists" takes true or false, got {brief(value)}')
+    return Exists(key) if value else Not(Exists(key))
+
+
+def _all_of(filters: list[Filter]) -> Filter:
+    return filters[0] if len(filters) == 1 else And(*filters)
+
+
+def _depth_over(name: str, filters: tuple[Any, ...]) -> int:
+    """Depth of a combination of `filters`, which are checked."""
+    if not filters:
+        raise InputError(f'"{name}" needs at least one filter; leave it out to see every document')
+    for part in filters:
+        if not isinstance(part, Filter):
+            raise InputError(
+                f'"{name}" combines filters, got {brief(part)}; use as_filter(...) for the JSON form'
+            )
+    depth: int = 1 + max(part.depth for part in filters)
+    if depth > MAX_DEPTH:
+        raise _too_deep()
+    return depth
+
+
+def _too_deep() -> InputError:
+    return InputError(
+        f"the filter is nested more than {MAX_DEPTH} deep; write it flatter: and, or and in take "
+        "any number of parts"
+    )
+
+
+def _check_key(key: object) -> None:
+    if not isinstance(key, str) or not key:
+        raise InputError(f"the key of a filter is a text that is not empty, got {brief(key)}")
+    if key in COMBINATIONS:
+        raise InputError(
+            f"{brief(key)} combines filters and cannot be the key of one; documents that are to be "
+            "filtered by it need another name for it in their metadata"
+        )
+
+
+def _scalar(value: Any) -> Any:
+    """`value` itself, checked to be a finite value of JSON that holds no others."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    raise InputError(
+        f"a filter compares with texts, finite numbers, true, false and null, got {brief(value)} "
+        f"({type(value).__name__})"
+    )
+
+
+def _look_up(metadata: Any, key: str) -> Any:
+    """The value under a key, or under the path that the key is; `_MISSING` where there is none."""
+    while isinstance(metadata, Mapping):
+        if key in metadata:
+            return metadata[key]
+        head, dot, key = key.partition(".")
+        if not dot:
+            break
+        metadata = metadata.get(head)
+    return _MISSING
+
+
+def _identities(found: Any) -> list[_Identity]:
+    """What a value of the metadata equals: itself, and each element of a list."""
+    elements = map(_identity, found) if isinstance(found, list | tuple) else ()
+    return [_identity(found), *elements]
+
+
+def _identity(value: Any) -> _Identity:
+    if isinstance(value, list | tuple):
+        return "list", tuple(map(_scalar_identity, value))
+    return _scalar_identity(value)
+
+
+def _scalar_identity(value: Any) -> _Identity:
+    """Kind and value; "other" stands for all that a filter cannot be made of."""
+    if value is None:
+        return "null", None
+    if isinstance(value, bool):
+        return "truth", value
+    if isinstance(value, int | float):
+        return "number", value
+    if isinstance(value, str):
+        return "text", value
+    return "other", None
