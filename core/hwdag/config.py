@@ -53,6 +53,10 @@ class BuildConfig:
         edge_heads: heads whose attention makes the edges ("all" is the papers' mean).
         batch_size: windows that are summarised or replayed in one forward.
         max_levels: guard for texts that do not shrink.
+        corpus_layers: whether points over the top-level points of several documents are made, level
+            by level, as within a document. They cost Writer calls for every document that changes.
+        tenant_key: name of the metadata field that says whose a document is. Every document must
+            have it, every search must name a tenant, and nothing is ever shared between tenants.
     """
 
     leaves: Leaves = "sentences"
@@ -67,6 +71,8 @@ class BuildConfig:
     edge_heads: Heads = "auto"
     batch_size: int = 4
     max_levels: int = 12
+    corpus_layers: bool = False
+    tenant_key: str | None = None
 
     def __post_init__(self) -> None:
         _at_least(self, "chunk_tokens", 8)
@@ -81,6 +87,8 @@ class BuildConfig:
         object.__setattr__(self, "edge_heads", _heads(self.edge_heads, "edge_heads"))
         if not self.language.strip():
             raise InputError('language is empty; use "same" or a name such as "German"')
+        if self.tenant_key == "":
+            raise InputError("tenant_key is empty; name a metadata field, or leave it out")
 
     @classmethod
     def garlic(cls, **options: Any) -> Self:

@@ -14,6 +14,7 @@ HWDAGError
         NotAnIndex          not SQLite, or SQLite of somebody else
         IndexVersionError   written by another format version
         IndexCorrupt        truncated, or an invariant does not hold
+        IndexBusy           another process is writing to it
     IndexMismatch           model or embedder differ from those the index was built with
 """
 
@@ -74,6 +75,10 @@ class IndexVersionError(IndexFileError):
 
 class IndexCorrupt(IndexFileError):
     """The file is truncated or violates an invariant of the graph."""
+
+
+class IndexBusy(IndexFileError):
+    """Another process, or another thread of this one, is writing to the file."""
 
 
 class IndexMismatch(HWDAGError):

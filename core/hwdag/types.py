@@ -52,6 +52,9 @@ class Node:
     `sources` are the exact character spans of the document that the text rests on: the chunk
     itself, the picked sentence of an extractive point, or the sentences that a generated point
     attended to most (through the strongest edges, for levels above 2).
+
+    A node of a corpus layer belongs to no document (`document_id` is empty) and rests on several:
+    `source_documents` names the document of every source.
     """
 
     id: str
@@ -61,6 +64,13 @@ class Node:
     origin: Origin
     tokens: int
     sources: tuple[Span, ...]
+    source_documents: tuple[str, ...] = ()
+
+    @property
+    def places(self) -> tuple[tuple[str, Span], ...]:
+        """Document id and span of every source."""
+        documents = self.source_documents or (self.document_id,) * len(self.sources)
+        return tuple(zip(documents, self.sources, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +139,8 @@ class Retrieval:
     notes: tuple[str, ...] = ()
     beyond: tuple[Step, ...] = ()
     """Nodes that were asked for by number but not read, best score first; p_yes is None."""
+    sources: Mapping[str, Document] = field(default_factory=dict, compare=False, repr=False)
+    """The documents that the nodes rest on, by id, in the versions that were searched."""
 
     def best(self, k: int) -> tuple[Step, ...]:
         """Exactly min(k, available) nodes, for callers that want a number (ours, not the papers').

@@ -13,39 +13,61 @@ from hwdag.errors import HWDAGError, IndexCorrupt, IndexFileError, NotAnIndex
 BUSY_SECONDS = 30
 """How long to wait for another process's commit."""
 
+PAGE_SIZE = 4096
+"""Bytes of a page of a new file. Larger ones do not read long arrays faster (8 and 16 KiB were
+tried), and cost more where a page belongs to one row alone (see schema)."""
+
 PRAGMAS = (
+    f"page_size = {PAGE_SIZE}",  # without effect on files that exist
     "foreign_keys = ON",
     "secure_delete = ON",  # a deleted document's text must not stay in free pages
     "synchronous = FULL",
     "trusted_schema = OFF",  # a file from elsewhere must not bring functions into our queries
     "cell_size_check = ON",
+    "temp_store = MEMORY",  # nothing of a document gets into other files
 )
 
 
 class Database:
-    """A connection that threads may share; every sqlite3 error leaves it as an `IndexFileError`."""
+    """A connection that threads may share; every sqlite3 error leaves it as an `IndexFileError`.
 
-    def __init__(self, path: Path, *, create: bool, readonly: bool) -> None:
-        """Connect; only with `create` may the file be missing."""
+    Attributes:
+        path: the file; None in memory.
+        name: what messages call it.
+        readonly: whether `writing` is refused.
+    """
+
+    def __init__(
+        self, path: Path | None, *, create: bool, readonly: bool, damaged: bool = False
+    ) -> None:
+        """Connect; only with `create` may the file be missing.
+
+        With `damaged` as much is read as can be, where pages or definitions of tables are missing.
+        """
         self.path = path
+        self.name = "the index in memory" if path is None else str(path)
         self.readonly = readonly
         self._lock = RLock()
         self._connection: sqlite3.Connection | None = None
         try:
-            self._connect(create)
+            self._connect(create, damaged)
         except BaseException:
             self.close()
             raise
 
-    def _connect(self, create: bool) -> None:
+    def _connect(self, create: bool, damaged: bool) -> None:
         # "rw" for readers too: rolling a killed writer's journal back is a write
         mode = "rwc" if create else "rw"
-        uri = f"{self.path.resolve().as_uri()}?mode={mode}"
+        uri = f"{self.path.resolve().as_uri()}?mode={mode}" if self.path else "file::memory:"
         with self._explained():
             # isolation_level=None: transactions begin where we say so, see _transaction
             self._connection = sqlite3.connect(
                 uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
+            # damaged text becomes other text, which a checksum notices and blames on its document
+            self._connection.text_factory = lambda data: data.decode(errors="replace")
+            if damaged:
+                self._connection.execute("PRAGMA writable_schema = ON")
             for pragma in PRAGMAS:
                 self._connection.execute(f"PRAGMA {pragma}").fetchall()
             if self.readonly:
@@ -68,16 +90,42 @@ class Database:
     def writing(self) -> Iterator[sqlite3.Connection]:
         """All or nothing, whatever is raised inside; committed to disk at the end."""
         if self.readonly:
-            raise IndexFileError(f"{self.path} was opened with readonly=True; open it without")
+            raise IndexFileError(f"{self.name} was opened with readonly=True; open it without")
         with self._transaction("BEGIN IMMEDIATE") as connection:
             yield connection
+
+    def version(self) -> int:
+        """Equal to an earlier one if nothing was written since, by this or by another process."""
+        with self._lock, self._explained():
+            connection = self._open()
+            (others,) = connection.execute("PRAGMA data_version").fetchone()
+            return connection.total_changes << 32 | int(others)
+
+    def vacuum(self) -> None:
+        """Write the file anew without gaps; others may read meanwhile. It stays whole throughout."""
+        with self._lock, self._explained():
+            connection = self._open()
+            # SQLite makes a copy first, which memory could not hold; it is a file without a name
+            connection.execute("PRAGMA temp_store = FILE")
+            try:
+                connection.execute("VACUUM")
+            finally:
+                connection.execute("PRAGMA temp_store = MEMORY")
+
+    def copy(self, target: Path) -> None:
+        """Write all of one moment to a file that does not exist."""
+        with self._lock, self._explained():
+            self._open().execute("VACUUM INTO ?", [str(target)])
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise IndexFileError(f"the store of {self.name} is closed; open it again")
+        return self._connection
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
         with self._lock, self._explained():
-            connection = self._connection
-            if connection is None:
-                raise IndexFileError(f"the store of {self.path} is closed; open it again")
+            connection = self._open()
             try:
                 connection.execute(begin)
                 yield connection
@@ -91,12 +139,12 @@ class Database:
         try:
             yield
         except sqlite3.Error as error:
-            raise explain(error, self.path) from error
+            raise explain(error, self.name) from error
         except UnicodeDecodeError as error:  # SQLite quotes damaged names in its messages
-            raise corrupt(self.path, error) from error
+            raise corrupt(self.name, error) from error
 
 
-def explain(error: sqlite3.Error, path: Path) -> HWDAGError:
+def explain(error: sqlite3.Error, path: Path | str) -> HWDAGError:
     """What an error of sqlite3 means for somebody who has an index."""
     # values that are not UTF-8 are noticed by Python, without a code
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
@@ -114,11 +162,18 @@ def explain(error: sqlite3.Error, path: Path) -> HWDAGError:
             f"{path} cannot be written ({error}); make the file and its folder writable. That also "
             "holds for reading where a killed writer left a journal to be rolled back"
         )
+    if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+        return IndexFileError(
+            f"{path} could not be read or written: {error}; if the disk is full, free some space. "
+            "What was finished is kept, so run it again"
+        )
     return IndexFileError(
         f"{path} cannot be used: {error}; check permissions and free space of its folder"
     )
 
 
-def corrupt(path: Path, reason: object) -> IndexCorrupt:
+def corrupt(path: Path | str, reason: object) -> IndexCorrupt:
     """The error for a file that is damaged as a whole."""
-    return IndexCorrupt(f"{path} is damaged: {reason}; restore a copy of the file, or build anew")
+    return IndexCorrupt(
+        f"{path} is damaged: {reason}; restore a copy of the file, or run `hwdag repair`"
+    )

@@ -4,28 +4,46 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from itertools import pairwise
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from hwdag.embedding.base import Vectors
 from hwdag.errors import IndexCorrupt, InputError
+from hwdag.graph.block import Block, Postings
 from hwdag.graph.dag import HWDAG, EdgeRow
-from hwdag.store.schema import Header
+from hwdag.graph.group import CorpusGroup, GroupFacts
+from hwdag.store.schema import NODES_PER_ROW, Header
 from hwdag.types import Document, Node, Origin, Span
 
-_MALFORMED = (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
+_MALFORMED = (ValueError, TypeError, AttributeError, ArithmeticError, LookupError, RecursionError)
 """What values of a wrong type, length or range raise where they are used; InputError is among it."""
 
 Row = tuple[Any, ...]
-"""Values in the order of the table's columns, whatever SQLite found there."""
+"""Values in the order of the columns, whatever SQLite found there."""
 
-TEXT_COLUMNS = ("id", "title", "text", "metadata", "content_hash")
-ARRAY_COLUMNS = ("node_count", "indptr", "indices", "attention", "vectors")
-NODE_COLUMNS = ("id", "level", "origin", "text", "tokens", "sources")
+DOCUMENT_COLUMNS = ("slot", "node_count", "id", "title", "metadata", "content_hash", "text")
+NODE_COLUMNS = ("position", "data")
+ARRAY_COLUMNS = (
+    "levels",
+    "generated",
+    "starts",
+    "ends",
+    "lengths",
+    "words",
+    "names",
+    "indptr",
+    "children",
+    "attention",
+    "owners",
+    "homes",
+    "vectors",
+)
+CALL_COLUMNS = ("owner_slot", "key_slot", "owner", "key", "checksum", "value")
 
 
 class Entry(NamedTuple):
@@ -36,23 +54,37 @@ class Entry(NamedTuple):
     vectors: Vectors
 
 
-class Record(NamedTuple):
-    """The rows of one document."""
+class Unit(NamedTuple):
+    """The rows of one document, or of one group of a corpus layer.
 
-    texts: Row
-    arrays: Row
+    `nodes` are rows of `NODE_COLUMNS`, `members` the numbers of what a group rests on.
+    """
+
+    document: Row
     nodes: Sequence[Row]
+    arrays: Row
+    members: tuple[int, ...] = ()
 
     @property
     def checksum(self) -> str:
         """SHA-256 of everything; types and lengths are part of it, and odd values do no harm."""
-        digest = hashlib.sha256()
-        for row in (self.texts, self.arrays, *self.nodes):
-            for value in row:
-                data = value if isinstance(value, bytes) else str(value).encode()
-                digest.update(f"{type(value).__name__} {len(data)} ".encode())
-                digest.update(data)
-        return digest.hexdigest()
+        rows = (self.document, *self.nodes, self.arrays, self.members)
+        return _digest(value for row in rows for value in (len(row), *row)).hex()
+
+
+def _digest(values: Iterable[object]) -> bytes:
+    digest = hashlib.sha256()
+    for value in values:
+        data = value if isinstance(value, bytes) else str(value).encode()
+        digest.update(f"{type(value).__name__} {len(data)} ".encode())
+        digest.update(data)
+    return digest.digest()
+
+
+def slot_of(identity: str | bytes) -> int:
+    """The 64-bit hash that a row is found by."""
+    data = identity if isinstance(identity, bytes) else identity.encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little", signed=True)
 
 
 def content_hash(document: Document) -> str:
@@ -64,7 +96,7 @@ def content_hash(document: Document) -> str:
     return _content_hash(document.title, document.text, _metadata_json(document))
 
 
-def encode(stored: Entry, *, dimension: int) -> Record:
+def encode(stored: Entry, *, dimension: int) -> Unit:
     """The rows of a document.
 
     Raises:
@@ -77,36 +109,64 @@ def encode(stored: Entry, *, dimension: int) -> Record:
     metadata = _metadata_json(document)
     for node in graph.nodes:
         _check_unicode(node.id + node.text, f"node {node.id!r}")
-    return Record(
-        texts=(
+    return Unit(
+        document=(
+            slot_of(document.id),
+            len(graph),
             document.id,
             document.title,
-            document.text,
             metadata,
             _content_hash(document.title, document.text, metadata),
+            document.text,
         ),
-        arrays=(
-            len(graph),
-            graph.raw.indptr.astype("<i4").tobytes(),
-            graph.raw.indices.astype("<i4").tobytes(),
-            graph.raw.data.astype("<f8").tobytes(),
-            vectors.astype("<f4").tobytes(),
-        ),
-        nodes=[_node_row(node) for node in graph.nodes],
+        nodes=_node_rows(graph.nodes),
+        arrays=_array_row(Block.of(0, document, graph, vectors), graph.raw.data),
     )
 
 
-def decode(record: Record, *, checksum: str, dimension: int) -> Entry:
+def encode_group(group: CorpusGroup, documents: Mapping[str, int], *, dimension: int) -> Unit:
+    """The rows of a group; `documents` are the numbers of those that it rests on, by id.
+
+    Raises:
+        InputError: the parts do not belong together, or cannot be stored.
+    """
+    group.check_integrity()
+    count = len(group.nodes)
+    if group.vectors.dtype != np.float32 or group.vectors.shape != (count, dimension):
+        raise InputError(
+            f"group {group.name} needs float32 vectors of shape ({count}, {dimension}), got "
+            f"{group.vectors.dtype} of shape {group.vectors.shape}"
+        )
+    for node in group.nodes:
+        _check_unicode(node.id + node.text, f"node {node.id!r}")
+    facts = json.dumps(asdict(group.facts), sort_keys=True)
+    return Unit(
+        document=(None, count, None, group.name, facts, _content_hash(group.name, "", facts), ""),
+        nodes=_node_rows(group.nodes, documents),
+        arrays=_array_row(Block.of_group(0, group, documents), group.attention.ravel()),
+        members=group.members,
+    )
+
+
+def decode_facts(metadata: object) -> GroupFacts:
+    """What is known of a group without its nodes; raises `IndexCorrupt`."""
+    try:
+        return GroupFacts.from_json(decode_metadata(metadata))
+    except InputError as error:
+        raise IndexCorrupt(str(error)) from error
+
+
+def decode(unit: Unit, *, checksum: object, dimension: int) -> Entry:
     """The document of these rows.
 
     Raises:
         IndexCorrupt: rows and checksum differ, or what they hold is not a document and its graph.
     """
-    if record.checksum != checksum:
+    if unit.checksum != checksum:
         raise IndexCorrupt("its checksum does not match")
     try:
-        document = decode_document(record.texts)
-        stored = Entry(document, _graph(record, document.id), _vectors(record.arrays, dimension))
+        document = decode_document(unit.document)
+        stored = Entry(document, *_graph(unit, document.id, dimension))
         _check_parts(stored, dimension)
         stored.graph.check_integrity()
     except _MALFORMED as error:
@@ -114,14 +174,63 @@ def decode(record: Record, *, checksum: str, dimension: int) -> Entry:
     return stored
 
 
-def decode_document(texts: Row) -> Document:
+def decode_document(row: Row) -> Document:
     """The document alone, checked against its content hash; raises `IndexCorrupt`."""
-    identity, title, text, metadata, recorded = texts
+    slot, _, *texts = row
     if not all(isinstance(value, str) for value in texts):
         raise IndexCorrupt("a text column holds something else")
+    identity, title, metadata, recorded, text = texts
     if _content_hash(title, text, metadata) != recorded:
         raise IndexCorrupt("its content hash does not match")
-    return Document(identity, text, title, json.loads(metadata))
+    if slot != slot_of(identity):
+        raise IndexCorrupt("its slot is not that of its id")
+    return Document(identity, text, title, decode_metadata(metadata))
+
+
+def decode_metadata(metadata: object) -> Mapping[str, Any]:
+    """The metadata of a document; raises `IndexCorrupt`."""
+    try:
+        found = json.loads(metadata)  # type: ignore[arg-type] # what is no text is caught below
+    except _MALFORMED as error:
+        raise IndexCorrupt(f"its metadata is malformed: {error}") from error
+    if not isinstance(found, dict):
+        raise IndexCorrupt("its metadata is malformed: it is not a JSON object")
+    return found
+
+
+def decode_nodes(
+    data: object,
+    document_id: str | None,
+    names: Mapping[int, str] | None = None,
+    places: Sequence[int] | None = None,
+) -> list[Node]:
+    """The nodes at these places of one row of a document, None for all; raises `IndexCorrupt`.
+
+    A group has no id; `names` are those of the documents that it rests on, by number.
+    """
+    try:
+        rows = json.loads(data)  # type: ignore[arg-type] # what is no text is caught below
+        if places is not None:
+            if max(places, default=-1) >= len(rows):
+                raise InputError("a node is missing")
+            rows = [rows[place] for place in places]
+        if document_id is None:
+            return [_group_node(fields, names or {}) for fields in rows]
+        return [_node(fields, document_id) for fields in rows]
+    except _MALFORMED as error:
+        raise IndexCorrupt(f"its nodes are malformed: {error}") from error
+
+
+def documents_of(data: object) -> set[int]:
+    """Numbers of the documents that the nodes of one row of a group rest on.
+
+    None of a row that is malformed; decoding it says so.
+    """
+    try:
+        rows = json.loads(data)  # type: ignore[arg-type] # what is no text is caught below
+        return {int(number) for fields in rows for number, _, _ in fields[-1]}
+    except _MALFORMED:
+        return set()
 
 
 def _content_hash(title: str, text: str, metadata: str) -> str:
@@ -172,41 +281,256 @@ def _check_parts(stored: Entry, dimension: int) -> None:
             raise InputError(f"node {node.id} has a source beyond the end of {document.id!r}")
 
 
-def _node_row(node: Node) -> Row:
-    sources = np.array([(span.start, span.end) for span in node.sources], dtype="<i8")
-    # int: SQLite does not take the integers of numpy
-    return node.id, int(node.level), node.origin, node.text, int(node.tokens), sources.tobytes()
+# Nodes
 
 
-def _node(row: Row, document_id: str) -> Node:
-    identity, level, origin, text, tokens, sources = row
+def _node_rows(nodes: Sequence[Node], documents: Mapping[str, int] | None = None) -> list[Row]:
+    """Rows of nodes; those of a group name the documents of their sources by number."""
+    fields = [
+        # int: JSON does not take the integers of numpy
+        [
+            node.id,
+            int(node.level),
+            node.origin,
+            node.text,
+            int(node.tokens),
+            [
+                [*([documents[name]] if documents else []), int(span.start), int(span.end)]
+                for name, span in node.places
+            ],
+        ]
+        for node in nodes
+    ]
+    return [
+        (first, json.dumps(fields[first : first + NODES_PER_ROW], ensure_ascii=False))
+        for first in range(0, len(nodes), NODES_PER_ROW)
+    ]
+
+
+def _node(fields: Row, document_id: str) -> Node:
+    identity, level, origin, text, tokens, sources = fields
+    if not (isinstance(identity, str) and isinstance(text, str)):
+        raise InputError("an id or a text is something else")
+    _check_unicode(identity + text, f"node {identity!r}")
+    if not type(level) is type(tokens) is int:
+        raise InputError(f"level or tokens of node {identity} are no whole numbers")
     if origin not in get_args(Origin):
         raise InputError(f"node {identity} has the unknown origin {origin!r}")
-    borders = np.frombuffer(sources, dtype="<i8").reshape(-1, 2).tolist()
-    spans = tuple(Span(start, end) for start, end in borders)
+    spans = tuple(Span(start, end) for start, end in sources)
     return Node(identity, document_id, level, text, origin, tokens, spans)
 
 
-def _graph(record: Record, document_id: str) -> HWDAG:
-    nodes = [_node(row, document_id) for row in record.nodes]
-    count, indptr, indices, attention, _ = record.arrays
-    begins = np.frombuffer(indptr, dtype="<i4")
-    children = np.frombuffer(indices, dtype="<i4")
-    raw = np.frombuffer(attention, dtype="<f8")
-    if not len(nodes) == count == len(begins) - 1 or not len(children) == len(raw) == begins[-1]:
+def _group_node(fields: Row, names: Mapping[int, str]) -> Node:
+    *rest, sources = fields
+    node = _node((*rest, [[start, end] for _, start, end in sources]), "")
+    return replace(node, source_documents=tuple(names[number] for number, _, _ in sources))
+
+
+# Graph and arrays
+
+
+def _graph(unit: Unit, document_id: str, dimension: int) -> tuple[HWDAG, Vectors]:
+    positions = [position for position, _ in unit.nodes]
+    if positions != list(range(0, NODES_PER_ROW * len(positions), NODES_PER_ROW)):
+        raise InputError("rows of nodes are missing")
+    nodes = [node for _, data in unit.nodes for node in decode_nodes(data, document_id)]
+    arrays = _Arrays(unit.arrays)
+    if not len(nodes) == unit.document[DOCUMENT_COLUMNS.index("node_count")]:
+        raise InputError("its number of nodes is wrong")
+    indptr, children = arrays.get("indptr", "<i4"), arrays.get("children", "<i4")
+    raw = arrays.get("attention", "<f8")
+    if len(indptr) != len(nodes) + 1 or not len(children) == len(raw) == indptr[-1]:
         raise InputError("numbers of nodes and edges differ between its columns")
     rows = [
         EdgeRow(parent, children[start:end], raw[start:end])
-        for parent, (start, end) in enumerate(pairwise(begins.tolist()))
+        for parent, (start, end) in enumerate(pairwise(indptr.tolist()))
         if start != end
     ]
-    return HWDAG.from_rows(nodes, rows)
-
-
-def _vectors(arrays: Row, dimension: int) -> Vectors:
-    count, *_, vectors = arrays
+    vectors = arrays.get("vectors", "<f4").reshape(len(nodes), dimension)
     # a copy: arrays over bytes are read-only, which torch and others warn about
-    return np.frombuffer(vectors, dtype="<f4").reshape(count, dimension).astype(np.float32)
+    return HWDAG.from_rows(nodes, rows), vectors.astype(np.float32)
+
+
+def _array_row(block: Block, attention: NDArray[np.float64]) -> Row:
+    arrays: dict[str, bytes | None] = {
+        "levels": block.levels.astype("<i4").tobytes(),
+        "generated": block.generated.astype("u1").tobytes(),
+        "starts": block.starts.astype("<i8").tobytes(),
+        "ends": block.ends.astype("<i8").tobytes(),
+        "lengths": block.lengths.astype("<i4").tobytes(),
+        "words": _postings_bytes(block.words),
+        "names": _postings_bytes(block.names),
+        "indptr": block.indptr.astype("<i4").tobytes(),
+        "children": block.children.astype("<i4").tobytes(),
+        "attention": attention.astype("<f8").tobytes(),
+        "owners": None if block.owners is None else block.owners.astype("<i8").tobytes(),
+        "homes": None if block.homes is None else block.homes.astype("<i8").tobytes(),
+        "vectors": block.vectors.astype("<f4").tobytes(),
+    }
+    return tuple(arrays[column] for column in ARRAY_COLUMNS)
+
+
+def _postings_bytes(postings: Postings) -> bytes:
+    parts = (
+        (np.array([len(postings.keys)]), "<i8"),
+        (postings.keys, "<i8"),
+        (postings.indptr, "<i8"),
+        (postings.rows, "<i4"),
+        (postings.counts, "<i4"),
+    )
+    return b"".join(array.astype(dtype).tobytes() for array, dtype in parts)
+
+
+class _Arrays:
+    """A row of `arrays` by column."""
+
+    def __init__(self, row: Row) -> None:
+        self._columns = dict(zip(ARRAY_COLUMNS, row, strict=True))
+
+    def get(self, column: str, dtype: DTypeLike) -> NDArray[Any]:
+        """A column as an array of its own type; ValueError or TypeError if it is none."""
+        return np.frombuffer(self._columns[column], dtype)
+
+    def __contains__(self, column: str) -> bool:
+        return self._columns[column] is not None
+
+
+def decode_block(number: int, row: Row, members: tuple[int, ...], dimension: int) -> Block:
+    """What a search needs of a document or a group; raises `IndexCorrupt`.
+
+    Checked are shapes and ranges, so that nothing a search does with it can fail or never end; the
+    checksum is not, since it covers the texts too.
+    """
+    arrays = _Arrays(row)
+    try:
+        levels = arrays.get("levels", "<i4")
+        count = len(levels)
+        indptr = arrays.get("indptr", "<i4").astype(np.int64)
+        attention = arrays.get("attention", "<f8")
+        _demand(_is_indptr(indptr, count, len(attention)), "the row pointers of its edges")
+        block = Block(
+            number=number,
+            levels=levels,
+            generated=arrays.get("generated", "u1").astype(bool),
+            starts=arrays.get("starts", "<i8"),
+            ends=arrays.get("ends", "<i8"),
+            indptr=indptr,
+            children=arrays.get("children", "<i4"),
+            weights=_shares(attention, indptr),
+            vectors=arrays.get("vectors", "<f4").reshape(count, dimension),
+            lengths=arrays.get("lengths", "<i4"),
+            words=_postings(arrays.get("words", "u1"), count),
+            names=_postings(arrays.get("names", "u1"), count),
+            owners=arrays.get("owners", "<i8") if "owners" in arrays else None,
+            homes=arrays.get("homes", "<i8") if "homes" in arrays else None,
+            members=members,
+        )
+        _check_nodes(block)
+        _check_edges(block)
+    except _MALFORMED as error:
+        raise IndexCorrupt(f"its arrays are malformed: {error}") from error
+    return block
+
+
+def _shares(attention: NDArray[np.float64], indptr: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Raw attention as shares of the sum of its row (GARLIC 3.1)."""
+    counts = np.diff(indptr)
+    with np.errstate(over="ignore", invalid="ignore"):  # such sums are refused below
+        sums = np.add.reduceat(attention, indptr[:-1][counts > 0]) if len(attention) else attention
+    sound = (attention >= 0).all() and (sums > 0).all() and (sums < np.inf).all()
+    _demand(bool(sound), "its attention")
+    return np.asarray(attention / np.repeat(sums, counts[counts > 0]))
+
+
+def _check_nodes(block: Block) -> None:
+    count, levels = len(block), block.levels
+    columns = (block.generated, block.starts, block.ends, block.lengths)
+    _demand(all(len(column) == count for column in columns), "the number of its nodes")
+    _demand(bool((levels >= 1).all() and (np.diff(levels) >= 0).all()), "its levels")
+    slices = (block.starts >= -1).all() and (block.starts <= block.ends).all()
+    _demand(bool(slices), "the slices of nodes")
+    if block.homes is not None:
+        known = len(block.homes) == count and bool(((block.homes > 0) == (block.starts >= 0)).all())
+        _demand(known, "the documents that nodes are slices of")
+    _demand(bool((block.lengths >= 0).all()), "the lengths of nodes")
+    _demand(bool(np.isfinite(block.vectors).all()), "a vector that is not finite")
+
+
+def _check_edges(block: Block) -> None:
+    children, owners, levels = block.children, block.owners, block.levels
+    _demand(len(children) == len(block.weights), "the number of its edges")
+    if not len(children):
+        return
+    _demand(children.min() >= 0, "a child")
+    if owners is not None:
+        sound = len(owners) == len(children) and set(owners.tolist()) <= set(block.members)
+        _demand(sound and block.homes is not None, "what a group rests on")
+        return
+    _demand(children.max() < len(block), "a child that does not exist")
+    parents = np.repeat(levels, np.diff(block.indptr))
+    _demand(bool((parents - levels[children] == 1).all()), "an edge that leads not one level down")
+
+
+def _postings(data: NDArray[np.uint8], count: int) -> Postings:
+    numbers = data.view("<i8")
+    k = int(numbers[0])
+    half = len(numbers) - 2 * k - 2
+    _demand(k >= 0 and half >= k, "the length of its postings")
+    entries = numbers[2 * k + 2 :].view("<i4")
+    postings = Postings(numbers[1 : k + 1], numbers[k + 1 : 2 * k + 2], *entries.reshape(2, -1))
+    keys, indptr, rows = postings.keys, postings.indptr, postings.rows
+    _demand(_is_indptr(indptr, k, half) and bool((np.diff(indptr) > 0).all()), "its postings")
+    _demand(bool((keys[1:] > keys[:-1]).all()), "keys out of order in its postings")
+    if half:
+        in_range = rows.min() >= 0 and rows.max() < count and postings.counts.min() >= 1
+        _demand(bool(in_range), "a node that does not exist in its postings")
+        rising = rows[1:] > rows[:-1]
+        rising[indptr[1:-1] - 1] = True  # where the next key begins
+        _demand(bool(rising.all()), "nodes out of order in its postings")
+    return postings
+
+
+def _is_indptr(indptr: NDArray[Any], rows: int, entries: int) -> bool:
+    return (
+        len(indptr) == rows + 1
+        and indptr[0] == 0
+        and indptr[-1] == entries
+        and bool((np.diff(indptr) >= 0).all())
+    )
+
+
+def _demand(holds: bool, what: str) -> None:
+    if not holds:
+        raise InputError(what)
+
+
+# Calls
+
+
+def encode_call(owner: str | None, key: bytes, value: bytes) -> Row:
+    """The row of a finished call; raises `InputError` if the owner is not Unicode text."""
+    _check_unicode(owner or "", f"document {owner!r}")
+    return (
+        owner_slot(owner),
+        slot_of(key),
+        owner,
+        key,
+        call_checksum(owner, key, value),
+        value,
+    )
+
+
+def owner_slot(owner: str | None) -> int | None:
+    """The hash that the calls of a document are found by; None for those of corpus layers."""
+    return None if owner is None else slot_of(owner)
+
+
+def call_checksum(owner: object, key: object, value: object) -> bytes:
+    """SHA-256 of a call; odd values do no harm."""
+    return _digest((owner, key, value))
+
+
+# Header
 
 
 def encode_header(header: Header) -> list[tuple[str, str]]:

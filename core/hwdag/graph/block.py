@@ -1,0 +1,229 @@
+"""What a search needs of one document: numbers only, so that a million nodes fit into memory.
+
+Texts stay in the store until a node is read. Words are known by a hash, so that nothing but numbers
+has to be kept in step when documents come and go.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwdag.graph.dag import HWDAG
+from hwdag.graph.group import CorpusGroup
+from hwdag.text.headings import headings, searched_text
+from hwdag.text.words import content_words
+from hwdag.types import Document, Node
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Vectors = NDArray[np.float32]
+
+LONGEST_NAME = 8
+"""Words of a heading that is looked for in texts; longer ones are hardly ever repeated whole."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Postings:
+    """An inverted index: for every key the rows that have it, and how often.
+
+    Row range of key i is `indptr[i]:indptr[i + 1]`.
+    """
+
+    keys: Ints  # (k,) ascending, no two alike
+    indptr: Ints  # (k + 1,)
+    rows: NDArray[np.int32]  # (p,) ascending within a key
+    counts: NDArray[np.int32]  # (p,) at least 1
+
+    @classmethod
+    def of(cls, found: Iterable[tuple[int, int, int]]) -> Postings:
+        """From (key, row, count), in any order, no pair of key and row twice."""
+        table = np.array(sorted(found), np.int64).reshape(-1, 3)
+        keys, rows, counts = table[:, 0], table[:, 1], table[:, 2]
+        unique, first = np.unique(keys, return_index=True)
+        indptr = np.append(first, len(keys)).astype(np.int64)
+        return cls(unique, indptr, rows.astype(np.int32), counts.astype(np.int32))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Postings], offsets: Sequence[int]) -> Postings:
+        """Those of rows that stand one after the other; part i begins at row `offsets[i]`."""
+        keys = np.concatenate([part.keys for part in parts])
+        sizes = np.concatenate([np.diff(part.indptr) for part in parts])
+        shifts = np.repeat(np.array(offsets, np.int32), [len(part.rows) for part in parts])
+        rows = np.concatenate([part.rows for part in parts]) + shifts
+        counts = np.concatenate([part.counts for part in parts])
+        # why stable: the rows of a key stay in order
+        order = np.argsort(keys, kind="stable")
+        begin = np.cumsum(sizes) - sizes
+        entries = ranges(begin[order], (begin + sizes)[order])
+        keys, sizes = keys[order], sizes[order]
+        first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
+        indptr = np.append((np.cumsum(sizes) - sizes)[first], len(rows))
+        return cls(keys[first], indptr, rows[entries], counts[entries])
+
+    def kept(self, keep: NDArray[np.bool_]) -> Postings:
+        """Those of the rows to keep, (n,), which are counted anew."""
+        stays = keep[self.rows]
+        ordinal = np.repeat(np.arange(len(self.keys)), np.diff(self.indptr))[stays]
+        sizes = np.bincount(ordinal, minlength=len(self.keys))
+        left = sizes > 0
+        position = np.cumsum(keep, dtype=np.int32) - np.int32(1)
+        indptr = np.append(0, np.cumsum(sizes[left])).astype(np.int64)
+        rows, counts = position[self.rows[stays]], self.counts[stays]
+        return Postings(self.keys[left], indptr, rows, counts)
+
+    def find(self, keys: Ints) -> tuple[Ints, Ints]:
+        """Where the entries of each of these keys begin and end; nowhere for an unknown one."""
+        if not len(self.keys):
+            return np.zeros_like(keys), np.zeros_like(keys)
+        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        known = self.keys[at] == keys
+        return np.where(known, self.indptr[at], 0), np.where(known, self.indptr[at + 1], 0)
+
+
+def ranges(begin: Ints, end: Ints) -> Ints:
+    """All of `begin[0], ..., end[0] - 1, begin[1], ...`, one after the other."""
+    sizes = end - begin
+    before = np.cumsum(sizes) - sizes
+    entries: Ints = np.arange(sizes.sum()) + np.repeat(begin - before, sizes)
+    return entries
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """The arrays of one document, or of one group of a corpus layer; never changed.
+
+    Attributes:
+        number: of this version of the document in its store; a later version has a larger one.
+        levels: of every node, (n,).
+        generated: whether an LM wrote its text, (n,).
+        starts: where the slice of the document begins that the text of a node is, (n,); -1 for a
+            text that is no single slice.
+        ends: where that slice ends, (n,); -1 likewise.
+        indptr: where the edges of each node begin, (n + 1,).
+        children: position of the child within its document, (edges,).
+        weights: share of the parent's attention, (edges,).
+        owners: number of the child's document, (edges,); None where all edges stay inside.
+        members: numbers of the documents and groups that a group rests on; empty for a document.
+        homes: number of the document that the slice of a node of a group is of, (n,), 0 for a text
+            that is no slice; None for a document.
+        vectors: embeddings, (n, dimension).
+        lengths: content words of every node as it is searched, (n,).
+        words: nodes by `key_of` of their words.
+        names: nodes by `key_of` of the words of their heading, a blank between them; counts are 1.
+    """
+
+    number: int
+    levels: NDArray[np.int32]
+    generated: NDArray[np.bool_]
+    starts: Ints
+    ends: Ints
+    indptr: Ints
+    children: NDArray[np.int32]
+    weights: Floats
+    vectors: Vectors
+    lengths: NDArray[np.int32]
+    words: Postings
+    names: Postings
+    owners: Ints | None = None
+    members: tuple[int, ...] = ()
+    homes: Ints | None = None
+
+    def __len__(self) -> int:
+        return len(self.levels)
+
+    @classmethod
+    def of(cls, number: int, document: Document | None, graph: HWDAG, vectors: Vectors) -> Block:
+        """The arrays of a document; without the document itself no node has a heading."""
+        found = (
+            headings(document.text, [node.sources[0] for node in graph.nodes])
+            if document is not None
+            else [""] * len(graph)
+        )
+        lengths, words, names = indexed(graph.nodes, found)
+        spans = np.array([verbatim(node) for node in graph.nodes], np.int64).reshape(-1, 2)
+        return cls(
+            number=number,
+            levels=graph.levels,
+            generated=np.array([node.origin == "generated" for node in graph.nodes], bool),
+            starts=spans[:, 0].copy(),
+            ends=spans[:, 1].copy(),
+            indptr=graph.edges.indptr.astype(np.int64),
+            children=graph.edges.indices.astype(np.int32),
+            weights=graph.edges.data.astype(np.float64),
+            vectors=vectors,
+            lengths=lengths,
+            words=words,
+            names=names,
+        )
+
+    @classmethod
+    def of_group(cls, number: int, group: CorpusGroup, documents: Mapping[str, int]) -> Block:
+        """The arrays of a group; `documents` are the numbers of those beneath it, by id."""
+        count, window = group.attention.shape
+        lengths, words, names = indexed(group.nodes, [""] * count)
+        spans = np.array([verbatim(node) for node in group.nodes], np.int64).reshape(-1, 2)
+        homes = [documents[node.places[0][0]] for node in group.nodes]
+        return cls(
+            number=number,
+            levels=np.array([node.level for node in group.nodes], np.int32),
+            generated=np.array([node.origin == "generated" for node in group.nodes], bool),
+            starts=spans[:, 0].copy(),
+            ends=spans[:, 1].copy(),
+            indptr=np.arange(count + 1, dtype=np.int64) * window,
+            children=np.tile(group.children, count),
+            weights=(group.attention / group.attention.sum(axis=1, keepdims=True)).ravel(),
+            vectors=group.vectors,
+            lengths=lengths,
+            words=words,
+            names=names,
+            owners=np.tile(group.owners, count),
+            members=group.members,
+            homes=np.where(spans[:, 0] >= 0, homes, 0),
+        )
+
+
+def indexed(
+    nodes: Sequence[Node], found: Sequence[str]
+) -> tuple[NDArray[np.int32], Postings, Postings]:
+    """Length of every node in words, nodes by word, and nodes by name of their heading."""
+    counted = [
+        Counter(content_words(searched_text(node, heading)))
+        for node, heading in zip(nodes, found, strict=True)
+    ]
+    words = Postings.of(
+        (key_of(word), row, count)
+        for row, counter in enumerate(counted)
+        for word, count in counter.items()
+    )
+    names = Postings.of(
+        (key_of(" ".join(name)), row, 1)
+        for row, heading in enumerate(found)
+        if 0 < len(name := name_of(heading)) <= LONGEST_NAME
+    )
+    return np.array([c.total() for c in counted], np.int32), words, names
+
+
+def name_of(heading: str) -> list[str]:
+    """The words that a heading is mentioned by; what is in brackets tells namesakes apart."""
+    return content_words(heading.partition("(")[0])
+
+
+def verbatim(node: Node) -> tuple[int, int]:
+    """The slice of the document that a node's text is; (-1, -1) if it is none, or several."""
+    if node.origin == "generated" or len(node.sources) != 1:
+        return -1, -1
+    return node.sources[0].start, node.sources[0].end
+
+
+@lru_cache(maxsize=1 << 16)
+def key_of(word: str) -> int:
+    """A 64-bit hash, the same on every machine; two words of a corpus do not meet in practice."""
+    digest = blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)

@@ -1,0 +1,70 @@
+"""One builder at a time: a lock that other processes, and other threads of this one, respect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+
+from hwdag.errors import IndexBusy, IndexFileError
+
+
+class BuildLock:
+    """The right to build: a lock file beside the index, or a lock of threads where there is none.
+
+    The operating system releases it when its process ends, however that happens; the file stays.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        """For the index in this file; None in memory."""
+        self._path = path
+        self._threads = Lock()
+
+    @contextmanager
+    def held(self, timeout: float) -> Iterator[None]:
+        """Hold the lock; it cannot be taken twice by one thread.
+
+        Raises:
+            IndexBusy: it took longer than `timeout` seconds.
+            IndexFileError: the lock file cannot be made.
+        """
+        if self._path is not None:
+            with _held_file(self._path, timeout):
+                yield
+        else:
+            if not self._threads.acquire(timeout=timeout):
+                raise _busy("the index in memory", timeout)
+            try:
+                yield
+            finally:
+                self._threads.release()
+
+
+@contextmanager
+def _held_file(path: Path, timeout: float) -> Iterator[None]:
+    from filelock import FileLock, Timeout  # why here: its import is slow, and readers need none
+
+    whole = path.resolve()  # every name of a file must lead to the same lock
+    file = whole.with_name(f"{whole.name}.lock")
+    lock = FileLock(file, timeout=timeout)  # a new one each time keeps out other threads too
+    try:
+        file.open("a").close()  # FileLock would try again and again what cannot be
+        lock.acquire()
+    except Timeout as error:
+        raise _busy(str(path), timeout) from error
+    except OSError as error:
+        raise IndexFileError(
+            f"the lock file {file} cannot be used: {error}; make it and its folder writable"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _busy(name: str, timeout: float) -> IndexBusy:
+    return IndexBusy(
+        f"another process or thread has been writing to {name} for more than {timeout:g} seconds; "
+        "wait until it is finished, or end it: what it finished is kept"
+    )

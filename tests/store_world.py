@@ -1,0 +1,103 @@
+"""Small index files that tests of the store share, and what is in them."""
+
+from __future__ import annotations
+
+import resource
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from worlds import document_of, random_graph, random_vectors
+
+from hwdag.graph.block import Block, Postings
+from hwdag.graph.dag import HWDAG
+from hwdag.store.sqlite import Entry, Header, Store
+from hwdag.types import Document, Node, Span
+
+HEADER = Header(
+    reader="reader",
+    embedder="embedder",
+    dimension=8,
+    config={"batch_size": 4, "edge_heads": [[1, 2]], "leaves": "chunks"},
+)
+
+
+def entry(document_id: str = "doc", seed: int = 0, chunks: int = 5) -> Entry:
+    """A document of three levels; the same for the same arguments."""
+    rng = np.random.default_rng(seed)
+    graph = random_graph(rng, chunks=chunks, levels=3, document_id=document_id)
+    document = replace(document_of(graph), title="Größe 灯塔", metadata={"n": seed, "größe": [1.5]})
+    return Entry(document, graph, random_vectors(rng, len(graph)))
+
+
+def secret(document_id: str, sentence: str) -> Entry:
+    """A document of one node that says a sentence many times."""
+    text = sentence * 300
+    node = Node(f"{document_id}#1", document_id, 1, text, "chunk", 9, (Span(0, len(text)),))
+    return Entry(Document(document_id, text), HWDAG.from_rows([node], []), np.ones((1, 8), "f4"))
+
+
+def fill(path: Path, *entries: Entry, header: Header = HEADER, calls: int = 2) -> None:
+    """A new file with these documents, and as many cached calls of each."""
+    with Store.create(path, header) as store:
+        for one in entries:
+            store.put(*one)
+            store.calls(one.document.id).put_all(
+                {bytes([i]) * 32: f"call {i} of {one.document.id}".encode() for i in range(calls)}
+            )
+
+
+def change_file(path: Path, statement: str, *values: object) -> None:
+    """Change a file behind the back of the store."""
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute(statement, values)
+    connection.close()
+
+
+def assert_same(one: Entry, two: Entry) -> None:
+    """To the last bit."""
+    assert one.document == two.document
+    assert one.graph.nodes == two.graph.nodes
+    for a, b in ((one.graph.edges, two.graph.edges), (one.graph.raw, two.graph.raw)):
+        assert np.array_equal(a.indptr, b.indptr)
+        assert np.array_equal(a.indices, b.indices)
+        assert a.data.tobytes() == b.data.tobytes()
+    assert one.vectors.dtype == two.vectors.dtype == np.float32
+    assert one.vectors.tobytes() == two.vectors.tobytes()
+
+
+def assert_holds(store: Store, *entries: Entry) -> None:
+    """These documents, in this order, and what a search reads of them."""
+    assert store.ids() == [one.document.id for one in entries]
+    for found, expected in zip(store.load_all(), entries, strict=True):
+        assert_same(found, expected)
+    numbers = store.changes(0).added
+    assert list(store.names(numbers).values()) == store.ids()
+    for block, expected in zip(store.blocks(numbers), entries, strict=True):
+        assert_same_block(block, Block.of(block.number, *expected))
+
+
+def assert_same_block(one: Block, two: Block) -> None:
+    """All arrays; weights are summed in another order, the rest is the same to the last bit."""
+    for name in Block.__slots__:
+        a, b = getattr(one, name), getattr(two, name)
+        if isinstance(a, Postings):
+            assert all(np.array_equal(getattr(a, n), getattr(b, n)) for n in Postings.__slots__)
+        else:
+            same = np.allclose(a, b, 1e-12, 0) if name == "weights" else np.array_equal(a, b)
+            assert same or a is b, name
+
+
+@contextmanager
+def files_no_longer_than(size: int) -> Iterator[None]:
+    """A disk that is full at that size of a file."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -1,0 +1,590 @@
+"""Verify finds what is wrong, repair saves what is right, compact takes away what is gone."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from store_world import (
+    HEADER,
+    assert_holds,
+    assert_same,
+    assert_same_block,
+    change_file,
+    entry,
+    files_no_longer_than,
+    fill,
+    secret,
+)
+
+from hwdag.errors import (
+    HWDAGError,
+    IndexCorrupt,
+    IndexFileError,
+    IndexVersionError,
+    InputError,
+    NotAnIndex,
+)
+from hwdag.graph.group import CorpusGroup, GroupFacts
+from hwdag.store.integrity import Problem, Verdict, compact, repair, verify
+from hwdag.store.integrity.first_page import definitions, in_order
+from hwdag.store.sqlite import Store
+from hwdag.types import Node, Span
+
+ENTRIES = {name: entry(name, seed) for seed, name in enumerate(["a", "b", "ü '", "d", "e"])}
+IDS = tuple(ENTRIES)
+PAGE = 4096
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """An index with five documents and two calls of each; there once was a sixth."""
+    path = tmp_path_factory.mktemp("sound") / "x.hwdag"
+    fill(path, *ENTRIES.values(), entry("gone", 9))
+    with Store.open(path) as store:
+        store.delete("gone")
+    return path.read_bytes()
+
+
+@pytest.fixture
+def path(sound: bytes, tmp_path: Path) -> Path:
+    path = tmp_path / "x.hwdag"
+    path.write_bytes(sound)
+    return path
+
+
+def write(path: Path, content: bytes) -> None:
+    """The file alone, without what was left beside it."""
+    for other in path.parent.iterdir():
+        other.unlink()
+    path.write_bytes(content)
+
+
+def assert_whole(path: Path, ids: tuple[str, ...] = IDS) -> None:
+    """These documents and all their calls, for every way of reading them."""
+    with Store.open(path) as store:
+        assert store.header == HEADER
+        assert_holds(store, *(ENTRIES[name] for name in ids))
+        assert [found.id for found in store.documents()] == list(ids)
+        for name in ids:
+            calls = store.calls(name)
+            assert [calls.get(bytes([i]) * 32) for i in range(2)] == [
+                f"call {i} of {name}".encode() for i in range(2)
+            ]
+
+
+# Verify
+
+
+def test_a_sound_file(path: Path) -> None:
+    before = path.read_bytes()
+    assert verify(path) == Verdict(IDS, ())
+    assert verify(path).sound
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_an_empty_index_is_sound(tmp_path: Path) -> None:
+    Store.create(tmp_path / "x.hwdag", HEADER).close()
+    assert verify(tmp_path / "x.hwdag") == Verdict((), ())
+
+
+def positions(content: bytes, rng: np.random.Generator, count: int) -> list[int]:
+    """Anywhere in the file, but mostly where something is written."""
+    written = np.flatnonzero(np.frombuffer(content, np.uint8))
+    pages = np.unique(written // PAGE)
+    of_every_page = [rng.choice(written[written // PAGE == page]) for page in pages]
+    anywhere = rng.integers(0, len(content), count // 4)
+    return [int(p) for p in (*of_every_page, *rng.choice(written, count), *anywhere)]
+
+
+def test_every_flipped_byte_is_found_or_harmless(sound: bytes, path: Path) -> None:
+    rng = np.random.default_rng(0)
+    found = 0
+    for position in positions(sound, rng, 200):
+        damaged = bytearray(sound)
+        damaged[position] ^= int(rng.integers(1, 256))
+        write(path, damaged)
+        try:
+            if not verify(path).sound:
+                found += 1
+                continue
+        except (NotAnIndex, IndexVersionError):
+            assert position < 100  # what says that it is an index, and of which version
+            continue
+        assert path.read_bytes() == damaged
+        assert_whole(path)
+    assert found > 100
+
+
+@pytest.mark.parametrize(
+    ("statement", "what", "whose"),
+    [
+        ("UPDATE documents SET text = 'x' WHERE id = 'b'", "checksum does not match", "b"),
+        ("UPDATE nodes SET data = replace(data, 'chunk', 'other')", "checksum", IDS),
+        ("DELETE FROM nodes WHERE document = 2", "checksum", "b"),
+        ("UPDATE arrays SET words = names WHERE document = 2", "checksum", "b"),
+        ("UPDATE arrays SET vectors = zeroblob(length(vectors)) WHERE document = 2", "check", "b"),
+        ("DELETE FROM arrays WHERE document = 2", "checksum", "b"),
+        ("UPDATE documents SET checksum = 'x' WHERE id = 'b'", "checksum", "b"),
+        ("UPDATE documents SET slot = 1 WHERE id = 'b'", "checksum", ()),
+        ("DELETE FROM documents WHERE id = 'b'", "belongs to a document that does not exist", ()),
+        ("DELETE FROM header", "header cannot be used", ()),
+        ("UPDATE header SET value = '9' WHERE name = 'dimension'", "header cannot be used", ()),
+        ("UPDATE calls SET value = 'x' WHERE owner = 'b'", "a cached call is damaged", ()),
+        ("UPDATE calls SET key_slot = 1 WHERE owner = 'b'", "a cached call is damaged", ()),
+        ("DELETE FROM changes WHERE document = 2", "log of changes has gaps", ()),
+        ("DELETE FROM changes WHERE sequence = 7", "log of changes has gaps", ()),
+        ("UPDATE changes SET removed = 1 WHERE document = 2", "does not fit the documents", ()),
+        ("UPDATE changes SET document = 5 WHERE document = 2", "lacks documents", ()),
+        ("UPDATE changes SET document = 'x' WHERE document = 2", "something else than", ()),
+        ("UPDATE sqlite_sequence SET seq = 3 WHERE name = 'documents'", "never given", ()),
+        ("UPDATE sqlite_sequence SET seq = NULL", "something else than numbers", ()),
+        ("INSERT INTO members VALUES (2, 0, 1)", "checksum", "b"),
+        ("CREATE TRIGGER t AFTER DELETE ON calls BEGIN SELECT 1; END", "trigger t is not", ()),
+        ("DROP INDEX calls_by_slot", "index calls_by_slot is not defined", ()),
+        ("PRAGMA application_id = 7", "application id", ()),
+        ("PRAGMA user_version = 0", "version 0, but not its tables", ()),
+        ("PRAGMA user_version = 1", "version 1, but not its tables", ()),
+        ("PRAGMA user_version = 2", "version 2, but not its tables", ()),
+        ("PRAGMA journal_mode = WAL", "journal mode is 'wal'", ()),
+    ],
+)
+def test_what_is_found_and_whose_it_is(
+    path: Path, statement: str, what: str, whose: str | tuple[str, ...]
+) -> None:
+    change_file(path, statement)
+    verdict = verify(path)
+    assert any(what in problem.what for problem in verdict.problems)
+    assert verdict.damaged == (whose if isinstance(whose, tuple) else (whose,))
+
+
+def test_all_problems_are_told(path: Path) -> None:
+    change_file(path, "UPDATE documents SET text = 'x' WHERE id IN ('a', 'd')")
+    change_file(path, "UPDATE calls SET value = 'x' WHERE owner = 'e'")
+    verdict = verify(path)
+    assert verdict.damaged == ("a", "d")
+    assert verdict.whole == ("b", "ü '", "e")
+    assert Problem("its checksum does not match", "d") in verdict.problems
+    assert Problem("a cached call is damaged; it will be made again", "e") in verdict.problems
+
+
+def test_arrays_that_are_not_those_of_the_text(path: Path) -> None:
+    change_file(path, "UPDATE arrays SET lengths = zeroblob(length(lengths)) WHERE document = 2")
+    sign(path, 2)
+    verdict = verify(path)
+    assert verdict.damaged == ("b",)
+    assert "insert it again" in verdict.problems[0].what
+
+
+def sign(path: Path, number: int) -> None:
+    """Make the checksum fit, as a forger would."""
+    from hwdag.store.units import read_unit
+
+    connection = sqlite3.connect(path)
+    found = read_unit(connection, number)
+    assert found is not None
+    with connection:
+        values = (found[0].checksum, number)
+        connection.execute("UPDATE documents SET checksum = ? WHERE number = ?", values)
+    connection.close()
+
+
+def test_files_that_are_no_index(tmp_path: Path, path: Path) -> None:
+    with pytest.raises(IndexFileError, match="there is no file"):
+        verify(tmp_path / "nowhere")
+    other = tmp_path / "other"
+    for content in (b"%PDF-1.7 " * 500, b"", path.read_bytes()[:50]):
+        other.write_bytes(content)
+        with pytest.raises(NotAnIndex):
+            verify(other)
+        with pytest.raises(IndexCorrupt, match=r"nothing of .* can be saved"):
+            repair(other)
+        assert other.read_bytes() == content
+    other.unlink()
+    change_file(other, "CREATE TABLE documents (id TEXT)")
+    with pytest.raises(NotAnIndex, match="other is not an hwdag index"):
+        verify(other)
+    change_file(path, "PRAGMA user_version = 99")
+    for work in (verify, repair):
+        with pytest.raises(IndexVersionError, match=r"version 99.*upgrade hwdag"):
+            work(path)
+
+
+def test_verifying_while_another_process_writes(path: Path) -> None:
+    code = """
+from test_integrity import *
+with Store.open(sys.argv[1]) as store:
+    print("open", flush=True)
+    for seed in range(40):
+        store.put(*entry("b", seed))
+        store.put(*entry(f"new {seed}", seed))
+        store.delete(f"new {seed - 3}")
+"""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", code, str(path)]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "open\n"
+        while writer.poll() is None:
+            assert verify(path).problems == ()
+    assert writer.returncode == 0
+    assert len(verify(path).whole) == 8
+
+
+# Repair
+
+
+def test_a_sound_file_is_left_alone(path: Path, tmp_path: Path) -> None:
+    before = path.read_bytes()
+    repaired = repair(path)
+    assert (repaired.damaged, repaired.kept, repaired.lost) == (None, IDS, ())
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+    copied = repair(path, tmp_path / "copy.hwdag")
+    assert (copied.path, copied.damaged, copied.kept) == (tmp_path / "copy.hwdag", None, IDS)
+    assert_whole(copied.path)
+
+
+def test_all_but_the_damaged_document_is_kept(path: Path, tmp_path: Path) -> None:
+    change_file(path, "UPDATE documents SET text = 'x' WHERE id = 'b'")
+    before = path.read_bytes()
+    repaired = repair(path)
+    assert repaired.kept == ("a", "ü '", "d", "e")
+    assert (repaired.lost, repaired.unnamed, repaired.calls) == (("b",), 0, 10)
+    assert repaired.damaged == tmp_path / "x.hwdag.damaged"
+    assert repaired.damaged.read_bytes() == before
+    assert verify(path) == Verdict(repaired.kept, ())
+    assert_whole(path, repaired.kept)
+    with Store.open(path) as store:  # inserting it again makes the index complete
+        calls = [store.calls("b").get(bytes([i]) * 32) for i in range(2)]
+        assert calls == [b"call 0 of b", b"call 1 of b"]
+        assert store.put(*ENTRIES["b"]) == 6
+        assert_same(store.load("b"), ENTRIES["b"])
+
+
+def test_nothing_is_overwritten(path: Path, tmp_path: Path) -> None:
+    change_file(path, "UPDATE documents SET text = 'x' WHERE id = 'b'")
+    before = path.read_bytes()
+    other = tmp_path / "x.hwdag.damaged"
+    other.write_text("something")
+    for output in (None, other):
+        with pytest.raises(InputError, match="exists; move it away"):
+            repair(path, output)
+    assert other.read_text() == "something"
+    repaired = repair(path, tmp_path / "y.hwdag")
+    assert (repaired.path, repaired.damaged) == (tmp_path / "y.hwdag", path)
+    assert path.read_bytes() == before
+    assert_whole(repaired.path, repaired.kept)
+
+
+def assert_repaired(path: Path, damaged: bytes) -> tuple[str, ...] | None:
+    """What is kept is right, the damaged file is kept too; None if nothing can be saved."""
+    write(path, damaged)
+    try:
+        repaired = repair(path)
+    except HWDAGError as error:
+        assert isinstance(error, IndexCorrupt | IndexVersionError)
+        assert path.read_bytes() == damaged
+        assert list(path.parent.iterdir()) == [path]
+        return None
+    if repaired.damaged is None:
+        assert path.read_bytes() == damaged
+    else:
+        assert repaired.damaged.read_bytes() == damaged
+        assert set(path.parent.iterdir()) == {path, repaired.damaged}
+    assert verify(path) == Verdict(repaired.kept, ())
+    assert not set(repaired.kept) & set(repaired.lost)
+    with Store.open(path) as store:
+        assert_holds(store, *(ENTRIES[name] for name in repaired.kept))
+    return repaired.kept
+
+
+def test_a_flipped_byte_costs_its_page_at_most(sound: bytes, path: Path) -> None:
+    rng = np.random.default_rng(1)
+    kept = []
+    for position in positions(sound, rng, 4):
+        damaged = bytearray(sound)
+        damaged[position] ^= int(rng.integers(1, 256))
+        if not 60 <= position < 64 and (found := assert_repaired(path, damaged)) is not None:
+            kept.append(len(found))
+    assert np.mean(kept) > 4
+
+
+def test_the_first_page_costs_nothing(sound: bytes, path: Path) -> None:
+    rng = np.random.default_rng(2)
+    for position in rng.integers(0, PAGE, 20):
+        damaged = bytearray(sound)
+        damaged[position] ^= int(rng.integers(1, 256))
+        if not 60 <= position < 64:  # the format version: it might be a newer one
+            assert assert_repaired(path, damaged) == IDS
+    assert assert_repaired(path, bytes(PAGE) + sound[PAGE:]) == IDS
+    write(path, sound)
+    compact(path)
+    compacted = path.read_bytes()
+    assert assert_repaired(path, bytes(PAGE) + compacted[PAGE:]) == IDS
+
+
+def test_the_places_of_tables_are_known(path: Path) -> None:
+    for _ in range(2):
+        connection = sqlite3.connect(path)
+        assert in_order(connection)
+        moved = dict(zip(definitions(connection), range(2, 99), strict=False))
+        wrong = next(iter(moved))
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("UPDATE sqlite_master SET rootpage = 9 WHERE name = ?", [wrong.name])
+        assert not in_order(connection)
+        connection.rollback()
+        connection.close()
+        compact(path)
+
+
+def test_lost_pages_and_truncated_files(sound: bytes, path: Path) -> None:
+    rng = np.random.default_rng(3)
+    some = 0
+    for _ in range(12):
+        damaged = bytearray(sound)
+        for page in rng.integers(1, len(sound) // PAGE, 2):
+            damaged[page * PAGE : (page + 1) * PAGE] = bytes(PAGE)
+        some += bool(assert_repaired(path, damaged))
+    assert some > 5
+    for size in range(2 * PAGE, len(sound), 11_000):
+        assert_repaired(path, sound[:size])
+
+
+def test_a_damaged_index_of_a_table_costs_nothing(sound: bytes, path: Path) -> None:
+    connection = sqlite3.connect(path)
+    rows = connection.execute("SELECT rootpage FROM sqlite_master WHERE type = 'index'").fetchall()
+    connection.close()
+    for (page,) in rows:
+        damaged = bytearray(sound)
+        damaged[(page - 1) * PAGE : page * PAGE] = bytes(PAGE)
+        assert assert_repaired(path, damaged) == IDS
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("UPDATE header SET value = '9' WHERE name = 'dimension'", ""),
+        ("UPDATE header SET value = '{' WHERE name = 'config'", ""),
+        ("UPDATE header SET value = '{\"leafs\": 1}' WHERE name = 'config'", ""),
+        ("UPDATE header SET value = '\"other\"' WHERE name = 'checksum'", ""),
+        ("DELETE FROM header WHERE name = 'embedder'", "which embedder .*--embedder NAME"),
+        ("UPDATE header SET value = 7", "which reader and embedder it was built with"),
+        ("DROP TABLE header", "which reader and embedder it was built with"),
+    ],
+)
+def test_a_damaged_header_is_guessed_or_asked_for(path: Path, statement: str, reason: str) -> None:
+    change_file(path, statement)
+    if reason:
+        with pytest.raises(IndexCorrupt, match=reason):
+            repair(path)
+    repaired = repair(path, reader="reader", embedder="embedder")
+    assert repaired.kept == IDS
+    assert "the header was damaged" in repaired.notes[0]
+    with Store.open(path) as store:
+        header = store.header
+        assert (header.reader, header.embedder, header.dimension) == ("reader", "embedder", 8)
+        assert header.config in (HEADER.config, {})
+        assert_holds(store, *ENTRIES.values())
+
+
+def test_a_journal_of_the_damaged_file_does_not_reach_the_new_one(
+    path: Path, tmp_path: Path
+) -> None:
+    change_file(path, "UPDATE documents SET text = 'x' WHERE id = 'b'")
+    journal = tmp_path / "x.hwdag-journal"
+    journal.write_bytes(b"not a journal that anybody could apply" * 100)
+    repaired = repair(path)
+    assert repaired.damaged is not None
+    assert not journal.exists()
+    assert_whole(path, repaired.kept)
+
+
+def test_a_full_disk_leaves_the_damaged_file(path: Path, tmp_path: Path) -> None:
+    change_file(path, "UPDATE documents SET text = 'x' WHERE id = 'b'")
+    before = path.read_bytes()
+    with files_no_longer_than(60_000), pytest.raises(IndexFileError):
+        repair(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+# Corpus layers
+
+
+def group(store: Store, name: str, layer: int, members: tuple[int, ...]) -> int:
+    """A group with one point over the first nodes of its members; returns its number."""
+    node = Node(
+        f"{name}#0", "", layer, f"The point of {name}.", "generated", 5, (Span(0, 5),), ("a",)
+    )
+    count = len(members)
+    made = CorpusGroup(
+        name=name,
+        facts=GroupFacts(layer, 9),
+        members=members,
+        nodes=(node,),
+        owners=np.array(members, np.int64),
+        children=np.zeros(count, np.int32),
+        attention=np.ones((1, count)),
+        vectors=np.ones((1, 8), np.float32),
+    )
+    return store.exchange_groups([], [made], since=store.sequence())[0]
+
+
+@pytest.fixture
+def layered(path: Path) -> Path:
+    """Two groups of documents, (a, b) and (d, e), and one over both."""
+    with Store.open(path) as store:
+        lower = [group(store, "g1", 4, (1, 2)), group(store, "g2", 4, (4, 5))]
+        assert [*lower, group(store, "g3", 5, tuple(lower))] == [7, 8, 9]
+        store.calls(None).put_all({b"k" * 32: b"a point"})
+    return path
+
+
+def test_groups_are_verified(layered: Path) -> None:
+    assert verify(layered) == Verdict(IDS, ())
+    for statement, what in (
+        ("UPDATE nodes SET data = replace(data, 'point', 'joint') WHERE document = 8", "number 8"),
+        ("UPDATE arrays SET attention = zeroblob(16) WHERE document = 9", "number 9"),
+        ("UPDATE members SET child = 9 WHERE parent = 8 AND position = 1", "number 8"),
+        ("DELETE FROM members WHERE parent = 8", "number 8"),
+        ("UPDATE calls SET value = 'x' WHERE owner IS NULL", "a cached call is damaged"),
+    ):
+        before = layered.read_bytes()
+        change_file(layered, statement)
+        verdict = verify(layered)
+        assert any(what in problem.what for problem in verdict.problems)
+        assert verdict.whole == IDS
+        layered.write_bytes(before)
+
+
+def test_groups_stay_where_all_beneath_them_is_whole(layered: Path) -> None:
+    with Store.open(layered) as store:
+        blocks = {block.number: block for block in store.blocks([8])}
+        nodes = store.nodes([(8, 0)])
+    change_file(layered, "UPDATE documents SET text = 'x' WHERE id = 'b'")
+    repaired = repair(layered)
+    assert (repaired.kept, repaired.lost) == (("a", "ü '", "d", "e"), ("b",))
+    assert "rested on what is lost: 2;" in repaired.notes[0]
+    assert verify(layered) == Verdict(repaired.kept, ())
+    with Store.open(layered) as store:
+        assert store.changes(0).added == [1, 3, 4, 5, 8]
+        for block in store.blocks([8]):
+            assert_same_block(block, blocks[8])
+        assert store.nodes([(8, 0)]) == nodes
+        assert store.calls(None).get(b"k" * 32) == b"a point"
+        assert store.delete("d")
+        assert store.changes(0).added == [1, 3, 5]
+
+
+def test_a_damaged_group_costs_what_is_above_it(layered: Path) -> None:
+    change_file(layered, "UPDATE arrays SET attention = zeroblob(16) WHERE document = 7")
+    repaired = repair(layered)
+    assert (repaired.kept, repaired.lost, repaired.unnamed) == (IDS, (), 1)
+    assert "rested on what is lost: 1;" in repaired.notes[0]
+    with Store.open(layered) as store:
+        assert store.changes(0).added == [1, 2, 3, 4, 5, 8]
+
+
+# Compact
+
+
+def test_compacting_shrinks_and_changes_nothing_else(path: Path) -> None:
+    size = path.stat().st_size
+    compacted = compact(path)
+    assert (compacted.before, compacted.after) == (size, path.stat().st_size)
+    assert compacted.after < compacted.before
+    assert verify(path) == Verdict(IDS, ())
+    assert_whole(path)
+    with Store.open(path) as store:
+        assert compact(store).after == compacted.after
+        assert store.put(*entry("f", 7)) == 7
+        assert_holds(store, *ENTRIES.values(), entry("f", 7))
+
+
+def test_nothing_of_a_deleted_document_is_left(path: Path, tmp_path: Path) -> None:
+    with Store.open(path) as store:
+        store.put(*secret("secret", "The unmentionable wombat sleeps. "))
+        store.calls("secret").put_all({b"k" * 32: b"the unmentionable answer"})
+        with_it = path.stat().st_size
+        store.delete("secret")
+        assert compact(store).after < with_it
+        for file in tmp_path.iterdir():
+            assert b"unmentionable" not in file.read_bytes()
+            assert b"wombat" not in file.read_bytes()
+
+
+def test_calls_are_dropped_on_demand(path: Path) -> None:
+    kept = compact(path)
+    dropped = compact(path, drop_calls=True)
+    assert dropped.after < kept.after
+    with Store.open(path) as store:
+        assert store.calls("a").get(bytes(32)) is None
+        assert_holds(store, *ENTRIES.values())
+
+
+def test_an_index_in_memory_is_compacted_too() -> None:
+    with Store.create(None, HEADER) as store:
+        for name, one in ENTRIES.items():
+            store.put(*one)
+            if name != "b":
+                store.delete(name)
+        compacted = compact(store)
+        assert compacted.after < compacted.before
+        assert_holds(store, ENTRIES["b"])
+
+
+def test_readers_go_on_after_a_compaction(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from hwdag.store.integrity import compacting
+
+    monkeypatch.setattr(compacting, "KEPT_CHANGES", 2)
+    with Store.open(path, readonly=True) as reader:
+        sequence = reader.changes(0).sequence
+        with Store.open(path) as store:
+            store.put(*entry("f", 7))
+        old = reader.changes(0)
+        compact(path)
+        assert_holds(reader, *ENTRIES.values(), entry("f", 7))
+        late = reader.changes(sequence)
+        assert (late.added, late.removed, late.complete) == ([7], [], True)
+        later = reader.changes(1)
+        assert (later.added, later.complete) == (old.added, False)
+        assert reader.changes(0).added == old.added
+
+
+def test_threads_read_while_the_file_is_compacted(path: Path) -> None:
+    failures: list[BaseException] = []
+    done = threading.Event()
+
+    def read() -> None:
+        try:
+            with Store.open(path, readonly=True) as store:
+                while not done.is_set():
+                    assert_holds(store, *ENTRIES.values())
+        except BaseException as error:
+            failures.append(error)
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    for _ in range(5):
+        compact(path)
+    done.set()
+    for reader in readers:
+        reader.join()
+    assert failures == []
+
+
+def test_a_full_disk_leaves_the_file_as_it_was(path: Path, tmp_path: Path) -> None:
+    with files_no_longer_than(50_000), pytest.raises(IndexFileError):
+        compact(path)
+    assert verify(path) == Verdict(IDS, ())
+    assert_whole(path)
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,213 @@
+"""Store: threads, processes, locks and full disks. Nobody reads half of something."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Barrier, Thread
+
+import pytest
+from test_store import HEADER, assert_same, assert_same_block, child, world
+
+from hwdag.errors import IndexBusy, IndexFileError
+from hwdag.graph.block import Block
+from hwdag.store.sqlite import Store
+from hwdag.types import Node
+
+NAMES = [f"doc{i}" for i in range(6)]
+
+WRITER = """
+from test_store_sharing import change_everything
+with Store.open(path) as store:
+    change_everything(store)
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "x.hwdag"
+
+
+def change_everything(store: Store, rounds: int = 15) -> None:
+    """Put, replace and delete; every version of a document is one of two."""
+    for i in range(rounds):
+        name = NAMES[i % len(NAMES)]
+        store.calls(name).put_all({bytes([i]): b"value" * 1000})
+        if i % 4 == 3:
+            store.delete(name)
+        else:
+            store.put(*world(name, seed=i % 2))
+
+
+def check_a_moment(store: Store, since: int) -> int:
+    """What a search would read is of one version of a document, or gone; returns the sequence."""
+    changes = store.changes(since)
+    for block in store.blocks(changes.added):
+        nodes = store.nodes([(block.number, i) for i in range(len(block))])
+        if nodes[0] is None:
+            continue  # deleted meanwhile: all or nothing of it
+        found = [node for node in nodes if isinstance(node, Node)]
+        assert len(found) == len(block)
+        possible = [world(found[0].document_id, seed) for seed in (0, 1)]
+        (entry,) = (e for e in possible if list(e.graph.nodes) == found)
+        assert_same_block(block, Block.of(block.number, *entry))
+    return changes.sequence
+
+
+def test_eight_threads_read_while_another_writes(path: Path) -> None:
+    with Store.create(path, HEADER) as store, ThreadPoolExecutor(9) as pool:
+
+        def read() -> int:
+            sequence = 0
+            for _ in range(25):
+                sequence = check_a_moment(store, sequence)
+                store.names(store.changes(0).added)
+            return sequence
+
+        readers = [pool.submit(read) for _ in range(8)]
+        pool.submit(change_everything, store, rounds=60).result()
+        assert all(reader.result() <= store.changes(0).sequence for reader in readers)
+
+
+def test_processes_read_and_write_at_the_same_time(path: Path) -> None:
+    Store.create(path, HEADER).close()
+    with ExitStack() as stack:
+        store = stack.enter_context(Store.open(path))
+        writers = [stack.enter_context(child(path, WRITER)) for _ in range(2)]
+        sequence = rounds = 0
+        while any(writer.poll() is None for writer in writers) or not rounds:
+            sequence = check_a_moment(store, sequence)
+            rounds += 1
+        change_everything(store)
+    assert [writer.returncode for writer in writers] == [0, 0]
+    with Store.open(path) as store:
+        for entry in store.load_all():
+            seeds = [s for s in (0, 1) if entry.document == world(entry.document.id, s).document]
+            assert_same(entry, world(entry.document.id, seeds[0]))
+
+
+# One builder at a time
+
+
+def stores(path: Path | None) -> tuple[Store, Callable[[], Store]]:
+    """A store, and how another user of the same one gets it."""
+    store = Store.create(path, HEADER)
+    return store, lambda: store if path is None else Store.open(path)
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_exclusive_keeps_other_threads_out(path: Path, in_memory: bool) -> None:
+    store, again = stores(None if in_memory else path)
+    refused, both_ready = [], Barrier(2)
+
+    def other() -> None:
+        with again() as mine:
+            both_ready.wait()
+            try:
+                with mine.exclusive(timeout=0):
+                    refused.append(None)
+            except IndexBusy as error:
+                refused.append(str(error))
+
+    for held in (True, False):
+        thread = Thread(target=other)
+        thread.start()
+        with store.exclusive() if held else ExitStack():
+            both_ready.wait()
+            thread.join()
+    store.close()
+    assert refused[0] is not None
+    assert "writing to" in refused[0]
+    assert refused[1:] == [None]
+
+
+def test_exclusive_keeps_other_processes_out_until_they_end(path: Path) -> None:
+    code = """
+import threading
+with Store.open(path) as store, store.exclusive():
+    print("in", flush=True)
+    threading.Event().wait()
+"""
+    with Store.create(path, HEADER) as store, child(path, code) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "in\n"
+        with (
+            pytest.raises(IndexBusy, match=r"x\.hwdag for more than 0 seconds; wait until"),
+            store.exclusive(timeout=0),
+        ):
+            pass
+        store.put(*world())  # single changes do not wait for builds
+        holder.kill()
+        with store.exclusive():
+            assert store.ids() == ["doc"]
+
+
+def test_what_is_raised_inside_exclusive_passes_and_frees_it(path: Path) -> None:
+    with Store.create(path, HEADER) as store:
+        with pytest.raises(KeyboardInterrupt), store.exclusive():
+            raise KeyboardInterrupt
+        with store.exclusive(timeout=0):
+            pass
+
+
+def test_a_lock_file_that_cannot_be_made_is_named(path: Path) -> None:
+    path.with_name("x.hwdag.lock").mkdir()
+    with (
+        Store.create(path, HEADER) as store,
+        pytest.raises(IndexFileError, match=r"lock file .*x\.hwdag\.lock cannot be used"),
+        store.exclusive(),
+    ):
+        pass
+
+
+# A full disk
+
+FILL = """
+import resource, signal
+from hwdag.errors import IndexFileError
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
+store = Store.create(path, HEADER)
+for i in range(10**6):
+    try:
+        store.calls("big").put_all({bytes([i]): bytes([i]) * 10_000})
+        store.put(*world(f"doc{i}", i))
+    except IndexFileError as error:
+        print(i, error, flush=True)
+        break
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+"""
+RESUME = """
+while store.number_of("doc19") is None:
+    store.put(*world(f"doc{len(store)}", len(store)))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no resource limits")
+@pytest.mark.parametrize("same_process", [True, False])
+def test_a_full_disk_keeps_what_was_finished_and_can_be_gone_on_with(
+    path: Path, same_process: bool
+) -> None:
+    code = FILL + (RESUME if same_process else "")
+    with child(path, code) as process:
+        assert process.stdout is not None
+        count, message = process.stdout.read().split(" ", 1)
+    assert process.returncode == 0
+    assert "could not be read or written" in message
+    assert "free some space. What was finished is kept" in message
+    finished = int(count)
+    assert finished > 2
+    with Store.open(path) as store:
+        if not same_process:
+            assert len(store) == finished
+            for i in range(finished, 20):
+                store.put(*world(f"doc{i}", i))
+        for i, entry in enumerate(store.load_all()):
+            assert_same(entry, world(f"doc{i}", i))
+        assert len(store) == 20
+        for i in range(finished):
+            assert store.calls("big").get(bytes([i])) == bytes([i]) * 10_000
+    assert list(path.parent.iterdir()) == [path]
