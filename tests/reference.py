@@ -1,16 +1,20 @@
 """The walk straight from the equations: dense matrices, no cache, everything re-encoded each step.
 
-Slow on purpose. It shares nothing with the library but the tokenizer's pieces, so that it is the
-same text that both read.
+Slow on purpose. It shares nothing with the library but the tokenizer's pieces and the words of a
+text, so that it is the same text that both read.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
+from hwdag.config import Scoring
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.text.prompts import SearchPrompts
+from hwdag.text.words import content_words
+from hwdag.types import Node
 
 
 @dataclass
@@ -103,3 +107,121 @@ def read_from_scratch(lm: HuggingFaceLM, question: str, lines, heads):
     yes, no = lm.verdict_tokens(SearchPrompts())
     p, n = float(probabilities[yes].sum()), float(probabilities[no].sum())
     return relevance, p / (p + n)
+
+
+@dataclass
+class DenseWorld:
+    """All nodes with everything that a score is made of, one entry per node that may be seen."""
+
+    nodes: list[Node]
+    headings: list[str]
+    searched: list[str]  # texts behind their headings
+    edges: np.ndarray  # (n, n)
+
+    def copies(self, i: int) -> list[int]:
+        """The node itself, and others with the very same slice of the same document."""
+        same = [j for j, node in enumerate(self.nodes) if _place(node) == _place(self.nodes[i])]
+        return [i] if _place(self.nodes[i]) is None else same
+
+    def inside(self, i: int) -> list[int]:
+        """The node itself, and others that are slices of its slice."""
+        outer = _place(self.nodes[i])
+        places = [_place(node) for node in self.nodes]
+        held = [
+            j
+            for j, place in enumerate(places)
+            if outer and place and place[0] == outer[0] and outer[1] <= place[1]
+            if place[2] <= outer[2]
+        ]
+        return held if outer else [i]
+
+
+def reference_parts(
+    world: DenseWorld,
+    similarity: np.ndarray,
+    visited: list[tuple[int, float]],
+    question: str,
+    scoring: Scoring,
+    rare: int,
+) -> np.ndarray:
+    """Attention, similarity and reference part of every node's score, (3, n).
+
+    `visited` are nodes with their relevances; a word that more than `rare` nodes have echoes
+    nothing.
+    """
+    r = np.zeros(len(world.nodes))
+    for i, relevance in visited:
+        r[world.copies(i)] = relevance
+    z = world.edges.T @ r
+    peak = max([relevance for _, relevance in visited], default=0.0)
+    asked = set(content_words(question))
+    best = np.zeros((2, len(world.nodes)))
+    for i, relevance in visited:
+        words = content_words(world.nodes[i].text)
+        best[0] = np.maximum(best[0], relevance * mentions(world.headings, words, asked))
+        echo = bm25(world.searched, set(words) - asked, rare)
+        if echo[i] > 0:
+            best[1] = np.maximum(best[1], relevance * np.minimum(echo / echo[i], 1))
+    reference = scoring.mentions * best[0] + scoring.echoes * best[1]
+    return np.array(
+        [
+            scoring.attention * scaled(z, scoring.scale),
+            scoring.similarity * scaled(similarity, scoring.scale),
+            reference / peak if peak else reference,
+        ]
+    )
+
+
+def reference_prior(
+    world: DenseWorld, cosine: np.ndarray, question: str, scoring: Scoring
+) -> np.ndarray:
+    """Clipped cosine similarity, mixed with BM25 after both were stretched to [0, 1]."""
+    dense = np.clip(cosine, 0, None)
+    if not scoring.sparse or not len(dense):
+        return dense
+    sparse = bm25(world.searched, set(content_words(question)))
+    return (1 - scoring.sparse) * stretched(dense) + scoring.sparse * stretched(sparse)
+
+
+def bm25(texts: list[str], query: set[str], most: float = math.inf) -> np.ndarray:
+    """The formula, word by word and text by text; words of more than `most` texts are left out."""
+    split = [content_words(text) for text in texts]
+    mean = sum(map(len, split)) / max(1, len(split))
+    scores = np.zeros(len(texts))
+    for word in query:
+        holders = sum(word in other for other in split)
+        idf = math.log(1 + (len(split) - holders + 0.5) / (holders + 0.5))
+        for i, words in enumerate(split):
+            tf = words.count(word)
+            if tf and holders <= most:
+                scores[i] += idf * tf * 2.5 / (tf + 1.5 * (0.25 + 0.75 * len(words) / mean))
+    return scores
+
+
+def mentions(headings: list[str], words: list[str], asked: set[str]) -> np.ndarray:
+    """Whether these words contain the name of each heading, which must not be all asked for."""
+    found = np.zeros(len(headings))
+    for i, heading in enumerate(headings):
+        name = content_words(heading.split("(")[0])
+        runs = [words[j : j + len(name)] for j in range(len(words))]
+        found[i] = 0 < len(name) <= 8 and name in runs and not set(name) <= asked
+    return found
+
+
+def scaled(values: np.ndarray, scale: str) -> np.ndarray:
+    """Values over their sum or their peak."""
+    unit = values.sum() if scale == "share" else values.max(initial=0)
+    return values / unit if unit else values
+
+
+def stretched(values: np.ndarray) -> np.ndarray:
+    """Values moved and scaled to [0, 1]."""
+    spread = np.ptp(values)
+    return (values - values.min()) / spread if spread else np.zeros(len(values))
+
+
+def _place(node: Node) -> tuple[str, int, int] | None:
+    """The slice of a document that a node's text is."""
+    if node.origin == "generated" or len(node.sources) != 1:
+        return None
+    return node.document_id, node.sources[0].start, node.sources[0].end

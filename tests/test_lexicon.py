@@ -9,10 +9,38 @@ from hypothesis import strategies as st
 
 from hwdag.config import Scoring, SearchConfig
 from hwdag.errors import InputError, UnknownOption
+from hwdag.graph.block import Block, indexed
 from hwdag.search.lexicon import K1, B, Lexicon
+from hwdag.search.segments import Segment
 from hwdag.text.words import content_words as words
+from hwdag.types import Node, Span
 
 TEXTS = st.lists(st.text(alphabet="abcd ", max_size=20), min_size=1, max_size=12)
+
+
+def lexicon(texts: list[str], headings: list[str] | None = None, visible=None) -> Lexicon:
+    """Of one document with a node for each text, as it is searched."""
+    nodes = [
+        Node(str(i), "d", 1, text, "generated", 1, (Span(0, 1),)) for i, text in enumerate(texts)
+    ]
+    lengths, words, names = indexed(nodes, headings or [""] * len(texts))
+    n = len(texts)
+    nothing = np.zeros(n, np.int64)
+    block = Block(
+        number=1,
+        levels=np.ones(n, np.int32),
+        generated=np.ones(n, bool),
+        starts=nothing,
+        ends=nothing,
+        indptr=np.zeros(n + 1, np.int64),
+        children=np.empty(0, np.int32),
+        weights=np.empty(0),
+        vectors=np.zeros((n, 1), np.float32),
+        lengths=lengths,
+        words=words,
+        names=names,
+    )
+    return Lexicon([Segment.of(block)], visible)
 
 
 def slow_bm25(texts: list[str], query: set[str]) -> list[float]:
@@ -34,7 +62,7 @@ def slow_bm25(texts: list[str], query: set[str]) -> list[float]:
 
 @given(TEXTS, st.sets(st.text(alphabet="abcd", min_size=1, max_size=3)))
 def test_bm25_is_the_formula(texts, query):
-    found = Lexicon(texts, [""] * len(texts)).scores(query)
+    found = lexicon(texts).scores(query)
     np.testing.assert_allclose(found, slow_bm25(texts, query), atol=1e-9)
 
 
@@ -42,7 +70,7 @@ def test_bm25_is_the_formula(texts, query):
 def test_what_a_filter_leaves_out_shows_in_no_score(texts, data):
     keep = np.array(data.draw(st.lists(st.booleans(), min_size=len(texts), max_size=len(texts))))
     query = set(words(" ".join(texts)))
-    filtered = Lexicon(texts, [""] * len(texts)).scores(query, keep)
+    filtered = lexicon(texts, visible=keep).scores(query)
     alone = [text for text, kept in zip(texts, keep, strict=True) if kept]
     assert not filtered[~keep].any()
     if alone:
@@ -51,12 +79,12 @@ def test_what_a_filter_leaves_out_shows_in_no_score(texts, data):
 
 def test_nodes_under_a_heading_that_a_text_mentions():
     headings = ["Green Bay Packers", "Jazz (film)", "Green Bay Packers", "", "The Bay"]
-    lexicon = Lexicon(["x"] * 5, headings)
+    found = lexicon(["x"] * 5, headings)
     text = "He left the Green Bay Packers to play in Jazz."
-    assert lexicon.named_in(text).tolist() == [0, 1, 2, 4]
+    assert found.named_in(text).tolist() == [0, 1, 2, 4]
     asked = words("Who led the Green Bay Packers?")
-    assert lexicon.named_in(text, but=asked).tolist() == [1]
-    assert lexicon.named_in("Nothing of it.").size == 0
+    assert found.named_in(text, but=asked).tolist() == [1]
+    assert found.named_in("Nothing of it.").size == 0
 
 
 def test_words_of_scripts_without_spaces_are_characters():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hwdag.errors import InputError
@@ -16,11 +16,11 @@ MAX_CITATIONS = 5
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """A sentence of a visited node, and where it stands in the document."""
+    """A sentence of a visited node, and where it stands in its document, or documents."""
 
     node: int  # in visiting order
     within: Span  # of the node's text
-    sources: tuple[Span, ...]
+    places: tuple[tuple[str, Span], ...]
 
 
 class AnswerStream:
@@ -29,9 +29,8 @@ class AnswerStream:
     Iterating decodes; `answer` decodes whatever is left. One thread, one pass.
     """
 
-    def __init__(self, walked: Walked, max_new_tokens: int, text_of: Callable[[str], str]) -> None:
+    def __init__(self, walked: Walked, max_new_tokens: int) -> None:
         self._walked = walked
-        self._text_of = text_of
         self._units = _units(walked.retrieval)
         self._decoding = walked.session.decode(
             enough=walked.says_yes,
@@ -84,26 +83,23 @@ class AnswerStream:
         A sentence that was read twice, as a point and within a chunk, is one sentence.
         """
         shares: dict[tuple[str, Span], float] = {}
-        nodes: dict[tuple[str, Span], Node] = {}
+        nodes: dict[tuple[str, Span], str] = {}
         for unit, attention in zip(self._units, self._decoding.attention, strict=True):
             node = self.retrieval.steps[unit.node].node
-            for span in unit.sources:
-                key = node.document_id, span
-                shares[key] = shares.get(key, 0.0) + float(attention) / len(unit.sources)
-                nodes.setdefault(key, node)
+            for place in unit.places:
+                shares[place] = shares.get(place, 0.0) + float(attention) / len(unit.places)
+                nodes.setdefault(place, node.id)
         total = sum(shares.values())
-        best = sorted((k for k in shares if shares[k] > 0), key=lambda k: -shares[k])[
-            :MAX_CITATIONS
-        ]
+        best = sorted((k for k in shares if shares[k] > 0), key=lambda k: -shares[k])
         return tuple(
             Citation(
                 document,
                 span,
-                self._text_of(document)[span.start : span.end],
+                self.retrieval.sources[document].text[span.start : span.end],
                 shares[document, span] / total,
-                nodes[document, span].id,
+                nodes[document, span],
             )
-            for document, span in best
+            for document, span in best[:MAX_CITATIONS]
         )
 
 
@@ -114,11 +110,11 @@ def _units(retrieval: Retrieval) -> list[_Unit]:
 def _units_of(position: int, node: Node) -> list[_Unit]:
     """Slices of the document are cut into their sentences; any other text is one unit."""
     if node.origin not in ("chunk", "extractive"):
-        return [_Unit(position, Span(0, len(node.text)), node.sources)]
+        return [_Unit(position, Span(0, len(node.text)), node.places)]
     units, at = [], 0
-    for source in node.sources:
+    for document, source in node.places:
         for part in sentences(node.text[at : at + len(source)]):
-            place = Span(source.start + part.start, source.start + part.end)
+            place = document, Span(source.start + part.start, source.start + part.end)
             units.append(_Unit(position, Span(at + part.start, at + part.end), (place,)))
         at += len(source) + 1  # one character between slices
     return units

@@ -1,138 +1,292 @@
-"""The graphs of all documents as one graph: what a walk sees. Arrays only, shared by all walks."""
+"""The graphs of all documents as one graph: what a walk sees. Numbers only, shared by all walks.
+
+A corpus is a snapshot that never changes; documents that come and go make another one, which shares
+all arrays that are the same. What a search finds depends on the living documents alone, not on how
+they came to be there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import block_diag, csr_array
 
 from hwdag.embedding.base import Vectors
+from hwdag.errors import InputError
+from hwdag.graph.block import Block, Ints
 from hwdag.graph.dag import HWDAG
 from hwdag.search.lexicon import Lexicon
-from hwdag.text.headings import headings, searched_text
-from hwdag.types import Node
+from hwdag.search.segments import Floats, Indices, Mask, Segment, packed, settled
+from hwdag.types import Document, Node
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
-Mask = NDArray[np.bool_]
+Fetch = Callable[[Sequence[tuple[int, int]]], Sequence[Node | None]]
+"""Nodes by number of the document and position in it; None for one that is gone."""
+
+
+class Vanished(Exception):
+    """A document was deleted while it was being searched; a newer snapshot does not have it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """Documents one after the other; node indices are global.
+    """Documents, and groups of corpus layers, in order of number; node indices are global.
 
-    `first[d]` is the index of the first node of document d, `first[-1]` the number of nodes.
-    `texts` are the documents themselves, for the headings that nodes stand under.
+    Rows of deleted documents may still be counted in: `visible` says which are real.
     """
 
-    nodes: Sequence[Node]
-    edges: csr_array  # (n, n), block diagonal
-    vectors: Vectors  # (n, dimension), unit rows
-    first: Indices  # (documents + 1,)
-    texts: Sequence[str] = ()
+    _fetch: Fetch
+    segments: tuple[Segment, ...] = ()
+
+    @classmethod
+    def empty(cls, fetch: Fetch) -> Corpus:
+        """No documents; `fetch` will be asked for the nodes of those to come."""
+        return cls(fetch)
 
     @classmethod
     def of(
         cls, graphs: Sequence[HWDAG], vectors: Sequence[Vectors], texts: Sequence[str] = ()
     ) -> Corpus:
-        """Concatenate graphs and the embeddings of their nodes; without `texts` no headings."""
-        nodes = [node for graph in graphs for node in graph.nodes]
-        edges = (
-            csr_array(block_diag([graph.edges for graph in graphs], format="csr"))
-            if nodes
-            else csr_array((0, 0))
+        """A corpus that keeps its nodes, numbered from 1; without `texts` nothing has a heading."""
+
+        def fetch(addresses: Sequence[tuple[int, int]]) -> list[Node | None]:
+            return [graphs[number - 1].nodes[position] for number, position in addresses]
+
+        documents = [Document("", text) for text in texts] if texts else [None] * len(graphs)
+        return cls.empty(fetch).extended(
+            Block.of(number, document, graph, embedded)
+            for number, (document, graph, embedded) in enumerate(
+                zip(documents, graphs, vectors, strict=True), start=1
+            )
         )
-        stacked = np.concatenate(vectors) if nodes else np.empty((0, 1), np.float32)
-        first = np.concatenate([[0], np.cumsum([len(graph) for graph in graphs])]).astype(np.intp)
-        return cls(nodes, edges, stacked, first, texts)
+
+    def extended(self, blocks: Iterable[Block]) -> Corpus:
+        """With more documents, at a cost that does not depend on how many there are.
+
+        Raises `InputError` unless their numbers ascend and are larger than all that were there.
+        """
+        segments = self.segments
+        for segment in packed(self._in_order(blocks)):
+            segments = settled((*segments, segment))
+        return Corpus(self._fetch, segments)
+
+    def without(self, numbers: Collection[int]) -> Corpus:
+        """Without these documents; numbers that are unknown or dead do not matter."""
+        removed = np.array(sorted(numbers), np.int64)
+        return Corpus(self._fetch, settled(part.without(removed) for part in self.segments))
+
+    def _in_order(self, blocks: Iterable[Block]) -> Iterator[Block]:
+        last = int(self.segments[-1].numbers[-1]) if self.segments else 0
+        for block in blocks:
+            if block.number <= last:
+                raise InputError(
+                    f"document number {block.number} was added after number {last}; add documents "
+                    "in the order in which they were stored"
+                )
+            last = block.number
+            yield block
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        """Index of the first node of every segment, and the number of nodes."""
+        sizes = [len(segment) for segment in self.segments]
+        return [0, *np.cumsum(sizes, dtype=np.int64).tolist()]
+
+    def _parts(self) -> Iterator[tuple[int, Segment]]:
+        """Segments with the index of their first node."""
+        return zip(self._starts, self.segments, strict=False)
 
     def __len__(self) -> int:
-        return len(self.nodes)
+        return self._starts[-1]
 
     @cached_property
-    def levels(self) -> NDArray[np.int32]:
-        """Level of every node, (n,)."""
-        return np.array([node.level for node in self.nodes], dtype=np.int32)
+    def numbers(self) -> Sequence[int]:
+        """Numbers of the living documents and groups, ascending."""
+        return tuple(n for part in self.segments for n in part.numbers[part.alive].tolist())
 
     @cached_property
-    def document(self) -> Indices:
-        """Ordinal of every node's document, (n,)."""
-        return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
-
-    @cached_property
-    def top(self) -> Indices:
-        """The top-level nodes of every document."""
-        if not len(self):
-            return np.empty(0, np.intp)
-        heights = np.maximum.reduceat(self.levels, self.first[:-1])
-        return np.flatnonzero(self.levels == heights[self.document])
+    def documents(self) -> Sequence[int]:
+        """Numbers of the living documents, ascending."""
+        groups = {number for segment in self.segments for number in segment.groups}
+        return tuple(number for number in self.numbers if number not in groups)
 
     @property
-    def height(self) -> int:
-        """Number of levels of the highest document."""
-        return int(self.levels.max()) if len(self) else 0
+    def edge_count(self) -> int:
+        """Number of edges of the living documents and groups."""
+        fans = [np.diff(part.indptr[part.first])[part.alive] for part in self.segments]
+        return sum(int(fan.sum()) for fan in fans)
+
+    @cached_property
+    def alive(self) -> Mask | None:
+        """Nodes of living documents, (n,); None where nothing is dead."""
+        if all(segment.alive.all() for segment in self.segments):
+            return None
+        return np.concatenate([segment.rows_of(segment.alive) for segment in self.segments])
+
+    def visible(self, allowed: Mask | None) -> Mask | None:
+        """Nodes that are allowed and alive, (n,); None for all."""
+        if allowed is None or self.alive is None:
+            return self.alive if allowed is None else allowed
+        return np.asarray(allowed & self.alive)
+
+    def within(self, numbers: Collection[int]) -> Mask:
+        """Nodes that may be seen if these documents may be seen, (n,).
+
+        A node of a corpus layer may be seen if all documents beneath it may.
+        """
+        wanted = np.array(sorted(numbers), np.int64)
+        seen: set[int] = set()
+        masks = [np.empty(0, bool)]
+        for segment in self.segments:
+            keep = segment.alive & np.isin(segment.numbers, wanted)
+            keep[np.isin(segment.numbers, list(segment.groups))] = False
+            seen.update(segment.numbers[keep].tolist())
+            # why in order: what a group rests on has smaller numbers
+            for number in sorted(segment.groups):
+                at = segment.find(number)
+                if at is not None and seen.issuperset(segment.groups[number].members):
+                    keep[at] = True
+                    seen.add(number)
+            masks.append(segment.rows_of(keep))
+        return np.concatenate(masks)
+
+    def height(self, visible: Mask | None = None) -> int:
+        """Number of levels of the highest of the documents that are alive, or visible."""
+        seen = self.visible(visible)
+        heights = [
+            segment.levels.max(
+                initial=0, where=True if seen is None else seen[start : start + len(segment)]
+            )
+            for start, segment in self._parts()
+        ]
+        return int(max(heights, default=0))
+
+    def top(self, visible: Mask | None = None) -> Indices:
+        """The highest level of everything that no group stands above, ascending.
+
+        Only what is alive, or visible, counts: where a group may not be seen, its members stand
+        for themselves.
+        """
+        seen = self.visible(visible)
+        covered = self._covered(seen)
+        found = [np.empty(0, np.intp)]
+        for start, segment in self._parts():
+            rows, document = segment.tops
+            free = ~np.isin(segment.numbers, covered)
+            rows = rows[free[document]] + start
+            found.append(rows if seen is None else rows[seen[rows]])
+        return np.concatenate(found)
+
+    def _covered(self, seen: Mask | None) -> Ints:
+        """Numbers of what a visible group stands above."""
+        members = [
+            group.members
+            for start, segment in self._parts()
+            for number, group in segment.groups.items()
+            if (at := segment.find(number)) is not None
+            and (
+                seen is None
+                or seen[start + segment.first[at] : start + segment.first[at + 1]].any()
+            )
+        ]
+        return np.array([member for found in members for member in found], np.int64)
+
+    def any_generated(self, indices: Indices) -> bool:
+        """Whether an LM wrote the text of any of these nodes; `indices` are ascending."""
+        borders = np.searchsorted(indices, self._starts)
+        return any(
+            segment.generated[indices[low:high] - start].any()
+            for (start, segment), (low, high) in zip(self._parts(), pairwise(borders), strict=True)
+        )
+
+    def fetch(self, indices: Sequence[int]) -> list[Node]:
+        """Nodes with their texts, (k,). Raises `Vanished` for one whose document is gone."""
+        addresses = [self._address(index) for index in indices]
+        nodes = self._fetch(addresses)
+        found = [node for node in nodes if node is not None]
+        if len(found) < len(addresses):
+            gone = [a for a, node in zip(addresses, nodes, strict=True) if node is None]
+            raise Vanished(f"document number {gone[0][0]} was deleted")
+        return found
+
+    def _address(self, index: int) -> tuple[int, int]:
+        """Number of a node's document, and the node's position in it."""
+        _, segment, row = self._place(index)
+        document = segment.document_of(row)
+        return int(segment.numbers[document]), row - int(segment.first[document])
+
+    def _place(self, index: int) -> tuple[int, Segment, int]:
+        """Index of the first node of a node's segment, the segment, and the row within it."""
+        at = bisect_right(self._starts, index) - 1
+        return self._starts[at], self.segments[at], index - self._starts[at]
 
     def children(self, index: int) -> tuple[Indices, Floats]:
-        """Out-edges of a node: indices and weights."""
-        row = slice(self.edges.indptr[index], self.edges.indptr[index + 1])
-        return self.edges.indices[row].astype(np.intp), self.edges.data[row].astype(np.float64)
+        """Out-edges of a node: indices and weights; those to deleted documents are left out."""
+        start, segment, row = self._place(index)
+        edges = slice(segment.indptr[row], segment.indptr[row + 1])
+        positions, weights = segment.children[edges], segment.weights[edges]
+        document = segment.document_of(row)
+        first = int(segment.first[document])
+        group = segment.groups.get(int(segment.numbers[document]))
+        if group is None:
+            return start + first + positions.astype(np.intp), weights
+        before = segment.indptr[first]
+        owners, inverse = np.unique(
+            group.owners[edges.start - before : edges.stop - before], return_inverse=True
+        )
+        firsts = np.array([self._first_of(int(owner)) for owner in owners], np.intp)[inverse]
+        known = firsts >= 0
+        return (firsts + positions)[known], weights[known]
 
-    def within(self, document_ids: Collection[str]) -> Mask:
-        """Which nodes belong to one of these documents, (n,)."""
-        wanted = set(document_ids)
-        firsts = self.first[:-1]
-        keep = np.array([self.nodes[i].document_id in wanted for i in firsts], dtype=bool)
-        return np.asarray(keep[self.document])
+    def _first_of(self, number: int) -> int:
+        """Index of the first node of a living document; -1 if there is none."""
+        at = bisect_left(self.segments, number, key=lambda segment: int(segment.numbers[-1]))
+        if at == len(self.segments):
+            return -1
+        segment = self.segments[at]
+        document = segment.find(number)
+        return -1 if document is None else self._starts[at] + int(segment.first[document])
 
     def similarity(self, query: NDArray[np.float32]) -> Floats:
         """Cosine similarity of every node to a query, clipped at 0, (n,)."""
-        similarity: Floats = np.clip(self.vectors @ query, 0.0, None).astype(np.float64)
+        similarity = np.zeros(len(self))
+        for start, segment in self._parts():
+            # why einsum: BLAS rounds a row differently, depending on the rows around it
+            found = np.einsum("ij,j->i", segment.vectors, query)
+            np.maximum(found, 0.0, out=similarity[start : start + len(segment)])
         return similarity
 
-    @cached_property
-    def lexicon(self) -> Lexicon:
-        """The words of all nodes, as they are searched."""
-        found = list(self._headings())
-        return Lexicon(list(map(searched_text, self.nodes, found)), found)
-
-    def _headings(self) -> Iterator[str]:
-        if not self.texts:
-            yield from ("" for _ in self.nodes)
-        for text, (start, end) in zip(self.texts, pairwise(self.first), strict=False):
-            yield from headings(text, [node.sources[0] for node in self.nodes[start:end]])
-
-    @cached_property
-    def _verbatim(self) -> tuple[Indices, Indices]:
-        """Start and end in the document of nodes that are slices of it; (-1, -1) for others."""
-        spans = [
-            (n.sources[0].start, n.sources[0].end)
-            if n.origin != "generated" and len(n.sources) == 1
-            else (-1, -1)
-            for n in self.nodes
-        ]
-        starts, ends = np.array(spans, dtype=np.intp).reshape(-1, 2).T
-        return starts, ends
+    def lexicon(self, allowed: Mask | None = None) -> Lexicon:
+        """The words of all nodes that are alive and allowed, as they are searched."""
+        return Lexicon(self.segments, self.visible(allowed))
 
     def inside(self, index: int) -> Indices:
         """Other nodes whose text is a slice of this one's text: reading them too adds nothing."""
-        starts, ends = self._verbatim
-        if starts[index] < 0:
-            return np.empty(0, np.intp)
-        document = self.document[index]
-        block = slice(self.first[document], self.first[document + 1])
-        held = (starts[block] >= starts[index]) & (ends[block] <= ends[index])
-        found: Indices = np.flatnonzero(held) + block.start
-        others: Indices = found[found != index]
-        return others
+        return self._slices(
+            index, lambda start, end, starts, ends: (starts >= start) & (ends <= end)
+        )
 
     def copies(self, index: int) -> Indices:
         """Other nodes with the very same slice: an extractive point that was picked again."""
-        starts, ends = self._verbatim
-        found = self.inside(index)
-        same: Indices = found[(starts[found] == starts[index]) & (ends[found] == ends[index])]
-        return same
+        return self._slices(
+            index, lambda start, end, starts, ends: (starts == start) & (ends == end)
+        )
+
+    def _slices(self, index: int, related: Callable[[int, int, Ints, Ints], Mask]) -> Indices:
+        """Other nodes that are slices of the same document, `related` to the one of this node."""
+        _, segment, row = self._place(index)
+        home = segment.home_of(row)
+        if home is None:
+            return np.empty(0, np.intp)
+        begin, end = int(segment.starts[row]), int(segment.ends[row])
+        found = [np.empty(0, np.intp)]
+        for start, part in self._parts():
+            rows = part.rows_from(home)
+            held = related(begin, end, part.starts[rows], part.ends[rows])
+            found.append(rows[held] + start)
+        everything: Indices = np.concatenate(found)
+        return np.asarray(everything[everything != index])

@@ -1,18 +1,40 @@
 """Which node next: attention propagated along the edges, similarity, and references.
 
 The first two are the papers' (GARLIC 3.2.2, PECAN Eq. 1), what visited nodes refer to is ours. Pure:
-no model, no I/O. z = E^T r is kept up to date as nodes are visited, one row of E at a time.
+no model, no I/O. z = E^T r and the scores are kept up to date as nodes are visited: a choice among a
+million nodes takes milliseconds, as only what a visit changed is computed again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from hwdag.config import Scoring
-from hwdag.search.corpus import Corpus, Floats, Indices, Mask
+from hwdag.search.corpus import Corpus
 from hwdag.search.references import References
+from hwdag.search.segments import Floats, Indices, Mask
+
+Costs = Callable[[Sequence[int]], Sequence[int]]
+"""Tokens that each of these nodes takes."""
+
+MOST_MISFITS = 1000
+"""A walk ends after so many nodes that did not fit: the short ones among a million that would fit
+have little to do with the question, and each try takes a text and its tokens."""
+
+MOST_AT_ONCE = 128
+"""Nodes that are fetched at a time to see which of them fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the score of one node consists of, scaled and weighed."""
+
+    attention: float
+    similarity: float
+    reference: float
 
 
 class Frontier:
@@ -38,14 +60,26 @@ class Frontier:
         self._corpus = corpus
         self._scoring = scoring or Scoring.garlic()
         self._references = references
-        self._allowed = np.ones(len(corpus), bool) if allowed is None else allowed
+        visible = corpus.visible(allowed)
+        self._visible = np.ones(len(corpus), bool) if visible is None else visible
         # why: before its weight, so that a walk without similarity still knows its top-level nodes
-        self._likeness = self._scaled(np.where(self._allowed, similarity, 0.0))
+        self._likeness = self._scaled(similarity)
         self._propagated = np.zeros(len(corpus))  # z
-        self._open = self._allowed.copy()
-        self._unread = self._allowed.copy()
-        self.left_out = False
+        self._unit = 0.0  # sum or peak of z
+        self._reached = np.empty(0, np.intp)  # where z may be positive
+        self._is_reached = np.zeros(len(corpus), bool)
+        self._unread = self._visible.copy()
+        # similarity parts, -inf for nodes that cannot be visited
+        self._base = np.where(self._visible, self._scoring.similarity * self._likeness, -np.inf)
+        self._score = self._base.copy()
+        self._gained: list[Indices] = []  # nodes with new references since the last choice
+        self._peak = 0.0  # that the references in the scores are scaled by
+        self._misfits = 0
+
+    @property
+    def left_out(self) -> bool:
         """Whether a node was closed because it did not fit."""
+        return self._misfits > 0
 
     @property
     def likeness(self) -> Floats:
@@ -53,77 +87,161 @@ class Frontier:
         return self._likeness
 
     @property
-    def similarity(self) -> Floats:
-        """The similarity part of every node's score, (n,)."""
-        return self._scoring.similarity * self._likeness
-
-    @property
-    def attention(self) -> Floats:
-        """The attention part of every node's score, from z = E^T r, (n,)."""
-        z = np.where(self._allowed, self._propagated, 0.0)
-        return self._scoring.attention * self._scaled(z)
-
-    @property
-    def reference(self) -> Floats:
-        """The reference part of every node's score, (n,)."""
-        if self._references is None:
-            return np.zeros(len(self._corpus))
-        return np.where(self._allowed, self._references.total, 0.0)
-
-    @property
-    def score(self) -> Floats:
-        """Sum of the parts, (n,)."""
-        return self.attention + self.similarity + self.reference
-
-    @property
     def open(self) -> Mask:
         """Nodes that can still be visited, (n,)."""
-        return self._open
+        return self._base > -np.inf
 
-    def visit(self, index: int, relevance: float) -> None:
-        """Mark a node as read and pass its relevance r on along its edges.
+    def parts(self, index: int) -> Parts:
+        """What the score of a visible node consists of at this moment."""
+        one = np.array([index])
+        return Parts(
+            float(self._attention(one)[0]),
+            self._scoring.similarity * float(self._likeness[index]),
+            float(self._reference(one)[0]),
+        )
+
+    def visit(self, index: int, relevance: float, text: str = "") -> None:
+        """Mark a node as read and pass its relevance r on: along its edges, and as its text refers.
 
         Copies of an extractive point, one level further down, have the same text and so the same
         relevance: they count as visited too and pass it on. What lies inside the text of the node
         has been read with it.
         """
-        for read in (index, self._corpus.inside(index)):
-            self._open[read] = False
-            self._unread[read] = False
-        for node in (index, *self._corpus.copies(index)):
-            children, weights = self._corpus.children(int(node))
-            self._propagated[children] += relevance * weights
+        read = np.append(self._corpus.inside(index), index)
+        self._unread[read] = False
+        self._close(read)
+        copies = self._corpus.copies(index)
+        for node in (index, *copies[self._visible[copies]].tolist()):
+            self._propagate(node, relevance)
         if self._references is not None:
-            self._references.visit(index, relevance)
+            self._gained.append(self._references.visit(index, text, relevance))
 
-    def ranking(self) -> Indices:
-        """Unread nodes by score, best first, whether they fit or not."""
-        scores = self.score
-        order: Indices = np.argsort(-scores, kind="stable")
-        unread: Indices = order[self._unread[order]]
-        return unread
+    def ranking(self, count: int) -> Indices:
+        """The `count` best unread nodes by score, best first, whether they fit or not."""
+        if count <= 0:
+            return np.empty(0, np.intp)
+        unread = np.flatnonzero(self._unread)
+        scores = self._scoring.similarity * self._likeness[unread]
+        scores = self._reference(unread) + scores + self._attention(unread)
+        return unread[highest(scores, count)]
 
-    def best(self, cost: Callable[[int], int], room: int, count: int = 1) -> list[int]:
+    def best(self, costs: Costs, room: int, count: int = 1) -> list[int]:
         """The `count` open nodes with the highest scores that fit together; fewer, if no more do.
 
         Nodes that do not fit are closed for good: room only ever shrinks. Ties go to the earlier
         node. None of them lies inside the text of another.
         """
-        scores = np.where(self._open, self.score, -1.0)
+        self._update()
         chosen: list[int] = []
-        while len(chosen) < count and (scores >= 0).any():
-            index = int(scores.argmax())
-            scores[index] = -1.0
-            if cost(index) > room:
-                self._open[index] = False
-                self.left_out = True
+        taken: set[int] = set()
+        for index, cost in self._candidates(costs, count, taken):
+            if index in taken:
+                continue
+            if cost > room:
+                self._misfits += 1
+                self._close(np.array([index]))
                 continue
             chosen.append(index)
-            scores[self._corpus.inside(index)] = -1.0
-            room -= cost(index)
+            taken.update([index], self._corpus.inside(index).tolist())
+            room -= cost
+            if len(chosen) == count:
+                break
         return chosen
 
+    def _candidates(self, costs: Costs, count: int, taken: set[int]) -> Iterator[tuple[int, int]]:
+        """Open nodes that are not taken, best first, with their costs, until too many do not fit.
+
+        To know the cost of a node its text has to be fetched, so the first look is at few of them.
+        """
+        wanted = count
+        complete = False
+        while not complete:
+            found = highest(self._score, wanted + len(taken)).tolist()
+            complete = len(found) < wanted + len(taken)
+            new = [index for index in found if index not in taken]
+            for index, cost in zip(new, costs(new), strict=True):
+                if self._misfits >= MOST_MISFITS:
+                    return
+                yield index, cost
+            wanted = min(2 * wanted, MOST_AT_ONCE)
+
+    def _close(self, indices: Indices) -> None:
+        self._base[indices] = -np.inf
+        self._score[indices] = -np.inf
+
+    def _propagate(self, index: int, relevance: float) -> None:
+        """Add the relevance of a node times its row of E to z."""
+        children, weights = self._corpus.children(index)
+        seen = self._visible[children]
+        children, passed = children[seen], relevance * weights[seen]
+        self._propagated[children] += passed
+        if self._scoring.scale == "share":
+            self._unit += float(passed.sum())
+        else:
+            self._unit = max(self._unit, float(self._propagated[children].max(initial=0.0)))
+        new = children[~self._is_reached[children]]
+        self._is_reached[new] = True
+        self._reached = np.append(self._reached, new)
+
+    def _update(self) -> None:
+        """Compute the scores again where a part of them or its scale changed."""
+        peak = self._references.peak if self._references else 0.0
+        changed = np.concatenate([self._reached, *self._gained])
+        if peak != self._peak and self._references is not None:
+            np.divide(self._references.weighed, peak, out=self._score)
+            self._score += self._base
+        else:
+            self._score[changed] = self._reference(changed) + self._base[changed]
+        self._score[self._reached] += self._attention(self._reached)
+        self._gained, self._peak = [], peak
+
+    def _attention(self, indices: Indices) -> Floats:
+        """The attention part of these nodes' scores, from z = E^T r."""
+        z = self._propagated[indices]
+        return self._scoring.attention * (z / self._unit) if self._unit > 0 else np.zeros_like(z)
+
+    def _reference(self, indices: Indices) -> Floats:
+        """The reference part of these nodes' scores."""
+        if self._references is None or not self._references.peak:
+            return np.zeros(len(indices))
+        return self._references.weighed[indices] / self._references.peak
+
     def _scaled(self, values: Floats) -> Floats:
-        """Values over their sum or their peak; zeros where that is 0, so that the term drops out."""
-        unit = values.sum() if self._scoring.scale == "share" else values.max(initial=0.0)
-        return values / unit if unit > 0 else np.zeros_like(values)
+        """Values over their sum or their peak, 0 for nodes that are not visible.
+
+        Zeros where sum or peak is 0, so that the term drops out.
+        """
+        seen = values[self._visible]
+        unit = seen.sum() if self._scoring.scale == "share" else seen.max(initial=0.0)
+        return np.where(self._visible, values / unit, 0.0) if unit > 0 else np.zeros_like(values)
+
+
+def highest(values: Floats, count: int) -> Indices:
+    """The `count` highest finite values, best first; ties go to the earlier one.
+
+    Linear in the number of values, nothing of their length is sorted.
+    """
+    rows = np.flatnonzero(values >= max(_bound(values, count), np.finfo(np.float64).min))
+    found = values[rows]
+    if len(rows) > count:
+        least = np.partition(found, -count)[-count]
+        above, level = rows[found > least], rows[found == least]
+        rows = np.sort(np.append(above, level[: count - len(above)]))
+        found = values[rows]
+    return rows[np.argsort(-found, kind="stable")]
+
+
+BLOCK = 256
+"""Values that are looked at together; only their highest one is compared with others."""
+
+
+def _bound(values: Floats, count: int) -> float:
+    """At least `count` values are no smaller than this one: the `count`-th highest of the blocks'.
+
+    It is -inf where there are not so many blocks.
+    """
+    blocks = len(values) // BLOCK
+    if blocks < count:
+        return -np.inf
+    peaks = values[: blocks * BLOCK].reshape(blocks, BLOCK).max(axis=1)
+    return float(np.partition(peaks, -count)[-count])

@@ -7,98 +7,169 @@ terms of the score (ours, beyond the papers), not edges of the graph.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hwdag.graph.block import LONGEST_NAME, Ints, key_of, ranges
+from hwdag.search.segments import Floats, Indices, Mask, Segment
 from hwdag.text.words import content_words
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
-Mask = NDArray[np.bool_]
 
 K1, B = 1.5, 0.75
 """Saturation of term frequency and weight of the length in BM25."""
 
-LONGEST_NAME = 8
-"""Words of a heading that is looked for in texts; longer ones are hardly ever repeated whole."""
+FEW = 1000
+FEW_SHARE = 0.01
+"""A word is rare if at most 1000 nodes have it, or 1 %, whichever is more: what is in more of them
+tells little, and takes long to look up."""
+
+
+_Part = tuple[int, Segment, Mask | None]
+"""A segment with the index of its first node, and which of its nodes may be seen."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Entries:
+    """Where the entries of some words begin and end in the postings of every segment."""
+
+    keys: Ints  # (words,) ascending
+    begin: Ints  # (segments, words)
+    end: Ints  # (segments, words)
+
+    def only(self, which: Mask) -> _Entries:
+        """Those of some of the words."""
+        return _Entries(self.keys[which], self.begin[:, which], self.end[:, which])
 
 
 class Lexicon:
-    """An inverted index, built once per corpus; immutable.
+    """Words of the nodes that one search may see.
 
     Why not a library: those fix document frequencies when they index, but what a filter leaves out
     must not show in anybody's scores, so they are taken from the nodes that may be seen.
 
     Args:
-        texts: of the nodes, as they are searched (behind their headings).
-        headings: that the nodes stand under, "" for none.
+        segments: with all nodes.
+        visible: nodes that may be seen, (n,); None for all.
     """
 
-    def __init__(self, texts: Sequence[str], headings: Sequence[str]) -> None:
-        self._texts = texts
-        self._headings = headings
+    def __init__(self, segments: Sequence[Segment], visible: Mask | None = None) -> None:
+        starts = np.cumsum([0, *map(len, segments)]).tolist()
+        self._size: int = starts[-1]
+        self._parts: list[_Part] = [
+            (start, segment, None if visible is None else visible[start:stop])
+            for segment, (start, stop) in zip(segments, pairwise(starts), strict=True)
+        ]
+        self._visible = visible
+        self._known: dict[int, int] = {}
 
-    def scores(self, query: Collection[str], allowed: Mask | None = None) -> Floats:
+    def scores(self, query: Collection[str]) -> Floats:
         """BM25 of every node for these words, (n,): Lucene's variant, Robertson & Zaragoza 2009.
 
-        Frequencies and the mean length are those of the nodes `allowed`; others score 0.
+        Frequencies and the mean length are those of the visible nodes; others score 0.
         """
-        lengths, postings = self._index
-        scores = np.zeros(len(lengths))
-        kept = lengths if allowed is None else lengths[allowed]
-        if not kept.sum():
-            return scores
-        norm = K1 * (1 - B + B * lengths / kept.mean())
-        for word in sorted(set(query) & postings.keys()):
-            rows, counts = postings[word]
-            if allowed is not None:
-                rows, counts = rows[allowed[rows]], counts[allowed[rows]]
-            rarity = np.log1p((len(kept) - len(rows) + 0.5) / (len(rows) + 0.5))
-            scores[rows] += rarity * counts * (K1 + 1) / (counts + norm[rows])
+        scores = np.zeros(self._size)
+        rows, found = self._scored(self._entries(query))
+        scores[rows] = found
         return scores
 
+    def echoes(self, words: Collection[str]) -> tuple[Indices, Floats]:
+        """Nodes that have any of these words, ascending, and their BM25 for the rare ones."""
+        entries = self._entries(words)
+        few = max(FEW, FEW_SHARE * self._count)
+        return self._scored(entries.only(self._frequencies(entries) <= few))
+
     def named_in(self, text: str, *, but: Collection[str] = ()) -> Indices:
-        """Nodes under a heading that occurs in `text`, word for word.
+        """Visible nodes under a heading that occurs in `text`, word for word, ascending.
 
         Headings that consist of the words `but` alone are left out: what the question says itself
         is no news.
         """
         found, known = content_words(text), set(but)
-        names = {
-            tuple(found[i : i + length])
+        keys = _keys(
+            " ".join(name)
             for length in range(1, LONGEST_NAME + 1)
             for i in range(len(found) - length + 1)
-        }
-        rows = [self._under[name] for name in names & self._under.keys() if not known >= {*name}]
-        return np.unique(np.concatenate(rows)) if rows else np.empty(0, np.intp)
+            if not known.issuperset(name := found[i : i + length])
+        )
+        rows: list[Indices] = [np.empty(0, np.intp)]
+        for start, segment, seen in self._parts:
+            # a node is under one heading, so none is found twice
+            named = np.sort(segment.names.rows[ranges(*segment.names.find(keys))])
+            rows.append(start + (named if seen is None else named[seen[named]]).astype(np.intp))
+        return np.concatenate(rows)
 
     @cached_property
-    def _index(self) -> tuple[Floats, dict[str, tuple[Indices, Floats]]]:
-        """Words of every node, (n,), and for every word the nodes that have it and how often."""
-        rows: dict[str, list[int]] = {}
-        counts: dict[str, list[int]] = {}
-        lengths = np.zeros(len(self._texts))
-        for i, text in enumerate(self._texts):
-            found = Counter(content_words(text))
-            lengths[i] = found.total()
-            for word, count in found.items():
-                rows.setdefault(word, []).append(i)
-                counts.setdefault(word, []).append(count)
-        return lengths, {
-            word: (np.array(rows[word], dtype=np.intp), np.array(counts[word], dtype=np.float64))
-            for word in rows
-        }
+    def _count(self) -> int:
+        """Number of visible nodes."""
+        if self._visible is None:
+            return self._size
+        return int(np.count_nonzero(self._visible))
 
     @cached_property
-    def _under(self) -> dict[tuple[str, ...], Indices]:
-        """Nodes by the words of their heading; what is in brackets tells namesakes apart."""
-        under: dict[tuple[str, ...], list[int]] = {}
-        for i, heading in enumerate(self._headings):
-            name = tuple(content_words(heading.partition("(")[0]))
-            if 0 < len(name) <= LONGEST_NAME:
-                under.setdefault(name, []).append(i)
-        return {name: np.array(nodes, dtype=np.intp) for name, nodes in under.items()}
+    def _words(self) -> int:
+        """Number of words of all visible nodes."""
+        return sum(
+            int(segment.lengths.sum(dtype=np.int64, where=True if seen is None else seen))
+            for _, segment, seen in self._parts
+        )
+
+    def _entries(self, words: Collection[str]) -> _Entries:
+        keys = _keys(words)
+        found = [segment.words.find(keys) for _, segment, _ in self._parts]
+        begin, end = np.array(found, np.int64).reshape(len(found), 2, len(keys)).transpose(1, 0, 2)
+        return _Entries(keys, begin, end)
+
+    def _frequencies(self, entries: _Entries) -> Ints:
+        """Number of visible nodes that have each word, (words,)."""
+        if self._visible is None:
+            return np.asarray((entries.end - entries.begin).sum(axis=0))
+        keys = entries.keys.tolist()
+        new = [i for i, key in enumerate(keys) if key not in self._known]
+        self._known.update((keys[i], self._count_visible(entries, i)) for i in new)
+        return np.array([self._known[key] for key in keys], np.int64)
+
+    def _count_visible(self, entries: _Entries, word: int) -> int:
+        """Number of visible nodes that have the word, segment by segment."""
+        return sum(
+            int(np.count_nonzero(seen[segment.words.rows[begin:end]]))
+            for (_, segment, seen), begin, end in zip(
+                self._parts, entries.begin[:, word], entries.end[:, word], strict=True
+            )
+            if seen is not None and begin < end
+        )
+
+    def _scored(self, entries: _Entries) -> tuple[Indices, Floats]:
+        """Visible nodes that have any of the words, ascending, and their scores."""
+        rows, scores = [np.empty(0, np.intp)], [np.empty(0)]
+        if self._words:
+            frequency = self._frequencies(entries)
+            rarity = np.log1p((self._count - frequency + 0.5) / (frequency + 0.5))
+            for part, begin, end in zip(self._parts, entries.begin, entries.end, strict=True):
+                found, summed = self._scored_in(part, begin, end, rarity)
+                rows.append(part[0] + found)
+                scores.append(summed)
+        return np.concatenate(rows), np.concatenate(scores)
+
+    def _scored_in(
+        self, part: _Part, begin: Ints, end: Ints, rarity: Floats
+    ) -> tuple[Indices, Floats]:
+        """Rows of one segment that have any of the words, ascending, and their scores."""
+        _, segment, seen = part
+        places = ranges(begin, end)
+        rows, weights = segment.words.rows[places], np.repeat(rarity, end - begin)
+        if seen is not None:
+            kept = seen[rows]
+            places, rows, weights = places[kept], rows[kept], weights[kept]
+        counts, mean = segment.words.counts[places], self._words / self._count
+        norm = K1 * (1 - B + B * segment.lengths[rows] / mean)
+        scores = np.bincount(rows, weights * counts * (K1 + 1) / (counts + norm)).astype(np.float64)
+        found = np.flatnonzero(scores > 0)
+        return found, scores[found]
+
+
+def _keys(words: Iterable[str]) -> Ints:
+    """Keys of words, ascending, none twice: sums over them do not depend on their order."""
+    return np.array(sorted(set(map(key_of, words))), np.int64)

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwdag.config import Scoring
-from hwdag.search.corpus import Corpus, Floats, Mask
+from hwdag.search.corpus import Corpus
+from hwdag.search.segments import Floats, Mask
 from hwdag.text.words import content_words
 
 
@@ -22,11 +23,12 @@ def prior(
     Cosine similarity clipped at 0 (GARLIC 3.2.2); with `scoring.sparse`, mixed with BM25 after both
     were stretched to [0, 1], as the two are on different scales.
     """
+    allowed = corpus.visible(allowed)
     keep = np.ones(len(corpus), bool) if allowed is None else allowed
     dense = corpus.similarity(vector)
     if scoring.sparse == 0 or not keep.any():
         return np.where(keep, dense, 0.0)
-    sparse = corpus.lexicon.scores(set(content_words(question)), allowed)
+    sparse = corpus.lexicon(allowed).scores(content_words(question))
     mixed = (1 - scoring.sparse) * stretched(dense, keep) + scoring.sparse * stretched(sparse, keep)
     return np.where(keep, mixed, 0.0)
 

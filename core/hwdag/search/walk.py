@@ -6,21 +6,20 @@ gives the node's relevance to the question and p_yes; then the slot is cropped f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-
-import numpy as np
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 
 from hwdag.config import SearchConfig
 from hwdag.embedding.base import Embedder
 from hwdag.lm.base import Reader, Session
-from hwdag.search.corpus import Corpus, Mask
-from hwdag.search.frontier import Frontier
+from hwdag.search.corpus import Corpus
+from hwdag.search.frontier import Frontier, Parts, highest
 from hwdag.search.prior import prior
 from hwdag.search.progress import ProgressControl
 from hwdag.search.references import References
+from hwdag.search.segments import Indices, Mask
 from hwdag.text.prompts import SearchPrompts
-from hwdag.types import Retrieval, Step, StopReason, Usage
+from hwdag.types import Node, Retrieval, Step, StopReason, Usage
 
 OnStep = Callable[[Step], None]
 
@@ -68,11 +67,13 @@ def walk(
 
     Raises:
         QuestionTooLong: question and prompts leave no room in the reader's context.
+        Vanished: a document was deleted while it was being read.
     """
     session = reader.session(
         question, prompts=prompts, heads=config.heads, max_new_tokens=config.max_new_tokens
     )
     scoring = config.scoring
+    allowed = corpus.visible(allowed)
     frontier = Frontier(
         corpus,
         prior(corpus, question, embedder.embed_query(question), scoring, allowed),
@@ -82,7 +83,7 @@ def walk(
     )
     progress = ProgressControl(config, reader)
     stride = config.stride or (1 if progress.steers else UNSTEERED_STRIDE)
-    state = _Walk(corpus, session, frontier, config, stride)
+    state = _Walk(corpus, session, frontier, config, stride, allowed)
 
     enough = False
     for step in state.steps():
@@ -119,12 +120,16 @@ class _Walk:
         frontier: Frontier,
         config: SearchConfig,
         stride: int,
+        allowed: Mask | None,
     ) -> None:
         self._corpus = corpus
         self._session = session
         self._frontier = frontier
         self._initial_share = config.initial_share
         self._stride = stride
+        self._allowed = allowed
+        self._nodes: dict[int, Node] = {}
+        self._costs: dict[int, int] = {}
         self.budget = min(config.token_budget, session.room)
         self.visited: list[Step] = []
         self.context_tokens = 0
@@ -138,40 +143,33 @@ class _Walk:
         """Read the initial set in one forward, then `stride` nodes at a time."""
         if initial := self._initial():
             yield from self._append(initial, initial=True)
-        while nodes := self._frontier.best(self._cost, self._room, self._stride):
+        while nodes := self._frontier.best(self._costs_of, self._room, self._stride):
             yield from self._append(nodes, initial=False)
 
     def beyond(self, count: int) -> Iterator[Step]:
         """The `count` best nodes that were not visited, by score."""
-        parts = self._parts()
+        best = self._frontier.ranking(count).tolist()
         position = len(self.visited) + FIRST_POSITION
-        for i, index in enumerate(self._frontier.ranking()[: max(0, count)]):
-            yield Step(
-                position + i,
-                self._corpus.nodes[index],
-                False,
-                relevance=0.0,
-                p_yes=None,
-                **parts(index),
-            )
-
-    def _parts(self, *, initial: bool = False) -> Callable[[int], dict[str, float]]:
-        """The score parts of a node at this moment; of the initial set, similarity alone."""
-        frontier = self._frontier
-        nothing = np.zeros(len(self._corpus))
-        parts = {
-            "attention": nothing if initial else frontier.attention,
-            "similarity": frontier.similarity,
-            "reference": nothing if initial else frontier.reference,
-        }
-        return lambda index: {name: float(part[index]) for name, part in parts.items()}
+        for i, (index, node) in enumerate(zip(best, self._fetch(best), strict=True)):
+            parts = self._frontier.parts(index)
+            yield Step(position + i, node, False, relevance=0.0, p_yes=None, **asdict(parts))
 
     @property
     def _room(self) -> int:
         return self.budget - self.context_tokens
 
-    def _cost(self, index: int) -> int:
-        return self._session.cost(self._corpus.nodes[index].text)
+    def _fetch(self, indices: Sequence[int]) -> list[Node]:
+        """Nodes with their texts, each of them fetched once."""
+        if missing := [index for index in indices if index not in self._nodes]:
+            self._nodes.update(zip(missing, self._corpus.fetch(missing), strict=True))
+        return [self._nodes[index] for index in indices]
+
+    def _costs_of(self, indices: Sequence[int]) -> list[int]:
+        """Tokens of each of these nodes."""
+        for index, node in zip(indices, self._fetch(indices), strict=True):
+            if index not in self._costs:
+                self._costs[index] = self._session.cost(node.text)
+        return [self._costs[index] for index in indices]
 
     def _initial(self) -> list[int]:
         """All top-level nodes; where their share of the budget is too small, the most similar ones.
@@ -182,35 +180,42 @@ class _Walk:
         does not fit ends the set: the budget that is left is better spent by the walk than on less
         similar top nodes that happen to be short. In document order.
         """
-        if (share := self._share_of_the_top()) == 0:
+        top = self._corpus.top(self._allowed)
+        if (share := self._share_of(top)) == 0:
             return []
         room = int(self.budget * share)
-        top = self._corpus.top[self._frontier.open[self._corpus.top]]
+        top = top[self._frontier.open[top]]
+        # why no more than the budget: every node takes a token
+        order = top[highest(self._frontier.likeness[top], self.budget + 1)].tolist()
         chosen: list[int] = []
-        for index in top[np.argsort(-self._frontier.likeness[top], kind="stable")]:
-            cost = self._cost(int(index))
+        for index, cost in self._with_costs(order):
             if cost > (room if chosen else self.budget):
                 break
-            chosen.append(int(index))
+            chosen.append(index)
             room -= cost
         return sorted(chosen)
 
-    def _share_of_the_top(self) -> float:
+    def _with_costs(self, indices: list[int]) -> Iterator[tuple[int, int]]:
+        """Nodes with their costs, fetched a few at a time."""
+        for start in range(0, len(indices), FETCHED_AT_ONCE):
+            some = indices[start : start + FETCHED_AT_ONCE]
+            yield from zip(some, self._costs_of(some), strict=True)
+
+    def _share_of(self, top: Indices) -> float:
+        """Share of the budget for these top-level nodes."""
         if not isinstance(self._initial_share, str):
             return self._initial_share
-        height = max(1, self._corpus.height)
-        extractive = height > 1 and not any(
-            self._corpus.nodes[i].origin == "generated" for i in self._corpus.top
-        )
+        height = max(1, self._corpus.height(self._allowed))
+        extractive = height > 1 and not self._corpus.any_generated(top)
         return 0.0 if extractive and self._initial_share == "auto" else 1 / height
 
     def _append(self, indices: list[int], *, initial: bool) -> list[Step]:
         """Read nodes in one forward: relevance of each, and p_yes after the last."""
-        nodes = [self._corpus.nodes[i] for i in indices]
-        parts = self._parts(initial=initial)
+        nodes = self._fetch(indices)
+        parts = [self._parts(index, initial=initial) for index in indices]
         reading = self._session.read([node.text for node in nodes])
         steps = []
-        for i, node, mean in zip(indices, nodes, reading.attention, strict=True):
+        for i, node, part, mean in zip(indices, nodes, parts, reading.attention, strict=True):
             position = len(self.visited) + FIRST_POSITION
             step = Step(
                 position,
@@ -218,13 +223,18 @@ class _Walk:
                 initial,
                 relevance=position * float(mean),
                 p_yes=reading.p_yes if i == indices[-1] else None,
-                **parts(i),
+                **asdict(part),
             )
-            self.context_tokens += self._cost(i)
-            self._frontier.visit(i, step.relevance)
+            self.context_tokens += self._costs[i]
+            self._frontier.visit(i, step.relevance, node.text)
             self.visited.append(step)
             steps.append(step)
         return steps
+
+    def _parts(self, index: int, *, initial: bool) -> Parts:
+        """The score parts of a node at this moment; of the initial set, similarity alone."""
+        parts = self._frontier.parts(index)
+        return Parts(0.0, parts.similarity, 0.0) if initial else parts
 
 
 UNSTEERED_STRIDE = 4
@@ -232,3 +242,6 @@ UNSTEERED_STRIDE = 4
 
 FIRST_POSITION = 2
 """The question is at position 1 (PECAN App. C)."""
+
+FETCHED_AT_ONCE = 32
+"""Nodes of the initial set that are fetched together; the first that does not fit ends the set."""

@@ -1,0 +1,183 @@
+"""Searching a store that changes: every walk sees the documents of one moment, the latest one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hwdag.config import SearchConfig
+from hwdag.embedding.base import Embedder
+from hwdag.errors import IndexBusy, InputError
+from hwdag.filters import And, Equals, Filter
+from hwdag.lm.base import Reader
+from hwdag.search.corpus import Corpus, Vanished
+from hwdag.search.segments import Mask
+from hwdag.search.walk import OnStep, Walked, walk
+from hwdag.store.sqlite import Store
+from hwdag.text.prompts import SearchPrompts
+from hwdag.types import Document, Retrieval
+
+MAX_RESTARTS = 5
+"""Walks that are begun anew because a document was deleted under them, before giving up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a search may see; documents that are left out are neither scored nor shown.
+
+    Attributes:
+        document_ids: only these; None for all.
+        filters: what their metadata must match; None for anything.
+    """
+
+    document_ids: Collection[str] | None = None
+    filters: Filter | None = None
+
+    @property
+    def everything(self) -> bool:
+        """Whether nothing is left out."""
+        return self.document_ids is None and self.filters is None
+
+    def for_tenant(self, key: str, tenant: str) -> Scope:
+        """The part of this scope that belongs to a tenant."""
+        own = Equals(key, tenant)
+        return Scope(self.document_ids, own if self.filters is None else And(own, self.filters))
+
+
+class Searcher:
+    """Walks over whatever a store holds at the moment; threads may share it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._live = LiveCorpus(store)
+
+    def walk(
+        self,
+        question: str,
+        scope: Scope,
+        *,
+        reader: Reader,
+        embedder: Embedder,
+        config: SearchConfig,
+        prompts: SearchPrompts,
+        k: int | None = None,
+        on_step: OnStep | None = None,
+    ) -> Walked:
+        """Walk for a question; begun anew where a document is deleted that is about to be read.
+
+        Raises:
+            InputError: there is no document, or not the one that is asked for.
+            QuestionTooLong: the question leaves no room in the reader's context.
+            IndexBusy: documents disappear faster than they can be read.
+        """
+        for _ in range(MAX_RESTARTS):
+            try:
+                corpus = self._live.current()
+                if not corpus.numbers:
+                    raise InputError("the index holds no document; insert some first")
+                walked = walk(
+                    corpus,
+                    question,
+                    reader=reader,
+                    embedder=embedder,
+                    config=config,
+                    prompts=prompts,
+                    allowed=self._live.visible(corpus, scope),
+                    k=k,
+                    on_step=on_step,
+                )
+                sources = self._sources(walked.retrieval, corpus)
+            except Vanished:
+                continue
+            return replace(walked, retrieval=replace(walked.retrieval, sources=sources))
+        raise IndexBusy(
+            f"documents were deleted while they were read, {MAX_RESTARTS} times in a row; search "
+            "again when fewer changes are made"
+        )
+
+    def _sources(self, retrieval: Retrieval, corpus: Corpus) -> Mapping[str, Document]:
+        """The documents that nodes rest on, in the versions that were walked."""
+        steps = (*retrieval.steps, *retrieval.beyond)
+        ids = {document for step in steps for document, _ in step.node.places}
+        found, known = self._store.versions(ids), set(corpus.numbers)
+        if not all(key in found and found[key][0] in known for key in ids):
+            raise Vanished("a document was deleted or replaced")
+        return {key: document for key, (_, document) in found.items()}
+
+
+class LiveCorpus:
+    """Brings a corpus up to date before every search: only what changed since is read.
+
+    Threads may share it. A corpus that was handed out never changes; where a document of it is gone
+    by the time that its text is wanted, `Vanished` is raised and the search begins anew.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._catching_up = threading.Lock()
+        self._version = -1
+        self._sequence = 0
+        self._corpus = Corpus.empty(store.nodes)
+        self._metadata: dict[int, Mapping[str, Any]] = {}
+
+    def current(self) -> Corpus:
+        """All documents of this moment."""
+        with self._catching_up:
+            version = self._store.data_version()
+            if version != self._version:
+                self._catch_up()
+                self._version = version
+            return self._corpus
+
+    def visible(self, corpus: Corpus, scope: Scope) -> Mask | None:
+        """The nodes that are in scope, (n,); None for all.
+
+        Raises:
+            InputError: there is no such document.
+            Vanished: the corpus is no longer what the store holds.
+        """
+        if scope.everything:
+            return None
+        numbers = corpus.documents
+        if scope.document_ids is not None:
+            numbers = self._numbers(corpus, scope.document_ids)
+        if scope.filters is not None:
+            found = self._metadata_of(numbers)
+            numbers = [n for n in numbers if scope.filters.matches(found[n])]
+        return corpus.within(numbers)
+
+    def _catch_up(self) -> None:
+        changes = self._store.changes(self._sequence)
+        corpus = self._corpus if changes.complete else Corpus.empty(self._store.nodes)
+        corpus = corpus.without(changes.removed)
+        self._corpus = corpus.extended(self._store.blocks(changes.added))
+        self._sequence = changes.sequence
+        for number in changes.removed:
+            self._metadata.pop(number, None)
+
+    def _numbers(self, corpus: Corpus, document_ids: Collection[str]) -> list[int]:
+        known, numbers = set(corpus.documents), []
+        for identity in dict.fromkeys(document_ids):
+            number = self._store.number_of(identity)
+            if number is None:
+                raise InputError(f"no document {identity!r}; there are {some(self._store.ids())}")
+            if number not in known:
+                raise Vanished(f"document {identity!r} was replaced")
+            numbers.append(number)
+        return sorted(numbers)
+
+    def _metadata_of(self, numbers: Collection[int]) -> Mapping[int, Mapping[str, Any]]:
+        if missing := [n for n in numbers if n not in self._metadata]:
+            self._metadata |= self._store.metadata(missing)
+        if any(n not in self._metadata for n in numbers):
+            raise Vanished("a document was deleted")
+        return self._metadata
+
+
+def some(ids: Collection[str], limit: int = 5) -> str:
+    """A few ids for a message."""
+    listed = list(ids)
+    more = f" and {len(listed) - limit} more" if len(listed) > limit else ""
+    return ", ".join(map(repr, listed[:limit])) + more

@@ -1,0 +1,253 @@
+"""Arrays of many documents one after the other, never changed: a segment, as in Lucene.
+
+A corpus is a list of segments. New documents make new small ones, and neighbours of about the same
+size are joined, so that every node is copied a few times at most, however many there are. A deleted
+document is only marked; its rows go when half of the segment is dead, or when it is joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwdag.graph.block import Block, Ints, Postings, Vectors
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+Mask = NDArray[np.bool_]
+
+SEGMENT_NODES = 1 << 16
+"""Nodes of a segment, unless a single document has more: what one change copies at most."""
+
+GROWTH = 2
+"""A segment has more than twice the nodes of the next one, or the two are joined."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """What a unit of a corpus layer rests on: numbers of documents or groups below."""
+
+    members: tuple[int, ...]
+    owners: Ints  # (edges,) number of the child's document
+    homes: Ints  # (nodes,) number of the document that a node is a slice of; 0 for none
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """Documents and groups in order of number; fields as in `Block`, one row per node.
+
+    Attributes:
+        numbers: of the documents, (documents,), ascending.
+        first: first row of every document, and the number of rows, (documents + 1,).
+        alive: documents that were not deleted, (documents,).
+        groups: by number, those of the documents that are groups of a corpus layer.
+    """
+
+    numbers: Ints
+    first: Ints
+    alive: Mask
+    levels: NDArray[np.int32]
+    generated: Mask
+    starts: Ints
+    ends: Ints
+    indptr: Ints
+    children: NDArray[np.int32]
+    weights: Floats
+    vectors: Vectors
+    lengths: NDArray[np.int32]
+    words: Postings
+    names: Postings
+    groups: Mapping[int, Group]
+
+    @classmethod
+    def of(cls, block: Block) -> Segment:
+        """A segment of one document; no array is copied."""
+        groups = {}
+        if block.members:
+            inside = np.full(len(block.children), block.number, np.int64)
+            owners = inside if block.owners is None else block.owners
+            homes = np.zeros(len(block), np.int64) if block.homes is None else block.homes
+            groups[block.number] = Group(block.members, owners, homes)
+        return cls(
+            numbers=np.array([block.number], np.int64),
+            first=np.array([0, len(block)], np.int64),
+            alive=np.ones(1, bool),
+            levels=block.levels,
+            generated=block.generated,
+            starts=block.starts,
+            ends=block.ends,
+            indptr=block.indptr,
+            children=block.children,
+            weights=block.weights,
+            vectors=block.vectors,
+            lengths=block.lengths,
+            words=block.words,
+            names=block.names,
+            groups=groups,
+        )
+
+    def __len__(self) -> int:
+        return len(self.levels)
+
+    @cached_property
+    def living(self) -> int:
+        """Number of nodes of living documents."""
+        return int(np.diff(self.first)[self.alive].sum())
+
+    @cached_property
+    def tops(self) -> tuple[Indices, Indices]:
+        """Rows on the highest level of their document, and the ordinal of that document."""
+        document = np.repeat(np.arange(len(self.numbers)), np.diff(self.first))
+        heights = np.zeros(len(self.numbers), np.int32)
+        np.maximum.at(heights, document, self.levels)
+        rows = np.flatnonzero(self.levels == heights[document])
+        return rows, document[rows]
+
+    def rows_of(self, documents: Mask) -> Mask:
+        """Rows of these documents, (documents,) to (n,)."""
+        return np.repeat(documents, np.diff(self.first))
+
+    def document_of(self, row: int) -> int:
+        """Ordinal of the document of a row."""
+        return int(np.searchsorted(self.first, row, side="right")) - 1
+
+    @cached_property
+    def picks(self) -> tuple[Indices, Ints]:
+        """Rows of living groups that are slices of documents, and the numbers of those."""
+        rows, homes = [np.empty(0, np.intp)], [np.empty(0, np.int64)]
+        for number in sorted(self.groups):
+            if (at := self.find(number)) is not None:
+                found = self.groups[number].homes
+                rows.append(np.flatnonzero(found) + self.first[at])
+                homes.append(found[found > 0])
+        return np.concatenate(rows), np.concatenate(homes)
+
+    def home_of(self, row: int) -> int | None:
+        """Number of the document that the text of a row is a slice of; None if it is none."""
+        if self.starts[row] < 0:
+            return None
+        document = self.document_of(row)
+        number = int(self.numbers[document])
+        group = self.groups.get(number)
+        return number if group is None else int(group.homes[row - self.first[document]]) or None
+
+    def rows_from(self, number: int) -> Indices:
+        """Rows of a living document, and of groups that are slices of it, ascending."""
+        at = self.find(number)
+        own = np.empty(0, np.intp) if at is None else np.arange(self.first[at], self.first[at + 1])
+        rows, homes = self.picks
+        return np.append(own, rows[homes == number]).astype(np.intp)
+
+    def find(self, number: int) -> int | None:
+        """Ordinal of a living document, by its number."""
+        at = int(np.searchsorted(self.numbers, number))
+        there = at < len(self.numbers) and self.numbers[at] == number and self.alive[at]
+        return at if there else None
+
+    def without(self, numbers: Ints) -> Segment:
+        """These documents marked dead; `numbers` are ascending, others in it do not matter."""
+        low, high = np.searchsorted(numbers, [self.numbers[0], self.numbers[-1] + 1])
+        removed = numbers[low:high]
+        at = np.searchsorted(self.numbers, removed)
+        at = at[self.numbers[at] == removed] if len(removed) else at
+        if not self.alive[at].any():
+            return self
+        alive = self.alive.copy()
+        alive[at] = False
+        return replace(self, alive=alive)
+
+    def compacted(self) -> Segment:
+        """Only the living documents."""
+        if self.alive.all():
+            return self
+        keep = self.rows_of(self.alive)
+        fan_out = np.diff(self.indptr)
+        edges = np.repeat(keep, fan_out)
+        numbers = self.numbers[self.alive]
+        known = set(numbers.tolist())
+        return Segment(
+            numbers=numbers,
+            first=_sums(np.diff(self.first)[self.alive]),
+            alive=np.ones(len(numbers), bool),
+            levels=self.levels[keep],
+            generated=self.generated[keep],
+            starts=self.starts[keep],
+            ends=self.ends[keep],
+            indptr=_sums(fan_out[keep]),
+            children=self.children[edges],
+            weights=self.weights[edges],
+            vectors=self.vectors[keep],
+            lengths=self.lengths[keep],
+            words=self.words.kept(keep),
+            names=self.names.kept(keep),
+            groups={number: group for number, group in self.groups.items() if number in known},
+        )
+
+    @classmethod
+    def joined(cls, segments: Sequence[Segment]) -> Segment:
+        """The living documents of all of them, in the given order; at least one segment."""
+        parts = [segment.compacted() for segment in segments]
+        if len(parts) == 1:
+            return parts[0]
+        rows = _sums([len(part) for part in parts])[:-1].tolist()
+        return cls(
+            numbers=np.concatenate([part.numbers for part in parts]),
+            first=_sums(np.concatenate([np.diff(part.first) for part in parts])),
+            alive=np.concatenate([part.alive for part in parts]),
+            levels=np.concatenate([part.levels for part in parts]),
+            generated=np.concatenate([part.generated for part in parts]),
+            starts=np.concatenate([part.starts for part in parts]),
+            ends=np.concatenate([part.ends for part in parts]),
+            indptr=_sums(np.concatenate([np.diff(part.indptr) for part in parts])),
+            children=np.concatenate([part.children for part in parts]),
+            weights=np.concatenate([part.weights for part in parts]),
+            vectors=np.concatenate([part.vectors for part in parts]),
+            lengths=np.concatenate([part.lengths for part in parts]),
+            words=Postings.joined([part.words for part in parts], rows),
+            names=Postings.joined([part.names for part in parts], rows),
+            groups={number: group for part in parts for number, group in part.groups.items()},
+        )
+
+
+def packed(blocks: Iterable[Block]) -> Iterator[Segment]:
+    """Blocks in their order as full segments and a last one; holds one segment's blocks at most."""
+    waiting: list[Segment] = []
+    size = 0
+    for block in blocks:
+        if waiting and size + len(block) > SEGMENT_NODES:
+            yield Segment.joined(waiting)
+            waiting, size = [], 0
+        waiting.append(Segment.of(block))
+        size += len(block)
+    if waiting:
+        yield Segment.joined(waiting)
+
+
+def settled(segments: Iterable[Segment]) -> tuple[Segment, ...]:
+    """The same documents in few segments.
+
+    One that is more than half dead is rewritten; neighbours are joined where the left one is not
+    larger than `GROWTH` times the right one and they fit into one segment.
+    """
+    kept: list[Segment] = []
+    for segment in segments:
+        if not segment.alive.any():
+            continue
+        kept.append(segment.compacted() if 2 * segment.living < len(segment) else segment)
+        while len(kept) > 1 and _belong_together(kept[-2], kept[-1]):
+            kept[-2:] = [Segment.joined(kept[-2:])]
+    return tuple(kept)
+
+
+def _belong_together(left: Segment, right: Segment) -> bool:
+    fits = left.living + right.living <= SEGMENT_NODES
+    return fits and left.living <= GROWTH * right.living
+
+
+def _sums(sizes: Sequence[int] | Ints) -> Ints:
+    """Running sums with a 0 before them, (k + 1,)."""
+    return np.append(0, np.cumsum(sizes)).astype(np.int64)

@@ -1,0 +1,485 @@
+"""A corpus that documents come to and go from: the same as one made afresh, whatever happened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import DenseWorld, reference_parts, reference_prior
+from worlds import WORDS, random_text, random_vectors
+
+from hwdag.config import Scoring, SearchConfig
+from hwdag.errors import InputError
+from hwdag.graph.block import Block, indexed
+from hwdag.graph.dag import HWDAG, EdgeRow
+from hwdag.lm.scripted import ScriptedLM
+from hwdag.search import frontier as frontiers
+from hwdag.search import lexicon as lexicons
+from hwdag.search import segments
+from hwdag.search.corpus import Corpus, Vanished
+from hwdag.search.frontier import Frontier, highest
+from hwdag.search.prior import prior
+from hwdag.search.references import References
+from hwdag.search.walk import walk
+from hwdag.text.headings import headings, searched_text
+from hwdag.text.prompts import SearchPrompts
+from hwdag.types import Document, Node, Retrieval, Span
+
+QUESTION = "Which dragon guards the silver bridge?"
+SCORINGS = [
+    Scoring(),
+    Scoring.garlic(),
+    Scoring(scale="share", sparse=0.5),
+    Scoring(attention=1.0, similarity=0.0, mentions=0.0),
+    Scoring(sparse=1.0, echoes=0.0),
+]
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+class Shelf:
+    """Documents and groups over them, in order of number, as a store would have them."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.blocks: dict[int, Block] = {}
+        self.nodes: dict[int, Sequence[Node]] = {}
+        self.headings: dict[int, list[str]] = {}
+        self.last = 0
+
+    def fetch(self, addresses: Iterable[tuple[int, int]]) -> list[Node | None]:
+        return [self.nodes[n][position] if n in self.nodes else None for n, position in addresses]
+
+    def corpus(self) -> Corpus:
+        """Everything that is there, made afresh."""
+        return Corpus.empty(self.fetch).extended(self.blocks.values())
+
+    def add(self) -> Block:
+        """A document with sections, sentences and pairs of them, extractive and generated points."""
+        document, graph = random_document(self.rng, f"d{self.last + 1}")
+        vectors = random_vectors(self.rng, len(graph))
+        block = Block.of(self.last + 1, document, graph, vectors)
+        found = headings(document.text, [node.sources[0] for node in graph.nodes])
+        return self._put(block, graph.nodes, found)
+
+    def group(self) -> Block | None:
+        """A group over some of the units that have none yet, with a point above its own points."""
+        covered = {member for block in self.blocks.values() for member in block.members}
+        free = [number for number in self.blocks if number not in covered]
+        if len(free) < 2:
+            return None
+        members = tuple(sorted(self.rng.choice(free, min(len(free), 3), replace=False).tolist()))
+        below = [(n, i) for n in members for i in top_of(self.blocks[n])]
+        level = 1 + max(int(self.blocks[n].levels.max()) for n in members)
+        own = self.last + 1
+        edges = [below, below[:1], [(own, 0), (own, 1)]]
+        nodes = [
+            Node(f"g{own}.{i}", "", level + i // 2, random_text(self.rng, 4), "generated", 4, ())
+            for i in range(3)
+        ]
+        lengths, words, names = indexed(nodes, [""] * 3)
+        flat = [edge for row in edges for edge in row]
+        block = Block(
+            number=own,
+            levels=np.array([node.level for node in nodes], np.int32),
+            generated=np.ones(3, bool),
+            starts=np.full(3, -1),
+            ends=np.full(3, -1),
+            indptr=np.cumsum([0, *map(len, edges)]),
+            children=np.array([position for _, position in flat], np.int32),
+            weights=np.concatenate([np.full(len(row), 1 / len(row)) for row in edges]),
+            vectors=random_vectors(self.rng, 3),
+            lengths=lengths,
+            words=words,
+            names=names,
+            owners=np.array([number for number, _ in flat]),
+            members=members,
+        )
+        return self._put(block, nodes, [""] * 3)
+
+    def remove(self, number: int) -> set[int]:
+        """A document or group goes with all groups above it."""
+        gone = {number}
+        for other, block in self.blocks.items():
+            if gone & set(block.members):
+                gone.add(other)
+        for other in gone:
+            del self.blocks[other], self.nodes[other]
+        return gone
+
+    def _put(self, block: Block, nodes: Sequence[Node], found: list[str]) -> Block:
+        self.last = block.number
+        self.blocks[self.last] = block
+        self.nodes[self.last] = nodes
+        self.headings[self.last] = found
+        return block
+
+
+def random_document(rng: np.random.Generator, name: str) -> tuple[Document, HWDAG]:
+    text, spans = "", list[Span]()
+    for _ in range(rng.integers(1, 4)):
+        text += f"# {' '.join(rng.choice(WORDS, rng.integers(1, 3)))}\n\n"
+        for _ in range(rng.integers(1, 4)):
+            sentence = random_text(rng, int(rng.integers(2, 7)))
+            spans.append(Span(len(text), len(text) + len(sentence)))
+            text += sentence + " "
+        text += "\n\n"
+    pairs = [Span(first.start, second.end) for first, second in pairwise(spans)]
+    nodes = [
+        Node(f"{name}#1.{i}", name, 1, text[span.start : span.end], "chunk", 5, (span,))
+        for i, span in enumerate([*spans, *pairs])
+    ]
+    rows, below = list[EdgeRow](), range(len(nodes))
+    for level in range(2, rng.integers(2, 5)):
+        above = range(len(nodes), len(nodes) + int(rng.integers(1, 4)))
+        for parent in above:
+            picked = nodes[rng.choice(below)].sources[0]
+            inner = [
+                span for span in spans if picked.start <= span.start and span.end <= picked.end
+            ]
+            span, identity = inner[rng.integers(len(inner))], f"{name}#{parent}"
+            extractive = rng.random() < 0.6
+            point = text[span.start : span.end] if extractive else random_text(rng, 4)
+            origin = "extractive" if extractive else "generated"
+            nodes.append(Node(identity, name, level, point, origin, 5, (span,)))
+            size = int(rng.integers(1, len(below) + 1))
+            children = np.sort(rng.choice(below, size, replace=False)).astype(np.int32)
+            rows.append(EdgeRow(parent, children, rng.uniform(0.1, 1, size)))
+        below = above
+    return Document(name, text), HWDAG.from_rows(nodes, rows)
+
+
+def top_of(block: Block) -> list[int]:
+    return np.flatnonzero(block.levels == block.levels.max()).tolist()
+
+
+def history(seed: int, choices: Iterable[int]) -> Iterator[tuple[Shelf, Corpus]]:
+    """A shelf and a corpus that follows it: units come one by one or several at once, and go."""
+    shelf = Shelf(seed)
+    corpus, waiting = shelf.corpus(), list[Block]()
+    for choice in choices:
+        if choice % 4 < 2:
+            waiting += [shelf.add() for _ in range(1 + choice // 4)]
+        elif choice % 4 == 2 and (group := shelf.group()):
+            waiting.append(group)
+        elif shelf.blocks:
+            corpus, waiting = corpus.extended(waiting), []
+            corpus = corpus.without(shelf.remove(int(shelf.rng.choice(list(shelf.blocks)))))
+        yield shelf, corpus.extended(waiting)
+    yield shelf, corpus.extended(waiting)
+
+
+CHOICES = st.lists(st.integers(0, 11), min_size=1, max_size=14)
+SIZES = st.sampled_from([1, 12, 40, 150, segments.SEGMENT_NODES])
+
+
+def living(corpus: Corpus) -> list[int]:
+    alive = corpus.alive
+    return list(range(len(corpus))) if alive is None else np.flatnonzero(alive).tolist()
+
+
+def addresses(corpus: Corpus, indices: Iterable[int]) -> list[str]:
+    """Ids of nodes, to compare corpora in which the same nodes have other indices."""
+    return [node.id for node in corpus.fetch([int(index) for index in indices])]
+
+
+def assert_same(one: Corpus, other: Corpus, words: set[str], query: np.ndarray) -> None:
+    """To the bit, up to where the rows are."""
+    ours, theirs = living(one), living(other)
+    assert (one.numbers, one.documents) == (other.numbers, other.documents)
+    assert one.edge_count == other.edge_count
+    assert addresses(one, ours) == addresses(other, theirs)
+    assert one.height() == other.height()
+    assert addresses(one, one.top()) == addresses(other, other.top())
+    assert one.any_generated(one.top()) == other.any_generated(other.top())
+    for i, j in zip(ours, theirs, strict=True):
+        (mine, weights), (yours, expected) = one.children(i), other.children(j)
+        assert addresses(one, mine) == addresses(other, yours)
+        np.testing.assert_array_equal(weights, expected)
+        assert addresses(one, one.inside(i)) == addresses(other, other.inside(j))
+        assert addresses(one, one.copies(i)) == addresses(other, other.copies(j))
+    np.testing.assert_array_equal(one.similarity(query)[ours], other.similarity(query)[theirs])
+    mine, yours = one.lexicon(), other.lexicon()
+    np.testing.assert_array_equal(mine.scores(words)[ours], yours.scores(words)[theirs])
+    text = " ".join(words)
+    assert addresses(one, mine.named_in(text)) == addresses(other, yours.named_in(text))
+
+
+def retrieval(corpus: Corpus, query: np.ndarray, config: SearchConfig, allowed=None) -> Retrieval:
+    return walk(
+        corpus,
+        QUESTION,
+        reader=ScriptedLM(),
+        embedder=Asked(query),
+        config=config,
+        prompts=SearchPrompts(),
+        allowed=allowed,
+        k=20,
+    ).retrieval
+
+
+class Asked:
+    """Gives one vector for the question."""
+
+    name, dimension = "asked", 8
+
+    def __init__(self, query: np.ndarray) -> None:
+        self._query = query
+
+    def embed(self, texts):
+        raise AssertionError("a walk embeds nothing but the question")
+
+    def embed_query(self, text):
+        return self._query
+
+
+@settings(max_examples=60, deadline=None)
+@given(SEEDS, CHOICES, SIZES)
+def test_nothing_depends_on_how_the_documents_came_to_be_there(seed, choices, size):
+    rng = np.random.default_rng(seed)
+    query, words = random_vectors(rng, 1)[0], set(rng.choice(WORDS, 6).tolist())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segments, "SEGMENT_NODES", size)
+        before = []
+        for shelf, corpus in history(seed, choices):
+            before.append((corpus, tuple(shelf.blocks)))
+        assert_same(corpus, shelf.corpus(), words, query)
+        assert all(snapshot.numbers == numbers for snapshot, numbers in before)
+
+
+@settings(max_examples=40, deadline=None)
+@given(SEEDS, CHOICES, SIZES, st.sampled_from(SCORINGS), st.sampled_from([1, 3]))
+def test_walks_do_not_depend_on_it_either(seed, choices, size, scoring, stride):
+    rng = np.random.default_rng(seed)
+    query = random_vectors(rng, 1)[0]
+    config = SearchConfig(
+        token_budget=int(rng.integers(10, 200)),
+        progress="budget",
+        scoring=scoring,
+        stride=stride,
+        initial_share="equal" if rng.random() < 0.5 else 0.0,
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segments, "SEGMENT_NODES", size)
+        *_, (shelf, corpus) = history(seed, choices)
+    fresh = shelf.corpus()
+    assert retrieval(corpus, query, config) == retrieval(fresh, query, config)
+    numbers = [number for number in corpus.documents if rng.random() < 0.6]
+    only = shelf_of(shelf, numbers).corpus()
+    masks = corpus.within(numbers), fresh.within(numbers)
+    found = retrieval(corpus, query, config, masks[0])
+    assert found == retrieval(fresh, query, config, masks[1])
+    assert found == retrieval(only, query, config)
+
+
+def shelf_of(shelf: Shelf, documents: Iterable[int]) -> Shelf:
+    """Only these documents, and the groups that rest on nothing else."""
+    kept = Shelf(0)
+    seen = set(documents)
+    for number, block in shelf.blocks.items():
+        if number in seen or (block.members and seen.issuperset(block.members)):
+            seen.add(number)
+            kept._put(block, shelf.nodes[number], shelf.headings[number])
+    return kept
+
+
+@settings(max_examples=60, deadline=None)
+@given(SEEDS, CHOICES)
+def test_the_top_represents_every_document_once(seed, choices):
+    *_, (shelf, corpus) = history(seed, choices)
+    rng = np.random.default_rng(seed)
+    numbers = {number for number in corpus.documents if rng.random() < 0.7}
+    visible = shelf_of(shelf, numbers).blocks
+    covered = {member for block in visible.values() for member in block.members}
+    expected = [
+        shelf.nodes[number][i].id
+        for number, block in visible.items()
+        if number not in covered
+        for i in top_of(block)
+    ]
+    mask = corpus.within(numbers)
+    assert addresses(corpus, corpus.top(mask)) == expected
+    heights = [int(block.levels.max()) for block in visible.values()]
+    assert corpus.height(mask) == max(heights, default=0)
+
+
+def dense(shelf: Shelf, corpus: Corpus, visible: np.ndarray) -> tuple[DenseWorld, list[int]]:
+    """The visible nodes as a dense world, and their indices in the corpus."""
+    rows = np.flatnonzero(visible).tolist()
+    found = {number: shelf.headings[number] for number in shelf.blocks}
+    everything = [pair for n in found for pair in zip(shelf.nodes[n], found[n], strict=True)]
+    index = dict(zip(living(corpus), everything, strict=True))
+    nodes, names = zip(*(index[row] for row in rows), strict=True)
+    edges = np.zeros((len(rows), len(rows)))
+    position = {row: i for i, row in enumerate(rows)}
+    for row in rows:
+        for child, weight in zip(*corpus.children(row), strict=True):
+            if int(child) in position:
+                edges[position[row], position[int(child)]] = weight
+    searched = list(map(searched_text, nodes, names))
+    return DenseWorld(list(nodes), list(names), searched, edges), rows
+
+
+@settings(max_examples=80, deadline=None)
+@given(SEEDS, CHOICES, st.sampled_from(SCORINGS), st.integers(1, 4), st.sampled_from([2, 1000]))
+def test_the_frontier_equals_the_dense_reference(seed, choices, scoring, stride, few):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segments, "SEGMENT_NODES", 40)
+        patch.setattr(lexicons, "FEW", few)
+        patch.setattr(lexicons, "FEW_SHARE", 0.0)
+        *_, (shelf, corpus) = history(seed, choices)
+        rng = np.random.default_rng(seed)
+        allowed = rng.random(len(corpus)) < rng.choice([0.5, 1.0])
+        visible = corpus.visible(allowed)
+        if not visible.any():
+            return
+        world, rows = dense(shelf, corpus, visible)
+        query = random_vectors(rng, 1)[0]
+        similarity = prior(corpus, QUESTION, query, scoring, allowed)
+        vectors = np.concatenate([block.vectors for block in shelf.blocks.values()])
+        cosine = vectors[visible[living(corpus)]].astype(float) @ query.astype(float)
+        expected = reference_prior(world, cosine, QUESTION, scoring)
+        np.testing.assert_allclose(similarity[rows], expected, atol=1e-6)
+        references = References(corpus, QUESTION, scoring, allowed) if scoring.refers else None
+        frontier = Frontier(corpus, similarity, allowed, scoring=scoring, references=references)
+        costs, room = rng.integers(1, 12, len(corpus)), int(rng.integers(10, 120))
+        visited = list[tuple[int, float]]()
+        while True:
+            expected = reference_parts(world, similarity[rows], visited, QUESTION, scoring, few)
+            parts = [frontier.parts(row) for row in rows]
+            found = np.array([(p.attention, p.similarity, p.reference) for p in parts]).T
+            np.testing.assert_allclose(found, expected, atol=1e-12)
+            was_open = frontier.open[rows]
+            chosen = frontier.best(lambda indices: costs[list(indices)].tolist(), room, stride)
+            positions = [rows.index(index) for index in chosen]
+            check_choice(
+                world,
+                expected.sum(0),
+                costs[rows],
+                room,
+                stride,
+                positions,
+                was_open,
+                was_open & ~frontier.open[rows],
+            )
+            check_ranking(frontier, world, rows, expected.sum(0), [i for i, _ in visited])
+            if not chosen:
+                return
+            for index, position in zip(chosen, positions, strict=True):
+                visited.append((position, float(rng.choice([0, rng.random()]))))
+                frontier.visit(index, visited[-1][1], world.nodes[position].text)
+                room -= costs[index]
+
+
+def check_choice(world, scores, costs, room, count, chosen, was_open, closed):
+    """Best first, each fits, and whatever is better lies within a chosen one or does not fit."""
+    assert was_open[chosen].all() and len(set(chosen)) == len(chosen) <= count
+    read, passed = set[int](), list[int]()
+    for index in chosen:
+        assert index not in read and costs[index] <= room - sum(costs[passed])
+        for other in np.flatnonzero(was_open & (scores > scores[index] + 1e-9)):
+            assert other in read or other in passed or closed[other]
+        read |= set(world.inside(index))
+        passed.append(index)
+    for other in np.flatnonzero(closed):
+        better = [index for index in chosen if scores[index] > scores[other] - 1e-9]
+        assert costs[other] > room - sum(costs[better])
+    if len(chosen) < count:
+        assert all(closed[other] or other in read for other in np.flatnonzero(was_open))
+
+
+def check_ranking(frontier, world, rows, scores, visited):
+    read = {j for i in visited for j in world.inside(i)}
+    unread = [i for i in range(len(rows)) if i not in read]
+    ranked = [rows.index(index) for index in frontier.ranking(3)]
+    assert not read & set(ranked)
+    np.testing.assert_allclose(scores[ranked], np.sort(scores[unread])[::-1][:3], atol=1e-12)
+
+
+@given(st.lists(st.sampled_from([0.0, 1.0, 2.5, 3.0, -np.inf]), max_size=40), st.integers(1, 45))
+def test_the_highest_values_are_those_of_a_stable_sort(values, count):
+    array = np.array(values)
+    expected = [i for i in np.argsort(-array, kind="stable") if array[i] > -np.inf][:count]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frontiers, "BLOCK", 3)
+        assert highest(array, count).tolist() == expected
+
+
+def test_a_walk_ends_when_too_many_nodes_do_not_fit(monkeypatch):
+    monkeypatch.setattr(frontiers, "MOST_MISFITS", 5)
+    shelf = Shelf(0)
+    corpus = shelf.corpus().extended([shelf.add() for _ in range(4)])
+    frontier = Frontier(corpus, np.linspace(1, 0.1, len(corpus)))
+    short = len(corpus) - 1
+    costs = [100] * short + [1]
+    assert frontier.best(lambda indices: [costs[i] for i in indices], 10) == []
+    assert np.flatnonzero(~frontier.open).tolist() == [0, 1, 2, 3, 4]
+    assert frontier.left_out
+    assert frontier.ranking(2).tolist() == [0, 1]
+
+
+def test_one_more_document_leaves_all_but_the_last_segments_alone(monkeypatch):
+    monkeypatch.setattr(segments, "SEGMENT_NODES", 100)
+    shelf = Shelf(1)
+    corpus, copied = shelf.corpus(), 0
+    for _ in range(300):
+        larger = corpus.extended([shelf.add()])
+        new = [part for part in larger.segments if part not in corpus.segments]
+        assert sum(map(len, new)) <= 100
+        copied += sum(map(len, new))
+        corpus = larger
+    assert copied <= 6 * len(corpus)  # each node is in about log2(100 / 20) of the segments
+    assert len(corpus.segments) <= 2 * len(corpus) / 100 + 4
+    removed = corpus.without([corpus.documents[150]])
+    assert sum(part not in corpus.segments for part in removed.segments) == 1
+
+
+def test_segments_with_few_survivors_are_joined(monkeypatch):
+    monkeypatch.setattr(segments, "SEGMENT_NODES", 100)
+    shelf = Shelf(2)
+    corpus = shelf.corpus().extended([shelf.add() for _ in range(100)])
+    assert len(corpus.segments) >= 10
+    for number in corpus.documents[:-5]:
+        corpus = corpus.without([number])
+    assert len(corpus.segments) <= 3
+    assert len(corpus) < 2 * len(living(corpus))
+    assert not corpus.without(corpus.documents).segments
+
+
+def test_documents_are_added_in_their_order():
+    shelf = Shelf(3)
+    first, second = shelf.add(), shelf.add()
+    with pytest.raises(InputError, match="number 1 was added after number 2"):
+        Corpus.empty(shelf.fetch).extended([second]).extended([first])
+    with pytest.raises(InputError, match="number 1 was added after number 1"):
+        Corpus.empty(shelf.fetch).extended([first, first])
+
+
+def test_numbers_that_are_not_there_do_not_matter():
+    shelf = Shelf(4)
+    corpus = shelf.corpus().extended([shelf.add() for _ in range(3)])
+    assert corpus.without([0, 7]).numbers == corpus.numbers
+    assert corpus.without([2]).without([2, 9]).numbers == (1, 3)
+    assert not corpus.within([5]).any()
+    assert len(shelf.corpus().without([1, 2])) > 0 == len(Corpus.empty(shelf.fetch).without([1]))
+
+
+def test_a_node_whose_document_was_deleted_meanwhile_has_vanished():
+    shelf = Shelf(5)
+    corpus = shelf.corpus().extended([shelf.add(), shelf.add()])
+    shelf.remove(2)
+    with pytest.raises(Vanished, match="number 2"):
+        corpus.fetch([0, len(corpus) - 1])
+    with pytest.raises(Vanished):
+        retrieval(corpus, np.ones(8, np.float32), SearchConfig(progress="budget"))
+
+
+def test_a_corpus_of_nothing_has_nothing():
+    corpus = Corpus.of([], [])
+    assert (len(corpus), corpus.numbers, corpus.height(), corpus.alive) == (0, (), 0, None)
+    assert corpus.top().size == corpus.similarity(np.ones(3, np.float32)).size == 0
+    found = retrieval(corpus, np.ones(8, np.float32), SearchConfig())
+    assert (found.steps, found.stop) == ((), "exhausted")
