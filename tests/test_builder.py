@@ -11,7 +11,7 @@ from worlds import random_text
 
 from hwdag.build.builder import Tools, build
 from hwdag.build.edges import segment_attention, source_units
-from hwdag.build.windows import WindowPlan, pack
+from hwdag.build.windows import FULL_ENOUGH, WindowPlan, pack
 from hwdag.config import BuildConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import ContextTooSmall, InputError, WriterFailed
@@ -118,6 +118,39 @@ def test_windows_cover_every_node_in_order_and_fit(costs, limit):
         assert held <= limit or len(window) == 1
     for one, two in pairwise(windows):
         assert sum(costs[i] for i in one) + costs[two.start] > limit
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 50), st.text(max_size=2)), max_size=60), st.integers(1, 200)
+)
+def test_windows_with_borders_by_content_are_half_full_at_least(items, limit):
+    costs, texts = [cost for cost, _ in items], [text for _, text in items]
+    windows = pack(costs, limit, texts)
+    assert [i for window in windows for i in window] == list(range(len(costs)))
+    for window in windows[:-1]:
+        held = sum(costs[i] for i in window)
+        full = held + costs[window.stop] > limit
+        assert held <= limit or len(window) == 1
+        assert held >= FULL_ENOUGH * limit or full
+    assert len(windows) == 1 or sum(costs) > limit or not items
+
+
+def test_borders_by_content_find_back_after_an_edit():
+    """A new item in the middle of 14 windows; filled to the brim, 8 of them would change."""
+    changed = []
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        costs, at = rng.integers(5, 60, 400).tolist(), int(rng.integers(180, 220))
+        texts = [f"text {i} of {seed}" for i in range(400)]
+        before = _packed(texts, costs)
+        after = _packed([*texts[:at], "new", *texts[at:]], [*costs[:at], 20, *costs[at:]])
+        changed.append(len(set(after) - set(before)))
+    assert np.mean(changed) < 1.5
+    assert np.quantile(changed, 0.95) <= 3
+
+
+def _packed(texts, costs):
+    return [tuple(texts[i] for i in window) for window in pack(costs, 1200, texts)]
 
 
 def test_generated_points_name_the_sentences_they_attended_to():

@@ -1,41 +1,90 @@
-"""Putting documents into an index: finished, stored and counted one by one."""
+"""Putting documents into a store: finished, stored and counted one by one."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sized
+from contextlib import suppress
 from dataclasses import replace
 
-from hwdag.build.builder import Tools, build
+from hwdag.build.builder import Tools, build, embedded_texts
+from hwdag.build.calls import Calls
+from hwdag.build.layers import repair_layers
+from hwdag.build.limits import LimitReached, Limits, Meter
 from hwdag.build.report import BuildReport
-from hwdag.errors import InputError
-from hwdag.store.sqlite import Entry, Store, content_hash
+from hwdag.embedding.base import Vectors
+from hwdag.errors import IndexCorrupt, InputError
+from hwdag.store.sqlite import Store, content_hash
 from hwdag.text.characters import without_surrogates
+from hwdag.trace.memory import peak_device_memory, peak_memory
 from hwdag.trace.progress import Progress
 from hwdag.types import Document
 
+EMPTY = "empty or only white space"
+"""Why a document was skipped."""
+
 
 class Insertion:
-    """One-use state of an insertion: documents are finished and stored one by one."""
+    """One-use state of an insertion: documents are finished and stored one by one.
+
+    Args:
+        tools: what a build works with.
+        store: where documents, and finished calls of unfinished ones, are kept.
+        replace: whether a document takes the place of another one with its id.
+        prune: whether documents that are not among the given ones are deleted.
+        limits: what the run may spend.
+        clock: seconds, from any origin.
+    """
 
     def __init__(
-        self, tools: Tools, entries: dict[str, Entry], store: Store | None, *, replace: bool
+        self,
+        tools: Tools,
+        store: Store,
+        *,
+        replace: bool,
+        prune: bool = False,
+        limits: Limits | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.entries = entries
         self._tools = tools
         self._store = store
         self._replace = replace
+        self._prune = prune
+        self._meter = Meter(tools.reader, tools.writer, limits or Limits(), clock)
         self._report = BuildReport()
         self._seen: set[str] = set()
 
-    def run(self, documents: Sequence[Document], progress: Progress) -> BuildReport:
-        """Build what is new or changed."""
-        before = self._tools.reader.usage
-        with progress.stage("documents", len(documents), "document") as advance:
-            for document in documents:
-                self._one(document, progress)
-                advance()
-        self._report.usage = self._tools.reader.usage - before
+    def run(self, documents: Iterable[Document | str], progress: Progress) -> BuildReport:
+        """Build what is new or changed; documents are taken one by one, as they are needed.
+
+        Corpus layers, if the index has them, are brought up to date at the end.
+
+        Raises:
+            InputError: a document cannot be used, or its id is taken.
+            ContextTooSmall: the reader's context cannot hold one chunk and the prompt.
+            WriterFailed: the writer raised or broke its contract.
+        """
+        total = len(documents) if isinstance(documents, Sized) else None
+        done = 0
+        try:
+            with progress.stage("documents", total or 0, "document") as advance:
+                for document in documents:
+                    self._meter.check()
+                    self._one(as_document(document), progress)
+                    done += 1
+                    advance()
+            if self._prune:
+                self._delete_others()
+            if self._tools.config.corpus_layers:
+                self._repair_layers(progress)
+        except LimitReached as reached:
+            self._report.stopped = reached.limit
+            self._report.pending = None if total is None else total - done
+        self._report.usage = self._meter.reading
+        self._report.writing = self._meter.writing
+        self._report.peak_memory = peak_memory()
+        self._report.peak_device_memory = peak_device_memory()
         return self._report
 
     def _one(self, document: Document, progress: Progress) -> None:
@@ -44,24 +93,48 @@ class Insertion:
             document = replace(document, text=text)
             self._report.notes.append(f"{document.id}: {replaced} lone surrogates replaced")
         if not document.text.strip():
-            self._report.skipped.append((document.id, "empty or only white space"))
+            self._report.skipped.append((document.id, EMPTY))
         elif self._is_known(document):
             self._report.unchanged.append(document.id)
         else:
-            built = build(document, self._tools, progress)
-            if self._store is not None:
-                self._store.put(document, built.graph, built.vectors)
-            self.entries[document.id] = Entry(document, built.graph, built.vectors)
-            self._report.add(document.id, built)
+            self._build(document, progress)
         self._seen.add(document.id)
+
+    def _delete_others(self) -> None:
+        for identity in self._store.ids():
+            if identity not in self._seen and self._store.delete(identity):
+                self._report.deleted.append(identity)
+
+    def _repair_layers(self, progress: Progress) -> None:
+        before_call = self._meter.before_call
+        self._report.add_layers(repair_layers(self._store, self._tools, progress, before_call))
+
+    def _build(self, document: Document, progress: Progress) -> None:
+        calls = Calls(self._store.calls(document.id), self._meter.before_call)
+        try:
+            built = build(document, self._tools, progress, calls, self._embedded(document.id))
+        finally:
+            self._report.reused += calls.reused
+        self._store.put(document, built.graph, built.vectors, calls=calls.kept)
+        self._report.add(document.id, built)
+
+    def _embedded(self, document_id: str) -> Mapping[str, Vectors]:
+        """Embeddings of the document's present version by text; none if that is damaged."""
+        if self._store.number_of(document_id) is None:
+            return {}
+        with suppress(IndexCorrupt):
+            entry = self._store.load(document_id)
+            texts = embedded_texts(entry.document, entry.graph.nodes, self._tools.config)
+            return dict(zip(texts, entry.vectors, strict=True))
+        return {}
 
     def _is_known(self, document: Document) -> bool:
         """Whether this very content is there already; one id must not mean two contents."""
-        entry = self.entries.get(document.id)
-        if entry is None:
-            return False
-        if content_hash(entry.document) == content_hash(document):
-            return True
+        # why first: what cannot be stored must not cost a build
+        content = content_hash(document)
+        found = self._store.content_hash_of(document.id)
+        if found is None or found == content:
+            return found is not None
         if document.id in self._seen:
             raise InputError(
                 f"two different documents have the id {document.id!r}; ids must be unique"
@@ -79,7 +152,9 @@ def as_document(document: Document | str) -> Document:
     if isinstance(document, Document):
         return document
     if isinstance(document, str):
-        return Document(f"text-{hashlib.sha256(document.encode()).hexdigest()[:12]}", document)
+        # why surrogates pass: they are replaced later, and reported
+        content = document.encode("utf-8", "surrogatepass")
+        return Document(f"text-{hashlib.sha256(content).hexdigest()[:12]}", document)
     raise InputError(
         f"documents must be hwdag.Document or str, got {type(document).__name__}; framework "
         "documents go through llama_index_hwdag or langchain_hwdag"

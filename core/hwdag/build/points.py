@@ -6,15 +6,18 @@ both are counted in the report and the node says `extractive`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 
+from hwdag.build.calls import Calls, Finished, Replies, in_batches, key_of
 from hwdag.build.extractive import Candidate, pick_points
 from hwdag.embedding.base import Embedder, Vectors
 from hwdag.errors import WriterFailed
-from hwdag.lm.base import Reader, Writer
+from hwdag.lm.base import ConcurrentWriter, Reader, Writer
+from hwdag.text.characters import one_line
 from hwdag.text.points import parse_points
 from hwdag.types import Origin, Span
 
@@ -57,34 +60,88 @@ def extract(
     picked, at = [], 0
     for window in windows:
         rows = slice(at, at + len(window.parts))
-        candidates = [
-            Candidate(part.text, count, part.segment, vector)
-            for part, count, vector in zip(window.parts, tokens[rows], vectors[rows], strict=True)
-        ]
-        budget = min(limit, max(1, int(ratio * sum(tokens[rows]))))
-        chosen = (window.parts[i] for i in pick_points(candidates, token_budget=budget))
-        picked.append([Point(part.text, part.origin, part.sources) for part in chosen])
+        costs = tokens[rows]
+        chosen = pick(window, costs, vectors[rows], budget=points_budget(costs, ratio, limit))
+        picked.append(picked_points(window, chosen))
         at = rows.stop
     return picked
 
 
-def write(
-    prompts: Sequence[str], writer: Writer, reader: Reader, *, limit: int
-) -> tuple[list[list[Point]], int]:
-    """Ask the writer, once more for replies without a bullet; empty where that failed too.
+def points_budget(costs: Sequence[int], ratio: float, limit: int) -> int:
+    """Tokens that the points picked from parts of these costs may take."""
+    return min(limit, max(1, int(ratio * sum(costs))))
 
-    Returns:
-        points per prompt (those that fit into `limit` tokens), and the number of retries.
+
+def pick(window: Window, costs: Sequence[int], vectors: Vectors, *, budget: int) -> list[int]:
+    """Ordinals of the parts that become points; `vectors` are those of the parts, (parts, d)."""
+    candidates = [
+        Candidate(part.text, cost, part.segment, vector)
+        for part, cost, vector in zip(window.parts, costs, vectors, strict=True)
+    ]
+    return pick_points(candidates, token_budget=budget)
+
+
+def picked_points(window: Window, chosen: Sequence[int]) -> list[Point]:
+    """Parts of a window as points."""
+    parts = (window.parts[i] for i in chosen)
+    return [Point(part.text, part.origin, part.sources) for part in parts]
+
+
+def summary_prompt(before: str, segments: Sequence[str], after: str) -> str:
+    """What a writer is asked: the nodes of a window, a line each, between the parts of a prompt."""
+    return before + "\n".join(f"* {one_line(text)}" for text in segments) + after
+
+
+@dataclass(frozen=True, slots=True)
+class Summarizing:
+    """How a writer is asked: `limit` tokens per reply, `batch_size` prompts at a time.
+
+    A `ConcurrentWriter` gets all prompts at once.
     """
-    replies = ask(writer, prompts, max_new_tokens=limit)
-    points = [parse_points(reply) for reply in replies]
-    failed = [i for i, found in enumerate(points) if not found]
-    if failed:
-        again = ask(writer, [prompts[i] + RETRY for i in failed], max_new_tokens=limit)
+
+    writer: Writer
+    reader: Reader
+    limit: int
+    batch_size: int
+
+    def points(
+        self, prompts: Sequence[str], calls: Calls, advance: Callable[[int], object]
+    ) -> tuple[list[list[Point]], int]:
+        """Ask, once more for replies without a bullet; empty where that failed too.
+
+        Returns:
+            points per prompt (those that fit into the limit), and the number of retries.
+        """
+        points = [parse_points(reply) for reply in self._replies(prompts, calls, advance)]
+        failed = [i for i, found in enumerate(points) if not found]
+        again = self._replies([prompts[i] + RETRY for i in failed], calls, lambda amount: None)
         for i, reply in zip(failed, again, strict=True):
             points[i] = parse_points(reply)
-    fitting = (_within(found, reader, limit) for found in points)
-    return [[Point(text, "generated") for text in texts] for texts in fitting], len(failed)
+        kept = (fitting(found, self.reader, self.limit) for found in points)
+        return [[Point(text, "generated") for text in texts] for texts in kept], len(failed)
+
+    def _replies(
+        self, prompts: Sequence[str], calls: Calls, advance: Callable[[int], object]
+    ) -> list[str]:
+        keys = [key_of("write", self.writer.name, prompt, self.limit) for prompt in prompts]
+
+        def make(missing: list[int]) -> Finished[str]:
+            return self._made(missing, prompts)
+
+        return calls.results(keys, Replies(), make, advance=advance)
+
+    def _made(self, missing: list[int], prompts: Sequence[str]) -> Finished[str]:
+        writer, limit = self.writer, self.limit
+        if isinstance(writer, ConcurrentWriter):
+            asked = [prompts[i] for i in missing]
+            for i, reply in ask_at_once(writer, asked, max_new_tokens=limit):
+                yield {missing[i]: reply}
+            return
+
+        def call(batch: list[int]) -> list[str]:
+            return ask(writer, [prompts[i] for i in batch], max_new_tokens=limit)
+
+        yield from in_batches(missing, self.batch_size, call)
 
 
 def joined(points: Sequence[Point]) -> Point:
@@ -103,15 +160,8 @@ def ask(writer: Writer, prompts: Sequence[str], *, max_new_tokens: int) -> list[
     Raises:
         WriterFailed: it raised, or did not return one text per prompt.
     """
-    try:
+    with _blaming(writer):
         replies = writer.write(prompts, max_new_tokens=max_new_tokens)
-    except WriterFailed:
-        raise
-    except Exception as error:
-        raise WriterFailed(
-            f"the writer {writer.name} raised {type(error).__name__}: {error}. Finished documents "
-            "are kept; mend the writer and try again, or build with points='extractive'"
-        ) from error
     if len(replies) != len(prompts) or not all(isinstance(reply, str) for reply in replies):
         raise WriterFailed(
             f"the writer {writer.name} must return one text per prompt: {len(prompts)} prompts, "
@@ -120,7 +170,46 @@ def ask(writer: Writer, prompts: Sequence[str], *, max_new_tokens: int) -> list[
     return replies
 
 
-def _within(texts: list[str], reader: Reader, limit: int) -> list[str]:
+def ask_at_once(
+    writer: ConcurrentWriter, prompts: Sequence[str], *, max_new_tokens: int
+) -> Iterator[tuple[int, str]]:
+    """(Ordinal of the prompt, reply) as the writer finishes them.
+
+    Raises:
+        WriterFailed: it raised, or did not give one text per prompt.
+    """
+    waiting = set(range(len(prompts)))
+    with _blaming(writer):
+        for i, reply in writer.replies(prompts, max_new_tokens=max_new_tokens):
+            if i not in waiting or not isinstance(reply, str):
+                raise WriterFailed(
+                    f"the writer {writer.name} must return one text per prompt: got "
+                    f"{type(reply).__name__} for prompt {i!r} of {len(prompts)}"
+                )
+            waiting.remove(i)
+            yield i, reply
+    if waiting:
+        raise WriterFailed(
+            f"the writer {writer.name} must return one text per prompt: of {len(prompts)} prompts, "
+            f"{len(waiting)} got no reply"
+        )
+
+
+@contextmanager
+def _blaming(writer: Writer) -> Iterator[None]:
+    """Whatever is raised inside becomes a `WriterFailed`."""
+    try:
+        yield
+    except WriterFailed:
+        raise
+    except Exception as error:
+        raise WriterFailed(
+            f"the writer {writer.name} raised {type(error).__name__}: {error}. What was finished "
+            "is kept; mend the writer and try again, or build with points='extractive'"
+        ) from error
+
+
+def fitting(texts: list[str], reader: Reader, limit: int) -> list[str]:
     """The first points whose lines fit into `limit` tokens."""
     if not texts:
         return []

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import accumulate
 
 from hwdag.config import BuildConfig
 from hwdag.errors import ContextTooSmall
@@ -60,17 +63,33 @@ MIN_POINTS_TOKENS = 16
 """Room for at least one short point."""
 
 
-def pack(costs: Sequence[int], limit: int) -> list[range]:
+FULL_ENOUGH = 0.5
+"""Share of its limit from which a window may end. Less finds back to the old borders sooner after an
+edit, and makes more windows. With 1/2, on six stories of 10,000 words in windows of 2,048 tokens:
+1.2 windows for every one that is filled to the brim, 2 % more tokens, and a sentence more in the
+middle changes one window of each level (1.3 of each with leaves of 300 tokens)."""
+
+
+def pack(costs: Sequence[int], limit: int, texts: Sequence[str] | None = None) -> list[range]:
     """Consecutive items into windows whose costs add up to at most `limit`.
 
-    An item that is larger than the limit gets a window of its own.
+    An item that is larger than the limit gets a window of its own. Without `texts` windows are
+    filled to the brim. With them a window that is not the last ends behind the item, of those that
+    leave it at least `FULL_ENOUGH`, whose text has the smallest hash: after an edit the borders soon
+    are the old ones again, and windows between them keep their content (ours, after what
+    content-defined chunking does for files).
     """
-    windows, start, held = [], 0, 0
-    for i, cost in enumerate(costs):
-        if i > start and held + cost > limit:
-            windows.append(range(start, i))
-            start, held = i, 0
-        held += cost
-    if costs:
-        windows.append(range(start, len(costs)))
+    totals = [0, *accumulate(costs)]
+    windows, start = [], 0
+    while start < len(costs):
+        end = max(start + 1, bisect_right(totals, totals[start] + limit) - 1)
+        if texts is not None and end < len(costs):
+            earliest = bisect_left(totals, totals[start] + FULL_ENOUGH * limit, start + 1, end)
+            end = min(range(end, earliest - 1, -1), key=lambda i: _hash(texts[i - 1]))
+        windows.append(range(start, end))
+        start = end
     return windows
+
+
+def _hash(text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import suppress
 from pathlib import Path
-from types import ModuleType
+
+from hwdag.trace.memory import cuda_in_use, peak_memory
 
 _CLEAR, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 _PEAK = "VmHWM:"
@@ -15,7 +15,7 @@ def reset_peaks() -> None:
     """Let peaks count from now on, where the system can do so (Linux, CUDA)."""
     with suppress(OSError):
         _CLEAR.write_text("5")
-    if cuda := _cuda():
+    if cuda := cuda_in_use():
         cuda.reset_peak_memory_stats()
 
 
@@ -26,7 +26,7 @@ def peaks_mb() -> dict[str, float]:
     and is left out where it is not known.
     """
     found = {} if (ram := _ram_mb()) is None else {"ram": ram}
-    if cuda := _cuda():
+    if cuda := cuda_in_use():
         found["cuda"] = cuda.max_memory_allocated() / 2**20
     return {name: round(value, 1) for name, value in found.items()}
 
@@ -36,19 +36,5 @@ def _ram_mb() -> float | None:
         lines = _STATUS.read_text("ascii", "replace").splitlines()
         return next(float(line.split()[1]) / 2**10 for line in lines if line.startswith(_PEAK))
     except (OSError, StopIteration):
-        return _process_mb()
-
-
-def _process_mb() -> float | None:
-    try:
-        from resource import RUSAGE_SELF, getrusage
-    except ImportError:  # Windows
-        return None
-    unit = 1 if sys.platform == "darwin" else 2**10
-    return getrusage(RUSAGE_SELF).ru_maxrss * unit / 2**20
-
-
-def _cuda() -> ModuleType | None:
-    """`torch.cuda` if it is in use; torch is not imported for the question's sake."""
-    torch = sys.modules.get("torch")
-    return torch.cuda if torch is not None and torch.cuda.is_initialized() else None
+        peak = peak_memory()
+        return None if peak is None else peak / 2**20

@@ -224,3 +224,34 @@ class Writer(Protocol):
 
     def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
         """One reply per prompt, in order."""
+
+
+@runtime_checkable
+class ConcurrentWriter(Writer, Protocol):
+    """A Writer that hands over every reply as soon as it has it; optional.
+
+    It gets many prompts at once, and limits itself how many of them it has answered at a time.
+    """
+
+    def replies(self, prompts: Sequence[str], *, max_new_tokens: int) -> Iterator[tuple[int, str]]:
+        """(Ordinal of the prompt, reply), each as soon as it is finished, in any order.
+
+        Closing the iterator gives up what is not finished.
+        """
+
+
+@runtime_checkable
+class Metered(Protocol):
+    """Something that counts what it costs; optional for a Writer."""
+
+    @property
+    def usage(self) -> Usage:
+        """Cost of all calls so far."""
+
+
+@runtime_checkable
+class CountsFlops(Protocol):
+    """A local model that knows the analytic cost of a forward; optional for a Reader."""
+
+    def tflops(self, new_tokens: int, cached_tokens: int, *, logit_rows: int = 1) -> float:
+        """TFLOPs of one causal forward of `new_tokens` on top of `cached_tokens`."""

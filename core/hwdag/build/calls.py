@@ -1,0 +1,236 @@
+"""Finished model calls, kept by what went into them, so that none is paid for twice.
+
+A build looks here before every call, and commits what the call gave before it makes the next one.
+So a killed build repeats at most the call that was running, and an edited document pays only for
+the windows whose text changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from hwdag.embedding.base import Vectors
+from hwdag.lm.base import Replay, ReplayRequest
+
+T = TypeVar("T")
+
+VERSION = 1
+"""Part of every key. To be raised when the same input begins to give another result: a change of
+the extraction, of a known head list, or of how a reader lays out a window."""
+
+MALFORMED = (ValueError, TypeError, LookupError, RecursionError, SafetensorError)
+"""What a value raises that is no result of its kind."""
+
+Finished = Generator[Mapping[int, T], None, None]
+"""Results by ordinal of the call, as they are finished; what comes together is kept together."""
+
+
+class CallCache(Protocol):
+    """Results of finished calls. Nothing that it gives back is trusted."""
+
+    def get(self, key: bytes) -> bytes | None:
+        """What was put under the key; None where nothing was, or where it is damaged."""
+
+    def put_all(self, items: Mapping[bytes, bytes]) -> None:
+        """Keep results by key, all of them or none; on disk when it returns."""
+
+
+class MemoryCalls:
+    """A CallCache that ends with the process."""
+
+    def __init__(self) -> None:
+        self._held: dict[bytes, bytes] = {}
+
+    def get(self, key: bytes) -> bytes | None:
+        """What was put under the key."""
+        return self._held.get(key)
+
+    def put_all(self, items: Mapping[bytes, bytes]) -> None:
+        """Keep results by key."""
+        self._held.update(items)
+
+
+class Codec(Protocol[T]):
+    """How the results of one kind of call become bytes and come back."""
+
+    def encode(self, result: T) -> bytes:
+        """Bytes of a result."""
+
+    def decode(self, value: bytes, ordinal: int) -> T:
+        """The result of the call with this ordinal; raises one of `MALFORMED` if it is none."""
+
+
+class Calls:
+    """The calls of one document's build.
+
+    Args:
+        cache: results of finished calls.
+        before_call: raises where no further call may be made.
+
+    Attributes:
+        kept: keys of the calls that a later version of the document may need again.
+        reused: calls that were not made, because the cache had their results.
+    """
+
+    def __init__(
+        self, cache: CallCache | None = None, before_call: Callable[[], None] = lambda: None
+    ) -> None:
+        self.kept: set[bytes] = set()
+        self.reused = 0
+        self._cache = MemoryCalls() if cache is None else cache
+        self._before_call = before_call
+
+    def results(
+        self,
+        keys: Sequence[bytes],
+        codec: Codec[T],
+        make: Callable[[list[int]], Finished[T]],
+        *,
+        keep: bool = True,
+        advance: Callable[[int], object] = lambda amount: None,
+    ) -> list[T]:
+        """The result of every call, in order; what the cache does not have is made.
+
+        Args:
+            keys: of the calls.
+            codec: of their results.
+            make: gets the ordinals of the missing calls in order, no key twice, and yields their
+                results; they are committed before it is asked for more.
+            keep: whether a later version of the document may need them again.
+            advance: is told how many results were found or made.
+        """
+        first: dict[bytes, int] = {}
+        for i, key in enumerate(keys):
+            first.setdefault(key, i)
+        found = {key: result for key, i in first.items() for result in self._found(key, codec, i)}
+        missing = [i for key, i in first.items() if key not in found]
+        self.reused += len(found)
+        self.kept.update(keys if keep else ())
+        advance(len(keys) - len(missing))
+        with closing(make(missing)) as made:
+            while len(found) < len(first):
+                self._before_call()
+                finished = {keys[i]: result for i, result in next(made).items()}
+                self._cache.put_all({key: codec.encode(r) for key, r in finished.items()})
+                found |= finished
+                advance(len(finished))
+        return [found[key] for key in keys]
+
+    def _found(self, key: bytes, codec: Codec[T], ordinal: int) -> list[T]:
+        """The result that the cache has, or none."""
+        value = self._cache.get(key)
+        try:
+            return [] if value is None else [codec.decode(value, ordinal)]
+        except MALFORMED:
+            return []
+
+
+def key_of(kind: str, *parts: object) -> bytes:
+    """SHA-256 of everything that a result depends on: texts, numbers, None, and lists of them."""
+    return hashlib.sha256(json.dumps([VERSION, kind, *parts]).encode()).digest()
+
+
+def in_batches(
+    ordinals: Sequence[int], size: int, call: Callable[[list[int]], Sequence[T]]
+) -> Finished[T]:
+    """Calls of up to `size` at a time."""
+    for start in range(0, len(ordinals), size):
+        batch = list(ordinals[start : start + size])
+        yield dict(zip(batch, call(batch), strict=True))
+
+
+class Replies:
+    """Texts as JSON."""
+
+    def encode(self, result: str) -> bytes:
+        """A JSON string."""
+        return json.dumps(result).encode()
+
+    def decode(self, value: bytes, ordinal: int) -> str:
+        """The text; raises one of `MALFORMED`."""
+        text = json.loads(value)
+        _demand(isinstance(text, str))
+        return str(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Picks:
+    """Ascending indices as JSON; `available[i]` things could be picked from in call i."""
+
+    available: Sequence[int]
+
+    def encode(self, result: list[int]) -> bytes:
+        """A JSON list."""
+        return json.dumps(result).encode()
+
+    def decode(self, value: bytes, ordinal: int) -> list[int]:
+        """The indices; raises one of `MALFORMED`."""
+        picked = json.loads(value)
+        _demand(isinstance(picked, list) and all(type(i) is int for i in picked))
+        _demand(picked == sorted(set(picked)) and bool(picked) == bool(self.available[ordinal]))
+        _demand(all(0 <= i < self.available[ordinal] for i in picked))
+        return list(picked)
+
+
+@dataclass(frozen=True, slots=True)
+class Replays:
+    """Attention as safetensors; `requests` are the calls."""
+
+    requests: Sequence[ReplayRequest]
+
+    def encode(self, result: Replay) -> bytes:
+        """The three arrays of a replay."""
+        return save(
+            {
+                "attention": np.ascontiguousarray(result.attention),
+                "unit_tokens": np.ascontiguousarray(result.unit_tokens),
+                "unit_segment": np.ascontiguousarray(result.unit_segment),
+            }
+        )
+
+    def decode(self, value: bytes, ordinal: int) -> Replay:
+        """The replay, if it fits its request; raises one of `MALFORMED`."""
+        request, arrays = self.requests[ordinal], load(value)
+        attention, tokens, segment = (
+            arrays[name] for name in ("attention", "unit_tokens", "unit_segment")
+        )
+        expected = [i for i, units in enumerate(request.units) for _ in units]
+        _demand(attention.dtype == np.float64 and tokens.dtype == segment.dtype == np.int64)
+        _demand(segment.tolist() == expected and tokens.shape == segment.shape)
+        _demand(attention.shape == (len(request.points), len(expected)))
+        _demand(bool(np.isfinite(attention).all() and (attention >= 0).all()))
+        return Replay(attention, tokens, segment)
+
+
+@dataclass(frozen=True, slots=True)
+class Embeddings:
+    """Vectors as safetensors; call i embeds `counts[i]` texts."""
+
+    counts: Sequence[int]
+    dimension: int
+
+    def encode(self, result: Vectors) -> bytes:
+        """A float32 array."""
+        return save({"vectors": np.ascontiguousarray(result, np.float32)})
+
+    def decode(self, value: bytes, ordinal: int) -> Vectors:
+        """The vectors, (texts, dimension); raises one of `MALFORMED`."""
+        vectors = load(value)["vectors"]
+        _demand(vectors.dtype == np.float32)
+        _demand(vectors.shape == (self.counts[ordinal], self.dimension))
+        _demand(bool(np.isfinite(vectors).all()))
+        return vectors
+
+
+def _demand(holds: bool) -> None:
+    if not holds:
+        raise ValueError("this is no result of its kind")

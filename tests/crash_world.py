@@ -1,0 +1,285 @@
+"""Builds that are killed at random points and run again; a script, forked from one warm process.
+
+    python crash_world.py FOLDER MODE FIRST_SEED COUNT
+
+For every seed a child builds an index and dies by SIGKILL: before or behind a model call, at an SQL
+statement or in the midst of one, or at any moment by its parent's hand. Another child runs the same
+build again. The index must be that of an uninterrupted build, and no finished call made twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import sys
+import time
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from worlds import random_text
+
+from hwdag.build.condensing import Tools
+from hwdag.build.insertion import Insertion
+from hwdag.config import BuildConfig
+from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.lm.scripted import ScriptedLM, first_sentences
+from hwdag.store.sqlite import Header, Store
+from hwdag.text.prompts import Prompts
+from hwdag.trace.progress import Silent
+from hwdag.types import Document
+
+KINDS = ("start", "end", "statement", "step", "moment")
+STEPS = 40  # instructions of SQLite's machine between two looks
+CONFIG = BuildConfig(chunk_tokens=40, window_tokens=330, batch_size=2)
+
+
+class Trap:
+    """Counts what happens, and dies when it is time."""
+
+    def __init__(self, kind=None, at=None):
+        self.seen = Counter()
+        self.kind, self.at = kind, at
+
+    def pass_by(self, kind):
+        if kind == self.kind and self.seen[kind] == self.at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.seen[kind] += 1
+
+
+class Log:
+    """Model calls in a file that outlives the process."""
+
+    def __init__(self, path, trap):
+        self.file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        self.trap = trap
+
+    def call(self, kind, parts, make):
+        name = hashlib.sha256(repr((kind, parts)).encode()).hexdigest()[:16]
+        os.write(self.file, f"start {name}\n".encode())
+        self.trap.pass_by("start")
+        result = make()
+        os.write(self.file, f"end {name}\n".encode())
+        self.trap.pass_by("end")
+        return result
+
+
+class Reading:
+    """A reader whose replays are logged; all else is its own."""
+
+    def __init__(self, reader, log):
+        self._reader, self._log = reader, log
+
+    def __getattr__(self, name):
+        return getattr(self._reader, name)
+
+    def replay(self, requests, *, heads):
+        return self._log.call(
+            "replay", requests, lambda: self._reader.replay(requests, heads=heads)
+        )
+
+
+class Writing:
+    name = "writing"
+
+    def __init__(self, log):
+        self._log = log
+
+    def write(self, prompts, *, max_new_tokens):
+        return self._log.call("write", prompts, lambda: list(map(self._reply, prompts)))
+
+    def _reply(self, prompt):
+        usable = len(prompt) % 3 or ("asterisk" in prompt and len(prompt) % 2)
+        return first_sentences(prompt) if usable else "I cannot."
+
+
+class Streaming(Writing):
+    def replies(self, prompts, *, max_new_tokens):
+        for i in reversed(range(len(prompts))):
+            prompt = prompts[i]
+            yield i, self._log.call("write", prompt, partial(self._reply, prompt))
+
+
+class Embedding:
+    def __init__(self, embedder, log):
+        self._embedder, self._log = embedder, log
+        self.name, self.dimension = embedder.name, embedder.dimension
+
+    def embed(self, texts):
+        return self._log.call("embed", texts, lambda: self._embedder.embed(texts))
+
+
+WRITERS = {
+    "extractive": None,
+    "refresh": None,
+    "written": Writing,
+    "streamed": Streaming,
+    "model": None,
+}
+
+
+def documents(edited=False):
+    rng = np.random.default_rng(0)
+    for i, count in enumerate((14, 40, 22)):
+        sentences = [random_text(rng, int(rng.integers(6, 14))) for _ in range(count)]
+        if edited:
+            sentences.insert(count // 2, "The umbrella of the new dragon is yellow.")
+        yield Document(f"doc{i}", " ".join(sentences), f"Title {i}")
+
+
+class World:
+    """One mode's build, and what it gives if nothing interrupts it."""
+
+    def __init__(self, folder, mode, reader=None, embedder=None, config=CONFIG):
+        self.folder, self.mode, self.config = folder, mode, config
+        self.reader = reader or ScriptedLM()
+        self.embedder = embedder or HashingEmbedder(64)
+        self.before = folder / "before.hwdag"
+        if mode == "refresh":
+            assert self.fork(self.before, folder / "before.log", Trap(), edited=False) == 0
+        began = time.perf_counter()
+        whole = folder / "whole.hwdag"
+        assert self.fork(whole, folder / "whole.log", Trap(), count=folder / "counts") == 0
+        self.seconds = time.perf_counter() - began
+        self.calls = started(folder / "whole.log")
+        self.entries = entries(whole)
+        self.counts = counted(folder / "counts")
+
+    def fork(self, path, log, trap, *, edited=True, count=None, delay=None):
+        """Build in a child; returns how it ended."""
+        child = os.fork()
+        if child == 0:
+            try:
+                self.build(path, Log(log, trap), trap, edited)
+                if count is not None:
+                    count.write_text("\n".join(f"{k} {n}" for k, n in trap.seen.items()))
+                os._exit(0)
+            except BaseException:
+                import traceback
+
+                traceback.print_exc()
+                os._exit(1)
+        if delay is not None:
+            time.sleep(delay)
+            os.kill(child, signal.SIGKILL)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    def build(self, path, log, trap, edited):
+        trapped(trap)
+        writer = WRITERS[self.mode]
+        tools = Tools(
+            Reading(self.reader, log),
+            None if writer is None else writer(log),
+            Embedding(self.embedder, log),
+            self.config,
+            Prompts(),
+        )
+        if not path.exists() and self.before.exists():
+            shutil.copy(self.before, path)
+        fresh = not path.exists() or path.stat().st_size == 0
+        given = list(documents(edited))[: 2 if self.mode == "model" else None]
+        header = Header(self.reader.name, self.embedder.name, self.embedder.dimension, {})
+        with Store.create(path, header) if fresh else Store.open(path) as store:
+            Insertion(tools, store, replace=True).run(given, Silent())
+
+    def check(self, seed):
+        """Kill a build as often as the seed says, then let it finish."""
+        rng = random.Random(seed)
+        path, log = self.folder / f"{seed}.hwdag", self.folder / f"{seed}.log"
+        extra = Counter()
+        for _ in range(1 + (seed % 4 == 3)):
+            self.kill(rng, path, log)
+            # what ran last may have been killed before its result was on disk
+            lines = log.read_text().splitlines() if log.exists() else []
+            extra.update(line.split()[1] for line in lines[-1:])
+        ended = self.fork(path, log, Trap())
+        assert ended == 0, f"the build that went on ended with {ended}"
+        same(entries(path), self.entries)
+        repeated = started(log) - self.calls
+        assert not self.calls - started(log), "a call is missing"
+        assert repeated <= extra, f"finished calls were made again: {repeated} beyond {extra}"
+        for file in (path, log):
+            file.unlink()
+
+    def kill(self, rng, path, log):
+        kind = rng.choice(KINDS)
+        if kind == "moment":
+            self.fork(path, log, Trap(), delay=rng.uniform(0, self.seconds))
+        else:
+            self.fork(path, log, Trap(kind, rng.randrange(self.counts[kind])))
+
+
+def trapped(trap):
+    """Connections to SQLite tell the trap what they do."""
+    connect = sqlite3.connect
+
+    def trapping(*arguments, **options):
+        connection = connect(*arguments, **options)
+        connection.set_trace_callback(lambda _: trap.pass_by("statement"))
+        connection.set_progress_handler(lambda: trap.pass_by("step"), STEPS)
+        return connection
+
+    sqlite3.connect = trapping
+
+
+def started(log):
+    lines = (line.split() for line in log.read_text().splitlines())
+    return Counter(name for what, name in lines if what == "start")
+
+
+def counted(path):
+    return {kind: int(n) for kind, n in map(str.split, path.read_text().splitlines())}
+
+
+def entries(path):
+    with Store.open(path, readonly=True) as store:
+        return {entry.document.id: entry for entry in store.load_all()}
+
+
+def same(found, expected):
+    assert found.keys() == expected.keys()
+    for name, entry in found.items():
+        other = expected[name]
+        assert entry.document == other.document
+        assert entry.graph.nodes == other.graph.nodes
+        for one, two in (
+            (entry.graph.edges, other.graph.edges),
+            (entry.graph.raw, other.graph.raw),
+        ):
+            np.testing.assert_array_equal(one.indptr, two.indptr)
+            np.testing.assert_array_equal(one.indices, two.indices)
+            np.testing.assert_allclose(one.data, two.data, atol=1e-6)
+        np.testing.assert_allclose(entry.vectors, other.vectors, atol=1e-6)
+
+
+def world_of(folder, mode):
+    if mode != "model":
+        assert "torch" not in sys.modules  # its threads would not survive a fork
+        return World(folder, mode)
+    import torch
+
+    from hwdag.embedding.default import default_embedder
+    from hwdag.lm.default import default_reader
+
+    torch.set_num_threads(1)
+    config = BuildConfig(chunk_tokens=100, window_tokens=600, batch_size=1)
+    return World(folder, mode, default_reader(), default_embedder(), config)
+
+
+def main(folder, mode, first, count):
+    world = world_of(Path(folder), mode)
+    for seed in range(int(first), int(first) + int(count)):
+        try:
+            world.check(seed)
+        except AssertionError as error:
+            raise SystemExit(f"seed {seed} of {mode}: {error}") from error
+    sys.stdout.write(f"{count} points, {sum(world.calls.values())} calls, {world.counts}\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
