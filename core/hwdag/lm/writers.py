@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from hwdag.errors import InputError
 from hwdag.lm.base import Writer
+from hwdag.text.characters import disarmed
 
 
 class CallableWriter:
     """A function as a Writer: one call per prompt, in order.
 
+    Control tokens that are spelled in a prompt get a space (`hwdag.text.characters.disarmed`), since
+    nobody knows how the function's model reads them.
+
     Relations: pass any client or framework LLM as a lambda, for example
     `CallableWriter(lambda prompt: client.complete(prompt).text, name="my-server")`. The reader
-    stays local: edges need attention.
+    stays local: edges need attention. `hwdag.lm.openai_compatible.OpenAIWriter` asks a server with
+    OpenAI's API by itself, several prompts at a time.
     """
 
     def __init__(self, function: Callable[[str], str], *, name: str | None = None) -> None:
@@ -27,7 +32,12 @@ class CallableWriter:
 
     def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
         """One reply per prompt; the length limit is the function's own business."""
-        return [self._function(prompt) for prompt in prompts]
+        return [reply for _, reply in self.replies(prompts, max_new_tokens=max_new_tokens)]
+
+    def replies(self, prompts: Sequence[str], *, max_new_tokens: int) -> Iterator[tuple[int, str]]:
+        """Each reply as soon as it is there, so that it is kept before the next prompt is asked."""
+        for index, prompt in enumerate(prompts):
+            yield index, self._function(disarmed(prompt))
 
 
 def as_writer(writer: Writer | Callable[[str], str] | None) -> Writer | None:
