@@ -158,7 +158,7 @@ def _load(model: str, device: str | None) -> SentenceTransformer:
 
     try:
         return SentenceTransformer(model, device=device)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a folder with code of its own
         raise ModelNotFound(
             f"cannot load the embedding model {model!r} ({error}); give a name on the Hugging Face "
             "hub, a folder that sentence-transformers saved, or use the default model, which "

@@ -203,7 +203,7 @@ def _encoder(model: str, pooling: Pooling, device: str | None) -> SentenceTransf
     from transformers import AutoConfig
 
     try:
-        if AutoConfig.from_pretrained(model).model_type == "dpr":
+        if AutoConfig.from_pretrained(model, trust_remote_code=False).model_type == "dpr":
             raise ModelError(
                 f"{model} is in DPR's own format, of which a context encoder would be loaded with "
                 'random weights; use the name "facebook/dpr-single-nq" or "facebook/dpr-multiset", '

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
+from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
@@ -16,6 +18,10 @@ Range = tuple[int, int]
 
 
 _BRACKETED = re.compile(r"<\S+>|\[\S+\]")
+
+_TOKENIZING = threading.Lock()
+"""Whether spellings of control tokens are split is a switch of the tokenizer, not of the call, and
+several codecs may share a tokenizer."""
 
 
 class Codec:
@@ -39,7 +45,20 @@ class Codec:
         special = dict(
             zip(self.tokenizer.all_special_ids, self.tokenizer.all_special_tokens, strict=True)
         )
-        return added | special
+        return {i: text for i, text in (added | special).items() if i != self._unknown}
+
+    @cached_property
+    def _unknown(self) -> int | None:
+        """The id of what the vocabulary lacks, unless it has another role too: it is no control."""
+        tokenizer = self.tokenizer
+        roles = (
+            tokenizer.bos_token_id,
+            tokenizer.eos_token_id,
+            tokenizer.sep_token_id,
+            tokenizer.cls_token_id,
+            tokenizer.mask_token_id,
+        )
+        return None if tokenizer.unk_token_id in roles else tokenizer.unk_token_id
 
     @cached_property
     def _control_pattern(self) -> re.Pattern[str]:
@@ -50,10 +69,13 @@ class Codec:
         """Number of tokens of each text."""
         if not texts:
             return []
-        if self.tokenizer.is_fast and not any(map(self._control_pattern.search, texts)):
-            batch = self.tokenizer(list(texts), add_special_tokens=False, **_QUIET)
-            return [len(ids) for ids in batch["input_ids"]]
-        return [len(self.encode(text)) for text in texts]
+        if not self.tokenizer.is_fast:
+            return [len(self.encode(text)) for text in texts]
+        batch = self._tokenized(list(texts), split=True, offsets=False)["input_ids"]
+        return [
+            len(ids) if self._control.keys().isdisjoint(ids) else len(self.encode(text))
+            for text, ids in zip(texts, batch, strict=True)
+        ]
 
     def encode(self, text: str) -> list[int]:
         """Token ids of plain text."""
@@ -101,35 +123,49 @@ class Codec:
         if self._control.keys().isdisjoint(ids):
             return ids, offsets
         # Added tokens that are not "special" are matched all the same: take their spellings apart.
-        ids, offsets = [], []
-        for start, end in self._broken(text):
+        cuts = {0, len(text)} | {m.start() + 1 for m in self._control_pattern.finditer(text)}
+        while True:
+            ids, offsets = self._encode_pieces(text, sorted(cuts))
+            found = [at for at, i in enumerate(ids) if i in self._control]
+            if not found:
+                return ids, offsets
+            # A tokenizer that normalises text first knows more spellings; the offsets show them.
+            more = {start + 1 for start, _ in (offsets[at] for at in found if offsets)} - cuts
+            if not more:
+                raise self._not_plain({self._control[ids[at]] for at in found})
+            cuts |= more
+
+    def _encode_pieces(self, text: str, borders: Sequence[int]) -> tuple[list[int], list[Range]]:
+        """Ids of what stands between the borders, one piece at a time."""
+        ids: list[int] = []
+        offsets: list[Range] = []
+        for start, end in pairwise(borders):
             piece, spans = self._call(text[start:end], split=True)
             ids += piece
             offsets += [(a + start, b + start) for a, b in spans]
-        if found := self._control.keys() & set(ids):
-            names = ", ".join(repr(self._control[i]) for i in sorted(found))
-            raise ModelError(
-                f"the tokenizer {type(self.tokenizer).__name__} turns plain text into the control "
-                f"tokens {names}; use a tokenizer that honours split_special_tokens"
-            )
         return ids, offsets
 
-    def _broken(self, text: str) -> list[Range]:
-        """Ranges of `text`, cut after the first character of every control token's spelling."""
-        cuts = [match.start() + 1 for match in self._control_pattern.finditer(text)]
-        borders = sorted({0, *cuts, len(text)})
-        return list(pairwise(borders))
+    def _not_plain(self, tokens: set[str]) -> ModelError:
+        return ModelError(
+            f"the tokenizer {type(self.tokenizer).__name__} turns plain text into the control "
+            f"tokens {', '.join(map(repr, sorted(tokens)))}; use a tokenizer that honours "
+            "split_special_tokens"
+        )
 
     def _call(self, text: str, *, split: bool) -> tuple[list[int], list[Range]]:
         fast = self.tokenizer.is_fast
-        encoded = self.tokenizer(
-            text,
-            add_special_tokens=False,
-            split_special_tokens=split,
-            return_offsets_mapping=fast,
-            **_QUIET,
-        )
+        encoded = self._tokenized(text, split=split, offsets=fast)
         return list(encoded["input_ids"]), list(encoded["offset_mapping"]) if fast else []
+
+    def _tokenized(self, text: str | list[str], *, split: bool, offsets: bool) -> Any:
+        with _TOKENIZING:
+            return self.tokenizer(
+                text,
+                add_special_tokens=False,
+                split_special_tokens=split,
+                return_offsets_mapping=offsets,
+                **_QUIET,
+            )
 
 
 _QUIET = {"verbose": False, "return_attention_mask": False}

@@ -1,4 +1,8 @@
-"""Characters that stand in for others, one for one, so that offsets stay what they are."""
+"""Characters that cannot be taken as they are: by a tokenizer, within a line, on a terminal.
+
+Stored texts stay what they were, since spans count their characters. Those that stand in for others
+in a prompt do so one for one; only what is shown to people, or sent to a writer, gets longer.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,21 @@ import re
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _LINE_BREAKS = {ord(c): " " for c in "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
+
+# Control characters but tab and line feed; what reorders, hides or carries invisible text. Joiners
+# and the marks of single letters' direction stay: scripts and emoji need them.
+_UNSEEN = re.compile(
+    "[\0-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+# Spellings of control tokens of the families that are served: ChatML and Llama 3, DeepSeek,
+# sentencepiece and Gemma, Mistral, Llama 2. Only the first character is matched.
+_CONTROL_SPELLING = re.compile(
+    r"<(?=\|[^\s|<>]{1,64}\|>|｜[^\s<>]{1,64}｜>"
+    r"|/?(?:s|bos|eos|pad|unk|cls|sep|mask|think|[A-Za-z]+(?:_[A-Za-z0-9]+)+)>|</?SYS>>)"
+    r"|\[(?=/?(?:INST|IMG|BOS|EOS|gMASK|[A-Z]+(?:_[A-Z]+)+)\])"
+)
 
 
 def without_surrogates(text: str) -> tuple[str, int]:
@@ -17,3 +36,26 @@ def without_surrogates(text: str) -> tuple[str, int]:
 def one_line(text: str) -> str:
     """The text with every line break as a space: in a prompt a node is one line."""
     return text.translate(_LINE_BREAKS)
+
+
+def visible(text: str) -> str:
+    r"""The text as a terminal may show it: what moves the cursor, reorders or hides is spelled out.
+
+    Escapes are those of JSON (`\u001b`), so that JSON stays what it was. Applying it again changes
+    nothing.
+    """
+    return _UNSEEN.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    units = match[0].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))
+
+
+def disarmed(text: str) -> str:
+    """The text with a space in the spelling of control tokens, for models that we do not tokenise.
+
+    A server may read `<|im_end|>` in a prompt as the token that ends a turn; nothing in its protocol
+    forbids it. Local models need none of this: `hwdag.lm.tokens` encodes such text as plain.
+    """
+    return _CONTROL_SPELLING.sub(r"\g<0> ", text)

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,9 @@ KNOWN_SUFFIXES = (
 )
 """Suffixes, in lower case, that are read from a directory."""
 
-NOISE = frozenset({"head", "script", "style", "noscript", "template", "nav", "svg", "iframe"})
+NOISE = frozenset(
+    {"head", "script", "style", "noscript", "template", "nav", "svg", "iframe", "title"}
+)
 """HTML elements whose text is not part of the document."""
 
 _BLOCK = re.compile(
@@ -56,6 +59,8 @@ _BYTE_ORDER_MARKS = (
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ATX_HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.*)")
 _FENCES = ("```", "~~~")
+# what looks like a character reference by number but is none, or is of an absurd length
+_NO_REFERENCE = re.compile("&#(?!(?:[0-9]{1,20}|[xX][0-9a-fA-F]{1,20})[^0-9a-fA-F])")
 _ASCII = bytes(range(32, 127))
 _COUNTED = "hwdag.counted"
 
@@ -91,8 +96,8 @@ def read_documents(
 ) -> Iterator[Document | Skipped]:
     """Read files, and directories recursively in sorted order, one at a time.
 
-    From a directory, files with one of `KNOWN_SUFFIXES` are read; hidden names and links to
-    directories are not entered. A file that is named explicitly is read whatever its suffix is, as
+    From a directory, files with one of `KNOWN_SUFFIXES` are read; hidden names, links to
+    directories, and links to files outside of it are not followed. A file that is named explicitly is read whatever its suffix is, as
     text if that is unknown. A file that is reached twice is read once.
 
     `Document.id` is the path as given, in POSIX style (for members of a directory: joined to the
@@ -161,7 +166,7 @@ def _members(directory: Path) -> Iterator[Path | Skipped]:
         for member in sorted(Path(folder, name) for name in files if not name.startswith(".")):
             if member.suffix.lower() in KNOWN_SUFFIXES:
                 found = True
-                yield member
+                yield _inside(member, directory)
         for link in (Path(folder, name) for name in subfolders if Path(folder, name).is_symlink()):
             yield Skipped(link.as_posix(), "a link to a directory; name it to have it read")
     for problem in problems:
@@ -169,6 +174,17 @@ def _members(directory: Path) -> Iterator[Path | Skipped]:
     if not (found or problems):
         known = ", ".join(sorted(KNOWN_SUFFIXES))
         yield Skipped(directory.as_posix(), f"holds no file with a known suffix ({known})")
+
+
+def _inside(member: Path, directory: Path) -> Path | Skipped:
+    """A member of a directory, unless it is a link to a file elsewhere."""
+    if not (member.is_symlink() and member.is_file()):
+        return member
+    if member.resolve().is_relative_to(directory.resolve()):
+        return member
+    return Skipped(
+        member.as_posix(), "a link to a file outside the folder; name it to have it read"
+    )
 
 
 def _plain(data: bytes) -> _Content:
@@ -225,15 +241,32 @@ def html_content(data: bytes) -> _Content:
     from bs4.exceptions import ParserRejectedMarkup
 
     markup, notes = _decoded(data, _declared_encoding(data))
+    # why: after one of these bs4 takes all the rest of the page, its scripts too, for text
+    markup = _NO_REFERENCE.sub("&amp;#", markup)
     with warnings.catch_warnings():
         # why: bs4 warns that the markup looks like XML or like a file name, which is no news here
         warnings.simplefilter("ignore")
         try:
-            soup = BeautifulSoup(markup, "html.parser")
-        except ParserRejectedMarkup as error:
+            whole = _before_unended(markup)
+            soup = BeautifulSoup(whole, "html.parser")
+        except (ParserRejectedMarkup, AssertionError) as error:  # html.parser raises the latter
             raise UnreadableError(f"not parsable as HTML: {error}") from error
+    if lost := len(markup) - len(whole):
+        notes = (*notes, f"{lost} characters after a tag or comment that does not end left out")
     title = soup.title.get_text(" ") if soup.title else ""
     return _Content(_visible_text(soup), " ".join(title.split()), notes)
+
+
+def _before_unended(markup: str) -> str:
+    """The page up to a tag, comment or declaration that does not end; HTML5 shows no more of it.
+
+    At the end of the input older parsers look at every later "<" as well, up to the end each time.
+    """
+    scanner = HTMLParser()
+    scanner.feed(markup)
+    rest = scanner.rawdata
+    is_unended = rest.startswith("<") and len(rest) > 1 and not scanner.cdata_elem
+    return markup[: len(markup) - len(rest)] if is_unended else markup
 
 
 def _declared_encoding(data: bytes) -> str:

@@ -19,10 +19,13 @@ MAX_WORDS = 12
 
 MAX_CHARACTERS = 100
 
+LONGEST_HEADING = 200
+"""Characters of a Markdown heading that are kept: it stands before every passage of its section."""
+
 PROSE_FACTOR = 2
 """A title line directly above prose is less than 1/2 of the length of the line that follows."""
 
-_ATX = re.compile(r" {0,3}#{1,6}[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
+_ATX = re.compile(r"#{1,6}[ \t]+")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
 _LABEL = re.compile(r"\W*\w+(?:[ \t]+\w+){0,2}[ \t]*[:：]$")
 _ENDS_PROSE = tuple(".!?,;:…。！？，；：、।؟۔\"'”’»)")
@@ -83,12 +86,27 @@ def _headings(text: str) -> Iterator[tuple[int, str]]:
         before = lines[i - 1] if i else blank
         after = lines[i + 1] if i + 1 < len(lines) else blank
         if match := _ATX.match(line.text):
-            yield line.start, match[1]
+            yield line.start, _bounded(_unclosed(line.text[match.end() :]))
         elif line.short and before.short and _LABEL.fullmatch(before.text) and not after.blank:
             if i < 2 or lines[i - 2].blank:
                 yield before.start, line.text
         elif line.title_like and before.blank and _stands_out(line, after):
             yield line.start, line.text
+
+
+def _unclosed(title: str) -> str:
+    """A Markdown heading without the number signs that close it."""
+    bare = title.rstrip("#")
+    return bare.rstrip() if bare[-1:] in ("", " ", "\t") else title
+
+
+def _bounded(title: str) -> str:
+    """The words of a heading that are within `LONGEST_HEADING`."""
+    if len(title) <= LONGEST_HEADING:
+        return title
+    head = title[: LONGEST_HEADING + 1]
+    cut = max(head.rfind(" "), head.rfind("\t"))
+    return head[: cut if cut > 0 else LONGEST_HEADING].rstrip()
 
 
 def _stands_out(line: _Line, after: _Line) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from hwdag.text.characters import without_surrogates
+
 _THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 _END_OF_THINKING = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 _FENCE = re.compile(r"(?:```|~~~)[^`]*$")
@@ -33,10 +35,13 @@ def parse_points(reply: str) -> list[str]:
     Bullets may be signs or numbers of any script, nested, wrapped over lines, or fenced. Left out:
     thinking, headings, whatever precedes the first bullet or follows a blank line without being a
     bullet, echoes of the format ("summary point", "……"), points without a letter or digit, and
-    repetitions (but for case and spacing). Linear in the length of the reply; raises for no `str`.
+    repetitions (but for case and spacing). Lone surrogates are replaced. Linear in the length of
+    the reply; raises for no `str`.
     """
     found: dict[str, str] = {}
-    for lines in _bullets(_without_thinking(reply)):
+    # why: JSON can spell half of a pair, and a server may cut a reply between the halves
+    sound, _ = without_surrogates(reply)
+    for lines in _bullets(_without_thinking(sound)):
         point = _plain(" ".join(" ".join(lines).split()))
         if _says_something(point) and not _ECHO.fullmatch(point):
             found.setdefault("".join(point.split()).casefold(), point)

@@ -65,10 +65,11 @@ class SummaryPrompt:
 
     def cut(self, language: str) -> tuple[str, str]:
         """The text before and after the window, for `language` ("same" or a name)."""
-        clause = SAME_LANGUAGE if language == "same" else NAMED_LANGUAGE
-        clause = clause.replace("{language}", language)
-        before, after = self.template.replace("{language}", clause).split("{information}")
-        return before, after
+        clause = SAME_LANGUAGE
+        if language != "same":
+            clause = NAMED_LANGUAGE.replace("{language}", language)
+        before, after = self.template.split("{information}")
+        return before.replace("{language}", clause), after.replace("{language}", clause)
 
 
 @dataclass(frozen=True, slots=True)

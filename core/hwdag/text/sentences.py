@@ -17,6 +17,9 @@ Line = Literal["blank", "prose", "continued", "heading", "item", "row", "rule"]
 ABBREVIATIONS = "en"
 """Language whose abbreviations are known; sentence marks of all scripts are known to any."""
 
+SLAB = 4096
+"""Characters given to `sentencex` at a time: what it takes grows with their square."""
+
 LONG_SENTENCE = 300
 """Characters beyond which a sentence is suspected to be several within quotes."""
 
@@ -126,23 +129,40 @@ def _cuts(block: str) -> Iterator[int]:
 
 def _starts(block: str) -> Iterator[int]:
     """Where `sentencex` lets sentences begin; long ones are looked at again without quotes."""
-    for start, segment in _segments(block):
+    for start, end in pairwise([*_slab_starts(block), len(block)]):
         yield start
-        if len(segment) > LONG_SENTENCE:
+        if end - start > LONG_SENTENCE:
             # why: it never cuts within quotes, and a speech or a stray mark may go on for pages
-            for inner, _ in _segments(segment.translate(_WITHOUT_QUOTES)):
+            segment = block[start:end]
+            for inner in _slab_starts(segment.translate(_WITHOUT_QUOTES)):
                 if inner:
                     yield start + _before_opening(segment, inner)
 
 
-def _segments(text: str) -> Iterator[tuple[int, str]]:
+def _slab_starts(text: str) -> Iterator[int]:
+    """Where segments begin; each slab begins with the last segment of the one before it.
+
+    A segment of more than half a slab is not seen as a whole: it goes on to the first end of a
+    sentence in the next slab.
+    """
+    at, is_new = 0, True
+    while at < len(text):
+        starts = list(_segment_starts(text[at : at + SLAB]))
+        again = starts[-1] if starts and at + SLAB < len(text) else 0
+        kept = starts[:-1] if again >= SLAB // 2 else starts
+        yield from (at + start for start in kept if start or is_new)
+        is_new = again >= SLAB // 2
+        at += again if is_new else SLAB
+
+
+def _segment_starts(slab: str) -> Iterator[int]:
     cursor = 0
-    for segment in sentencex.segment(ABBREVIATIONS, text):
+    for segment in sentencex.segment(ABBREVIATIONS, slab):
         # why: the segments do not always add up to the text (runs of line breaks may be dropped)
-        start = text.find(segment, cursor)
+        start = slab.find(segment, cursor)
         if start >= 0:
             cursor = start + len(segment)
-            yield start, segment
+            yield start
 
 
 def _before_opening(text: str, start: int) -> int:

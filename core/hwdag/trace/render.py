@@ -1,4 +1,7 @@
-"""Walks, answers and graphs as plain text and as JSON-able values."""
+"""Walks, answers and graphs as plain text and as JSON-able values.
+
+Lines of text are safe to print whatever the documents hold; JSON-able values are what is stored.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from hwdag.graph.dag import HWDAG
+from hwdag.text.characters import one_line, visible
 from hwdag.trace.provenance import provenance
 from hwdag.types import Answer, Citation, Retrieval, Step
 
@@ -29,7 +33,7 @@ def step_line(step: Step, width: int = 110) -> str:
         "-" if step.initial else f"{part:.4f}" for part in (step.attention, step.reference)
     )
     p_yes = "-" if step.p_yes is None else f"{step.p_yes:.3f}"
-    text = shorten(step.node.text, max(20, width - 50), placeholder=" ...")
+    text = _short(step.node.text, max(20, width - 50))
     parts = f"{attention:>10}{step.similarity:>11.4f}{reference:>10}{p_yes:>7}"
     return f"{step.position:>3} L{step.node.level:<5}{parts}  {text}"
 
@@ -42,8 +46,8 @@ def stop_line(retrieval: Retrieval) -> str:
 
 def citation_line(citation: Citation, width: int = 110) -> str:
     """A source sentence with its share of the answer's attention and where it stands."""
-    place = f"{citation.document_id}[{citation.span.start}:{citation.span.end}]"
-    text = shorten(citation.text, max(20, width - 10), placeholder=" ...")
+    place = f"{visible(one_line(citation.document_id))}[{citation.span.start}:{citation.span.end}]"
+    text = _short(citation.text, max(20, width - 10))
     return f"  {citation.weight:>4.0%} {text}\n       {place}"
 
 
@@ -64,11 +68,16 @@ def graph_lines(graph: HWDAG, *, points: int = 3, width: int = 110) -> Iterator[
         tokens = sum(node.tokens for node in nodes)
         yield f"  level {level}: {len(nodes):>5} nodes {tokens:>8,} tokens  {origins}"
     for index in graph.top[:points]:
-        yield "  * " + shorten(graph.nodes[index].text, width - 4, placeholder=" ...")
+        yield "  * " + _short(graph.nodes[index].text, width - 4)
         children, weights = graph.children(int(index))
         for at in np.argsort(-weights, kind="stable")[:2]:
-            text = shorten(graph.nodes[children[at]].text, width - 14, placeholder=" ...")
+            text = _short(graph.nodes[children[at]].text, width - 14)
             yield f"      {weights[at]:.2f}  {text}"
+
+
+def _short(text: str, width: int) -> str:
+    """The beginning of a text on one line."""
+    return shorten(visible(text), width, placeholder=" ...")
 
 
 def retrieval_json(retrieval: Retrieval) -> dict[str, Any]:
