@@ -20,7 +20,7 @@ from hwdag.errors import InputError, ReaderRequired, WriterFailed
 from hwdag.lm.base import Reader, Writer
 from hwdag.lm.writers import CallableWriter
 from hwdag.retrievers.given import Adapters
-from hwdag.trace.provenance import METADATA_KEY, provenance
+from hwdag.trace.provenance import METADATA_KEY, passages, provenance
 from hwdag.types import Retrieval, Step
 
 
@@ -58,18 +58,19 @@ def content_id(document: Document) -> str:
     return f"text-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
 
 
-def node_document(
-    step: Step, retrieval: Retrieval, source: hwdag.Document, *, return_sources: bool
-) -> Document:
+def node_document(step: Step, retrieval: Retrieval, *, return_sources: bool) -> Document:
     """A returned node under its own id: its text, its document's metadata, and its provenance.
 
-    With `return_sources` the text is what the node rests on in the document, one passage per line.
+    With `return_sources` the text is what the node rests on, one passage per line. A node of a
+    corpus layer rests on several documents and has the metadata of none.
     """
-    passages = [source.text[span.start : span.end] for span in step.node.sources]
+    node, sources = step.node, retrieval.sources
+    text = "\n".join(passages(node, sources)) if return_sources else node.text
+    own = dict(sources[node.document_id].metadata) if node.document_id in sources else {}
     return Document(
-        id=step.node.id,
-        page_content="\n".join(passages) if return_sources else step.node.text,
-        metadata={**deepcopy(dict(source.metadata)), METADATA_KEY: provenance(step, retrieval)},
+        id=node.id,
+        page_content=text,
+        metadata={**deepcopy(own), METADATA_KEY: provenance(step, retrieval)},
     )
 
 

@@ -79,21 +79,12 @@ class RetrieverFace(BaseRetriever):
 
     def _retrieve(self, query: str, k: int | None, on_step: OnStep) -> list[Document]:
         core, wanted = self._core(), checked_k(self.k if k is None else k)
-        before = core.documents
         retrieval = core.search(
             query, config=self.search, document_ids=self.document_ids, k=wanted, on_step=on_step
         )
         steps = retrieval.steps if wanted is None else retrieval.best(wanted)
-        # why: somebody else may delete or insert a document during the search
-        sources = {**core.documents, **before}
         return [
-            node_document(
-                step,
-                retrieval,
-                sources[step.node.document_id],
-                return_sources=self.return_sources,
-            )
-            for step in steps
+            node_document(step, retrieval, return_sources=self.return_sources) for step in steps
         ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Self
 
 from llama_index.core.callbacks.base import CallbackManager
@@ -146,32 +146,13 @@ class CoreRetriever(RetrieverFace):
         for document_id, reason in self._report.skipped:
             logger.warning("document %s was skipped: %s", document_id, reason)
 
-    def _sources(self) -> Mapping[str, Source]:
-        return _Sources(self._retriever.documents, self._templates)
+    def _source(self, document: Document) -> Source:
+        template = self._templates.get(document.id)
+        if template is None or template.metadata != document.metadata:
+            return Source.of_document(document)
+        return Source(document, (document.id,), template)
 
 
 def _unwrapped(value: object) -> object:
     """The core's retriever of another one of this class; anything else as it is."""
     return value.core if isinstance(value, CoreRetriever) else value
-
-
-class _Sources(Mapping[str, Source]):
-    """Documents as they are at one moment; a template that came with other metadata is not used."""
-
-    def __init__(
-        self, documents: Mapping[str, Document], templates: Mapping[str, TextNode]
-    ) -> None:
-        self._documents = documents
-        self._templates = templates
-
-    def __getitem__(self, key: str) -> Source:
-        document, template = self._documents[key], self._templates.get(key)
-        if template is None or template.metadata != document.metadata:
-            return Source.of_document(document)
-        return Source(document, (key,), template)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._documents)
-
-    def __len__(self) -> int:
-        return len(self._documents)

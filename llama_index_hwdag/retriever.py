@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from llama_index.core.callbacks.base import CallbackManager
 
 from hwdag.config import SearchConfig
 from hwdag.index import HWDAGIndex as CoreIndex
+from hwdag.types import Document
 from llama_index_hwdag.retriever_face import RetrieverFace
 from llama_index_hwdag.storage import Source
 
@@ -70,5 +71,8 @@ class HWDAGRetriever(RetrieverFace):
         """The index without a framework."""
         return self._index.core
 
-    def _sources(self) -> Mapping[str, Source]:
-        return self._index.sources
+    def _source(self, document: Document) -> Source:
+        known = self._index.sources.get(document.id)
+        if known is not None and known.document == document:
+            return known
+        return Source.of_document(document)

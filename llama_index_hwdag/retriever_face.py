@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -16,8 +16,8 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from hwdag.config import SearchConfig, checked_k
 from hwdag.retrievers.base import Retriever
 from hwdag.search.answering import AnswerStream
-from hwdag.trace.provenance import METADATA_KEY, provenance
-from hwdag.types import Retrieval, Step
+from hwdag.trace.provenance import METADATA_KEY, passages, provenance
+from hwdag.types import Document, Retrieval, Step
 from llama_index_hwdag.storage import Source, text_node
 
 dispatcher = get_dispatcher(__name__)
@@ -92,11 +92,10 @@ class RetrieverFace(BaseRetriever):
         """What searches, without a framework."""
 
     @abstractmethod
-    def _sources(self) -> Mapping[str, Source]:
-        """The documents at this moment, by id."""
+    def _source(self, document: Document) -> Source:
+        """A document that was searched, with the template of what it came as."""
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        before = self._sources()
         retrieval = self.core.search(
             query_bundle.query_str,
             config=self._search,
@@ -104,38 +103,34 @@ class RetrieverFace(BaseRetriever):
             k=self._k,
             on_step=_report,
         )
-        return self._nodes(retrieval, before)
+        return self._nodes(retrieval)
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return await asyncio.to_thread(self._retrieve, query_bundle)
 
     def walk(self, query_bundle: QueryBundle) -> tuple[AnswerStream, list[NodeWithScore]]:
         """An answer that is yet to be decoded, and the nodes; where `k` is set, at most `k`."""
-        before = self._sources()
         stream = self.core.stream(
             query_bundle.query_str,
             config=self._search,
             document_ids=self._document_ids,
             on_step=_report,
         )
-        return stream, self._nodes(stream.retrieval, before)
+        return stream, self._nodes(stream.retrieval)
 
-    def _nodes(self, retrieval: Retrieval, before: Mapping[str, Source]) -> list[NodeWithScore]:
-        # why: somebody else may delete or insert a document during the search
-        after = self._sources()
+    def _nodes(self, retrieval: Retrieval) -> list[NodeWithScore]:
         steps = retrieval.steps if self._k is None else retrieval.best(self._k)
-        documents = [step.node.document_id for step in steps]
-        sources = {key: before[key] if key in before else after[key] for key in set(documents)}
-        return [self._scored(step, retrieval, sources[step.node.document_id]) for step in steps]
+        return [self._scored(step, retrieval) for step in steps]
 
-    def _scored(self, step: Step, retrieval: Retrieval, source: Source) -> NodeWithScore:
-        node = text_node(step.node, source)
+    def _scored(self, step: Step, retrieval: Retrieval) -> NodeWithScore:
+        # why: a node of a corpus layer has no document of its own, and so no metadata
+        document = retrieval.sources.get(step.node.document_id, Document("", ""))
+        node = text_node(step.node, self._source(document))
         node.metadata = {**node.metadata, METADATA_KEY: provenance(step, retrieval)}
         node.excluded_embed_metadata_keys.append(METADATA_KEY)
         node.excluded_llm_metadata_keys.append(METADATA_KEY)
         if self._return_sources:
-            text = source.document.text
-            node.text = "\n".join(text[span.start : span.end] for span in step.node.sources)
+            node.text = "\n".join(passages(step.node, retrieval.sources))
         return NodeWithScore(node=node, score=float(step.score))
 
 

@@ -166,8 +166,9 @@ def command_page() -> str:
     intro = (
         "# The command line\n\n"
         "Every command prints what it did on standard output, and progress and errors on standard\n"
-        "error. The exit status is 0 for success, 2 for an error that hwdag explains, and 130 after\n"
-        "Ctrl-C. This page is made from the commands themselves.\n"
+        "error. The exit status is 0 for success, 1 for a damaged index (`verify`, `repair`), 2 for\n"
+        "an error that hwdag explains, 3 where a limit ended a build that the same command goes on\n"
+        "with, and 130 after Ctrl-C. This page is made from the commands themselves.\n"
     )
     return "\n".join([intro, *blocks])
 

@@ -39,7 +39,7 @@ def raptor(**options):
 
 
 def tree_of(retriever, document="doc"):
-    return retriever._built[document]
+    return retriever._held[document][1]
 
 
 def built(sentences=60, seed=0, **options):

@@ -11,17 +11,26 @@ from typing import TYPE_CHECKING
 from hwdag.version import __version__
 
 _LAZY = {
+    "And": "hwdag.filters",
     "Answer": "hwdag.types",
     "AnswerStream": "hwdag.search.answering",
     "BuildConfig": "hwdag.config",
     "BuildReport": "hwdag.build.report",
     "Citation": "hwdag.types",
     "Document": "hwdag.types",
+    "Equals": "hwdag.filters",
+    "Estimate": "hwdag.build.estimate",
+    "Exists": "hwdag.filters",
     "HWDAGError": "hwdag.errors",
     "HWDAGIndex": "hwdag.index",
     "HuggingFaceLM": "hwdag.lm.huggingface",
+    "In": "hwdag.filters",
     "Node": "hwdag.types",
+    "Not": "hwdag.filters",
+    "OpenAIWriter": "hwdag.lm.openai_compatible",
+    "Or": "hwdag.filters",
     "Prompts": "hwdag.text.prompts",
+    "Range": "hwdag.filters",
     "Retrieval": "hwdag.types",
     "Retriever": "hwdag.retrievers.base",
     "Scoring": "hwdag.config",
@@ -33,13 +42,22 @@ _LAZY = {
 __all__ = [*sorted(_LAZY), "__version__"]
 
 if TYPE_CHECKING:
+    from hwdag.build.estimate import Estimate as Estimate
     from hwdag.build.report import BuildReport as BuildReport
     from hwdag.config import BuildConfig as BuildConfig
     from hwdag.config import Scoring as Scoring
     from hwdag.config import SearchConfig as SearchConfig
     from hwdag.errors import HWDAGError as HWDAGError
+    from hwdag.filters import And as And
+    from hwdag.filters import Equals as Equals
+    from hwdag.filters import Exists as Exists
+    from hwdag.filters import In as In
+    from hwdag.filters import Not as Not
+    from hwdag.filters import Or as Or
+    from hwdag.filters import Range as Range
     from hwdag.index import HWDAGIndex as HWDAGIndex
     from hwdag.lm.huggingface import HuggingFaceLM as HuggingFaceLM
+    from hwdag.lm.openai_compatible import OpenAIWriter as OpenAIWriter
     from hwdag.retrievers.base import Retriever as Retriever
     from hwdag.search.answering import AnswerStream as AnswerStream
     from hwdag.text.prompts import Prompts as Prompts

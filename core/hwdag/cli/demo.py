@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hwdag.cli.commands import read, show_answer
+from hwdag.cli.asking import show_answer
+from hwdag.cli.building import read
 from hwdag.config import SearchConfig
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex

@@ -17,6 +17,7 @@ from hwdag.eval.plots import check_plots
 from hwdag.eval.report import report
 from hwdag.eval.run import run
 from hwdag.eval.systems import patience, systems
+from hwdag.text.characters import visible
 
 
 def evaluate(options: argparse.Namespace) -> int:
@@ -116,4 +117,4 @@ def _columns(lines: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _warn(message: str) -> None:
-    print(f"hwdag: skipped: {message}", file=sys.stderr)
+    print(f"hwdag: skipped: {visible(message)}", file=sys.stderr)

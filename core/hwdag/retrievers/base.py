@@ -12,12 +12,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import ClassVar, Generic, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 from hwdag.build.insertion import as_document
 from hwdag.build.report import BuildReport
 from hwdag.config import SearchConfig, checked_k
 from hwdag.errors import InputError
+from hwdag.filters import Filter, as_filter
 from hwdag.lm.base import Reader, Session
 from hwdag.search.answering import AnswerStream
 from hwdag.search.walk import FIRST_POSITION, OnStep, Walked
@@ -53,6 +54,7 @@ class Retriever(Protocol):
         *,
         config: SearchConfig | None = None,
         document_ids: Collection[str] | None = None,
+        filters: Filter | Mapping[str, Any] | None = None,
         k: int | None = None,
         on_step: OnStep | None = None,
     ) -> Retrieval:
@@ -64,6 +66,7 @@ class Retriever(Protocol):
         *,
         config: SearchConfig | None = None,
         document_ids: Collection[str] | None = None,
+        filters: Filter | Mapping[str, Any] | None = None,
         on_step: OnStep | None = None,
     ) -> AnswerStream:
         """Search, then the answer as a stream of text pieces."""
@@ -74,6 +77,7 @@ class Retriever(Protocol):
         *,
         config: SearchConfig | None = None,
         document_ids: Collection[str] | None = None,
+        filters: Filter | Mapping[str, Any] | None = None,
         on_step: OnStep | None = None,
     ) -> Answer:
         """Search, then answer from what was found."""
@@ -147,8 +151,8 @@ class DocumentRetriever(ABC, Generic[T]):
     ) -> None:
         self._given_reader = reader
         self._prompts = prompts or SearchPrompts()
-        self._documents: Mapping[str, Document] = {}
-        self._built: Mapping[str, T] = {}  # replaced, never changed: searches need no lock
+        # why: replaced, never changed, so that searches need no lock
+        self._held: Mapping[str, tuple[Document, T]] = {}
         self._changes = threading.RLock()
 
     @abstractmethod
@@ -173,7 +177,7 @@ class DocumentRetriever(ABC, Generic[T]):
     @property
     def documents(self) -> Mapping[str, Document]:
         """Documents by id."""
-        return MappingProxyType(dict(self._documents))
+        return MappingProxyType({key: document for key, (document, _) in self._held.items()})
 
     def insert(
         self, documents: Iterable[Document | str], *, progress: bool | Progress = False
@@ -196,10 +200,9 @@ class DocumentRetriever(ABC, Generic[T]):
     def delete(self, document_id: str) -> None:
         """Remove a document with all that was derived from it. Raises `InputError` if not there."""
         with self._changes:
-            if document_id not in self._documents:
+            if document_id not in self._held:
                 raise InputError(f"no document {document_id!r} in {self.name}")
-            self._built = {k: v for k, v in self._built.items() if k != document_id}
-            self._documents = {k: v for k, v in self._documents.items() if k != document_id}
+            self._held = {k: held for k, held in self._held.items() if k != document_id}
 
     def search(
         self,
@@ -207,6 +210,7 @@ class DocumentRetriever(ABC, Generic[T]):
         *,
         config: SearchConfig | None = None,
         document_ids: Collection[str] | None = None,
+        filters: Filter | Mapping[str, Any] | None = None,
         k: int | None = None,
         on_step: OnStep | None = None,
     ) -> Retrieval:
@@ -216,6 +220,7 @@ class DocumentRetriever(ABC, Generic[T]):
             question: any text.
             config: budget and length of the answer.
             document_ids: only these documents; None for all.
+            filters: only documents whose metadata match, see `hwdag.filters`.
             k: number of nodes wanted, for `Retrieval.best`.
             on_step: called with every node.
 
@@ -224,7 +229,7 @@ class DocumentRetriever(ABC, Generic[T]):
             QuestionTooLong: the question leaves no room in the reader's context.
         """
         config = config or SearchConfig()
-        return self._search(question, config, document_ids, on_step, checked_k(k))[0]
+        return self._search(question, config, document_ids, filters, on_step, checked_k(k))[0]
 
     def stream(
         self,
@@ -232,21 +237,18 @@ class DocumentRetriever(ABC, Generic[T]):
         *,
         config: SearchConfig | None = None,
         document_ids: Collection[str] | None = None,
+        filters: Filter | Mapping[str, Any] | None = None,
         on_step: OnStep | None = None,
     ) -> AnswerStream:
         """Search, read what was found in one forward, and answer; see `search`."""
         config = config or SearchConfig()
-        retrieval, session = self._search(question, config, document_ids, on_step)
+        retrieval, session = self._search(question, config, document_ids, filters, on_step)
         reading = session.read([step.node.text for step in retrieval.steps])
         if retrieval.steps:
             last = replace(retrieval.steps[-1], p_yes=reading.p_yes)
             retrieval = replace(retrieval, steps=(*retrieval.steps[:-1], last))
-        documents = self._documents
-        return AnswerStream(
-            Walked(retrieval, session, says_yes=True, spent=retrieval.usage),
-            config.max_new_tokens,
-            lambda document: documents[document].text,
-        )
+        walked = Walked(retrieval, session, says_yes=True, spent=retrieval.usage)
+        return AnswerStream(walked, config.max_new_tokens)
 
     def answer(
         self,
@@ -254,11 +256,12 @@ class DocumentRetriever(ABC, Generic[T]):
         *,
         config: SearchConfig | None = None,
         document_ids: Collection[str] | None = None,
+        filters: Filter | Mapping[str, Any] | None = None,
         on_step: OnStep | None = None,
     ) -> Answer:
         """Search, then answer from what was found; see `search`."""
         return self.stream(
-            question, config=config, document_ids=document_ids, on_step=on_step
+            question, config=config, document_ids=document_ids, filters=filters, on_step=on_step
         ).answer
 
     @classmethod
@@ -276,7 +279,7 @@ class DocumentRetriever(ABC, Generic[T]):
 
     def _insert(self, document: Document, report: BuildReport) -> None:
         document = replace(document, text=without_surrogates(document.text)[0])
-        known = self._documents.get(document.id)
+        known, _ = self._held.get(document.id, (None, None))
         if not document.text.strip():
             report.skipped.append((document.id, "empty or only white space"))
         elif known == document:
@@ -290,20 +293,22 @@ class DocumentRetriever(ABC, Generic[T]):
             report.built.append(document.id)
             report.nodes += len(built.nodes)
             report.notes += [f"{document.id}: {note}" for note in getattr(built, "notes", ())]
-            self._built = {**self._built, document.id: built}
-            self._documents = {**self._documents, document.id: document}
+            self._held = {**self._held, document.id: (document, built)}
 
     def _search(
         self,
         question: str,
         config: SearchConfig,
         document_ids: Collection[str] | None,
+        filters: Filter | Mapping[str, Any] | None,
         on_step: OnStep | None,
         k: int | None = None,
     ) -> tuple[Retrieval, Session]:
         if not question.strip():
             raise InputError("the question is empty or only white space")
-        question, built = without_surrogates(question)[0], self._chosen(document_ids)
+        question = without_surrogates(question)[0]
+        held = self._chosen(document_ids, as_filter(filters))
+        built = {key: made for key, (_, made) in held.items()}
         session = self._session(question, config)
         budget = min(config.token_budget, session.room) if self.bounded else session.room
         found = self._retrieve(Query(question, budget, config, session.cost), built)
@@ -326,6 +331,7 @@ class DocumentRetriever(ABC, Generic[T]):
             found.usage,
             found.notes,
             tuple(steps[len(taken) : max(len(taken), k or 0)]),
+            {key: document for key, (document, _) in held.items()},
         )
         return retrieval, session
 
@@ -338,15 +344,20 @@ class DocumentRetriever(ABC, Generic[T]):
             max_new_tokens=config.max_new_tokens,
         )
 
-    def _chosen(self, document_ids: Collection[str] | None) -> Mapping[str, T]:
-        built = self._built
-        if not built:
+    def _chosen(
+        self, document_ids: Collection[str] | None, filters: Filter | None
+    ) -> Mapping[str, tuple[Document, T]]:
+        held = self._held
+        if not held:
             raise InputError(f"{self.name} holds no document; insert some first")
-        if document_ids is None:
-            return built
-        if missing := sorted(set(document_ids) - built.keys()):
+        if missing := sorted(set(document_ids or ()) - held.keys()):
             raise InputError(f"no document {missing[0]!r} in {self.name}")
-        return {key: built[key] for key in built if key in set(document_ids)}
+        return {
+            key: (document, built)
+            for key, (document, built) in held.items()
+            if (document_ids is None or key in document_ids)
+            and (filters is None or filters.matches(document.metadata))
+        }
 
 
 def _taken(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from hwdag.types import Retrieval, Step
+from hwdag.types import Document, Node, Retrieval, Step
 
 METADATA_KEY = "hwdag"
 """The one key under which both faces put it."""
@@ -13,8 +14,9 @@ METADATA_KEY = "hwdag"
 def provenance(step: Step, retrieval: Retrieval) -> dict[str, Any]:
     """Everything about one returned node.
 
-    Keys: `id`, `document_id`, `level`, `origin`, `spans` (exact [start, end) character ranges of the
-    source document), `position` (visiting order, the question being 1), `visited`, `score` with its
+    Keys: `id`, `document_id` (empty for a node of a corpus layer, which rests on several documents),
+    `level`, `origin`, `spans` (exact [start, end) character ranges), `span_documents` (the document
+    of each span), `position` (visiting order, the question being 1), `visited`, `score` with its
     parts `attention`, `similarity` and `reference`, `relevance`, `p_yes` (None where it was not read), `stop`.
     """
     node = step.node
@@ -24,6 +26,7 @@ def provenance(step: Step, retrieval: Retrieval) -> dict[str, Any]:
         "level": node.level,
         "origin": node.origin,
         "spans": [[span.start, span.end] for span in node.sources],
+        "span_documents": [document for document, _ in node.places],
         "position": step.position,
         "visited": step not in retrieval.beyond,
         "score": step.score,
@@ -34,3 +37,8 @@ def provenance(step: Step, retrieval: Retrieval) -> dict[str, Any]:
         "p_yes": step.p_yes,
         "stop": retrieval.stop,
     }
+
+
+def passages(node: Node, sources: Mapping[str, Document]) -> list[str]:
+    """The text of every span that a node rests on; `sources` are those of its `Retrieval`."""
+    return [sources[document].text[span.start : span.end] for document, span in node.places]

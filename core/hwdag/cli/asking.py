@@ -1,0 +1,116 @@
+"""The commands `ask` and `show`: a question to an answer, a file to a summary."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from typing import Any
+
+from hwdag.cli.models import reader
+from hwdag.config import Scoring, SearchConfig
+from hwdag.errors import InputError
+from hwdag.index import HWDAGIndex
+from hwdag.trace import render
+from hwdag.types import Answer, Step
+
+
+def ask(options: argparse.Namespace) -> int:
+    """Answer a question; the walk is shown as it happens."""
+    config = SearchConfig(
+        scoring=Scoring.garlic() if options.scoring == "garlic" else Scoring(),
+        token_budget=options.budget,
+        progress=options.progress,
+        confidence=options.confidence,
+        patience=options.patience,
+        heads=options.heads,
+        max_new_tokens=options.max_new_tokens,
+    )
+    scope: dict[str, Any] = {
+        "document_ids": options.document,
+        "filters": _filters(options.filter),
+        "tenant": options.tenant,
+    }
+    with HWDAGIndex.load(
+        options.file, reader=reader(options, options.file), embedder=options.embedder
+    ) as index:
+        if not options.json:
+            show_answer(index, options.question, config, **scope)
+            return 0
+        began = time.perf_counter()
+        answer = index.answer(options.question, config=config, **scope)
+        found = render.answer_json(answer, time.perf_counter() - began)
+        print(json.dumps(found, ensure_ascii=False, indent=2))
+    return 0
+
+
+def show(options: argparse.Namespace) -> int:
+    """Documents, levels, sizes, some points and their edges; no language model is loaded."""
+    with HWDAGIndex.load(options.file) as index:
+        if options.document is not None and options.document not in index.graphs:
+            raise InputError(
+                f"no document {options.document!r}; there are {', '.join(sorted(index.graphs))}"
+            )
+        if options.json:
+            print(json.dumps(_described(index, options.document), ensure_ascii=False, indent=2))
+            return 0
+        print(f"{options.file}: {len(index)} documents, built by {index.built_by}")
+        for key in [options.document] if options.document else index.graphs:
+            document, graph, _ = index.entries[key]
+            print(f"{key}  {document.title!r}: {len(graph)} nodes, {graph.edges.nnz} edges")
+            for line in render.graph_lines(graph, points=len(graph) if options.document else 2):
+                print(line)
+    return 0
+
+
+def show_answer(index: HWDAGIndex, question: str, config: SearchConfig, **scope: Any) -> Answer:
+    """Walk, answer and print everything on the way; `scope` is what `HWDAGIndex.search` takes."""
+    began = time.perf_counter()
+    print(f"question: {question}\n{render.HEADER}")
+    stream = index.stream(question, config=config, on_step=_print_step, **scope)
+    print(render.stop_line(stream.retrieval))
+    print("answer: ", end="")
+    for piece in stream:
+        print(piece, end="", flush=True)
+    answer = stream.answer
+    print("\nsources:")
+    for citation in answer.citations:
+        print(render.citation_line(citation))
+    print(render.usage_line(answer, time.perf_counter() - began))
+    return answer
+
+
+def _filters(text: str | None) -> Any:
+    """A filter in its JSON form."""
+    if text is None:
+        return None
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise InputError(
+            f'--filter must be JSON such as \'{{"year": {{"gte": 2020}}}}\', got {text!r}: {error}'
+        ) from error
+
+
+def _print_step(step: Step) -> None:
+    print(render.step_line(step), flush=True)
+
+
+def _described(index: HWDAGIndex, document_id: str | None) -> dict[str, object]:
+    keys = [document_id] if document_id else list(index.graphs)
+    return {
+        "built_by": index.built_by,
+        "documents": [
+            {
+                "id": key,
+                "title": document.title,
+                "levels": [len(graph.at_level(n + 1)) for n in range(graph.height)],
+                "edges": int(graph.edges.nnz),
+                "nodes": [
+                    {"id": n.id, "level": n.level, "origin": n.origin, "text": n.text}
+                    for n in (graph.nodes if document_id else ())
+                ],
+            }
+            for key, (document, graph, _) in ((key, index.entries[key]) for key in keys)
+        ],
+    }

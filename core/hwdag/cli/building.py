@@ -1,0 +1,145 @@
+"""The commands that change an index: build, insert, refresh, delete; and what they would cost."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from hwdag.build.report import BuildReport
+from hwdag.cli.models import reader, writer
+from hwdag.config import BuildConfig
+from hwdag.index import HWDAGIndex
+from hwdag.text.files import Skipped, read_documents
+from hwdag.types import Document
+
+EXIT_STOPPED = 3
+"""A budget was used up: the index is whole, and the same command goes on from there."""
+
+
+def build(options: argparse.Namespace) -> int:
+    """Build or extend an index file; interrupted, it keeps every finished call."""
+    documents, skipped = read(options.paths)
+
+    def run() -> tuple[HWDAGIndex, BuildReport]:
+        index = HWDAGIndex.from_documents(
+            documents,
+            **_models(options, options.output),
+            config=_config(options),
+            path=options.output,
+            **_limits(options),
+        )
+        assert index.report is not None  # from_documents has just made it
+        return index, index.report
+
+    return _reported(run, options.output, skipped)
+
+
+def insert(options: argparse.Namespace) -> int:
+    """Add documents to an index; an id that is taken by other content is an error."""
+    return _changed(options, lambda index, found: index.insert(found, **_limits(options)))
+
+
+def refresh(options: argparse.Namespace) -> int:
+    """Add what is new, rebuild what changed; with --prune, delete what is gone."""
+    return _changed(
+        options,
+        lambda index, found: index.refresh(found, prune=options.prune, **_limits(options)),
+    )
+
+
+def delete(options: argparse.Namespace) -> int:
+    """Remove documents with all that was derived from them."""
+    with HWDAGIndex.load(options.file) as index:
+        for identity in options.documents:
+            index.delete(identity)
+            print(f"deleted {identity}")
+        print(f"{options.file}: {len(index)} documents; `hwdag compact` gives the space back")
+    return 0
+
+
+def estimate(options: argparse.Namespace) -> int:
+    """What building would cost, before anything is built."""
+    documents, skipped = read(options.paths)
+    _warn(skipped)
+    models = _models(options, options.output)
+    if options.output is not None and options.output.exists():
+        index = HWDAGIndex.load(options.output, **models)
+    else:
+        index = HWDAGIndex(config=_config(options), **models)
+    with index:
+        print(index.estimate(documents, calibrate=not options.no_calibration))
+    return 0
+
+
+def read(paths: Iterable[Path]) -> tuple[list[Document], list[Skipped]]:
+    """Documents of files and folders, and what could not be read."""
+    found = list(read_documents(paths))
+    documents = [item for item in found if isinstance(item, Document)]
+    return documents, [item for item in found if isinstance(item, Skipped)]
+
+
+def _changed(
+    options: argparse.Namespace, change: Callable[[HWDAGIndex, list[Document]], BuildReport]
+) -> int:
+    documents, skipped = read(options.paths)
+
+    def run() -> tuple[HWDAGIndex, BuildReport]:
+        index = HWDAGIndex.load(options.file, **_models(options, options.file))
+        return index, change(index, documents)
+
+    return _reported(run, options.file, skipped)
+
+
+def _reported(
+    run: Callable[[], tuple[HWDAGIndex, BuildReport]], file: Path, skipped: Iterable[Skipped]
+) -> int:
+    try:
+        index, report = run()
+    except KeyboardInterrupt:
+        print(
+            f"\n{file} holds every call that was finished; the same command goes on from there",
+            file=sys.stderr,
+        )
+        raise
+    _warn(skipped)
+    with index:
+        print(report)
+        print(f"{file}: {len(index)} documents")
+    return EXIT_STOPPED if report.stopped else 0
+
+
+def _warn(skipped: Iterable[Skipped]) -> None:
+    for file in skipped:
+        print(f"skipped {file.path}: {file.reason}")
+
+
+def _config(options: argparse.Namespace) -> BuildConfig:
+    return BuildConfig(
+        leaves=options.leaves,
+        chunk_tokens=options.chunk_tokens,
+        window_tokens=options.window_tokens,
+        points=options.points,
+        language=options.language,
+        batch_size=options.batch_size,
+        corpus_layers=options.corpus_layers,
+        tenant_key=options.tenant_key,
+    )
+
+
+def _models(options: argparse.Namespace, file: Path | None) -> dict[str, Any]:
+    return {
+        "reader": reader(options, file),
+        "writer": writer(options),
+        "embedder": options.embedder,
+    }
+
+
+def _limits(options: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "progress": not options.quiet,
+        "max_tokens": options.max_tokens,
+        "max_seconds": options.max_seconds,
+    }

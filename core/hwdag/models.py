@@ -1,0 +1,86 @@
+"""The models of an index: named or given, loaded when first needed, once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from hwdag.config import BuildConfig
+from hwdag.embedding.base import Embedder
+from hwdag.embedding.default import default_embedder, load_embedder
+from hwdag.errors import InputError
+from hwdag.lm.base import Reader, Writer
+from hwdag.lm.writers import as_writer
+
+
+class Models:
+    """A reader, an embedder and a writer; threads may share them.
+
+    Args:
+        reader: the local model, its hub name or path, or None for the embedded default.
+        writer: who writes Information Points; a Writer, a function from prompt to text, or None for
+            the reader itself (or extraction, see `BuildConfig.points`).
+        embedder: an Embedder, a sentence-transformers name, or None for the embedded default.
+    """
+
+    def __init__(
+        self,
+        reader: Reader | str | None = None,
+        writer: Writer | Callable[[str], str] | None = None,
+        embedder: Embedder | str | None = None,
+    ) -> None:
+        self._reader = reader
+        self._embedder = embedder
+        self._writer = as_writer(writer)
+        self._loading = threading.RLock()
+
+    @property
+    def reader(self) -> Reader:
+        """The local model."""
+        with self._loading:
+            if not isinstance(self._reader, Reader):
+                # why: torch is imported only by those who need a model
+                from hwdag.lm.default import as_reader
+
+                self._reader = as_reader(self._reader)
+            return self._reader
+
+    @property
+    def embedder(self) -> Embedder:
+        """The embedding model."""
+        with self._loading:
+            if self._embedder is None:
+                self._embedder = default_embedder()
+            elif isinstance(self._embedder, str):
+                self._embedder = load_embedder(self._embedder)
+            return self._embedder
+
+    @property
+    def embedder_name(self) -> str | None:
+        """Its name as far as it is known without loading it."""
+        return self._embedder.name if isinstance(self._embedder, Embedder) else self._embedder
+
+    @property
+    def are_loaded(self) -> bool:
+        """Whether reader and embedder can be asked at once."""
+        with self._loading:
+            return isinstance(self._reader, Reader) and isinstance(self._embedder, Embedder)
+
+    def check(self, config: BuildConfig) -> None:
+        """Raise `InputError` for a writer that would never be asked."""
+        if config.points == "extractive" and self._writer is not None:
+            raise InputError('a writer was given, but points="extractive" never asks one')
+
+    def points_writer(self, config: BuildConfig) -> Writer | None:
+        """Who writes the points; None for extraction."""
+        reader = self.reader
+        if self._writer is not None:
+            return self._writer
+        if config.points == "extractive" or (config.points == "auto" and reader.prefers_extraction):
+            return None
+        if not isinstance(reader, Writer):
+            raise InputError(
+                f"the reader {reader.name} cannot write Information Points; pass a writer, or "
+                'BuildConfig(points="extractive")'
+            )
+        return reader

@@ -1,0 +1,304 @@
+"""Where an index lives: one SQLite file or memory, its models, and what is in it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Self
+
+from hwdag.build.report import BuildReport
+from hwdag.config import BuildConfig
+from hwdag.embedding.base import Embedder
+from hwdag.errors import IndexMismatch, InputError
+from hwdag.graph.dag import HWDAG
+from hwdag.lm.base import Reader, Writer
+from hwdag.models import Models
+from hwdag.search.live import Searcher
+from hwdag.store.exchange import export_index, import_index
+from hwdag.store.integrity import Compacted, Verdict, compact, verify
+from hwdag.store.sqlite import Entry, Header, Store
+from hwdag.store.views import Stored
+from hwdag.text.prompts import Prompts
+from hwdag.trace.progress import Progress
+from hwdag.types import Document
+from hwdag.version import __version__
+
+
+class StoredIndex:
+    """The half of `hwdag.HWDAGIndex` that opens, keeps and shows; nothing here asks a model."""
+
+    def __init__(
+        self,
+        *,
+        reader: Reader | str | None = None,
+        writer: Writer | Callable[[str], str] | None = None,
+        embedder: Embedder | str | None = None,
+        config: BuildConfig | None = None,
+        prompts: Prompts | None = None,
+        path: str | Path | None = None,
+    ) -> None:
+        """An empty index; `from_documents` and `load` are what you want.
+
+        Args:
+            reader: the local model, its hub name or path, or None for the embedded default.
+            writer: who writes Information Points; a Writer, a function from prompt to text, or None
+                for the reader itself (or extraction, see `BuildConfig.points`).
+            embedder: an Embedder, a sentence-transformers name, or None for the embedded default.
+            config: how documents become graphs.
+            prompts: replacements for the papers' prompts.
+            path: file to create; None keeps the index in memory.
+        """
+        self.config = config or BuildConfig()
+        self.prompts = prompts or Prompts()
+        self._models = Models(reader, writer, embedder)
+        self._models.check(self.config)
+        self._path = Path(path) if path is not None else None
+        self._opened: tuple[Store, Searcher] | None = None
+        self._changes = threading.RLock()
+        self.report: BuildReport | None = None
+        """What `from_documents` did."""
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        reader: Reader | str | None = None,
+        writer: Writer | Callable[[str], str] | None = None,
+        embedder: Embedder | str | None = None,
+        config: BuildConfig | None = None,
+        prompts: Prompts | None = None,
+    ) -> Self:
+        """Open an index file; changes to the index are written to it.
+
+        Nothing but its header is read before it is needed. The reader and the embedder are those
+        that the file names, unless given. Another reader may walk a graph (PECAN Table 2 searches
+        with a smaller model), but not extend it.
+
+        Raises:
+            NotAnIndex, IndexVersionError, IndexCorrupt: the file cannot be used.
+            IndexMismatch: the embedder is not the one that the nodes were embedded with, or the
+                config differs from the one that the index was built with.
+        """
+        options = {"reader": reader, "writer": writer, "embedder": embedder, "prompts": prompts}
+        return cls._from_store(Store.open(path), config, **options)  # type: ignore[arg-type]
+
+    @classmethod
+    def _from_store(
+        cls,
+        store: Store,
+        config: BuildConfig | None,
+        *,
+        reader: Reader | str | None,
+        writer: Writer | Callable[[str], str] | None,
+        embedder: Embedder | str | None,
+        prompts: Prompts | None,
+    ) -> Self:
+        """An index over a store, which is closed if that cannot be."""
+        try:
+            header = store.header
+            stored = BuildConfig.from_dict(header.config)
+            if config is not None and config != stored:
+                raise IndexMismatch(
+                    f"{store.path} was built with {stored}, not with {config}; leave config out to "
+                    "use the file's own, or build into another file"
+                )
+            index = cls(
+                reader=reader or header.reader,
+                writer=writer,
+                embedder=embedder or header.embedder,
+                config=stored,
+                prompts=prompts,
+                path=store.path,
+            )
+        except BaseException:
+            store.close()
+            raise
+        index._bind(store)
+        return index
+
+    @classmethod
+    def from_entries(
+        cls,
+        entries: Iterable[Entry],
+        *,
+        built_by: str,
+        reader: Reader | str | None = None,
+        writer: Writer | Callable[[str], str] | None = None,
+        embedder: Embedder | str | None = None,
+        config: BuildConfig | None = None,
+        prompts: Prompts | None = None,
+    ) -> Self:
+        """An index in memory from finished graphs, for stores other than the single file.
+
+        `built_by` is the name of the reader that built them.
+        """
+        index = cls(
+            reader=reader or built_by,
+            writer=writer,
+            embedder=embedder,
+            config=config,
+            prompts=prompts,
+        )
+        found = list(entries)
+        if found:
+            dimension = found[0].vectors.shape[1]
+            name = index._models.embedder_name or index._models.embedder.name
+            index._bind(Store.create(None, index._header(built_by, name, dimension)))
+        for entry in found:
+            index._store.put(entry.document, entry.graph, entry.vectors)
+        return index
+
+    @classmethod
+    def from_export(
+        cls,
+        folder: str | Path,
+        *,
+        path: str | Path | None = None,
+        reader: Reader | str | None = None,
+        writer: Writer | Callable[[str], str] | None = None,
+        embedder: Embedder | str | None = None,
+        prompts: Prompts | None = None,
+    ) -> Self:
+        """An index of what `export` wrote; without a path in memory. Errors as in `load`.
+
+        Raises:
+            InputError: there is something at `path` already.
+        """
+        store = import_index(folder, path)
+        options = {"reader": reader, "writer": writer, "embedder": embedder, "prompts": prompts}
+        return cls._from_store(store, None, **options)  # type: ignore[arg-type]
+
+    def save(self, path: str | Path) -> None:
+        """Write all documents to a new file; the index itself stays bound to what it was.
+
+        Raises `InputError` if the file exists.
+        """
+        if self._opened is None:
+            Store.create(path, self._header_of_models()).close()
+        else:
+            self._store.copy(path)
+
+    def export(self, folder: str | Path, *, progress: bool | Progress = False) -> None:
+        """Write all documents as a folder of JSONL and safetensors files, for other programs.
+
+        Raises:
+            InputError: the folder is not empty, or the index holds no document.
+        """
+        export_index(self._filled(), folder, progress=progress)
+
+    def verify(self, *, progress: bool | Progress = False) -> Verdict:
+        """Check every page, document and cached call of the file that the index is bound to.
+
+        Raises:
+            InputError: it is not bound to a file.
+        """
+        if self._path is None:
+            raise InputError("an index in memory has no file to verify; save() it first")
+        return verify(self._path, progress=progress)
+
+    def compact(self, *, drop_calls: bool = False) -> Compacted:
+        """Give back the space of what was deleted.
+
+        Args:
+            drop_calls: forget finished model calls too; unfinished builds and later versions of a
+                document then pay for them again.
+        """
+        return compact(self._filled(), drop_calls=drop_calls)
+
+    def close(self) -> None:
+        """Release the file; an index in memory is gone then. Closing twice does no harm."""
+        with self._changes:
+            if self._opened is not None:
+                self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    @property
+    def documents(self) -> Mapping[str, Document]:
+        """Documents by id; each is read when it is asked for."""
+        return Stored(self._maybe_store, Store.document)
+
+    @property
+    def graphs(self) -> Mapping[str, HWDAG]:
+        """Graphs by document id; each is read when it is asked for."""
+        return Stored(self._maybe_store, lambda store, key: store.load(key).graph)
+
+    @property
+    def entries(self) -> Mapping[str, Entry]:
+        """Documents with graphs and embeddings, by document id, read when asked for."""
+        return Stored(self._maybe_store, Store.load)
+
+    def __len__(self) -> int:
+        return len(self.documents)
+
+    @property
+    def built_by(self) -> str | None:
+        """Name of the reader that built the graphs; None while there are none."""
+        return self._store.header.reader if self._opened is not None else None
+
+    @property
+    def reader(self) -> Reader:
+        """The local model; loaded on first use."""
+        return self._models.reader
+
+    @property
+    def embedder(self) -> Embedder:
+        """The embedding model; loaded on first use. Raises `IndexMismatch` if it is another one."""
+        embedder = self._models.embedder
+        recorded = self._store.header.embedder if self._opened is not None else embedder.name
+        if recorded != embedder.name:
+            raise IndexMismatch(
+                f"the nodes were embedded with {recorded!r}, which similarity needs too; got "
+                f"{embedder.name!r}. Leave the embedder out, or build anew"
+            )
+        return embedder
+
+    @property
+    def _store(self) -> Store:
+        assert self._opened is not None  # callers have checked
+        return self._opened[0]
+
+    @property
+    def _searcher(self) -> Searcher:
+        assert self._opened is not None  # callers have checked
+        return self._opened[1]
+
+    def _filled(self) -> Store:
+        """The store; raises `InputError` while there is none."""
+        if self._opened is None:
+            raise InputError("the index holds no document; insert some first")
+        return self._store
+
+    def _maybe_store(self) -> Store | None:
+        return self._opened[0] if self._opened is not None else None
+
+    def _bind(self, store: Store) -> None:
+        self._opened = (store, Searcher(store))
+
+    def _writable(self) -> Store:
+        """The store; made with the first change, since its header names the models."""
+        if self._opened is None:
+            if self._path is not None and holds_something(self._path):
+                self._bind(Store.open(self._path))
+            else:
+                self._bind(Store.create(self._path, self._header_of_models()))
+        return self._store
+
+    def _header_of_models(self) -> Header:
+        embedder = self.embedder
+        return self._header(self.reader.name, embedder.name, embedder.dimension)
+
+    def _header(self, reader: str, embedder: str, dimension: int) -> Header:
+        return Header(reader, embedder, dimension, asdict(self.config), __version__)
+
+
+def holds_something(path: Path) -> bool:
+    """Whether there is a file to open; a build killed at its very start leaves an empty one."""
+    return path.exists() and (path.is_dir() or path.stat().st_size > 0)

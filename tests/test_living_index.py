@@ -1,0 +1,354 @@
+"""An index that changes: who sees what, when, and from which thread or process."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import textwrap
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from worlds import random_text
+
+from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
+from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.errors import IndexBusy, InputError
+from hwdag.lm.scripted import ScriptedLM
+
+CONFIG = BuildConfig(chunk_tokens=30, window_tokens=400)
+BUDGET = SearchConfig(token_budget=120, progress="budget")
+QUESTION = "Where is the silver dragon?"
+
+
+def documents(count=4, sentences=12, seed=0, prefix="doc", **metadata):
+    rng = np.random.default_rng(seed)
+    return [
+        Document(
+            f"{prefix}{i}",
+            " ".join(random_text(rng, 8) for _ in range(sentences)),
+            f"Title {i}",
+            {"year": 2000 + i, **metadata},
+        )
+        for i in range(count)
+    ]
+
+
+def index_of(docs, **options):
+    options = {"reader": ScriptedLM(), "embedder": HashingEmbedder(), "config": CONFIG} | options
+    return HWDAGIndex.from_documents(docs, **options)
+
+
+def opened(path):
+    return HWDAGIndex.load(path, reader=ScriptedLM(), embedder=HashingEmbedder())
+
+
+def found(index, question=QUESTION, **scope):
+    """Everything about the nodes of a search but the cost."""
+    retrieval = index.search(question, config=BUDGET, **scope)
+    return [(s.node, s.attention, s.similarity, s.reference) for s in retrieval.steps]
+
+
+def seen(index, **scope):
+    """Documents that a search which reads everything comes across."""
+    everything = SearchConfig(token_budget=3000, progress="budget")
+    steps = index.search(QUESTION, config=everything, **scope).steps
+    return {step.node.document_id for step in steps}
+
+
+def close_to(one, two):
+    assert [step[0] for step in one] == [step[0] for step in two]
+    np.testing.assert_allclose([s[1:] for s in one], [s[1:] for s in two], atol=1e-9)
+
+
+def test_a_changed_index_searches_like_a_fresh_one(tmp_path):
+    """Insert, upsert and delete in turn, searching in between, against an index made anew."""
+    index, current = index_of(documents(), path=tmp_path / "a.hwdag"), documents()
+    edited = Document("doc1", "The silver dragon sleeps under the old bridge. " * 6, "Dragons")
+    for change in ("search", "upsert", "delete", "insert"):
+        if change == "upsert":
+            index.upsert([edited])
+            current = [doc for doc in current if doc.id != "doc1"] + [edited]
+        elif change == "delete":
+            index.delete("doc2")
+            current = [doc for doc in current if doc.id != "doc2"]
+        elif change == "insert":
+            more = documents(2, seed=9, prefix="more")
+            index.insert(more)
+            current += more
+        assert list(index.documents) == [doc.id for doc in current]
+        close_to(found(index), found(index_of(current)))
+        close_to(found(index), found(opened(tmp_path / "a.hwdag")))
+
+
+def test_refresh_with_prune_leaves_exactly_what_was_given():
+    index = index_of(documents())
+    report = index.refresh(documents()[1:3], prune=True)
+    assert report.unchanged == ["doc1", "doc2"]
+    assert sorted(report.deleted) == ["doc0", "doc3"]
+    assert list(index.documents) == ["doc1", "doc2"]
+    assert seen(index) <= {"doc1", "doc2"}
+
+
+def test_a_run_that_was_stopped_prunes_nothing():
+    index = index_of(documents())
+    report = index.refresh(documents(2, seed=5, prefix="new"), prune=True, max_tokens=1)
+    assert report.stopped == "max_tokens"
+    assert set(index.documents) >= {"doc0", "doc1", "doc2", "doc3"}
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({"year": 2001}, {"doc1"}),
+        ({"year": {"gte": 2001, "lt": 2003}}, {"doc1", "doc2"}),
+        ({"year": {"in": [2000, 2003]}}, {"doc0", "doc3"}),
+        ({"or": [{"year": 2000}, {"not": {"year": {"lt": 2003}}}]}, {"doc0", "doc3"}),
+        ({"language": "de"}, set()),
+    ],
+)
+def test_only_documents_that_match_are_scored_and_shown(filters, expected):
+    reader = ScriptedLM()
+    index = index_of(documents(), reader=reader)
+    assert seen(index, filters=filters) == expected
+    shown = {text for session in reader.sessions for text in session.texts}
+    hidden = {n.text for k, g in index.graphs.items() if k not in expected for n in g.nodes}
+    assert not shown & hidden
+
+
+def test_what_is_filtered_out_does_not_show_in_anybodys_scores():
+    few = [doc for doc in documents() if doc.metadata["year"] <= 2001]
+    close_to(found(index_of(documents()), filters={"year": {"lte": 2001}}), found(index_of(few)))
+
+
+def test_filters_and_document_ids_hold_together():
+    index = index_of(documents())
+    scope = {"filters": {"year": {"gte": 2001}}, "document_ids": ["doc0", "doc1"]}
+    assert seen(index, **scope) == {"doc1"}
+
+
+TENANTS = BuildConfig(chunk_tokens=30, window_tokens=400, tenant_key="customer")
+
+
+def test_tenants_see_nothing_of_each_other():
+    ours = documents(2, customer="ours")
+    theirs = documents(2, seed=7, prefix="theirs", customer="theirs")
+    index = index_of([*ours, *theirs], config=TENANTS)
+    assert seen(index, tenant="ours") == {"doc0", "doc1"}
+    assert seen(index, tenant="nobody") == set()
+    close_to(found(index, tenant="ours"), found(index_of(ours, config=TENANTS), tenant="ours"))
+    assert seen(index, tenant="ours", filters={"year": 2001}) == {"doc1"}
+
+
+def test_a_search_without_a_tenant_is_refused_where_there_are_tenants():
+    index = index_of(documents(1, customer="ours"), config=TENANTS)
+    with pytest.raises(InputError, match=r"tenant_key='customer'.*tenant="):
+        index.search(QUESTION)
+    with pytest.raises(InputError, match="no tenant_key"):
+        index_of(documents(1)).search(QUESTION, tenant="ours")
+
+
+def test_a_document_that_belongs_to_nobody_is_refused_where_there_are_tenants():
+    with pytest.raises(InputError, match=r"'doc0' does not say whose it is.*'customer'"):
+        index_of(documents(1), config=TENANTS)
+
+
+def test_a_second_index_on_the_file_sees_every_change_at_once(tmp_path):
+    path = tmp_path / "a.hwdag"
+    one = index_of(documents(2), path=path)
+    two = opened(path)
+    assert seen(two) == {"doc0", "doc1"}
+    one.insert(documents(3, seed=3, prefix="new"))
+    assert seen(two) == {"doc0", "doc1", "new0", "new1", "new2"}
+    two.delete("doc0")
+    assert "doc0" not in seen(one)
+    assert len(one) == len(two) == 4
+
+
+class Disturbed(ScriptedLM):
+    """Something happens before the n-th forward over nodes."""
+
+    def __init__(self, at, event):
+        super().__init__()
+        self.at, self.event = at, event
+
+    def session(self, question, **options):
+        session = super().session(question, **options)
+        read = session.read
+
+        def disturbed(texts):
+            self.at -= 1
+            if self.at == 0:
+                self.event()
+            return read(texts)
+
+        session.read = disturbed
+        return session
+
+
+def test_a_walk_whose_documents_are_deleted_under_it_begins_anew(tmp_path):
+    path = tmp_path / "a.hwdag"
+    index_of(documents(), path=path).close()
+    other = opened(path)
+    reader = Disturbed(2, lambda: [other.delete(key) for key in ("doc0", "doc2", "doc3")])
+    index = HWDAGIndex.load(path, reader=reader, embedder=HashingEmbedder())
+    one_by_one = SearchConfig(token_budget=3000, progress="budget", stride=1)
+    retrieval = index.search(QUESTION, config=one_by_one)
+    assert {step.node.document_id for step in retrieval.steps} == {"doc1"}
+    assert retrieval.sources.keys() == {"doc1"}
+
+
+def test_answers_cite_the_version_that_was_walked(tmp_path):
+    """A document that is replaced between the walk and the answer."""
+    path = tmp_path / "a.hwdag"
+    index = index_of(documents(1), path=path)
+    stream = index.stream(QUESTION, config=BUDGET)
+    old = index.documents["doc0"].text
+    opened(path).upsert([Document("doc0", "Something else entirely.")])
+    for citation in stream.answer.citations:
+        assert citation.text == old[citation.span.start : citation.span.end]
+
+
+def test_two_indexes_do_not_build_into_one_file_at_once(tmp_path, monkeypatch):
+    path = tmp_path / "a.hwdag"
+    index = index_of(documents(1), path=path)
+    with index._store.exclusive(), pytest.raises(IndexBusy, match="another process"):
+        monkeypatch.setattr("hwdag.index.WAIT_SECONDS", 0.05)
+        opened(path).insert(documents(1, seed=4, prefix="late"))
+
+
+def test_asynchronous_twins_work_inside_a_running_loop(tmp_path):
+    async def run():
+        index = HWDAGIndex(reader=ScriptedLM(), embedder=HashingEmbedder(), config=CONFIG)
+        await index.ainsert(documents(2))
+        await index.aupsert(documents(3))
+        await index.arefresh(documents(3)[1:], prune=True)
+        await index.adelete("doc2")
+        searched = await asyncio.gather(*(index.asearch(QUESTION, config=BUDGET) for _ in range(4)))
+        pieces = [piece async for piece in index.astream(QUESTION, config=BUDGET)]
+        return index, searched, pieces, await index.aanswer(QUESTION, config=BUDGET)
+
+    index, searched, pieces, answer = asyncio.run(run())
+    assert list(index.documents) == ["doc1"]
+    assert {r.steps for r in searched} == {index.search(QUESTION, config=BUDGET).steps}
+    assert "".join(pieces).strip() == answer.text
+
+
+def test_asynchronous_twins_do_not_block_the_loop():
+    """The loop goes on while a search waits: it is the loop that lets the search go on."""
+
+    async def run():
+        released = threading.Event()
+        reader = Disturbed(1, lambda: released.wait(30))
+        index = index_of(documents(1), reader=reader)
+        searching = asyncio.create_task(index.asearch(QUESTION, config=BUDGET))
+        while reader.at > 0:
+            await asyncio.sleep(0)
+        assert not searching.done()
+        released.set()
+        return await searching
+
+    assert asyncio.run(run()).steps
+
+
+def test_threads_that_search_see_whole_states_only_while_one_inserts(tmp_path):
+    """Every result is that of one of the states that the index went through."""
+    path, docs = tmp_path / "a.hwdag", documents(6)
+    states = [found(index_of(docs[:n])) for n in range(1, len(docs) + 1)]
+    index = index_of(docs[:1], path=path)
+    done = threading.Event()
+
+    def search():
+        results = []
+        while not done.is_set():
+            results.append(found(index))
+        return [*results, found(index)]
+
+    with ThreadPoolExecutor(8) as pool:
+        searching = [pool.submit(search) for _ in range(8)]
+        for doc in docs[1:]:
+            index.insert([doc])
+        done.set()
+        results = [future.result() for future in searching]
+    for mine in results:
+        at = 0
+        for result in mine:
+            at = next(i for i in range(at, len(states)) if _same(result, states[i]))
+        assert at == len(states) - 1
+
+
+def _same(one, two):
+    return [s[0] for s in one] == [s[0] for s in two] and np.allclose(
+        [s[1:] for s in one], [s[1:] for s in two], atol=1e-5
+    )
+
+
+SEARCHER = """
+    import json, sys
+    from hwdag import HWDAGIndex, SearchConfig
+    from hwdag.embedding.hashing import HashingEmbedder
+    from hwdag.lm.scripted import ScriptedLM
+
+    index = HWDAGIndex.load(sys.argv[1], reader=ScriptedLM(), embedder=HashingEmbedder())
+    config = SearchConfig(token_budget=120, progress="budget")
+    print("ready", flush=True)
+    results = []
+    while True:
+        last = len(index.documents) == int(sys.argv[2])
+        steps = index.search(sys.argv[3], config=config).steps
+        results.append([[s.node.id, s.node.text, s.score] for s in steps])
+        if last:
+            break
+    print(json.dumps(results))
+"""
+
+
+def test_processes_that_search_see_whole_states_only_while_one_inserts(tmp_path):
+    path, docs = tmp_path / "a.hwdag", documents(5)
+    states = []
+    for n in range(1, len(docs) + 1):
+        steps = index_of(docs[:n]).search(QUESTION, config=BUDGET).steps
+        states.append([(s.node.id, s.node.text, s.score) for s in steps])
+    index = index_of(docs[:1], path=path)
+    command = [sys.executable, "-c", textwrap.dedent(SEARCHER), path, str(len(docs)), QUESTION]
+    searchers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    for searcher in searchers:
+        assert searcher.stdout.readline() == "ready\n"
+    for doc in docs[1:]:
+        index.insert([doc])
+    for searcher in searchers:
+        output, _ = searcher.communicate(timeout=120)
+        assert searcher.returncode == 0
+        results, at = json.loads(output), 0
+        for result in results:
+            at = next(i for i in range(at, len(states)) if _alike(result, states[i]))
+        assert at == len(states) - 1
+
+
+def _alike(one, two):
+    return [tuple(s[:2]) for s in one] == [s[:2] for s in two] and np.allclose(
+        [s[2] for s in one], [s[2] for s in two], atol=1e-5
+    )
+
+
+def test_processes_that_insert_take_turns(tmp_path):
+    """Two writers at once: each waits for the other, and nothing of either is lost."""
+    path = tmp_path / "a.hwdag"
+    index_of(documents(1), path=path).close()
+    script = """
+        import sys
+        from hwdag import Document, HWDAGIndex
+        from hwdag.embedding.hashing import HashingEmbedder
+        from hwdag.lm.scripted import ScriptedLM
+
+        index = HWDAGIndex.load(sys.argv[1], reader=ScriptedLM(), embedder=HashingEmbedder())
+        for i in range(5):
+            text = f"The {sys.argv[2]} wrote sentence {i}. It is about rivers and castles. " * 5
+            index.insert([Document(f"{sys.argv[2]}{i}", text)])
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script), path]
+    writers = [subprocess.Popen([*command, name]) for name in ("first", "second")]
+    assert [writer.wait(timeout=120) for writer in writers] == [0, 0]
+    names = {f"{name}{i}" for name in ("first", "second") for i in range(5)}
+    assert set(opened(path).documents) == names | {"doc0"}

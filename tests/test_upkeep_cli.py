@@ -1,0 +1,120 @@
+"""The commands that change an index and look after it; no language model, where none is needed."""
+
+import pytest
+from test_living_index import documents, index_of, opened
+
+from hwdag import Document
+from hwdag.cli.main import main
+from hwdag.index import HWDAGIndex
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "a.hwdag"
+    index_of(documents(3), path=path).close()
+    return path
+
+
+def test_delete_removes_documents_by_id(file, capsys):
+    assert main(["delete", str(file), "doc0", "doc2"]) == 0
+    assert "1 documents" in capsys.readouterr().out
+    assert list(HWDAGIndex.load(file).documents) == ["doc1"]
+
+
+def test_deleting_what_is_not_there_is_a_message_that_names_what_is(file, capsys):
+    assert main(["delete", str(file), "doc0", "nope"]) == 2
+    assert "no document 'nope'; there are 'doc1', 'doc2'" in capsys.readouterr().err
+
+
+def test_verify_says_that_a_file_is_sound_or_what_is_damaged(file, capsys):
+    assert main(["verify", str(file), "--quiet"]) == 0
+    assert "sound; 3 whole documents" in capsys.readouterr().out
+    damage(file, opened(file).documents["doc1"].text[:40].encode())
+    assert main(["verify", str(file), "--quiet"]) == 1
+    shown = capsys.readouterr().out
+    assert "document 'doc1'" in shown
+    assert "damaged" in shown
+
+
+def test_repair_keeps_what_is_whole_and_says_what_is_lost(file, capsys):
+    damage(file, opened(file).documents["doc1"].text[:40].encode())
+    assert main(["repair", str(file), "--quiet"]) == 1
+    shown = capsys.readouterr().out
+    assert "lost doc1; insert it again" in shown
+    assert "2 documents kept, 1 lost" in shown
+    assert list(HWDAGIndex.load(file).documents) == ["doc0", "doc2"]
+    assert main(["verify", str(file), "--quiet"]) == 0
+    assert file.with_name("a.hwdag.damaged").exists()
+
+
+def test_compact_gives_space_back(file, capsys):
+    before = file.stat().st_size
+    main(["delete", str(file), "doc0", "doc1"])
+    assert main(["compact", str(file), "--drop-calls"]) == 0
+    assert f"{before:,} bytes before" in capsys.readouterr().out
+    assert file.stat().st_size < before
+
+
+def test_an_exported_index_is_imported_as_it_was(file, tmp_path, capsys):
+    assert main(["export", str(file), str(tmp_path / "out"), "--quiet"]) == 0
+    assert "3 documents" in capsys.readouterr().out
+    arguments = ["import", str(tmp_path / "out"), "-o", str(tmp_path / "b.hwdag"), "--quiet"]
+    assert main(arguments) == 0
+    one, two = opened(file), opened(tmp_path / "b.hwdag")
+    assert one.documents == two.documents
+    assert {k: g.nodes for k, g in one.graphs.items()} == {
+        k: g.nodes for k, g in two.graphs.items()
+    }
+    assert main(arguments) == 2
+    assert "exists" in capsys.readouterr().err
+
+
+def test_a_terminal_obeys_no_document(tmp_path, capsys):
+    """Escape sequences in ids, titles and texts are shown, by `show` and in messages."""
+    path = tmp_path / "a.hwdag"
+    wipe = "\x1b[2J"
+    index_of([Document(f"id{wipe}", f"The harbour{wipe} is old. " * 9, f"Title{wipe}")], path=path)
+    for arguments in (
+        ["show", str(path)],
+        ["show", str(path), "--json"],
+        ["delete", str(path), wipe],
+    ):
+        main(arguments)
+        shown = capsys.readouterr()
+        assert "\x1b" not in shown.out + shown.err
+        assert "1b[2J" in shown.out + shown.err
+
+
+@pytest.mark.model
+def test_estimate_build_insert_and_refresh(tmp_path, capsys):
+    folder, path = tmp_path / "docs", tmp_path / "town.hwdag"
+    folder.mkdir()
+    (folder / "harbour.txt").write_text(
+        "Clara Holm built the harbour in 1871. It has a lighthouse."
+    )
+    (folder / "quarry.txt").write_text("The quarry at Elm Hill gave the stone. It closed in 1940.")
+    assert main(["estimate", str(folder)]) == 0
+    assert "2 documents" in capsys.readouterr().out
+    build = ["build", str(folder), "-o", str(path), "--quiet"]
+    assert main([*build, "--max-tokens", "1"]) == 3
+    assert "max_tokens" in capsys.readouterr().out
+    assert main(build) == 0
+    assert "2 documents" in capsys.readouterr().out
+
+    (folder / "quarry.txt").write_text("The quarry at Elm Hill is a lake now.")
+    (tmp_path / "mill.txt").write_text("The mill grinds no more.")
+    assert main(["insert", str(path), str(folder), "--quiet"]) == 2
+    assert "refresh" in capsys.readouterr().err
+    assert main(["insert", str(path), str(tmp_path / "mill.txt"), "--quiet"]) == 0
+    assert main(["refresh", str(path), str(folder), "--prune", "--quiet"]) == 0
+    texts = [document.text for document in HWDAGIndex.load(path).documents.values()]
+    assert len(texts) == 2
+    assert any("lake" in text for text in texts)
+
+
+def damage(file, text):
+    """Change one byte in the middle of a text."""
+    data = bytearray(file.read_bytes())
+    at = data.index(text) + len(text) // 2
+    data[at] ^= 0x20
+    file.write_bytes(data)
