@@ -1,0 +1,197 @@
+"""What a large index costs: opening, adding one document, one step of a walk, memory.
+
+Synthetic documents of 100 nodes and about 1,000 edges are put into one file until it holds the asked
+number of nodes. Then a fresh process opens it, searches, and adds a document, with the scripted
+model as reader, so that what is measured is the index and not a language model. Run:
+
+    python benchmarks/scale.py 1000 10000 100000 1000000 --folder /tmp/scale
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from hwdag import Document, HWDAGIndex, Node, SearchConfig, Span
+from hwdag.embedding.base import Vectors
+from hwdag.graph.dag import HWDAG, EdgeRow
+from hwdag.lm.scripted import ScriptedLM
+from hwdag.search.corpus import Corpus
+from hwdag.search.frontier import Frontier
+from hwdag.search.live import LiveCorpus
+from hwdag.search.prior import prior
+from hwdag.search.references import References
+from hwdag.store.sqlite import Header, Store
+
+DIMENSION = 384
+LEAVES, POINTS, TOPS = 83, 14, 3
+"""Nodes of a document by level."""
+
+VOCABULARY = 50_000
+QUESTIONS = 5
+STEPS = 20
+ADDED = 5
+
+
+def main() -> None:
+    """Measure every size in a process of its own; one JSON line each."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("sizes", type=int, nargs="+", help="nodes")
+    parser.add_argument("--folder", type=Path, required=True, help="for the index files")
+    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.measure:
+        print(json.dumps(measure(options.measure)))
+        return
+    options.folder.mkdir(parents=True, exist_ok=True)
+    for size in options.sizes:
+        file = options.folder / f"{size}.hwdag"
+        if not file.exists():
+            fill(file, size)
+        command = [sys.executable, __file__, "0", "--folder", ".", "--measure", str(file)]
+        found = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+        print(json.dumps({"nodes": size, "machine": platform.machine()} | json.loads(found)))
+
+
+def fill(file: Path, size: int) -> None:
+    """A file of `size` nodes; an interrupted one has another name."""
+    unfinished = file.with_suffix(".unfinished")
+    unfinished.unlink(missing_ok=True)
+    header = Header("scripted", "random", DIMENSION, {})
+    with Store.create(unfinished, header) as store:
+        for document, graph, vectors in synthetic(size // (LEAVES + POINTS + TOPS)):
+            store.put(document, graph, vectors)
+    unfinished.rename(file)
+
+
+def measure(file: Path) -> dict[str, object]:
+    """Seconds of every operation, and the peak memory of this process."""
+    rng = np.random.default_rng(1)
+    found: dict[str, object] = {"file_mb": round(file.stat().st_size / 1e6, 1)}
+    began = time.perf_counter()
+    index = HWDAGIndex.load(file, reader=ScriptedLM(), embedder=Random())
+    found["open_s"] = lap(began)
+    began = time.perf_counter()
+    config = SearchConfig(token_budget=400, progress="budget")
+    steps = len(index.search(sentence(rng), config=config).steps)
+    found["first_search_s"] = lap(began)
+    began = time.perf_counter()
+    for _ in range(QUESTIONS):
+        steps += len(index.search(sentence(rng), config=config).steps)
+    found["search_s"] = round(lap(began) / QUESTIONS, 5)
+    added, seen = [], []
+    for i in range(ADDED):
+        text = " ".join(sentence(rng) for _ in range(20))
+        began = time.perf_counter()
+        index.insert([Document(f"added {time.time()} {i}", text)])
+        added.append(lap(began))
+        began = time.perf_counter()
+        index.search(sentence(rng), config=config)
+        seen.append(lap(began))
+    found["add_s"], found["search_after_add_s"] = float(np.median(added)), float(np.median(seen))
+    found["peak_gb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, 3)
+    index.close()
+    del index
+    with Store.open(file, readonly=True) as store:
+        corpus = LiveCorpus(store).current()
+        found["edges"] = corpus.edge_count
+        found["step_ms"] = steps_of_the_frontier(corpus, rng)
+    return found
+
+
+def steps_of_the_frontier(corpus: Corpus, rng: np.random.Generator) -> float:
+    """Milliseconds of one step: choose the best node, and pass its relevance on."""
+    scoring = SearchConfig().scoring
+    taken = []
+    for _ in range(QUESTIONS):
+        question = sentence(rng)
+        likeness = prior(corpus, question, random_vectors(rng, 1)[0], scoring)
+        references = References(corpus, question, scoring)
+        frontier = Frontier(corpus, likeness, scoring=scoring, references=references)
+        for _ in range(STEPS):
+            began = time.perf_counter()
+            [best] = frontier.best(lambda indices: [1] * len(indices), 100)
+            chosen = time.perf_counter()
+            [node] = corpus.fetch([best])
+            fetched = time.perf_counter()
+            frontier.visit(best, float(rng.uniform(0.1, 1)), node.text)
+            taken.append(chosen - began + time.perf_counter() - fetched)
+    return round(1000 * float(np.median(taken)), 3)
+
+
+def lap(began: float) -> float:
+    """Seconds since then."""
+    return round(time.perf_counter() - began, 5)
+
+
+class Random:
+    """An embedder that knows nothing; equal texts get equal vectors."""
+
+    name = "random"
+    dimension = DIMENSION
+
+    def embed(self, texts: list[str]) -> Vectors:
+        """Unit vectors, (texts, dimension)."""
+        return np.concatenate([self.embed_query(text)[None] for text in texts])
+
+    def embed_query(self, text: str) -> Vectors:
+        """A unit vector, (dimension,)."""
+        seed = int.from_bytes(text.encode()[-8:], "little")
+        return random_vectors(np.random.default_rng(seed), 1)[0]
+
+
+def synthetic(count: int) -> Iterator[tuple[Document, HWDAG, Vectors]]:
+    """Documents of random words, frequent ones and rare ones."""
+    rng = np.random.default_rng(0)
+    for number in range(count):
+        yield made(f"doc{number}", rng)
+
+
+def made(name: str, rng: np.random.Generator) -> tuple[Document, HWDAG, Vectors]:
+    """One document: leaves, points over windows of 70 leaves, tops over all points."""
+    nodes: list[Node] = []
+    parts, at = [], 0
+    for i in range(LEAVES):
+        text = sentence(rng)
+        parts.append(text)
+        nodes.append(Node(f"{name}#1.{i}", name, 1, text, "chunk", 12, (Span(at, at + len(text)),)))
+        at += len(text) + 1
+    rows = []
+    for level, count, below in (
+        (2, POINTS, range(LEAVES)),
+        (3, TOPS, range(LEAVES, LEAVES + POINTS)),
+    ):
+        for i in range(count):
+            first = int(rng.integers(0, max(1, len(below) - 70 + 1)))
+            children = np.arange(below.start + first, min(below.stop, below.start + first + 70))
+            source = nodes[int(rng.choice(LEAVES))].sources
+            rows.append(EdgeRow(len(nodes), children, rng.uniform(0.1, 1, len(children))))
+            text = sentence(rng)
+            nodes.append(Node(f"{name}#{level}.{i}", name, level, text, "generated", 12, source))
+    document = Document(name, " ".join(parts), f"Title {name}")
+    return document, HWDAG.from_rows(nodes, rows), random_vectors(rng, len(nodes))
+
+
+def sentence(rng: np.random.Generator, words: int = 12) -> str:
+    """Words with the frequencies of a language (Zipf)."""
+    ranks = np.minimum(rng.zipf(1.3, words), VOCABULARY)
+    return " ".join(f"w{rank}" for rank in ranks) + "."
+
+
+def random_vectors(rng: np.random.Generator, count: int) -> Vectors:
+    """Unit vectors in all directions, (count, DIMENSION)."""
+    vectors = rng.standard_normal((count, DIMENSION), dtype=np.float32)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+if __name__ == "__main__":
+    main()
