@@ -184,51 +184,50 @@ class Exists:
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class And:
+class _Combination:
+    """At least one filter, combined by a word of the JSON form."""
+
+    filters: tuple[Filter, ...]
+    depth: int = field(repr=False, compare=False)
+    word: ClassVar[str]
+
+    def __init__(self, *filters: Filter) -> None:
+        object.__setattr__(self, "filters", filters)
+        object.__setattr__(self, "depth", _depth_over(self.word, filters))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {self.word: [part.to_dict() for part in self.filters]}
+
+
+class And(_Combination):
     """All of at least one filter match.
 
     Raises:
         InputError: no filter, something else than a filter, or nesting beyond `MAX_DEPTH`.
     """
 
-    filters: tuple[Filter, ...]
-    depth: int = field(repr=False, compare=False)
-
-    def __init__(self, *filters: Filter) -> None:
-        object.__setattr__(self, "filters", filters)
-        object.__setattr__(self, "depth", _depth_over("and", filters))
+    __slots__ = ()
+    word = "and"
 
     def matches(self, metadata: Metadata) -> bool:
         """Whether a document with this metadata may be seen."""
         return all(part.matches(metadata) for part in self.filters)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {"and": [part.to_dict() for part in self.filters]}
 
-
-@dataclass(frozen=True, slots=True, init=False)
-class Or:
+class Or(_Combination):
     """One or more of at least one filter match.
 
     Raises:
         InputError: no filter, something else than a filter, or nesting beyond `MAX_DEPTH`.
     """
 
-    filters: tuple[Filter, ...]
-    depth: int = field(repr=False, compare=False)
-
-    def __init__(self, *filters: Filter) -> None:
-        object.__setattr__(self, "filters", filters)
-        object.__setattr__(self, "depth", _depth_over("or", filters))
+    __slots__ = ()
+    word = "or"
 
     def matches(self, metadata: Metadata) -> bool:
         """Whether a document with this metadata may be seen."""
         return any(part.matches(metadata) for part in self.filters)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {"or": [part.to_dict() for part in self.filters]}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The models of an index: named or given, loaded when first needed, once."""
+"""The models of an index or retriever: named or given, loaded when first needed, once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from hwdag.config import BuildConfig
 from hwdag.embedding.base import Embedder
-from hwdag.embedding.default import default_embedder, load_embedder
+from hwdag.embedding.default import as_embedder
 from hwdag.errors import InputError
 from hwdag.lm.base import Reader, Writer
 from hwdag.lm.writers import as_writer
@@ -49,10 +49,7 @@ class Models:
     def embedder(self) -> Embedder:
         """The embedding model."""
         with self._loading:
-            if self._embedder is None:
-                self._embedder = default_embedder()
-            elif isinstance(self._embedder, str):
-                self._embedder = load_embedder(self._embedder)
+            self._embedder = as_embedder(self._embedder)
             return self._embedder
 
     @property
@@ -65,6 +62,11 @@ class Models:
         """Whether reader and embedder can be asked at once."""
         with self._loading:
             return isinstance(self._reader, Reader) and isinstance(self._embedder, Embedder)
+
+    @property
+    def given_writer(self) -> Writer | None:
+        """The writer, if one was given."""
+        return self._writer
 
     def check(self, config: BuildConfig) -> None:
         """Raise `InputError` for a writer that would never be asked."""

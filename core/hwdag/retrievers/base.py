@@ -20,6 +20,7 @@ from hwdag.config import SearchConfig, checked_k
 from hwdag.errors import InputError
 from hwdag.filters import Filter, as_filter
 from hwdag.lm.base import Reader, Session
+from hwdag.models import Models
 from hwdag.search.answering import AnswerStream
 from hwdag.search.walk import FIRST_POSITION, OnStep, Walked
 from hwdag.text.characters import without_surrogates
@@ -149,7 +150,7 @@ class DocumentRetriever(ABC, Generic[T]):
     def __init__(
         self, *, reader: Reader | str | None = None, prompts: SearchPrompts | None = None
     ) -> None:
-        self._given_reader = reader
+        self._models = Models(reader)
         self._prompts = prompts or SearchPrompts()
         # why: replaced, never changed, so that searches need no lock
         self._held: Mapping[str, tuple[Document, T]] = {}
@@ -166,13 +167,7 @@ class DocumentRetriever(ABC, Generic[T]):
     @property
     def reader(self) -> Reader:
         """The local model; loaded on first use."""
-        with self._changes:
-            if not isinstance(self._given_reader, Reader):
-                # why: importing a retriever must not import torch
-                from hwdag.lm.default import as_reader
-
-                self._given_reader = as_reader(self._given_reader)
-            return self._given_reader
+        return self._models.reader
 
     @property
     def documents(self) -> Mapping[str, Document]:

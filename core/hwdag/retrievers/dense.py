@@ -6,15 +6,14 @@ any of sentence-transformers, or two encoders such as Dragon by name.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from hwdag.embedding.base import Embedder, Vectors
-from hwdag.embedding.default import as_embedder
 from hwdag.lm.base import Reader
+from hwdag.models import Models
 from hwdag.retrievers.base import DocumentRetriever, Found, Query, Scored
 from hwdag.retrievers.passages import Granularity, Passages, checked_granularity
 from hwdag.text.prompts import SearchPrompts
@@ -56,17 +55,14 @@ class DenseRetriever(DocumentRetriever[EmbeddedPassages]):
         contextual: bool = False,
     ) -> None:
         super().__init__(reader=reader, prompts=prompts)
-        self._given_embedder = embedder
+        self._models = Models(reader, embedder=embedder)
         self._granularity = checked_granularity(granularity)
         self._contextual = contextual
-        self._loading = threading.Lock()
 
     @property
     def embedder(self) -> Embedder:
         """The embedding model; loaded on first use."""
-        with self._loading:
-            self._given_embedder = as_embedder(self._given_embedder)
-            return self._given_embedder
+        return self._models.embedder
 
     def _build(self, document: Document) -> EmbeddedPassages:
         passages = Passages.of(

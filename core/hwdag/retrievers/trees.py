@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,10 +10,9 @@ from numpy.typing import NDArray
 
 from hwdag.build.points import Point, line_costs
 from hwdag.embedding.base import Embedder, Vectors
-from hwdag.embedding.default import as_embedder
 from hwdag.errors import InputError
 from hwdag.lm.base import Reader, Writer
-from hwdag.lm.writers import as_writer
+from hwdag.models import Models
 from hwdag.retrievers.base import DocumentRetriever, Scored
 from hwdag.retrievers.summaries import Summarizer
 from hwdag.text.chunking import chunk
@@ -153,22 +151,18 @@ class TreeRetriever(DocumentRetriever[SummaryTree]):
         embedder: Embedder | str | None = None,
     ) -> None:
         super().__init__(reader=reader, prompts=prompts)
-        self._given_writer = as_writer(writer)
-        self._given_embedder = embedder
-        self._models = threading.Lock()
+        self._models = Models(reader, writer, embedder)
 
     @property
     def embedder(self) -> Embedder:
         """The embedding model; loaded on first use."""
-        with self._models:
-            self._given_embedder = as_embedder(self._given_embedder)
-            return self._given_embedder
+        return self._models.embedder
 
     @property
     def writer(self) -> Writer | None:
         """Who writes the summaries; None where they are extracted."""
-        if self._given_writer is not None:
-            return self._given_writer
+        if (given := self._models.given_writer) is not None:
+            return given
         reader = self.reader
         return reader if isinstance(reader, Writer) and not reader.prefers_extraction else None
 

@@ -77,7 +77,7 @@ class MemWalkerRetriever(TreeRetriever):
     @property
     def navigator(self) -> Writer:
         """Who chooses the way: the writer, or the reader."""
-        navigator = self._given_writer or self.reader
+        navigator = self._models.given_writer or self.reader
         if not isinstance(navigator, Writer):
             raise ReaderRequired(
                 f"MeMWalker navigates by written replies, and the reader {navigator.name} cannot "
