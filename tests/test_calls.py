@@ -85,6 +85,8 @@ class Writing:
 class Streaming(Writing):
     """A concurrent writer, that finishes the last prompt first."""
 
+    concurrency = 8
+
     def __init__(self, tape, fail_after=None):
         super().__init__(tape)
         self.fail_after = fail_after
@@ -333,7 +335,7 @@ def test_keys_are_equal_only_for_equal_calls(one, two):
     assert key_of("a", *one) != key_of("b", *one)
 
 
-def test_a_concurrent_writer_gets_all_prompts_of_a_level_at_once():
+def test_a_concurrent_writer_gets_many_prompts_at_once():
     tape = Tape()
     writer = Streaming(tape)
     assert isinstance(writer, ConcurrentWriter)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -14,7 +15,7 @@ from worlds import random_text
 
 from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.errors import IndexBusy, InputError
+from hwdag.errors import ContextTooSmall, IndexBusy, IndexMismatch, InputError
 from hwdag.lm.scripted import ScriptedLM
 
 CONFIG = BuildConfig(chunk_tokens=30, window_tokens=400)
@@ -352,3 +353,152 @@ def test_processes_that_insert_take_turns(tmp_path):
     assert [writer.wait(timeout=120) for writer in writers] == [0, 0]
     names = {f"{name}{i}" for name in ("first", "second") for i in range(5)}
     assert set(opened(path).documents) == names | {"doc0"}
+
+
+def test_a_path_that_holds_an_index_is_no_path_for_a_new_one(tmp_path):
+    index_of(documents(1), path=tmp_path / "a.hwdag").close()
+    with pytest.raises(InputError, match=r"exists; open it with load\(\)"):
+        HWDAGIndex(path=tmp_path / "a.hwdag")
+
+
+def test_builds_that_begin_at_once_on_a_new_path_take_turns(tmp_path):
+    path = tmp_path / "a.hwdag"
+    with ThreadPoolExecutor(4) as pool:
+        built = [
+            pool.submit(index_of, documents(2, seed=i, prefix=f"p{i}-"), path=path)
+            for i in range(4)
+        ]
+        assert {len(future.result().report.built) for future in built} == {2}
+    assert len(opened(path)) == 8
+
+
+def test_a_file_that_was_made_meanwhile_with_another_config_is_refused(tmp_path):
+    path = tmp_path / "a.hwdag"
+    index = HWDAGIndex(reader=ScriptedLM(), embedder=HashingEmbedder(), config=CONFIG, path=path)
+    index_of(documents(1, customer="x"), config=TENANTS, path=path).close()
+    with pytest.raises(IndexMismatch, match="was built with"):
+        index.insert(documents(1))
+
+
+def test_what_cannot_be_built_makes_no_file(tmp_path):
+    small = BuildConfig(chunk_tokens=300, window_tokens=320)
+    with pytest.raises(ContextTooSmall):
+        index_of(documents(1), config=small, path=tmp_path / "a.hwdag")
+    assert not (tmp_path / "a.hwdag").exists()
+
+
+def test_a_document_that_became_blank_is_gone():
+    index = index_of(documents(2))
+    report = index.upsert([Document("doc0", " \n")])
+    assert report.deleted == ["doc0"]
+    assert [name for name, _ in report.skipped] == ["doc0"]
+    assert seen(index) == {"doc1"}
+
+
+def test_tenants_learn_nothing_of_each_others_ids():
+    index = index_of(
+        [*documents(1, customer="ours"), *documents(1, prefix="secret", customer="theirs")],
+        config=TENANTS,
+    )
+    said = []
+    for name in ("secret0", "nobody"):
+        with pytest.raises(InputError) as raised:
+            index.search(QUESTION, tenant="ours", document_ids=[name])
+        said.append(str(raised.value).replace(name, "..."))
+    assert said[0] == said[1]
+    with pytest.raises(InputError, match=r"no document 'nobody'$"):
+        index.delete("nobody")
+    with pytest.raises(InputError, match="taken, and not by a document of this tenant"):
+        index.upsert([Document("secret0", "Mine now.", metadata={"customer": "ours"})])
+
+
+def test_to_prune_for_one_tenant_leaves_the_others_alone():
+    ours, theirs = documents(2, customer="ours"), documents(1, prefix="t", customer="theirs")
+    index = index_of([*ours, *theirs], config=TENANTS)
+    assert index.refresh(ours[:1], prune=True).deleted == ["doc1"]
+    assert set(index.documents) == {"doc0", "t0"}
+
+
+def test_to_prune_forgets_what_was_begun_and_never_finished(tmp_path):
+    path = tmp_path / "a.hwdag"
+    index = index_of(documents(1), path=path, reader=ScriptedLM(prefers_extraction=False))
+    secret = Document("secret", "The unmentionable word stands here. " * 60)
+    assert index.upsert([secret], max_tokens=1).stopped
+    assert b"unmentionable" in path.read_bytes()
+    index.refresh(documents(1), prune=True)
+    assert b"unmentionable" not in path.read_bytes()
+
+
+def test_a_document_that_is_deleted_while_it_is_built_leaves_nothing(tmp_path):
+    path = tmp_path / "a.hwdag"
+    asked = []
+
+    def reply(prompt):
+        asked.append(prompt)
+        if len(asked) == 2 * CONFIG.batch_size:
+            with opened(path) as second:
+                second.delete("secret")
+        return "* The unmentionable word."
+
+    reader = ScriptedLM(prefers_extraction=False, reply=reply)
+    text = " ".join(f"The unmentionable word {i} stands here in line {i}." for i in range(200))
+    index_of(documents(1), path=path).close()
+    index = HWDAGIndex.load(path, reader=reader, embedder=HashingEmbedder())
+    report = index.insert([Document("secret", text)])
+    assert report.built == []
+    assert any("deleted while it was being built" in note for note in report.notes)
+    assert b"unmentionable" not in path.read_bytes()
+    assert list(index.documents) == ["doc0"]
+
+
+def test_builds_that_wait_for_each_other_leave_searches_their_threads():
+    async def run():
+        released = threading.Event()
+
+        def reply(prompt):
+            assert released.wait(60)
+            return "* A point."
+
+        slow = HWDAGIndex(
+            reader=ScriptedLM(prefers_extraction=False, reply=reply),
+            embedder=HashingEmbedder(),
+            config=CONFIG,
+        )
+        quick = index_of(documents(1))
+        building = [
+            asyncio.create_task(slow.ainsert(documents(1, seed=i, prefix=f"p{i}-")))
+            for i in range(40)
+        ]
+        found = await quick.asearch(QUESTION, config=BUDGET)
+        released.set()
+        await asyncio.gather(*building)
+        return found, slow
+
+    found, slow = asyncio.run(run())
+    assert found.steps
+    assert len(slow) == 40
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_forked_process_is_told_to_load_the_index_again(tmp_path):
+    path = tmp_path / "a.hwdag"
+    index_of(documents(1), path=path).close()
+    script = """
+        import os, sys
+        from hwdag import HWDAGIndex
+        from hwdag.embedding.hashing import HashingEmbedder
+        from hwdag.errors import IndexFileError
+        from hwdag.lm.scripted import ScriptedLM
+
+        index = HWDAGIndex.load(sys.argv[1], reader=ScriptedLM(), embedder=HashingEmbedder())
+        index.search("Where?")
+        if child := os.fork():
+            sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        try:
+            index.search("Where?")
+        except IndexFileError as error:
+            assert "load it again" in str(error), error
+            os._exit(7)
+    """
+    run = subprocess.run([sys.executable, "-c", textwrap.dedent(script), path], check=False)
+    assert run.returncode == 7

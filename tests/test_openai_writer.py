@@ -642,7 +642,9 @@ def summarize(request: Request) -> None:
     request.completion(reply)
 
 
-def built(url: str, path: Path | None, *, concurrency: int = 4) -> HWDAGIndex:
+def built(
+    url: str, path: Path | None, *, concurrency: int = 4, max_tokens: int | None = None
+) -> HWDAGIndex:
     with OpenAIWriter("m", base_url=url, concurrency=concurrency, sleep=Slept()) as writer:
         return HWDAGIndex.from_documents(
             [
@@ -655,6 +657,7 @@ def built(url: str, path: Path | None, *, concurrency: int = 4) -> HWDAGIndex:
             embedder=HashingEmbedder(),
             config=BuildConfig(window_tokens=300, chunk_tokens=30),
             path=path,
+            max_tokens=max_tokens,
         )
 
 
@@ -688,6 +691,17 @@ def test_a_build_outlives_its_server_and_asks_no_finished_prompt_again(tmp_path:
     assert np.allclose(
         resumed.graphs["a"].edges.toarray(), whole.graphs["a"].edges.toarray(), atol=1e-6
     )
+
+
+def test_a_limit_loses_no_reply_that_was_under_way(tmp_path: Path) -> None:
+    """Stopped again and again, a build asks every prompt once."""
+    with serving(summarize) as server:
+        stops = 0
+        while built(server.url, tmp_path / "a.hwdag", max_tokens=1).report.stopped:  # type: ignore[union-attr]
+            stops += 1
+        prompts = [asked.prompt for asked in server.requests]
+    assert stops > 1
+    assert len(prompts) == len(set(prompts))
 
 
 def test_the_graph_does_not_depend_on_how_many_prompts_are_asked_at_once() -> None:

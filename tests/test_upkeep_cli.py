@@ -112,6 +112,28 @@ def test_estimate_build_insert_and_refresh(tmp_path, capsys):
     assert any("lake" in text for text in texts)
 
 
+@pytest.mark.model
+def test_to_prune_keeps_what_could_not_be_read_and_adds_metadata(tmp_path, capsys):
+    folder, path = tmp_path / "docs", tmp_path / "town.hwdag"
+    folder.mkdir()
+    for name in ("harbour", "quarry", "mill"):
+        (folder / f"{name}.txt").write_text(f"The {name} is old.")
+    build = ["build", str(folder), "-o", str(path), "--tenant-key", "town", "--quiet"]
+    assert main(build) == 2
+    assert main([*build, "--metadata", "town=Brightwater"]) == 0
+    (folder / "harbour.txt").unlink()
+    (folder / "quarry.txt").unlink()
+    (folder / "quarry.txt").symlink_to("nowhere")
+    refresh = ["refresh", str(path), str(folder), "--prune", "--quiet"]
+    assert main([*refresh, "--metadata", "town=Brightwater"]) == 0
+    shown = capsys.readouterr().out
+    assert "1 skipped, 1 deleted" in shown
+    names = [name.rpartition("/")[2] for name in HWDAGIndex.load(path).documents]
+    assert sorted(names) == ["mill.txt", "quarry.txt"]
+    (tmp_path / "empty").mkdir()
+    assert main(["refresh", str(path), str(tmp_path / "empty"), "--prune", "--quiet"]) == 2
+
+
 def damage(file, text):
     """Change one byte in the middle of a text."""
     data = bytearray(file.read_bytes())

@@ -87,8 +87,11 @@ class BuildConfig:
         object.__setattr__(self, "edge_heads", _heads(self.edge_heads, "edge_heads"))
         if not self.language.strip():
             raise InputError('language is empty; use "same" or a name such as "German"')
-        if self.tenant_key == "":
-            raise InputError("tenant_key is empty; name a metadata field, or leave it out")
+        if self.tenant_key in ("", "and", "or", "not"):
+            raise InputError(
+                f"tenant_key is {self.tenant_key!r}; name a metadata field (a filter reserves and, or "
+                "and not), or leave it out"
+            )
 
     @classmethod
     def garlic(cls, **options: Any) -> Self:

@@ -24,7 +24,7 @@ from hwdag.build.report import BuildReport
 from hwdag.config import BuildConfig, SearchConfig, checked_k
 from hwdag.embedding.base import Embedder
 from hwdag.errors import IndexBusy, IndexMismatch, InputError
-from hwdag.filters import Filter, as_filter
+from hwdag.filters import Equals, Filter, as_filter
 from hwdag.lm.base import Reader, Writer
 from hwdag.search.answering import AnswerStream
 from hwdag.search.live import Scope, some
@@ -46,7 +46,7 @@ class HWDAGIndex(StoredIndex, AsyncTwins):
     Searching is safe from many threads, and from many processes that have the same file open: each
     search sees the documents of the moment at which it begins. Changes are serialised. Models are
     loaded when first needed: opening an index and looking at its graphs needs no language model.
-    Every method that takes a while has an asynchronous twin (`asearch`, `ainsert`, ...).
+    Searching and changing have asynchronous twins (`asearch`, `ainsert`, ...).
 
     Relations: `llama_index_hwdag.HWDAGIndex` and `langchain_hwdag.HWDAGIndex` are thin faces on it.
     """
@@ -77,9 +77,13 @@ class HWDAGIndex(StoredIndex, AsyncTwins):
             index = cls.load(path, config=config, **options)  # type: ignore[arg-type]
         else:
             index = cls(config=config, path=path, **options)  # type: ignore[arg-type]
-        index.report = index.refresh(
-            documents, progress=progress, max_tokens=max_tokens, max_seconds=max_seconds
-        )
+        try:
+            index.report = index.refresh(
+                documents, progress=progress, max_tokens=max_tokens, max_seconds=max_seconds
+            )
+        except BaseException:
+            index.close()
+            raise
         return index
 
     @property
@@ -124,7 +128,7 @@ class HWDAGIndex(StoredIndex, AsyncTwins):
         progress: bool | Progress = False,
         max_tokens: int | None = None,
         max_seconds: float | None = None,
-        prune: bool = False,
+        prune: bool | Callable[[str], bool] = False,
     ) -> BuildReport:
         """Bring the index up to date with these documents; what is unchanged costs nothing.
 
@@ -133,10 +137,12 @@ class HWDAGIndex(StoredIndex, AsyncTwins):
         Args:
             documents: documents, or bare texts.
             progress: True for bars on standard error, or your own.
-            max_tokens: stop before the call after which the models have taken this many tokens.
-            max_seconds: stop before the first call after this time. Either way `report.stopped`
-                says so, what was finished is kept, and the same call goes on from there.
-            prune: delete the documents that are not among these.
+            max_tokens: make no further call once the models have taken this many tokens; the last
+                call (of a writer on a server: the last few rounds of prompts) may exceed it.
+            max_seconds: make no further call after this time. Either way `report.stopped` says so,
+                what was finished is kept, and the same call goes on from there.
+            prune: delete the documents that are not among these; a function says of an id whether
+                it may be deleted.
 
         Raises:
             InputError: a document cannot be used.
@@ -158,18 +164,23 @@ class HWDAGIndex(StoredIndex, AsyncTwins):
             InputError: it is not there.
             WriterFailed: the document is gone, but the writer gave up on the corpus layers.
         """
+        self._bind_existing()
         store = self._maybe_store()
         if store is None or not store.delete(document_id):
-            raise InputError(f"no document {document_id!r}; there are {some(self.documents)}")
+            listed = "" if self.config.tenant_key else f"; there are {some(self.documents)}"
+            raise InputError(f"no document {document_id!r}{listed}")
         if self.config.corpus_layers and self._models.are_loaded:
             self._repair_layers(store)
 
     def _repair_layers(self, store: Store) -> None:
         """Corpus layers after a deletion; not if somebody else is at it, or would have to be."""
-        if self.built_by == self.reader.name:
-            # why: whoever is changing the index brings the layers up to date at the end
-            with suppress(IndexBusy), store.exclusive(0):
-                Insertion(self._tools(), store, replace=True).run([], as_progress(False))
+        # why: whoever is changing the index brings the layers up to date at the end
+        if self.built_by == self.reader.name and self._changes.acquire(blocking=False):
+            try:
+                with suppress(IndexBusy), store.exclusive(0):
+                    Insertion(self._tools(), store, replace=True).run([], as_progress(False))
+            finally:
+                self._changes.release()
 
     def estimate(self, documents: Iterable[Document | str], *, calibrate: bool = True) -> Estimate:
         """What building these documents would cost, before anything is built.
@@ -180,13 +191,14 @@ class HWDAGIndex(StoredIndex, AsyncTwins):
             documents: as for `refresh`.
             calibrate: time a few windows on this machine; without it no seconds are given.
         """
+        self._bind_existing()
         store = self._maybe_store()
-        new = [
-            document
+        new = {
+            document.id: document
             for document in map(as_document, documents)
             if store is None or not store.holds(document)
-        ]
-        return estimate(new, self._tools(), calibrate=calibrate)
+        }
+        return estimate(new.values(), self._tools(), calibrate=calibrate)
 
     def search(
         self,
@@ -259,7 +271,7 @@ class HWDAGIndex(StoredIndex, AsyncTwins):
         filters: Filter | Mapping[str, Any] | None,
         tenant: str | None,
     ) -> Scope:
-        scope, key = Scope(document_ids, as_filter(filters)), self.config.tenant_key
+        key = self.config.tenant_key
         if (key is None) != (tenant is None):
             raise InputError(
                 "the index has no tenant_key, so a search cannot name a tenant; leave it out"
@@ -267,7 +279,8 @@ class HWDAGIndex(StoredIndex, AsyncTwins):
                 else f"the documents of this index belong to tenants (tenant_key={key!r}); say whose "
                 "are to be searched with tenant=..."
             )
-        return scope if key is None or tenant is None else scope.for_tenant(key, tenant)
+        whose = None if key is None or tenant is None else Equals(key, tenant)
+        return Scope(document_ids, as_filter(filters), whose)
 
     def _walk(
         self,
@@ -298,27 +311,62 @@ class HWDAGIndex(StoredIndex, AsyncTwins):
         limits: Limits,
         *,
         replaces: bool,
-        prune: bool = False,
+        prune: bool | Callable[[str], bool] = False,
     ) -> BuildReport:
-        checked: Iterable[Document] = map(self._checked, documents)
-        if isinstance(documents, Collection):  # what is wrong is told before anything is built
-            checked = list(checked)
         with self._changes:
-            tools = self._tools()
-            store = self._writable()
-            with store.exclusive(WAIT_SECONDS):
-                insertion = Insertion(tools, store, replace=replaces, prune=prune, limits=limits)
+            self._bind_existing()
+            self._tools().check()  # what cannot be built must not make a file
+            tenants: set[str] = set()
+            checked: Iterable[Document] = (self._checked(given, tenants) for given in documents)
+            if isinstance(documents, Collection):  # what is wrong is told before anything is built
+                checked = list(checked)
+            with self._building(WAIT_SECONDS) as store:
+                insertion = Insertion(
+                    self._tools(),
+                    store,
+                    replace=replaces,
+                    prune=self._prunable(prune, tenants) if prune else None,
+                    limits=limits,
+                )
                 return insertion.run(checked, as_progress(progress))
 
-    def _checked(self, given: Document | str) -> Document:
-        """A document that says whose it is, where that must be said."""
+    def _checked(self, given: Document | str, tenants: set[str]) -> Document:
+        """A document that says whose it is, where that must be said; it is noted in `tenants`."""
         document, key = as_document(given), self.config.tenant_key
-        if key is not None and not isinstance(document.metadata.get(key), str):
+        if key is None:
+            return document
+        tenant = document.metadata.get(key)
+        if not isinstance(tenant, str):
             raise InputError(
                 f"document {document.id!r} does not say whose it is: its metadata must have a text "
-                f"under {key!r}, the tenant_key of this index; got {document.metadata.get(key)!r}"
+                f"under {key!r}, the tenant_key of this index; got {tenant!r}"
             )
+        if self._tenant_of(document.id) not in (None, tenant):
+            raise InputError(
+                f"the id {document.id!r} is taken, and not by a document of this tenant; ids are "
+                "shared by all tenants, so choose another one"
+            )
+        tenants.add(tenant)
         return document
+
+    def _prunable(
+        self, prune: bool | Callable[[str], bool], tenants: Collection[str]
+    ) -> Callable[[str], bool]:
+        """Which ids may be deleted: with tenants those of documents of the given ones alone."""
+
+        def gone(identity: str) -> bool:
+            theirs = self.config.tenant_key is None or self._tenant_of(identity) in tenants
+            return theirs and (prune is True or (callable(prune) and prune(identity)))
+
+        return gone
+
+    def _tenant_of(self, document_id: str) -> Any:
+        """Whose a stored document is; None if there is none."""
+        store, key = self._maybe_store(), self.config.tenant_key
+        number = None if store is None else store.number_of(document_id)
+        if store is None or number is None or key is None:
+            return None
+        return store.metadata([number]).get(number, {}).get(key)
 
     def _tools(self) -> Tools:
         reader = self.reader

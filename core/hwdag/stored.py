@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Self
@@ -18,6 +19,8 @@ from hwdag.models import Models
 from hwdag.search.live import Searcher
 from hwdag.store.exchange import export_index, import_index
 from hwdag.store.integrity import Compacted, Verdict, compact, verify
+from hwdag.store.lock import BuildLock
+from hwdag.store.opening import check_folder
 from hwdag.store.sqlite import Entry, Header, Store
 from hwdag.store.views import Stored
 from hwdag.text.prompts import Prompts
@@ -49,7 +52,14 @@ class StoredIndex:
             config: how documents become graphs.
             prompts: replacements for the papers' prompts.
             path: file to create; None keeps the index in memory.
+
+        Raises:
+            InputError: there is an index at `path` already.
         """
+        if path is not None and holds_something(Path(path)):
+            raise InputError(
+                f"{path} exists; open it with load(), or add to it with from_documents()"
+            )
         self.config = config or BuildConfig()
         self.prompts = prompts or Prompts()
         self._models = Models(reader, writer, embedder)
@@ -99,20 +109,15 @@ class StoredIndex:
         """An index over a store, which is closed if that cannot be."""
         try:
             header = store.header
-            stored = BuildConfig.from_dict(header.config)
-            if config is not None and config != stored:
-                raise IndexMismatch(
-                    f"{store.path} was built with {stored}, not with {config}; leave config out to "
-                    "use the file's own, or build into another file"
-                )
+            stored = _config_of(store, config)
             index = cls(
                 reader=reader or header.reader,
                 writer=writer,
                 embedder=embedder or header.embedder,
                 config=stored,
                 prompts=prompts,
-                path=store.path,
             )
+            index._path = store.path
         except BaseException:
             store.close()
             raise
@@ -206,7 +211,9 @@ class StoredIndex:
             drop_calls: forget finished model calls too; unfinished builds and later versions of a
                 document then pay for them again.
         """
-        return compact(self._filled(), drop_calls=drop_calls)
+        store = self._filled()
+        # why: on a connection of its own searches here wait no longer than those of others
+        return compact(self._path or store, drop_calls=drop_calls)
 
     def close(self) -> None:
         """Release the file; an index in memory is gone then. Closing twice does no harm."""
@@ -282,14 +289,34 @@ class StoredIndex:
     def _bind(self, store: Store) -> None:
         self._opened = (store, Searcher(store))
 
-    def _writable(self) -> Store:
-        """The store; made with the first change, since its header names the models."""
-        if self._opened is None:
-            if self._path is not None and holds_something(self._path):
-                self._bind(Store.open(self._path))
-            else:
+    def _bind_existing(self) -> None:
+        """Open the file that somebody else has made meanwhile, if it is like this index.
+
+        Raises:
+            IndexMismatch: it was built with another config.
+        """
+        if self._opened is None and self._path is not None and holds_something(self._path):
+            store = Store.open(self._path)
+            try:
+                _config_of(store, self.config)
+            except BaseException:
+                store.close()
+                raise
+            self._bind(store)
+
+    @contextmanager
+    def _building(self, timeout: float) -> Iterator[Store]:
+        """The store, which nobody else builds into meanwhile; raises `IndexBusy`.
+
+        It is made with the first change, since its header names the models.
+        """
+        if self._path is not None:
+            check_folder(self._path)
+        with BuildLock(self._path).held(timeout):
+            self._bind_existing()
+            if self._opened is None:
                 self._bind(Store.create(self._path, self._header_of_models()))
-        return self._store
+            yield self._store
 
     def _header_of_models(self) -> Header:
         embedder = self.embedder
@@ -297,6 +324,17 @@ class StoredIndex:
 
     def _header(self, reader: str, embedder: str, dimension: int) -> Header:
         return Header(reader, embedder, dimension, asdict(self.config), __version__)
+
+
+def _config_of(store: Store, expected: BuildConfig | None) -> BuildConfig:
+    """What a store was built with; raises `IndexMismatch` if something else is expected."""
+    stored = BuildConfig.from_dict(store.header.config)
+    if expected is not None and expected != stored:
+        raise IndexMismatch(
+            f"{store.path} was built with {stored}, not with {expected}; leave config out to use the "
+            "file's own, or build into another file"
+        )
+    return stored
 
 
 def holds_something(path: Path) -> bool:

@@ -77,6 +77,7 @@ class Calls:
         before_call: raises where no further call may be made.
 
     Attributes:
+        before_call: for those who make calls, before each of them.
         kept: keys of the calls that a later version of the document may need again.
         reused: calls that were not made, because the cache had their results.
     """
@@ -87,7 +88,7 @@ class Calls:
         self.kept: set[bytes] = set()
         self.reused = 0
         self._cache = MemoryCalls() if cache is None else cache
-        self._before_call = before_call
+        self.before_call = before_call
 
     def results(
         self,
@@ -103,8 +104,8 @@ class Calls:
         Args:
             keys: of the calls.
             codec: of their results.
-            make: gets the ordinals of the missing calls in order, no key twice, and yields their
-                results; they are committed before it is asked for more.
+            make: gets the ordinals of the missing calls in order, no key twice, asks
+                `before_call`, and yields results; they are committed before it is asked for more.
             keep: whether a later version of the document may need them again.
             advance: is told how many results were found or made.
         """
@@ -118,12 +119,20 @@ class Calls:
         advance(len(keys) - len(missing))
         with closing(make(missing)) as made:
             while len(found) < len(first):
-                self._before_call()
                 finished = {keys[i]: result for i, result in next(made).items()}
                 self._cache.put_all({key: codec.encode(r) for key, r in finished.items()})
                 found |= finished
                 advance(len(finished))
         return [found[key] for key in keys]
+
+    def in_batches(
+        self, ordinals: Sequence[int], size: int, call: Callable[[list[int]], Sequence[T]]
+    ) -> Finished[T]:
+        """Calls of up to `size` at a time; what `results` takes as `make`."""
+        for start in range(0, len(ordinals), size):
+            batch = list(ordinals[start : start + size])
+            self.before_call()
+            yield dict(zip(batch, call(batch), strict=True))
 
     def _found(self, key: bytes, codec: Codec[T], ordinal: int) -> list[T]:
         """The result that the cache has, or none."""
@@ -137,15 +146,6 @@ class Calls:
 def key_of(kind: str, *parts: object) -> bytes:
     """SHA-256 of everything that a result depends on: texts, numbers, None, and lists of them."""
     return hashlib.sha256(json.dumps([VERSION, kind, *parts]).encode()).digest()
-
-
-def in_batches(
-    ordinals: Sequence[int], size: int, call: Callable[[list[int]], Sequence[T]]
-) -> Finished[T]:
-    """Calls of up to `size` at a time."""
-    for start in range(0, len(ordinals), size):
-        batch = list(ordinals[start : start + size])
-        yield dict(zip(batch, call(batch), strict=True))
 
 
 class Replies:

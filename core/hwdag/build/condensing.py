@@ -8,7 +8,7 @@ from itertools import islice
 
 import numpy as np
 
-from hwdag.build.calls import Calls, Embeddings, Finished, Picks, Replays, in_batches, key_of
+from hwdag.build.calls import Calls, Embeddings, Finished, Picks, Replays, key_of
 from hwdag.build.edges import source_units
 from hwdag.build.points import (
     Part,
@@ -47,6 +47,10 @@ class Tools:
     embedder: Embedder
     config: BuildConfig
     prompts: Prompts
+
+    def check(self) -> None:
+        """Raise `ContextTooSmall` for settings that no document can be built with."""
+        _ = self.plan
 
     @property
     def plan(self) -> WindowPlan:
@@ -109,7 +113,7 @@ class Condenser:
             return reader.replay([requests[i] for i in batch], heads=heads)
 
         def make(missing: list[int]) -> Finished[Replay]:
-            return in_batches(missing, tools.config.batch_size, call)
+            return self._calls.in_batches(missing, tools.config.batch_size, call)
 
         keys = [key_of("replay", reader.name, heads, *_parts_of(r)) for r in requests]
         return self._calls.results(keys, Replays(requests), make, advance=advance)
@@ -121,7 +125,9 @@ class Condenser:
         batches = [new[i : i + EMBED_BATCH] for i in range(0, len(new), EMBED_BATCH)]
 
         def make(missing: list[int]) -> Finished[Vectors]:
-            return in_batches(missing, 1, lambda batch: [embedder.embed(batches[i]) for i in batch])
+            return self._calls.in_batches(
+                missing, 1, lambda batch: [embedder.embed(batches[i]) for i in batch]
+            )
 
         keys = [key_of("embed", embedder.name, batch) for batch in batches]
         embeddings = Embeddings([len(batch) for batch in batches], embedder.dimension)
@@ -167,7 +173,7 @@ class Condenser:
             return pick(windows[i], costs[i], vectors, budget=budgets[i])
 
         def make(missing: list[int]) -> Finished[list[int]]:
-            return in_batches(missing, 1, lambda batch: [one(i) for i in batch])
+            return self._calls.in_batches(missing, 1, lambda batch: [one(i) for i in batch])
 
         keys = [
             key_of(

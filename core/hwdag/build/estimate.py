@@ -127,7 +127,10 @@ def estimate(
     )
 
 
-NOT_CALIBRATED = "not calibrated: no model was asked, so nothing is known about time"
+NOT_CALIBRATED = (
+    "not calibrated: no model was asked, so nothing is known about time, and the length of "
+    "generated points, if any, is a guess"
+)
 
 
 def _assumptions(work: Work, tools: Tools) -> list[str]:

@@ -15,6 +15,7 @@ from hwdag.build.limits import LimitReached, Limits, Meter
 from hwdag.build.report import BuildReport
 from hwdag.embedding.base import Vectors
 from hwdag.errors import IndexCorrupt, InputError
+from hwdag.store.calls import Withdrawn
 from hwdag.store.sqlite import Store, content_hash
 from hwdag.text.characters import without_surrogates
 from hwdag.trace.memory import peak_device_memory, peak_memory
@@ -32,7 +33,8 @@ class Insertion:
         tools: what a build works with.
         store: where documents, and finished calls of unfinished ones, are kept.
         replace: whether a document takes the place of another one with its id.
-        prune: whether documents that are not among the given ones are deleted.
+        prune: which of the documents that are not among the given ones are deleted, by id; None
+            for none.
         limits: what the run may spend.
         clock: seconds, from any origin.
     """
@@ -43,7 +45,7 @@ class Insertion:
         store: Store,
         *,
         replace: bool,
-        prune: bool = False,
+        prune: Callable[[str], bool] | None = None,
         limits: Limits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -74,13 +76,15 @@ class Insertion:
                     self._one(as_document(document), progress)
                     done += 1
                     advance()
-            if self._prune:
-                self._delete_others()
+            if self._prune is not None:
+                self._delete_others(self._prune)
             if self._tools.config.corpus_layers:
                 self._repair_layers(progress)
         except LimitReached as reached:
             self._report.stopped = reached.limit
             self._report.pending = None if total is None else total - done
+        if self._meter.blind:
+            self._report.notes.append("max_tokens does not count this writer: it has no `usage`")
         self._report.usage = self._meter.reading
         self._report.writing = self._meter.writing
         self._report.peak_memory = peak_memory()
@@ -94,28 +98,41 @@ class Insertion:
             self._report.notes.append(f"{document.id}: {replaced} lone surrogates replaced")
         if not document.text.strip():
             self._report.skipped.append((document.id, EMPTY))
+            if self._replace:  # what it said before is no longer so
+                self._delete(document.id)
         elif self._is_known(document):
             self._report.unchanged.append(document.id)
         else:
             self._build(document, progress)
         self._seen.add(document.id)
 
-    def _delete_others(self) -> None:
-        for identity in self._store.ids():
-            if identity not in self._seen and self._store.delete(identity):
-                self._report.deleted.append(identity)
+    def _delete_others(self, gone: Callable[[str], bool]) -> None:
+        for identity in (*self._store.ids(), *self._store.unfinished()):
+            if identity not in self._seen and gone(identity):
+                self._delete(identity)
+
+    def _delete(self, document_id: str) -> None:
+        known = self._store.number_of(document_id) is not None
+        if self._store.delete(document_id) and known:
+            self._report.deleted.append(document_id)
 
     def _repair_layers(self, progress: Progress) -> None:
         before_call = self._meter.before_call
         self._report.add_layers(repair_layers(self._store, self._tools, progress, before_call))
 
     def _build(self, document: Document, progress: Progress) -> None:
-        calls = Calls(self._store.calls(document.id), self._meter.before_call)
+        cache = self._store.building(document.id)
+        calls = Calls(cache, self._meter.before_call)
         try:
             built = build(document, self._tools, progress, calls, self._embedded(document.id))
+            self._store.put(document, built.graph, built.vectors, calls=calls.kept, building=cache)
+        except Withdrawn:
+            self._report.notes.append(
+                f"{document.id}: deleted while it was being built, and so not stored"
+            )
+            return
         finally:
             self._report.reused += calls.reused
-        self._store.put(document, built.graph, built.vectors, calls=calls.kept)
         self._report.add(document.id, built)
 
     def _embedded(self, document_id: str) -> Mapping[str, Vectors]:

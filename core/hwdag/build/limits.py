@@ -67,11 +67,18 @@ class Meter:
         self._reader = reader
         # why: a model that reads and writes counts both in one usage
         self._writer = writer if isinstance(writer, Metered) and writer is not reader else None
+        self._asked = writer
         self._limits = limits
         self._clock = clock
         self._began = clock()
         self._before = reader.usage, self._written()
         self._calls = 0
+
+    @property
+    def blind(self) -> bool:
+        """Whether tokens are limited, and a writer spends some that nobody counts."""
+        limited = self._limits.max_tokens is not None
+        return limited and self._writer is None and self._asked not in (None, self._reader)
 
     @property
     def reading(self) -> Usage:

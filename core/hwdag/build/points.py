@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hwdag.build.calls import Calls, Finished, Replies, in_batches, key_of
+from hwdag.build.calls import Calls, Finished, Replies, key_of
 from hwdag.build.extractive import Candidate, pick_points
 from hwdag.embedding.base import Embedder, Vectors
 from hwdag.errors import WriterFailed
@@ -96,7 +96,7 @@ def summary_prompt(before: str, segments: Sequence[str], after: str) -> str:
 class Summarizing:
     """How a writer is asked: `limit` tokens per reply, `batch_size` prompts at a time.
 
-    A `ConcurrentWriter` gets all prompts at once.
+    A `ConcurrentWriter` gets `WAVE` times as many prompts as it answers at a time.
     """
 
     writer: Writer
@@ -123,25 +123,33 @@ class Summarizing:
     def _replies(
         self, prompts: Sequence[str], calls: Calls, advance: Callable[[int], object]
     ) -> list[str]:
-        keys = [key_of("write", self.writer.name, prompt, self.limit) for prompt in prompts]
+        # why: a writer's settings, where it has some, decide about its replies as its name does
+        asked = self.writer.name, getattr(self.writer, "settings", "")
+        keys = [key_of("write", *asked, prompt, self.limit) for prompt in prompts]
 
         def make(missing: list[int]) -> Finished[str]:
-            return self._made(missing, prompts)
+            return self._made(missing, prompts, calls)
 
         return calls.results(keys, Replies(), make, advance=advance)
 
-    def _made(self, missing: list[int], prompts: Sequence[str]) -> Finished[str]:
+    def _made(self, missing: list[int], prompts: Sequence[str], calls: Calls) -> Finished[str]:
         writer, limit = self.writer, self.limit
         if isinstance(writer, ConcurrentWriter):
-            asked = [prompts[i] for i in missing]
-            for i, reply in ask_at_once(writer, asked, max_new_tokens=limit):
-                yield {missing[i]: reply}
+            at_once = getattr(writer, "concurrency", 1)
+            size = WAVE * at_once if at_once > 1 else 1
+            for start in range(0, len(missing), size):
+                # why not between replies: giving up those that are under way would lose them
+                calls.before_call()
+                wave = missing[start : start + size]
+                asked = [prompts[i] for i in wave]
+                for i, reply in ask_at_once(writer, asked, max_new_tokens=limit):
+                    yield {wave[i]: reply}
             return
 
         def call(batch: list[int]) -> list[str]:
             return ask(writer, [prompts[i] for i in batch], max_new_tokens=limit)
 
-        yield from in_batches(missing, self.batch_size, call)
+        yield from calls.in_batches(missing, self.batch_size, call)
 
 
 def joined(points: Sequence[Point]) -> Point:
@@ -149,6 +157,10 @@ def joined(points: Sequence[Point]) -> Point:
     sources = tuple(span for point in points for span in point.sources)
     return Point(" ".join(point.text for point in points), points[0].origin, sources)
 
+
+WAVE = 4
+"""So many rounds of concurrent prompts are asked for between two looks at the limits of a run: few,
+so that a limit holds, and several, so that a slow reply keeps few others waiting."""
 
 RETRY = "\n\nBegin every summary point with an asterisk and a space, one summary point per line."
 """Added to the prompt of the single retry; greedy decoding of the same prompt would not change."""

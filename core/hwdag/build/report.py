@@ -71,7 +71,7 @@ class BuildReport:
     def __str__(self) -> str:
         lines = [
             f"{len(self.built)} documents built, {len(self.unchanged)} unchanged, "
-            f"{len(self.skipped)} skipped; {self.nodes} nodes",
+            f"{len(self.skipped)} skipped, {len(self.deleted)} deleted; {self.nodes} nodes",
             f"{_spent(self.usage)} in the model",
         ]
         if self.writing != Usage():
@@ -89,7 +89,9 @@ class BuildReport:
         if shown:
             lines.append(f"peak memory {', '.join(shown)}")
         if self.stopped:
-            left = "more documents" if self.pending is None else f"{self.pending} documents"
+            left = {None: "more documents", 0: "corpus layers"}.get(
+                self.pending, f"{self.pending} documents"
+            )
             lines.append(f"stopped at {self.stopped}, {left} to go; run the same again to go on")
         lines += [f"skipped {name}: {reason}" for name, reason in self.skipped]
         return "\n".join([*lines, *self.notes])

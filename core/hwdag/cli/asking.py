@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from reprlib import repr as brief
 from typing import Any
 
 from hwdag.cli.models import reader
@@ -86,9 +87,9 @@ def _filters(text: str | None) -> Any:
         return None
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(
-            f'--filter must be JSON such as \'{{"year": {{"gte": 2020}}}}\', got {text!r}: {error}'
+            f'--filter must be JSON such as \'{{"year": {{"gte": 2020}}}}\', got {brief(text)}: {error}'
         ) from error
 
 

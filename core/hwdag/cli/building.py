@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hwdag.build.report import BuildReport
 from hwdag.cli.models import reader, writer
 from hwdag.config import BuildConfig
+from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
+from hwdag.stored import holds_something
 from hwdag.text.files import Skipped, read_documents
 from hwdag.types import Document
 
@@ -21,7 +24,7 @@ EXIT_STOPPED = 3
 
 def build(options: argparse.Namespace) -> int:
     """Build or extend an index file; interrupted, it keeps every finished call."""
-    documents, skipped = read(options.paths)
+    documents, skipped = _given(options)
 
     def run() -> tuple[HWDAGIndex, BuildReport]:
         index = HWDAGIndex.from_documents(
@@ -39,15 +42,24 @@ def build(options: argparse.Namespace) -> int:
 
 def insert(options: argparse.Namespace) -> int:
     """Add documents to an index; an id that is taken by other content is an error."""
-    return _changed(options, lambda index, found: index.insert(found, **_limits(options)))
+    return _changed(options, lambda index, found, _: index.insert(found, **_limits(options)))
 
 
 def refresh(options: argparse.Namespace) -> int:
     """Add what is new, rebuild what changed; with --prune, delete what is gone."""
-    return _changed(
-        options,
-        lambda index, found: index.refresh(found, prune=options.prune, **_limits(options)),
-    )
+
+    def change(index: HWDAGIndex, found: list[Document], skipped: Sequence[Skipped]) -> BuildReport:
+        if options.prune and not found:
+            raise InputError("no document was found, and to prune would delete all; use delete")
+        unread = [Path(file.path).as_posix() for file in skipped]
+
+        def gone(identity: str) -> bool:
+            # why: what cannot be read at present, or lies below it, need not be gone
+            return not any(identity == path or identity.startswith(f"{path}/") for path in unread)
+
+        return index.refresh(found, prune=options.prune and gone, **_limits(options))
+
+    return _changed(options, change)
 
 
 def delete(options: argparse.Namespace) -> int:
@@ -62,11 +74,12 @@ def delete(options: argparse.Namespace) -> int:
 
 def estimate(options: argparse.Namespace) -> int:
     """What building would cost, before anything is built."""
-    documents, skipped = read(options.paths)
-    _warn(skipped)
+    documents, skipped = _given(options)
+    for file in skipped:
+        print(f"skipped {file.path}: {file.reason}")
     models = _models(options, options.output)
-    if options.output is not None and options.output.exists():
-        index = HWDAGIndex.load(options.output, **models)
+    if options.output is not None and holds_something(options.output):
+        index = HWDAGIndex.load(options.output, config=_config(options), **models)
     else:
         index = HWDAGIndex(config=_config(options), **models)
     with index:
@@ -81,14 +94,27 @@ def read(paths: Iterable[Path]) -> tuple[list[Document], list[Skipped]]:
     return documents, [item for item in found if isinstance(item, Skipped)]
 
 
-def _changed(
-    options: argparse.Namespace, change: Callable[[HWDAGIndex, list[Document]], BuildReport]
-) -> int:
+def _given(options: argparse.Namespace) -> tuple[list[Document], list[Skipped]]:
+    """As `read`, with the metadata of the command line."""
+    added = {}
+    for pair in options.metadata:
+        key, equals, value = pair.partition("=")
+        if not key or not equals:
+            raise InputError(f"--metadata must be KEY=VALUE, got {pair!r}")
+        added[key] = value
     documents, skipped = read(options.paths)
+    return [replace(d, metadata={**d.metadata, **added}) for d in documents], skipped
+
+
+def _changed(
+    options: argparse.Namespace,
+    change: Callable[[HWDAGIndex, list[Document], Sequence[Skipped]], BuildReport],
+) -> int:
+    documents, skipped = _given(options)
 
     def run() -> tuple[HWDAGIndex, BuildReport]:
         index = HWDAGIndex.load(options.file, **_models(options, options.file))
-        return index, change(index, documents)
+        return index, change(index, documents, skipped)
 
     return _reported(run, options.file, skipped)
 
@@ -104,16 +130,11 @@ def _reported(
             file=sys.stderr,
         )
         raise
-    _warn(skipped)
+    report.skipped += [(str(file.path), file.reason) for file in skipped]
     with index:
         print(report)
         print(f"{file}: {len(index)} documents")
     return EXIT_STOPPED if report.stopped else 0
-
-
-def _warn(skipped: Iterable[Skipped]) -> None:
-    for file in skipped:
-        print(f"skipped {file.path}: {file.reason}")
 
 
 def _config(options: argparse.Namespace) -> BuildConfig:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -26,6 +27,7 @@ from hwdag.version import __version__
 
 EXIT_ERROR = 2
 EXIT_INTERRUPTED = 130
+EXIT_PIPE = 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,6 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except HWDAGError as error:
         print(f"hwdag: {visible(str(error))}", file=sys.stderr)
         return EXIT_ERROR
+    except BrokenPipeError:  # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_PIPE
     except KeyboardInterrupt:
         print("hwdag: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED

@@ -31,7 +31,10 @@ def writer(options: argparse.Namespace) -> Writer | None:
         return None
     from hwdag.lm.openai_compatible import OpenAIWriter
 
-    return OpenAIWriter(options.writer, base_url=options.writer_url)
+    try:
+        return OpenAIWriter(options.writer, base_url=options.writer_url)
+    except ImportError as error:
+        raise InputError(str(error)) from error
 
 
 def _built_by(file: Path) -> str:

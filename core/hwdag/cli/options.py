@@ -61,6 +61,7 @@ def add_estimate(commands: Commands) -> None:
     estimate.add_argument(
         "--no-calibration", action="store_true", help="time nothing, so give no seconds"
     )
+    _add_metadata(estimate)
     _add_build_config(estimate)
     add_models(estimate)
     _add_writer(estimate)
@@ -195,19 +196,30 @@ def _add_build_config(command: argparse.ArgumentParser) -> None:
 
 
 def _add_building(command: argparse.ArgumentParser) -> None:
+    _add_metadata(command)
     add_models(command)
     _add_writer(command)
     command.add_argument(
-        "--max-tokens", type=int, metavar="N", help="stop before the models have taken more"
+        "--max-tokens", type=int, metavar="N", help="no further call once the models took so many"
     )
     command.add_argument(
-        "--max-seconds", type=float, metavar="S", help="stop before the first call after that time"
+        "--max-seconds", type=float, metavar="S", help="no further call after that time"
     )
     _add_quiet(command)
 
 
 def _add_quiet(command: argparse.ArgumentParser) -> None:
     command.add_argument("-q", "--quiet", action="store_true", help="no progress bars")
+
+
+def _add_metadata(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--metadata",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a text in the metadata of all these documents, such as their tenant (repeatable)",
+    )
 
 
 def _add_writer(command: argparse.ArgumentParser) -> None:

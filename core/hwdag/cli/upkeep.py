@@ -38,6 +38,9 @@ def repair(options: argparse.Namespace) -> int:
         print(f"lost {found.unnamed} more, whose ids cannot be read")
     for note in found.notes:
         print(note)
+    if found.damaged is None and options.output is None:
+        print(f"{found.path}: sound, {len(found.kept)} documents; nothing was done")
+        return 0
     lost = len(found.lost) + found.unnamed
     print(f"{found.path}: {len(found.kept)} documents kept, {lost} lost, {found.calls} calls kept")
     if found.damaged is not None:

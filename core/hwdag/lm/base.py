@@ -230,7 +230,8 @@ class Writer(Protocol):
 class ConcurrentWriter(Writer, Protocol):
     """A Writer that hands over every reply as soon as it has it; optional.
 
-    It gets many prompts at once, and limits itself how many of them it has answered at a time.
+    It gets many prompts at once, and limits itself how many of them it has answered at a time:
+    `concurrency`, an attribute, where that is more than one.
     """
 
     def replies(self, prompts: Sequence[str], *, max_new_tokens: int) -> Iterator[tuple[int, str]]:

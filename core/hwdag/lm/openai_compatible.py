@@ -126,6 +126,16 @@ class OpenAIWriter:
         return f"openai:{self._model}"
 
     @property
+    def concurrency(self) -> int:
+        """Requests under way at a time, at most."""
+        return self._concurrency
+
+    @property
+    def settings(self) -> str:
+        """What its replies depend on besides model and prompt, as JSON; not the address."""
+        return json.dumps(self._options, sort_keys=True)
+
+    @property
     def usage(self) -> Usage:
         """Tokens that the server counted, and seconds of all calls; TFLOPs are unknown, so 0."""
         with self._lock:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from reprlib import repr as brief
 from typing import Any
 
 from hwdag.config import SearchConfig
 from hwdag.embedding.base import Embedder
 from hwdag.errors import IndexBusy, InputError
-from hwdag.filters import And, Equals, Filter
+from hwdag.filters import Equals, Filter
 from hwdag.lm.base import Reader
 from hwdag.search.corpus import Corpus, Vanished
 from hwdag.search.segments import Mask
@@ -30,20 +31,27 @@ class Scope:
     Attributes:
         document_ids: only these; None for all.
         filters: what their metadata must match; None for anything.
+        tenant: whose they must be; None where they belong to nobody.
     """
 
     document_ids: Collection[str] | None = None
     filters: Filter | None = None
+    tenant: Equals | None = None
+
+    def __post_init__(self) -> None:
+        wanted = self.document_ids
+        if isinstance(wanted, str) or not all(isinstance(i, str) for i in wanted or ()):
+            raise InputError(f"document_ids must be a list of ids, got {brief(wanted)}")
 
     @property
     def everything(self) -> bool:
         """Whether nothing is left out."""
-        return self.document_ids is None and self.filters is None
+        return self.document_ids is None and self.filters is None and self.tenant is None
 
-    def for_tenant(self, key: str, tenant: str) -> Scope:
-        """The part of this scope that belongs to a tenant."""
-        own = Equals(key, tenant)
-        return Scope(self.document_ids, own if self.filters is None else And(own, self.filters))
+    def matches(self, metadata: Mapping[str, Any]) -> bool:
+        """Whether a document with this metadata may be seen."""
+        limits = (self.tenant, self.filters)
+        return all(one is None or one.matches(metadata) for one in limits)
 
 
 class Searcher:
@@ -124,6 +132,7 @@ class LiveCorpus:
 
     def current(self) -> Corpus:
         """All documents of this moment."""
+        self._store.data_version()  # why: after a fork it says so, where the lock might never open
         with self._catching_up:
             version = self._store.data_version()
             if version != self._version:
@@ -142,14 +151,16 @@ class LiveCorpus:
             return None
         numbers = corpus.documents
         if scope.document_ids is not None:
-            numbers = self._numbers(corpus, scope.document_ids)
-        if scope.filters is not None:
+            numbers = self._numbers(corpus, scope.document_ids, scope.tenant)
+        if scope.filters is not None or scope.tenant is not None:
             found = self._metadata_of(numbers)
-            numbers = [n for n in numbers if scope.filters.matches(found[n])]
+            numbers = [n for n in numbers if scope.matches(found[n])]
         return corpus.within(numbers)
 
     def _catch_up(self) -> None:
         changes = self._store.changes(self._sequence)
+        if not changes.complete:
+            self._metadata.clear()
         corpus = self._corpus if changes.complete else Corpus.empty(self._store.nodes)
         corpus = corpus.without(changes.removed)
         self._corpus = corpus.extended(self._store.blocks(changes.added))
@@ -157,14 +168,20 @@ class LiveCorpus:
         for number in changes.removed:
             self._metadata.pop(number, None)
 
-    def _numbers(self, corpus: Corpus, document_ids: Collection[str]) -> list[int]:
+    def _numbers(
+        self, corpus: Corpus, document_ids: Collection[str], tenant: Equals | None
+    ) -> list[int]:
         known, numbers = set(corpus.documents), []
         for identity in dict.fromkeys(document_ids):
             number = self._store.number_of(identity)
+            if number is not None and number not in known:
+                raise Vanished(f"document {identity!r} was replaced")
+            if tenant is not None:  # which ids others use is nobody's business
+                theirs = number is None or not tenant.matches(self._metadata_of([number])[number])
+                if theirs:
+                    raise InputError(f"this tenant has no document {identity!r}")
             if number is None:
                 raise InputError(f"no document {identity!r}; there are {some(self._store.ids())}")
-            if number not in known:
-                raise Vanished(f"document {identity!r} was replaced")
             numbers.append(number)
         return sorted(numbers)
 

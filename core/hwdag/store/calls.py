@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping
 
 from hwdag.store.database import Database
 from hwdag.store.records import call_checksum, encode_call, owner_slot, slot_of
-from hwdag.store.units import write_calls
+from hwdag.store.units import find, write_calls
+
+
+class Withdrawn(Exception):
+    """A document was deleted while it was being built."""
 
 
 class StoredCalls:
@@ -41,3 +46,40 @@ class StoredCalls:
             rows = [encode_call(self._owner, key, value) for key, value in items.items()]
             with self._database.writing() as connection:
                 write_calls(connection, rows)
+
+
+class DocumentCalls(StoredCalls):
+    """The call cache of one document, that takes no result once the document was deleted.
+
+    A result says what the document said, and it must not come to a file that the document has just
+    been deleted from.
+    """
+
+    def __init__(self, database: Database, owner: str) -> None:
+        """Use `Store.calls`."""
+        super().__init__(database, owner)
+        self._document = owner
+        self._written = False
+        with database.reading() as connection:
+            self._number = find(connection, owner)
+
+    def put_all(self, items: Mapping[bytes, bytes]) -> None:
+        """Keep values by key, all of them or none; on disk when it returns.
+
+        Raises:
+            Withdrawn: the document was deleted since.
+            IndexFileError: the file cannot be written; it stays as it was.
+        """
+        rows = [encode_call(self._owner, key, value) for key, value in items.items()]
+        if rows:
+            with self._database.writing() as connection:
+                self.check(connection)
+                write_calls(connection, rows)
+            self._written = True
+
+    def check(self, connection: sqlite3.Connection) -> None:
+        """Raise `Withdrawn` if the document, or what was kept of it, is gone."""
+        query = "SELECT 1 FROM calls WHERE owner_slot IS ? LIMIT 1"
+        calls = connection.execute(query, [owner_slot(self._owner)]).fetchone()
+        if find(connection, self._document) != self._number or (self._written and calls is None):
+            raise Withdrawn(self._document)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -48,6 +49,7 @@ class Database:
         self.name = "the index in memory" if path is None else str(path)
         self.readonly = readonly
         self._lock = RLock()
+        self._process = os.getpid()
         self._connection: sqlite3.Connection | None = None
         try:
             self._connect(create, damaged)
@@ -96,14 +98,14 @@ class Database:
 
     def version(self) -> int:
         """Equal to an earlier one if nothing was written since, by this or by another process."""
-        with self._lock, self._explained():
+        with self._alone(), self._explained():
             connection = self._open()
             (others,) = connection.execute("PRAGMA data_version").fetchone()
             return connection.total_changes << 32 | int(others)
 
     def vacuum(self) -> None:
         """Write the file anew without gaps; others may read meanwhile. It stays whole throughout."""
-        with self._lock, self._explained():
+        with self._alone(), self._explained():
             connection = self._open()
             # SQLite makes a copy first, which memory could not hold; it is a file without a name
             connection.execute("PRAGMA temp_store = FILE")
@@ -114,17 +116,28 @@ class Database:
 
     def copy(self, target: Path) -> None:
         """Write all of one moment to a file that does not exist."""
-        with self._lock, self._explained():
+        with self._alone(), self._explained():
             self._open().execute("VACUUM INTO ?", [str(target)])
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """The connection for this thread. A fork has copied neither it nor its lock in a usable way."""
+        if os.getpid() != self._process:
+            raise IndexFileError(
+                f"{self.name} was opened before this process was forked; load it again here"
+            )
+        with self._lock:
+            yield
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
-            raise IndexFileError(f"the store of {self.name} is closed; open it again")
+            again = "it is gone" if self.path is None else "open it again"
+            raise IndexFileError(f"the store of {self.name} is closed; {again}")
         return self._connection
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
-        with self._lock, self._explained():
+        with self._alone(), self._explained():
             connection = self._open()
             try:
                 connection.execute(begin)
@@ -157,6 +170,8 @@ def explain(error: sqlite3.Error, path: Path | str) -> HWDAGError:
         return IndexFileError(
             f"another process kept {path} locked for {BUSY_SECONDS} seconds; try again"
         )
+    if getattr(error, "sqlite_errorname", "") == "SQLITE_READONLY_DBMOVED":
+        return IndexFileError(f"{path} was moved or deleted since it was opened; load it again")
     if code == sqlite3.SQLITE_READONLY:
         return IndexFileError(
             f"{path} cannot be written ({error}); make the file and its folder writable. That also "

@@ -11,10 +11,15 @@ from hwdag.store.records import decode_header
 from hwdag.store.schema import APPLICATION_ID, SCHEMA_VERSION, TABLES, Header
 
 
-def check_free(path: Path) -> None:
-    """Raise `InputError` unless a new index can be made there."""
+def check_folder(path: Path) -> None:
+    """Raise `InputError` if the folder that a file shall be in is missing."""
     if not path.parent.is_dir():
         raise InputError(f"the folder of {path} does not exist; make {path.parent} first")
+
+
+def check_free(path: Path) -> None:
+    """Raise `InputError` unless a new index can be made there."""
+    check_folder(path)
     if path.exists() and (not path.is_file() or path.stat().st_size):
         raise _occupied(str(path))
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -25,7 +25,7 @@ from hwdag.errors import IndexCorrupt, IndexFileError, InputError, NotAnIndex
 from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG
 from hwdag.graph.group import CorpusGroup
-from hwdag.store.calls import StoredCalls
+from hwdag.store.calls import DocumentCalls, StoredCalls
 from hwdag.store.database import Database
 from hwdag.store.groups import (
     GroupCalls,
@@ -188,7 +188,11 @@ class Store:
         path = Path(path).resolve()
         check_free(path)
         with explained(), beside(path) as unfinished:
-            self._database.copy(unfinished)
+            if self.path is None:
+                self._database.copy(unfinished)
+            else:  # on a connection of its own, so that searches need not wait
+                with closing(Database(self.path, create=False, readonly=False)) as database:
+                    database.copy(unfinished)
             sync(unfinished)
             path.unlink(missing_ok=True)  # an empty file, as a build killed at its start leaves
             settle(unfinished, path)
@@ -202,6 +206,7 @@ class Store:
         vectors: Vectors,
         *,
         calls: Collection[bytes] | None = None,
+        building: DocumentCalls | None = None,
     ) -> int:
         """Store a document, in place of one with the same id; on disk when this returns.
 
@@ -212,6 +217,7 @@ class Store:
             graph: its graph.
             vectors: the embeddings of the graph's nodes, (nodes, header.dimension).
             calls: keys of the cached calls that a later version may need; the others are dropped.
+            building: the cache that it was built with.
 
         Returns:
             The number of this version.
@@ -219,9 +225,12 @@ class Store:
         Raises:
             InputError: the three do not belong together, or cannot be stored.
             IndexFileError: the file cannot be written; it stays as it was.
+            Withdrawn: it was deleted while it was built.
         """
         unit = encode(Entry(document, graph, vectors), dimension=self.header.dimension)
         with self._database.writing() as connection:
+            if building is not None:
+                building.check(connection)
             before = find(connection, document.id)
             if before is not None:
                 remove_unit(connection, before)
@@ -248,6 +257,10 @@ class Store:
         not say which documents went into them.
         """
         return StoredCalls(self._database, owner)
+
+    def building(self, document_id: str) -> DocumentCalls:
+        """As `calls`; raises `Withdrawn` instead of keeping what may be of a deleted document."""
+        return DocumentCalls(self._database, document_id)
 
     # Corpus layers
 
@@ -408,6 +421,15 @@ class Store:
     def ids(self) -> list[str]:
         """The ids of all documents."""
         return list(self.content_hashes())
+
+    def unfinished(self) -> list[str]:
+        """Ids of documents that are not stored, but that there are finished calls for."""
+        query = (
+            "SELECT DISTINCT owner FROM calls WHERE owner_slot IS NOT NULL AND owner_slot NOT IN "
+            "(SELECT slot FROM documents WHERE slot IS NOT NULL) ORDER BY owner"
+        )
+        with self._database.reading() as connection:
+            return [str(owner) for (owner,) in connection.execute(query)]
 
     def content_hashes(self) -> dict[str, str]:
         """`content_hash` of every document by id, without reading the texts."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
+from hwdag.errors import InputError
 from hwdag.store.sqlite import Store
 
 T = TypeVar("T")
@@ -24,9 +25,12 @@ class Stored(Mapping[str, T]):
 
     def __getitem__(self, key: str) -> T:
         store = self._store()
-        if store is None or key not in self:
+        if store is None or not isinstance(key, str):
             raise KeyError(key)
-        return self._read(store, key)
+        try:
+            return self._read(store, key)
+        except InputError:  # it is not there, or no longer
+            raise KeyError(key) from None
 
     def __contains__(self, key: object) -> bool:
         store = self._store()

@@ -37,7 +37,9 @@ def compact(source: Store | str | os.PathLike[str], *, drop_calls: bool = False)
     """
     with nullcontext(source) if isinstance(source, Store) else Store.open(source) as store:
         database = store._database
-        with database.writing() as connection:
+        # why: an unfinished build takes the loss of its calls for a deletion of its document
+        alone = store.exclusive() if drop_calls else nullcontext()
+        with alone, database.writing() as connection:
             before = _size(connection)
             connection.execute(
                 "DELETE FROM changes WHERE sequence <= (SELECT max(sequence) FROM changes) - ?",
