@@ -1,0 +1,139 @@
+"""What a batch of trees costs: one forward, four skills."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from transformers import DynamicCache
+from trees import Tree
+
+from hwdag.config import HeadList
+from hwdag.lm.attention import SpanRequest, capture
+from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.text.prompts import SearchPrompts
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Weights of the losses; `margin` and `temperature` belong to `pair` and `rank`.
+
+    `enough`: cross-entropy of Yes against No at every probe, the two classes balanced per tree.
+    `pair`: hinge on the difference of the Yes-No logits with and without the evidence.
+    `answer`, `points`: cross-entropy of the reply.
+    `rank`: cross-entropy of each gold node against the distractors, by attention to the question.
+    """
+
+    enough: float = 1.0
+    pair: float = 1.0
+    answer: float = 0.5
+    points: float = 0.5
+    rank: float = 0.5
+    margin: float = 2.0
+    temperature: float = 0.5
+
+
+class Objective:
+    """The losses of batches for one model."""
+
+    def __init__(self, lm: HuggingFaceLM, weights: Weights, heads: HeadList | None) -> None:
+        self._lm, self._weights = lm, weights
+        self._heads = lm.known_heads if heads is None else heads
+        self._yes, self._no = lm.verdict_tokens(SearchPrompts())
+
+    def __call__(self, trees: Sequence[Tree]) -> tuple[Tensor, dict[str, float]]:
+        """The weighted loss of a batch, a mean over its trees, and its parts."""
+        hidden, attention = self._forward(trees)
+        parts: dict[str, list[Tensor]] = {}
+        for i, tree in enumerate(trees):
+            for name, value in self._losses(tree, hidden[i], attention[i]).items():
+                parts.setdefault(name, []).append(value)
+        sums = {name: torch.stack(values).sum() for name, values in parts.items()}
+        total = torch.stack([getattr(self._weights, name) * s for name, s in sums.items()]).sum()
+        means = {name: float(s.detach()) / len(parts[name]) for name, s in sums.items()}
+        return total / len(trees), means
+
+    def _forward(self, trees: Sequence[Tree]) -> tuple[Tensor, list[Tensor]]:
+        """Last hidden states, (trees, tokens, width), and node-to-question attention per tree.
+
+        What all trees begin with passes through the model once; its hidden states are left out.
+        """
+        model, device = self._lm.model, self._lm.model.device
+        shared = shared_tokens(trees)
+        longest = max(len(tree.ids) for tree in trees)
+        ids = torch.zeros(len(trees), longest, dtype=torch.long)
+        positions = torch.zeros(len(trees), longest, dtype=torch.long)
+        # why: a row that sees nothing would turn into NaN, so padding sees itself
+        mask = torch.eye(longest, dtype=torch.bool).repeat(len(trees), 1, 1)
+        for i, tree in enumerate(trees):
+            n = len(tree.ids)
+            ids[i, :n] = torch.tensor(tree.ids)
+            positions[i, :n] = torch.tensor(tree.positions)
+            mask[i, :n, :n] = tree.visible()
+        ids, positions, mask = ids.to(device), positions.to(device), mask.to(device)
+        cache = DynamicCache()
+        model.base_model(ids[:1, :shared], past_key_values=cache, use_cache=True)
+        cache.batch_repeat_interleave(len(trees))
+        requests = [
+            SpanRequest(
+                [(a - shared, b - shared) for a, b in tree.nodes] or [(0, 1)], [tree.question]
+            )
+            for tree in trees
+        ]
+        with capture(model, requests, self._heads) as captured:
+            hidden = model.base_model(
+                ids[:, shared:],
+                attention_mask=mask[:, None, shared:],
+                position_ids=positions[:, shared:],
+                past_key_values=cache,
+            ).last_hidden_state
+        hidden = functional.pad(hidden, (0, 0, shared, 0))
+        return hidden, [captured.mean(i)[:, 0] for i in range(len(trees))]
+
+    def _losses(self, tree: Tree, hidden: Tensor, attention: Tensor) -> Mapping[str, Tensor]:
+        rows = [row for row, _ in tree.probes] + [row for row, _ in tree.targets]
+        # why: the vocabulary is large, so logits are made for the rows that need them alone
+        logits = self._lm.model.get_output_embeddings()(hidden[rows]).float()
+        probes, replies = logits[: len(tree.probes)], logits[len(tree.probes) :]
+        wanted = torch.tensor([token for _, token in tree.targets], device=logits.device)
+        losses = {
+            "points" if tree.skill == "points" else "answer": functional.cross_entropy(
+                replies, wanted
+            )
+        }
+        if tree.probes:
+            losses |= self._verdicts(tree, probes)
+        if tree.contests:
+            losses["rank"] = self._ranking(tree, attention)
+        return losses
+
+    def _verdicts(self, tree: Tree, logits: Tensor) -> dict[str, Tensor]:
+        logprobs = logits.log_softmax(-1)
+        yes, no = logprobs[:, self._yes].logsumexp(-1), logprobs[:, self._no].logsumexp(-1)
+        enough = torch.tensor([label for _, label in tree.probes], device=logits.device)
+        sides = [-side.mean() for side in (yes[enough], no[~enough]) if len(side)]
+        margins = (yes - no)[[a for a, _ in tree.pairs]] - (yes - no)[[b for _, b in tree.pairs]]
+        return {
+            "enough": torch.stack(sides).mean(),
+            "pair": functional.relu(self._weights.margin - margins).mean(),
+        }
+
+    def _ranking(self, tree: Tree, attention: Tensor) -> Tensor:
+        """A node's relevance is position times attention, as the walk reads it."""
+        ordinals = torch.tensor(tree.ordinals, device=attention.device)
+        scores = (ordinals * attention).clamp_min(1e-9).log() / self._weights.temperature
+        found = []
+        for gold, others in tree.contests:
+            rivals = scores[others].logsumexp(0)
+            found += [torch.logaddexp(scores[g], rivals) - scores[g] for g in gold]
+        return torch.stack(found).mean()
+
+
+def shared_tokens(trees: Sequence[Tree]) -> int:
+    """Number of tokens that all trees begin with, before the first question or reply."""
+    limit = min(tree.first_own for tree in trees)
+    columns = zip(*(tree.ids[:limit] for tree in trees), strict=True)
+    return next((i for i, column in enumerate(columns) if len(set(column)) > 1), limit)

@@ -1,0 +1,229 @@
+"""Train an adapter; killed and started again it goes on from its last checkpoint.
+
+    python train.py --examples examples/train.jsonl --out run --tokens 1000000
+
+Writes to `--out`: `log.jsonl` (one line per step), `loss.png`, `adapter/` (PEFT's format), and
+`state.safetensors` with `state.json` (float32 weights, optimizer, position in the data).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import lora
+import torch
+from losses import Objective, Weights
+from plot import plot
+from safetensors.torch import load_file, save_file
+from trees import Planter, Tree
+
+from hwdag.lm.default import DEFAULT_MODEL, load_reader
+
+WARM_UP, DECAY, FINAL_RATE = 0.04, 0.3, 0.02
+POOL = 256
+"""Examples that are sorted by length together: batches without padding, in a random order."""
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--examples", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--model", default=DEFAULT_MODEL)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--dtype", default="bfloat16")
+    parser.add_argument("--tokens", type=int, default=1_000_000, help="to train on, padding apart")
+    parser.add_argument("--batch-tokens", type=int, default=2000, help="per forward")
+    parser.add_argument("--accumulate", type=int, default=1, help="forwards per step")
+    parser.add_argument("--rank", type=int, default=16)
+    parser.add_argument("--alpha", type=float, default=32.0)
+    parser.add_argument("--first-layer", type=int, default=0)
+    parser.add_argument("--rate", type=float, default=5e-4)
+    parser.add_argument("--save-minutes", type=float, default=10.0)
+    parser.add_argument("--limit", type=int, help="use the first examples only")
+    parser.add_argument("--seed", type=int, default=0)
+    for name, default in asdict(Weights()).items():
+        parser.add_argument(f"--loss-{name}", type=float, default=default)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Train until the tokens are used up, or until a signal asks to stop."""
+    options = arguments()
+    options.out.mkdir(parents=True, exist_ok=True)
+    device = None if options.device == "auto" else options.device
+    lm = load_reader(options.model, dtype=options.dtype, device=device)
+    lora.add(
+        lm.model,
+        rank=options.rank,
+        alpha=options.alpha,
+        first_layer=options.first_layer,
+        seed=options.seed,
+    )
+    weights = Weights(**{name: getattr(options, f"loss_{name}") for name in asdict(Weights())})
+    Training(options, lm, Objective(lm, weights, heads=None)).run()
+
+
+class Training:
+    """The state of a run: parameters, optimizer, and how far it came."""
+
+    def __init__(self, options: argparse.Namespace, lm: Any, objective: Objective) -> None:
+        self.options, self.lm, self.objective = options, lm, objective
+        self.parameters = lora.parameters(lm.model)
+        self.optimizer = torch.optim.AdamW(
+            self.parameters.values(), lr=options.rate, betas=(0.9, 0.98), weight_decay=0.0
+        )
+        self.step, self.tokens = 0, 0
+        with options.examples.open(encoding="utf-8") as file:
+            self.examples = [json.loads(line) for line in file][: options.limit]
+        self.stopped = False
+
+    def run(self) -> None:
+        """Step by step, with checkpoints."""
+        self._restore()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._stop)
+        saved = time.monotonic()
+        with (self.options.out / "log.jsonl").open("a", encoding="utf-8") as log:
+            for group in self._groups():
+                record = self._update(group)
+                log.write(json.dumps(record) + "\n")
+                log.flush()
+                if time.monotonic() - saved > 60 * self.options.save_minutes:
+                    self._save()
+                    saved = time.monotonic()
+                if self.stopped or self.tokens >= self.options.tokens:
+                    break
+        self._save()
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        self.stopped = True
+
+    def _update(self, group: Sequence[Sequence[Tree]]) -> dict[str, Any]:
+        """One optimizer step over several forwards."""
+        began = time.perf_counter()
+        done = min(1.0, self.tokens / self.options.tokens)
+        for settings in self.optimizer.param_groups:
+            settings["lr"] = self.options.rate * rate(done)
+        trees = sum(len(batch) for batch in group)
+        parts: dict[str, list[float]] = {}
+        for batch in group:
+            loss, found = self.objective(batch)
+            (loss * len(batch) / trees).backward()
+            for name, value in found.items():
+                parts.setdefault(name, []).append(value)
+        norm = float(torch.nn.utils.clip_grad_norm_(self.parameters.values(), 1.0))
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        seconds, tokens = time.perf_counter() - began, sum(len(t.ids) for b in group for t in b)
+        self.step, self.tokens = self.step + 1, self.tokens + tokens
+        losses = {name: round(sum(values) / len(values), 4) for name, values in parts.items()}
+        return {
+            "step": self.step,
+            "tokens": self.tokens,
+            "trees": trees,
+            "rate": self.options.rate * rate(done),
+            "norm": round(norm, 3),
+            "tokens_per_second": round(tokens / seconds, 1),
+            **losses,
+        }
+
+    def _groups(self) -> Iterator[list[list[Tree]]]:
+        """Batches of all steps that are still to be done; the same ones after a restart."""
+        planter, step, epoch = Planter(self.lm), 0, 0
+        while True:
+            group: list[list[Tree]] = []
+            for batch in self._batches(planter, epoch):
+                group.append(batch)
+                if len(group) == self.options.accumulate:
+                    step += 1
+                    if step > self.step:
+                        yield group
+                    group = []
+            epoch += 1
+
+    def _batches(self, planter: Planter, epoch: int) -> Iterator[list[Tree]]:
+        rng = random.Random(f"{self.options.seed} {epoch}")
+        order = rng.sample(range(len(self.examples)), len(self.examples))
+        for start in range(0, len(order), POOL):
+            pool = [
+                planter.plant(self.examples[i], random.Random(f"{self.options.seed} {epoch} {i}"))
+                for i in order[start : start + POOL]
+            ]
+            found = batches(sorted(pool, key=lambda t: len(t.ids)), self.options.batch_tokens)
+            rng.shuffle(found)
+            yield from found
+
+    def _save(self) -> None:
+        """Adapter, state and plot; each file appears in one rename."""
+        out, options = self.options.out, self.options
+        tensors = {f"weight {name}": p.detach() for name, p in self.parameters.items()}
+        for name, parameter in self.parameters.items():
+            for key, value in self.optimizer.state.get(parameter, {}).items():
+                tensors[f"{key} {name}"] = value
+        tensors["position"] = torch.tensor([self.step, self.tokens])
+        tensors = {key: value.to("cpu").contiguous() for key, value in tensors.items()}
+        save_file(tensors, out / "state.part")
+        (out / "state.part").replace(out / "state.safetensors")
+        settings = {k: str(v) if isinstance(v, Path) else v for k, v in vars(options).items()}
+        position = {"step": self.step, "tokens": self.tokens, "options": settings}
+        (out / "state.json").write_text(json.dumps(position, indent=2) + "\n", encoding="utf-8")
+        lora.save(
+            self.lm.model,
+            out / "adapter",
+            rank=options.rank,
+            alpha=options.alpha,
+            base=options.model,
+        )
+        plot(out / "log.jsonl", out / "loss.png")
+
+    def _restore(self) -> None:
+        """Go on from the checkpoint, if there is one; log lines after it are dropped."""
+        path = self.options.out / "state.safetensors"
+        if not path.exists():
+            return
+        tensors = load_file(path)
+        self.step, self.tokens = (int(x) for x in tensors.pop("position"))
+        for key, value in tensors.items():
+            which, name = key.split(" ", 1)
+            parameter = self.parameters[name]
+            if which == "weight":
+                parameter.data.copy_(value)
+            else:
+                place = "cpu" if which == "step" else parameter.device
+                self.optimizer.state[parameter][which] = value.to(place)
+        log = self.options.out / "log.jsonl"
+        lines = log.read_text("utf-8").splitlines(keepends=True)
+        log.write_text("".join(lines[: self.step]), encoding="utf-8")
+
+
+def rate(done: float) -> float:
+    """Warm-up, a plateau, and a linear decay, as a factor.
+
+    On the plateau `--tokens` may be changed at a restart: a run can be made longer or cut short.
+    """
+    decay = (1 - done) / DECAY
+    return max(FINAL_RATE, min(1.0, done / WARM_UP + 0.1, decay))
+
+
+def batches(trees: Sequence[Tree], limit: int) -> list[list[Tree]]:
+    """Neighbours together, as many as fit into `limit` tokens with their padding."""
+    found: list[list[Tree]] = [[]]
+    for tree in trees:
+        if found[-1] and (len(found[-1]) + 1) * max(len(tree.ids), len(found[-1][-1].ids)) > limit:
+            found.append([])
+        found[-1].append(tree)
+    return found
+
+
+if __name__ == "__main__":
+    main()
