@@ -235,7 +235,8 @@ class HWDAGIndex(BaseIndex[HWDAGIndexStruct]):
             if ref_doc_id not in self._index_struct.nodes:
                 logger.warning("ref_doc_id %s not found, nothing deleted.", ref_doc_id)
                 return
-            self._core.delete(ref_doc_id)
+            if ref_doc_id in self._core.documents:  # a document that became blank is gone already
+                self._core.delete(ref_doc_id)
             self._sources = {k: v for k, v in self._sources.items() if k != ref_doc_id}
             del self._index_struct.nodes[ref_doc_id], self._index_struct.sources[ref_doc_id]
             if delete_from_docstore:

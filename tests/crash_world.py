@@ -29,6 +29,7 @@ from hwdag.build.insertion import Insertion
 from hwdag.config import BuildConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.lm.scripted import ScriptedLM, first_sentences
+from hwdag.store.opening import holds_something
 from hwdag.store.sqlite import Header, Store
 from hwdag.text.prompts import Prompts
 from hwdag.trace.progress import Silent
@@ -181,7 +182,7 @@ class World:
         )
         if not path.exists() and self.before.exists():
             shutil.copy(self.before, path)
-        fresh = not path.exists() or path.stat().st_size == 0
+        fresh = not holds_something(path)
         given = list(documents(edited))[: 2 if self.mode == "model" else None]
         header = Header(self.reader.name, self.embedder.name, self.embedder.dimension, {})
         with Store.create(path, header) if fresh else Store.open(path) as store:

@@ -361,6 +361,8 @@ def test_replies_that_arrived_before_a_failure_are_kept():
 
 
 class Breaking(Writing):
+    concurrency = 8
+
     def __init__(self, answers):
         super().__init__(Tape())
         self.answers = answers
@@ -609,7 +611,8 @@ def test_the_checks_of_an_insertion():
     assert inserted(store, [Document("a", "Two.")], tools).built == ["a"]
     blank = inserted(store, [Document("a", "")], tools)
     assert [name for name, _ in blank.skipped] == ["a"]
-    assert store.document("a").text == "Two."
+    assert blank.deleted == ["a"]
+    assert store.number_of("a") is None
     with pytest.raises(InputError, match=r"must be hwdag\.Document or str, got int"):
         inserted(store, [3], tools)
     assert (

@@ -502,3 +502,21 @@ def test_a_forked_process_is_told_to_load_the_index_again(tmp_path):
     """
     run = subprocess.run([sys.executable, "-c", textwrap.dedent(script), path], check=False)
     assert run.returncode == 7
+
+
+def test_a_file_whose_first_write_was_killed_is_filled(tmp_path):
+    """Pages are in the file already, and the journal says that there were none."""
+    path = tmp_path / "a.hwdag"
+    script = """
+        import os, signal, sqlite3, sys
+        connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+        connection.execute("PRAGMA cache_size = 1")
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("CREATE TABLE header (name TEXT)")
+        connection.executemany("INSERT INTO header VALUES (?)", [("x" * 900,)] * 500)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(script), path], check=False)
+    assert path.stat().st_size > 0
+    assert path.with_name("a.hwdag-journal").exists()
+    assert seen(index_of(documents(1), path=path)) == {"doc0"}

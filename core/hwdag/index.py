@@ -29,8 +29,9 @@ from hwdag.lm.base import Reader, Writer
 from hwdag.search.answering import AnswerStream
 from hwdag.search.live import Scope, some
 from hwdag.search.walk import OnStep, Walked
+from hwdag.store.opening import holds_something
 from hwdag.store.sqlite import Store
-from hwdag.stored import StoredIndex, holds_something
+from hwdag.stored import StoredIndex
 from hwdag.text.characters import without_surrogates
 from hwdag.text.prompts import Prompts
 from hwdag.trace.progress import Progress, as_progress

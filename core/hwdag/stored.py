@@ -20,7 +20,7 @@ from hwdag.search.live import Searcher
 from hwdag.store.exchange import export_index, import_index
 from hwdag.store.integrity import Compacted, Verdict, compact, verify
 from hwdag.store.lock import BuildLock
-from hwdag.store.opening import check_folder
+from hwdag.store.opening import check_folder, holds_something
 from hwdag.store.sqlite import Entry, Header, Store
 from hwdag.store.views import Stored
 from hwdag.text.prompts import Prompts
@@ -335,8 +335,3 @@ def _config_of(store: Store, expected: BuildConfig | None) -> BuildConfig:
             "file's own, or build into another file"
         )
     return stored
-
-
-def holds_something(path: Path) -> bool:
-    """Whether there is a file to open; a build killed at its very start leaves an empty one."""
-    return path.exists() and (path.is_dir() or path.stat().st_size > 0)

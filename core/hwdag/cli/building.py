@@ -14,7 +14,7 @@ from hwdag.cli.models import reader, writer
 from hwdag.config import BuildConfig
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
-from hwdag.stored import holds_something
+from hwdag.store.opening import holds_something
 from hwdag.text.files import Skipped, read_documents
 from hwdag.types import Document
 

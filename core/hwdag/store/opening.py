@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing, suppress
 from pathlib import Path
 
-from hwdag.errors import IndexCorrupt, IndexVersionError, InputError, NotAnIndex
+from hwdag.errors import HWDAGError, IndexCorrupt, IndexVersionError, InputError, NotAnIndex
 from hwdag.store.database import Database, corrupt
 from hwdag.store.records import decode_header
 from hwdag.store.schema import APPLICATION_ID, SCHEMA_VERSION, TABLES, Header
@@ -15,6 +16,23 @@ def check_folder(path: Path) -> None:
     """Raise `InputError` if the folder that a file shall be in is missing."""
     if not path.parent.is_dir():
         raise InputError(f"the folder of {path} does not exist; make {path.parent} first")
+
+
+def holds_something(path: Path) -> bool:
+    """Whether there is a file to open; a build killed at its very start leaves an empty one.
+
+    A write that was killed is rolled back first: where it was the first one, nothing is left then.
+    """
+    if not path.is_file() or not path.stat().st_size:
+        return path.is_dir()
+    if path.with_name(f"{path.name}-journal").exists():
+        with (
+            suppress(HWDAGError),
+            closing(Database(path, create=False, readonly=False)) as database,
+            database.reading() as connection,
+        ):
+            connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+    return path.stat().st_size > 0
 
 
 def check_free(path: Path) -> None:
