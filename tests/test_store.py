@@ -31,8 +31,7 @@ from hwdag.errors import (
 )
 from hwdag.graph.block import Block, Postings
 from hwdag.graph.dag import HWDAG
-from hwdag.store import records, units
-from hwdag.store import sqlite as sqlite_store
+from hwdag.store import arrays, reading, records, units
 from hwdag.store.schema import SCHEMA_VERSION
 from hwdag.store.sqlite import Changes, Entry, Header, Store, content_hash
 from hwdag.types import Document, Node, Span
@@ -295,7 +294,7 @@ def test_one_document(store: Store) -> None:
 
 def test_blocks_are_read_in_bounded_batches(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = [store.put(*world(str(i), i)) for i in range(5)]
-    monkeypatch.setattr(sqlite_store, "_BATCH_BYTES", 1)
+    monkeypatch.setattr(reading, "_BATCH_BYTES", 1)
     seen = []
     for block in store.blocks(numbers):
         seen.append(block.number)
@@ -704,7 +703,7 @@ def test_damaged_arrays_are_refused_or_safe_to_search(data: st.DataObject) -> No
             content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
             row[column] = bytes(content)[: data.draw(st.none() | st.integers(0, len(content)))]
     try:
-        block = records.decode_block(1, tuple(row), (), 8)
+        block = arrays.decode_block(1, tuple(row), (), 8)
     except IndexCorrupt:
         return
     assert len(block.children) == block.indptr[-1] == len(block.weights)

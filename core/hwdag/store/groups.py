@@ -11,10 +11,10 @@ import numpy as np
 
 from hwdag.errors import IndexCorrupt
 from hwdag.graph.group import CorpusGroup, GroupFacts
+from hwdag.store.arrays import Row
 from hwdag.store.calls import StoredCalls
 from hwdag.store.database import Database
 from hwdag.store.records import (
-    Row,
     decode_facts,
     decode_metadata,
     decode_nodes,

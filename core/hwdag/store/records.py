@@ -10,39 +10,18 @@ from itertools import pairwise
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
 
 from hwdag.embedding.base import Vectors
 from hwdag.errors import IndexCorrupt, InputError
-from hwdag.graph.block import Block, Postings
+from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.graph.group import CorpusGroup, GroupFacts
+from hwdag.store.arrays import MALFORMED, Arrays, Row, array_row
 from hwdag.store.schema import NODES_PER_ROW, Header
 from hwdag.types import Document, Node, Origin, Span
 
-_MALFORMED = (ValueError, TypeError, AttributeError, ArithmeticError, LookupError, RecursionError)
-"""What values of a wrong type, length or range raise where they are used; InputError is among it."""
-
-Row = tuple[Any, ...]
-"""Values in the order of the columns, whatever SQLite found there."""
-
 DOCUMENT_COLUMNS = ("slot", "node_count", "id", "title", "metadata", "content_hash", "text")
 NODE_COLUMNS = ("position", "data")
-ARRAY_COLUMNS = (
-    "levels",
-    "generated",
-    "starts",
-    "ends",
-    "lengths",
-    "words",
-    "names",
-    "indptr",
-    "children",
-    "attention",
-    "owners",
-    "homes",
-    "vectors",
-)
 CALL_COLUMNS = ("owner_slot", "key_slot", "owner", "key", "checksum", "value")
 
 
@@ -120,7 +99,7 @@ def encode(stored: Entry, *, dimension: int) -> Unit:
             document.text,
         ),
         nodes=_node_rows(graph.nodes),
-        arrays=_array_row(Block.of(0, document, graph, vectors), graph.raw.data),
+        arrays=array_row(Block.of(0, document, graph, vectors), graph.raw.data),
     )
 
 
@@ -143,7 +122,7 @@ def encode_group(group: CorpusGroup, documents: Mapping[str, int], *, dimension:
     return Unit(
         document=(None, count, None, group.name, facts, _content_hash(group.name, "", facts), ""),
         nodes=_node_rows(group.nodes, documents),
-        arrays=_array_row(Block.of_group(0, group, documents), group.attention.ravel()),
+        arrays=array_row(Block.of_group(0, group, documents), group.attention.ravel()),
         members=group.members,
     )
 
@@ -169,7 +148,7 @@ def decode(unit: Unit, *, checksum: object, dimension: int) -> Entry:
         stored = Entry(document, *_graph(unit, document.id, dimension))
         _check_parts(stored, dimension)
         stored.graph.check_integrity()
-    except _MALFORMED as error:
+    except MALFORMED as error:
         raise IndexCorrupt(f"its rows are malformed: {error}") from error
     return stored
 
@@ -191,7 +170,7 @@ def decode_metadata(metadata: object) -> Mapping[str, Any]:
     """The metadata of a document; raises `IndexCorrupt`."""
     try:
         found = json.loads(metadata)  # type: ignore[arg-type] # what is no text is caught below
-    except _MALFORMED as error:
+    except MALFORMED as error:
         raise IndexCorrupt(f"its metadata is malformed: {error}") from error
     if not isinstance(found, dict):
         raise IndexCorrupt("its metadata is malformed: it is not a JSON object")
@@ -217,7 +196,7 @@ def decode_nodes(
         if document_id is None:
             return [_group_node(fields, names or {}) for fields in rows]
         return [_node(fields, document_id) for fields in rows]
-    except _MALFORMED as error:
+    except MALFORMED as error:
         raise IndexCorrupt(f"its nodes are malformed: {error}") from error
 
 
@@ -229,7 +208,7 @@ def documents_of(data: object) -> set[int]:
     try:
         rows = json.loads(data)  # type: ignore[arg-type] # what is no text is caught below
         return {int(number) for fields in rows for number, _, _ in fields[-1]}
-    except _MALFORMED:
+    except MALFORMED:
         return set()
 
 
@@ -326,7 +305,7 @@ def _group_node(fields: Row, names: Mapping[int, str]) -> Node:
     return replace(node, source_documents=tuple(names[number] for number, _, _ in sources))
 
 
-# Graph and arrays
+# Graph
 
 
 def _graph(unit: Unit, document_id: str, dimension: int) -> tuple[HWDAG, Vectors]:
@@ -334,7 +313,7 @@ def _graph(unit: Unit, document_id: str, dimension: int) -> tuple[HWDAG, Vectors
     if positions != list(range(0, NODES_PER_ROW * len(positions), NODES_PER_ROW)):
         raise InputError("rows of nodes are missing")
     nodes = [node for _, data in unit.nodes for node in decode_nodes(data, document_id)]
-    arrays = _Arrays(unit.arrays)
+    arrays = Arrays(unit.arrays)
     if not len(nodes) == unit.document[DOCUMENT_COLUMNS.index("node_count")]:
         raise InputError("its number of nodes is wrong")
     indptr, children = arrays.get("indptr", "<i4"), arrays.get("children", "<i4")
@@ -349,159 +328,6 @@ def _graph(unit: Unit, document_id: str, dimension: int) -> tuple[HWDAG, Vectors
     vectors = arrays.get("vectors", "<f4").reshape(len(nodes), dimension)
     # a copy: arrays over bytes are read-only, which torch and others warn about
     return HWDAG.from_rows(nodes, rows), vectors.astype(np.float32)
-
-
-def _array_row(block: Block, attention: NDArray[np.float64]) -> Row:
-    arrays: dict[str, bytes | None] = {
-        "levels": block.levels.astype("<i4").tobytes(),
-        "generated": block.generated.astype("u1").tobytes(),
-        "starts": block.starts.astype("<i8").tobytes(),
-        "ends": block.ends.astype("<i8").tobytes(),
-        "lengths": block.lengths.astype("<i4").tobytes(),
-        "words": _postings_bytes(block.words),
-        "names": _postings_bytes(block.names),
-        "indptr": block.indptr.astype("<i4").tobytes(),
-        "children": block.children.astype("<i4").tobytes(),
-        "attention": attention.astype("<f8").tobytes(),
-        "owners": None if block.owners is None else block.owners.astype("<i8").tobytes(),
-        "homes": None if block.homes is None else block.homes.astype("<i8").tobytes(),
-        "vectors": block.vectors.astype("<f4").tobytes(),
-    }
-    return tuple(arrays[column] for column in ARRAY_COLUMNS)
-
-
-def _postings_bytes(postings: Postings) -> bytes:
-    parts = (
-        (np.array([len(postings.keys)]), "<i8"),
-        (postings.keys, "<i8"),
-        (postings.indptr, "<i8"),
-        (postings.rows, "<i4"),
-        (postings.counts, "<i4"),
-    )
-    return b"".join(array.astype(dtype).tobytes() for array, dtype in parts)
-
-
-class _Arrays:
-    """A row of `arrays` by column."""
-
-    def __init__(self, row: Row) -> None:
-        self._columns = dict(zip(ARRAY_COLUMNS, row, strict=True))
-
-    def get(self, column: str, dtype: DTypeLike) -> NDArray[Any]:
-        """A column as an array of its own type; ValueError or TypeError if it is none."""
-        return np.frombuffer(self._columns[column], dtype)
-
-    def __contains__(self, column: str) -> bool:
-        return self._columns[column] is not None
-
-
-def decode_block(number: int, row: Row, members: tuple[int, ...], dimension: int) -> Block:
-    """What a search needs of a document or a group; raises `IndexCorrupt`.
-
-    Checked are shapes and ranges, so that nothing a search does with it can fail or never end; the
-    checksum is not, since it covers the texts too.
-    """
-    arrays = _Arrays(row)
-    try:
-        levels = arrays.get("levels", "<i4")
-        count = len(levels)
-        indptr = arrays.get("indptr", "<i4").astype(np.int64)
-        attention = arrays.get("attention", "<f8")
-        _demand(_is_indptr(indptr, count, len(attention)), "the row pointers of its edges")
-        block = Block(
-            number=number,
-            levels=levels,
-            generated=arrays.get("generated", "u1").astype(bool),
-            starts=arrays.get("starts", "<i8"),
-            ends=arrays.get("ends", "<i8"),
-            indptr=indptr,
-            children=arrays.get("children", "<i4"),
-            weights=_shares(attention, indptr),
-            vectors=arrays.get("vectors", "<f4").reshape(count, dimension),
-            lengths=arrays.get("lengths", "<i4"),
-            words=_postings(arrays.get("words", "u1"), count),
-            names=_postings(arrays.get("names", "u1"), count),
-            owners=arrays.get("owners", "<i8") if "owners" in arrays else None,
-            homes=arrays.get("homes", "<i8") if "homes" in arrays else None,
-            members=members,
-        )
-        _check_nodes(block)
-        _check_edges(block)
-    except _MALFORMED as error:
-        raise IndexCorrupt(f"its arrays are malformed: {error}") from error
-    return block
-
-
-def _shares(attention: NDArray[np.float64], indptr: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Raw attention as shares of the sum of its row (GARLIC 3.1)."""
-    counts = np.diff(indptr)
-    with np.errstate(over="ignore", invalid="ignore"):  # such sums are refused below
-        sums = np.add.reduceat(attention, indptr[:-1][counts > 0]) if len(attention) else attention
-    sound = (attention >= 0).all() and (sums > 0).all() and (sums < np.inf).all()
-    _demand(bool(sound), "its attention")
-    return np.asarray(attention / np.repeat(sums, counts[counts > 0]))
-
-
-def _check_nodes(block: Block) -> None:
-    count, levels = len(block), block.levels
-    columns = (block.generated, block.starts, block.ends, block.lengths)
-    _demand(all(len(column) == count for column in columns), "the number of its nodes")
-    _demand(bool((levels >= 1).all() and (np.diff(levels) >= 0).all()), "its levels")
-    slices = (block.starts >= -1).all() and (block.starts <= block.ends).all()
-    _demand(bool(slices), "the slices of nodes")
-    if block.homes is not None:
-        known = len(block.homes) == count and bool(((block.homes > 0) == (block.starts >= 0)).all())
-        _demand(known, "the documents that nodes are slices of")
-    _demand(bool((block.lengths >= 0).all()), "the lengths of nodes")
-    _demand(bool(np.isfinite(block.vectors).all()), "a vector that is not finite")
-
-
-def _check_edges(block: Block) -> None:
-    children, owners, levels = block.children, block.owners, block.levels
-    _demand(len(children) == len(block.weights), "the number of its edges")
-    if not len(children):
-        return
-    _demand(children.min() >= 0, "a child")
-    if owners is not None:
-        sound = len(owners) == len(children) and set(owners.tolist()) <= set(block.members)
-        _demand(sound and block.homes is not None, "what a group rests on")
-        return
-    _demand(children.max() < len(block), "a child that does not exist")
-    parents = np.repeat(levels, np.diff(block.indptr))
-    _demand(bool((parents - levels[children] == 1).all()), "an edge that leads not one level down")
-
-
-def _postings(data: NDArray[np.uint8], count: int) -> Postings:
-    numbers = data.view("<i8")
-    k = int(numbers[0])
-    half = len(numbers) - 2 * k - 2
-    _demand(k >= 0 and half >= k, "the length of its postings")
-    entries = numbers[2 * k + 2 :].view("<i4")
-    postings = Postings(numbers[1 : k + 1], numbers[k + 1 : 2 * k + 2], *entries.reshape(2, -1))
-    keys, indptr, rows = postings.keys, postings.indptr, postings.rows
-    _demand(_is_indptr(indptr, k, half) and bool((np.diff(indptr) > 0).all()), "its postings")
-    _demand(bool((keys[1:] > keys[:-1]).all()), "keys out of order in its postings")
-    if half:
-        in_range = rows.min() >= 0 and rows.max() < count and postings.counts.min() >= 1
-        _demand(bool(in_range), "a node that does not exist in its postings")
-        rising = rows[1:] > rows[:-1]
-        rising[indptr[1:-1] - 1] = True  # where the next key begins
-        _demand(bool(rising.all()), "nodes out of order in its postings")
-    return postings
-
-
-def _is_indptr(indptr: NDArray[Any], rows: int, entries: int) -> bool:
-    return (
-        len(indptr) == rows + 1
-        and indptr[0] == 0
-        and indptr[-1] == entries
-        and bool((np.diff(indptr) >= 0).all())
-    )
-
-
-def _demand(holds: bool, what: str) -> None:
-    if not holds:
-        raise InputError(what)
 
 
 # Calls
@@ -550,7 +376,7 @@ def decode_header(rows: Iterable[Row]) -> Header:
         raise IndexCorrupt("the checksum of its header does not match")
     try:
         return Header(**{name: json.loads(value) for name, value in found.items()})
-    except _MALFORMED as error:
+    except MALFORMED as error:
         raise IndexCorrupt(f"its header is malformed: {error}") from error
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection
 
+from hwdag.store.arrays import ARRAY_COLUMNS, Row
 from hwdag.store.records import (
-    ARRAY_COLUMNS,
     CALL_COLUMNS,
     DOCUMENT_COLUMNS,
     NODE_COLUMNS,
-    Row,
     Unit,
     owner_slot,
     slot_of,

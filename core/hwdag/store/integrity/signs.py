@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from hwdag.errors import IndexCorrupt, InputError
-from hwdag.store.records import Row
+from hwdag.store.arrays import Row
 
 UNREADABLE = (sqlite3.Error, UnicodeDecodeError, OverflowError, IndexCorrupt, InputError)
 """What reading a damaged file raises."""

@@ -12,19 +12,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hwdag.errors import IndexCorrupt, IndexFileError
+from hwdag.store.arrays import ARRAY_COLUMNS, Row, decode_block
 from hwdag.store.database import Database
 from hwdag.store.integrity.signs import UNREADABLE, Signs, readable, signs_of
 from hwdag.store.migrations import OLD_VERSIONS, OldIndex, file_of
 from hwdag.store.records import (
-    ARRAY_COLUMNS,
     CALL_COLUMNS,
     DOCUMENT_COLUMNS,
     NODE_COLUMNS,
     Entry,
-    Row,
     Unit,
     decode,
-    decode_block,
     decode_facts,
     decode_header,
     encode,
