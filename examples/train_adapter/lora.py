@@ -81,6 +81,15 @@ def save(model: PreTrainedModel, folder: Path, *, rank: int, alpha: float, base:
 
 
 @torch.no_grad()
+def load(model: PreTrainedModel, folder: Path) -> None:
+    """Give the low-rank layers of a model the weights of an adapter of the same shape."""
+    tensors = load_file(folder / WEIGHTS)
+    for name, module in _adapted(model):
+        for which in ("lora_A", "lora_B"):
+            getattr(module, which).copy_(tensors[f"{PREFIX}{name}.{which}.weight"])
+
+
+@torch.no_grad()
 def merge(model: PreTrainedModel, folder: Path) -> None:
     """Add an adapter to the weights of a plain model, so that it costs nothing at run time."""
     config = json.loads((folder / CONFIG).read_text("utf-8"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -19,16 +19,19 @@ from hwdag.text.prompts import SearchPrompts
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Weights of the losses; `margin` and `temperature` belong to `pair` and `rank`.
+    """Weights of the losses; `margin` belongs to `pair` and `across`, `temperature` to `rank`.
 
-    `enough`: cross-entropy of Yes against No at every probe, the two classes balanced per tree.
+    `enough`: cross-entropy of Yes against No at every probe, the two classes balanced per batch.
     `pair`: hinge on the difference of the Yes-No logits with and without the evidence.
+    `across`: the same for every complete probe against every incomplete one of the batch, so that
+    the logit has one level for all questions.
     `answer`, `points`: cross-entropy of the reply.
     `rank`: cross-entropy of each gold node against the distractors, by attention to the question.
     """
 
     enough: float = 1.0
     pair: float = 1.0
+    across: float = 1.0
     answer: float = 0.5
     points: float = 0.5
     rank: float = 0.5
@@ -48,12 +51,24 @@ class Objective:
         """The weighted loss of a batch, a mean over its trees, and its parts."""
         hidden, attention = self._forward(trees)
         parts: dict[str, list[Tensor]] = {}
+        margins: list[Tensor] = []
         for i, tree in enumerate(trees):
-            for name, value in self._losses(tree, hidden[i], attention[i]).items():
-                parts.setdefault(name, []).append(value)
+            # why: the vocabulary is large, so logits are made for the rows that need them alone
+            rows = [row for row, _ in tree.probes] + [row for row, _ in tree.targets]
+            logits = self._lm.model.get_output_embeddings()(hidden[i, rows]).float()
+            verdicts, replies = logits[: len(tree.probes)], logits[len(tree.probes) :]
+            parts.setdefault(replying(tree), []).append(self._reply(tree, replies))
+            if tree.probes:
+                margins.append(self._margin(verdicts))
+                parts.setdefault("rank", []).append(self._ranking(tree, attention[i]))
         sums = {name: torch.stack(values).sum() for name, values in parts.items()}
-        total = torch.stack([getattr(self._weights, name) * s for name, s in sums.items()]).sum()
         means = {name: float(s.detach()) / len(parts[name]) for name, s in sums.items()}
+        if margins:
+            walks = [tree for tree in trees if tree.probes]
+            found = verdict_losses(walks, margins, self._weights.margin)
+            means |= {name: float(value.detach()) for name, value in found.items()}
+            sums |= {name: value * len(walks) for name, value in found.items()}
+        total = torch.stack([getattr(self._weights, name) * s for name, s in sums.items()]).sum()
         return total / len(trees), means
 
     def _forward(self, trees: Sequence[Tree]) -> tuple[Tensor, list[Tensor]]:
@@ -93,33 +108,13 @@ class Objective:
         hidden = functional.pad(hidden, (0, 0, shared, 0))
         return hidden, [captured.mean(i)[:, 0] for i in range(len(trees))]
 
-    def _losses(self, tree: Tree, hidden: Tensor, attention: Tensor) -> Mapping[str, Tensor]:
-        rows = [row for row, _ in tree.probes] + [row for row, _ in tree.targets]
-        # why: the vocabulary is large, so logits are made for the rows that need them alone
-        logits = self._lm.model.get_output_embeddings()(hidden[rows]).float()
-        probes, replies = logits[: len(tree.probes)], logits[len(tree.probes) :]
+    def _reply(self, tree: Tree, logits: Tensor) -> Tensor:
         wanted = torch.tensor([token for _, token in tree.targets], device=logits.device)
-        losses = {
-            "points" if tree.skill == "points" else "answer": functional.cross_entropy(
-                replies, wanted
-            )
-        }
-        if tree.probes:
-            losses |= self._verdicts(tree, probes)
-        if tree.contests:
-            losses["rank"] = self._ranking(tree, attention)
-        return losses
+        return functional.cross_entropy(logits, wanted)
 
-    def _verdicts(self, tree: Tree, logits: Tensor) -> dict[str, Tensor]:
-        logprobs = logits.log_softmax(-1)
-        yes, no = logprobs[:, self._yes].logsumexp(-1), logprobs[:, self._no].logsumexp(-1)
-        enough = torch.tensor([label for _, label in tree.probes], device=logits.device)
-        sides = [-side.mean() for side in (yes[enough], no[~enough]) if len(side)]
-        margins = (yes - no)[[a for a, _ in tree.pairs]] - (yes - no)[[b for _, b in tree.pairs]]
-        return {
-            "enough": torch.stack(sides).mean(),
-            "pair": functional.relu(self._weights.margin - margins).mean(),
-        }
+    def _margin(self, logits: Tensor) -> Tensor:
+        """Logit of p_yes, as sessions read it."""
+        return logits[:, self._yes].logsumexp(-1) - logits[:, self._no].logsumexp(-1)
 
     def _ranking(self, tree: Tree, attention: Tensor) -> Tensor:
         """A node's relevance is position times attention, as the walk reads it."""
@@ -130,6 +125,35 @@ class Objective:
             rivals = scores[others].logsumexp(0)
             found += [torch.logaddexp(scores[g], rivals) - scores[g] for g in gold]
         return torch.stack(found).mean()
+
+
+def replying(tree: Tree) -> str:
+    """The name of the loss of a tree's reply."""
+    return "points" if tree.skill == "points" else "answer"
+
+
+def verdict_losses(
+    trees: Sequence[Tree], margins: Sequence[Tensor], wanted: float
+) -> dict[str, Tensor]:
+    """`enough`, `pair` and `across` of the Yes-No logits at the probes of each tree."""
+    yes, no, pairs = [], [], []
+    for tree, margin in zip(trees, margins, strict=True):
+        enough = torch.tensor([label for _, label in tree.probes], device=margin.device)
+        yes.append(margin[enough])
+        no.append(margin[~enough])
+        pairs.append(hinge(yes[-1], no[-1], wanted))
+    complete, incomplete = torch.cat(yes), torch.cat(no)
+    return {
+        "enough": (functional.softplus(-complete).mean() + functional.softplus(incomplete).mean())
+        / 2,
+        "pair": torch.stack(pairs).mean(),
+        "across": hinge(complete, incomplete, wanted),
+    }
+
+
+def hinge(complete: Tensor, incomplete: Tensor, margin: float) -> Tensor:
+    """Mean over all pairs of what a difference lacks to the margin."""
+    return functional.relu(margin - (complete[:, None] - incomplete[None, :])).mean()
 
 
 def shared_tokens(trees: Sequence[Tree]) -> int:

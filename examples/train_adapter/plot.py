@@ -10,7 +10,7 @@ import matplotlib as mpl
 mpl.use("Agg")
 from matplotlib import pyplot
 
-PARTS = ("enough", "pair", "rank", "answer", "points")
+PARTS = ("enough", "pair", "across", "rank", "answer", "points")
 SMOOTHING = 0.95
 
 

@@ -54,7 +54,7 @@ MAX_ANSWER_WORDS = 24
 NODE_WORDS = (15, 25, 25, 45)
 """Nodes may be sentences or chunks, so examples have nodes of several lengths."""
 
-POINTS_PER_SET = 100
+POINTS_PER_SET = 130
 
 POINTS_RATIO = 0.3
 """Words of the points per word of the window."""

@@ -3,13 +3,16 @@
 A walk is one sequence of segments, each with a parent. A token sees its own segment up to itself
 and all segments above, at the position that it would have had without the others:
 
-    head, question, node, node -+- probe                             (No)
-                                +- last gold node -+- probe          (Yes)
-                                |                  +- node - probe   (Yes) ... answer
-                                +- distractor - probe                (No)
+    head, question -+- probe                                             (No)
+                    +- node, node -+- probe                              (No)
+                                   +- last gold node -+- probe           (Yes)
+                                   |                  +- node - probe    (Yes) ... answer
+                                   +- distractor -+- probe               (No)
+                                                  +- node - probe        (No)
 
 so a probe never sees later nodes, and "the same nodes with and without the last hop" costs one more
-node. Layouts are those of `hwdag.lm.session` and of the summary prompt.
+node. The nodes after the last hop go to one of the two branches, drawn at random: the number of nodes
+tells nothing. Layouts are those of `hwdag.lm.session` and of the summary prompt.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from hwdag.text.prompts import Prompts
 WRONG_VERDICT = 0.15
 """Share of complete examples whose first reply is "No": a walk may also end with its budget."""
 
-BEFORE, AFTER = (0, 0, 1, 1, 2), (0, 0, 0, 1, 1, 2)
+BEFORE, AFTER = (0, 0, 0, 1, 1, 1, 2, 2, 5), (0, 0, 1, 1, 2)
 """Numbers of distractors before and after the place of the last gold node."""
 
 FIRST_ORDINAL = 2
@@ -52,7 +55,6 @@ class Tree:
     ordinals: list[int] = field(default_factory=list)
     contests: list[tuple[list[int], list[int]]] = field(default_factory=list)  # gold, other nodes
     probes: list[tuple[int, bool]] = field(default_factory=list)  # last token of a slot, enough?
-    pairs: list[tuple[int, int]] = field(default_factory=list)  # probes: with and without evidence
     targets: list[tuple[int, int]] = field(default_factory=list)  # token, id that follows it
 
     def add(self, ids: Sequence[int], parent: int | None) -> int:
@@ -100,7 +102,7 @@ class Planter:
 
     def _walk(self, example: dict[str, Any], rng: random.Random) -> Tree:
         tree = Tree("walk")
-        gold, others = list(example["gold"]), list(example["distractors"][:6])
+        gold, others = list(example["gold"]), list(example["distractors"])
         rng.shuffle(gold)
         # the best distractor is often the one that takes the place of the missing evidence
         wrong = others.pop(0 if rng.random() < 0.5 else rng.randrange(len(others)))
@@ -116,6 +118,7 @@ class Planter:
         at = tree.add([*self._turns.head, *ids], None)
         tree.question = (head + parts[1][0], head + parts[1][1])
         tree.first_own = tree.question[0]
+        self._probe(tree, at, enough=False)
         path: dict[bool, list[int]] = {True: [], False: []}
         ordinal = FIRST_ORDINAL
         for text, is_gold in trunk:
@@ -126,19 +129,21 @@ class Planter:
             self._probe(tree, at, enough=False)
         missing = self._node(tree, wrong, at, ordinal)
         impostor = len(tree.nodes) - 1
-        without = self._probe(tree, missing, enough=False)
+        self._probe(tree, missing, enough=False)
         at = self._node(tree, last, at, ordinal)
         path[True].append(len(tree.nodes) - 1)
         tree.contests.append(([len(tree.nodes) - 1], [impostor]))
-        tree.pairs.append((self._probe(tree, at, enough=True), without))
-        for text in after:
-            ordinal += 1
-            at = self._node(tree, text, at, ordinal)
-            path[False].append(len(tree.nodes) - 1)
-            tree.pairs.append((self._probe(tree, at, enough=True), without))
+        self._probe(tree, at, enough=True)
+        enough = rng.random() < 0.5
+        ends = {True: at, False: missing}
+        for place, text in enumerate(after, ordinal + 1):
+            ends[enough] = self._node(tree, text, ends[enough], place)
+            self._probe(tree, ends[enough], enough=enough)
+            if enough:
+                path[False].append(len(tree.nodes) - 1)
         if path[False]:
             tree.contests.append((path[True], path[False]))
-        self._answer(tree, at, str(example["answers"][0]), rng.random() >= WRONG_VERDICT)
+        self._answer(tree, ends[True], str(example["answers"][0]), rng.random() >= WRONG_VERDICT)
         return tree
 
     def _node(self, tree: Tree, text: str, parent: int, ordinal: int) -> int:
@@ -148,10 +153,9 @@ class Planter:
         tree.ordinals.append(ordinal)
         return tree.add(ids, parent)
 
-    def _probe(self, tree: Tree, parent: int, *, enough: bool) -> int:
+    def _probe(self, tree: Tree, parent: int, *, enough: bool) -> None:
         tree.add(self._slot, parent)
         tree.probes.append((len(tree.ids) - 1, enough))
-        return len(tree.probes) - 1
 
     def _answer(self, tree: Tree, parent: int, answer: str, enough: bool) -> None:
         self._reply(tree, [*self._slot, *self._second[enough]], answer, parent)
