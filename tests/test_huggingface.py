@@ -1,5 +1,7 @@
 """The local model as Reader and Writer: replay equals the matrices, batches equal singles."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,7 @@ from hwdag.errors import (
     CaptureUnsupported,
     ContextTooSmall,
     InputError,
+    ModelError,
     ModelNotFound,
     QuestionTooLong,
     ReaderRequired,
@@ -120,6 +123,22 @@ def test_loaded_objects_are_used_as_they_are():
     assert inner.config._attn_implementation == "eager"
 
 
+def test_two_readers_of_one_model_do_not_disturb_each_other():
+    """Threads with a wrapper each: a capture switches the attention of the model they share."""
+    shared = model()
+    before = shared.config._attn_implementation
+
+    def attention(_: int) -> float:
+        lm = HuggingFaceLM(shared, tokenizer())
+        session = lm.session("Who?", prompts=SearchPrompts(), heads="all", max_new_tokens=4)
+        return float(session.read(["The fox."]).attention[0])
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(attention, range(48)))
+    assert len(set(found)) == 1
+    assert shared.config._attn_implementation == before
+
+
 def test_a_session_of_a_half_precision_model_follows_its_float32_twin():
     full = HuggingFaceLM(model(), tokenizer())
     half = HuggingFaceLM(model().to(torch.bfloat16), tokenizer())
@@ -129,6 +148,17 @@ def test_a_session_of_a_half_precision_model_follows_its_float32_twin():
     ]
     np.testing.assert_allclose(readings[1].attention, readings[0].attention, rtol=0.05)
     np.testing.assert_allclose(readings[1].p_yes, readings[0].p_yes, atol=0.05)
+
+
+def test_numbers_that_overflow_are_an_error_and_no_reading():
+    broken = model()
+    with torch.no_grad():
+        broken.model.layers[1].self_attn.q_proj.weight.fill_(torch.inf)
+    session = HuggingFaceLM(broken, tokenizer()).session(
+        "Who?", prompts=SearchPrompts(), heads="all", max_new_tokens=4
+    )
+    with pytest.raises(ModelError, match=r'torch.float32 computed .*nan.* dtype="bfloat16"'):
+        session.read(["The fox."])
 
 
 def test_what_is_not_a_model_is_refused():

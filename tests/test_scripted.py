@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from hwdag.errors import ContextTooSmall, InputError, QuestionTooLong
 from hwdag.lm.base import Reader, ReplayRequest, Writer
+from hwdag.lm.lexical import EPSILON
 from hwdag.lm.scripted import (
-    EPSILON,
     ScriptedLM,
     ScriptedSession,
     attention_between,

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
-from functools import cache, partial
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol, TypedDict, Unpack
 
 from hwdag.build.report import BuildReport
 from hwdag.config import SearchConfig
 from hwdag.filters import Filter
 from hwdag.search.answering import AnswerStream
+from hwdag.threads import in_builder_thread, next_piece
 from hwdag.trace.progress import Progress
 from hwdag.types import Answer, Document, Retrieval, Step
-
-MAX_BUILDERS = 4
-"""Asynchronous builds, of all indexes together, that run or wait for a lock at a time."""
 
 
 class AnswerOptions(TypedDict, total=False):
@@ -27,6 +23,7 @@ class AnswerOptions(TypedDict, total=False):
     document_ids: Collection[str] | None
     filters: Filter | Mapping[str, Any] | None
     tenant: str | None
+    query_vector: Sequence[float] | None
     on_step: Callable[[Step], None] | None
 
 
@@ -77,8 +74,7 @@ class _Synchronous(Protocol):
 class AsyncTwins:
     """Mixed into an index. They work wherever a loop runs: Jupyter, FastAPI, a plain script.
 
-    Builds have threads of their own: however many of them wait for each other, searches, and what
-    else the program does in threads, go on.
+    Builds have threads of their own, see `hwdag.threads`.
 
     A task that is cancelled stops waiting; what its thread has begun goes on to its end, and every
     call that it finished is kept.
@@ -88,19 +84,19 @@ class AsyncTwins:
         self: _Synchronous, documents: Iterable[Document | str], **options: Unpack[ChangeOptions]
     ) -> BuildReport:
         """`insert` in a thread."""
-        return await _changing(partial(self.insert, documents, **options))
+        return await in_builder_thread(partial(self.insert, documents, **options))
 
     async def aupsert(
         self: _Synchronous, documents: Iterable[Document | str], **options: Unpack[ChangeOptions]
     ) -> BuildReport:
         """`upsert` in a thread."""
-        return await _changing(partial(self.upsert, documents, **options))
+        return await in_builder_thread(partial(self.upsert, documents, **options))
 
     async def arefresh(
         self: _Synchronous, documents: Iterable[Document | str], **options: Unpack[RefreshOptions]
     ) -> BuildReport:
         """`refresh` in a thread."""
-        return await _changing(partial(self.refresh, documents, **options))
+        return await in_builder_thread(partial(self.refresh, documents, **options))
 
     async def adelete(self: _Synchronous, document_id: str) -> None:
         """`delete` in a thread."""
@@ -123,20 +119,5 @@ class AsyncTwins:
     ) -> AsyncIterator[str]:
         """The pieces of `stream`, each decoded in a thread."""
         pieces = iter(await asyncio.to_thread(self.stream, question, **options))
-        while (piece := await asyncio.to_thread(_next, pieces)) is not None:
+        while (piece := await asyncio.to_thread(next_piece, pieces)) is not None:
             yield piece
-
-
-@cache
-def _builders() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(MAX_BUILDERS, thread_name_prefix="hwdag-build")
-
-
-async def _changing(change: Callable[[], BuildReport]) -> BuildReport:
-    context = copy_context()  # as asyncio.to_thread does
-    return await asyncio.get_running_loop().run_in_executor(_builders(), context.run, change)
-
-
-def _next(pieces: Iterator[str]) -> str | None:
-    # why: StopIteration cannot leave a thread through a future
-    return next(pieces, None)

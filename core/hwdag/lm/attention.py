@@ -11,11 +11,13 @@ their output from the same blocks.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -46,12 +48,24 @@ class SpanRequest:
     keys: Sequence[Range]
 
 
+@dataclass(frozen=True, slots=True)
+class ColumnRequest:
+    """The same with every token that the rows can see as a key of its own: means of columns."""
+
+    rows: Sequence[Range]
+
+
+Request = SpanRequest | ColumnRequest
+
+
 @dataclass(eq=False)
 class Capture:
     """The result: `per_head` holds, for every captured layer and sequence, (heads, rows, keys)."""
 
-    requests: Sequence[SpanRequest]
+    requests: Sequence[Request]
     heads: HeadList | None
+    last_layer: int | None = None
+    """Where the forward is cut, if it is."""
     per_head: dict[int, list[Tensor]] = field(default_factory=dict)
 
     def layers(self) -> Mapping[int, list[Tensor]]:
@@ -71,16 +85,35 @@ class Capture:
         return [head for at, head in self.heads if at == layer] or None
 
 
+class _Cut(Exception):
+    """Leaves a forward that has told all that was asked."""
+
+
+_LOCKS: WeakKeyDictionary[PreTrainedModel, threading.RLock] = WeakKeyDictionary()
+_LOCKING = threading.Lock()
+
 _ACTIVE: ContextVar[Capture | None] = ContextVar("hwdag_capture", default=None)
+
+
+def lock_of(model: PreTrainedModel) -> threading.RLock:
+    """The lock of a model's weights. A capture switches the model itself, whoever wraps it."""
+    with _LOCKING:
+        return _LOCKS.setdefault(model, threading.RLock())
 
 
 @contextmanager
 def capture(
-    model: PreTrainedModel, requests: Sequence[SpanRequest], heads: HeadList | None = None
+    model: PreTrainedModel,
+    requests: Sequence[Request],
+    heads: HeadList | None = None,
+    *,
+    cut: bool = False,
 ) -> Iterator[Capture]:
     """Capture the attention of the forward that runs inside the block; `heads=None` means all.
 
-    The model gets its attention implementation back at the end, whatever happens inside.
+    The model gets its attention implementation back at the end, whatever happens inside. With `cut`
+    the forward, and the block with it, ends within the last layer that is asked for: there is no
+    output, and a cache has the keys and values of the layers up to that one.
 
     Raises:
         CaptureUnsupported: the model's attention does not go through transformers' interface.
@@ -89,20 +122,18 @@ def capture(
     check_supported(model)
     check_heads(model, heads)
     before = model.config._attn_implementation
-    result = Capture(requests, heads)
+    layers = {layer for layer, _ in heads} if heads else set(range(layer_count(model)))
+    result = Capture(requests, heads, max(layers) if cut else None)
     token = _ACTIVE.set(result)
     model.set_attn_implementation(IMPLEMENTATION)
     try:
         yield result
+    except _Cut:
+        pass
     finally:
         _ACTIVE.reset(token)
         model.set_attn_implementation(before)
-    wanted = (
-        {layer for layer, _ in heads}
-        if heads
-        else set(range(_text_config(model).num_hidden_layers))
-    )
-    if missing := sorted(wanted - set(result.per_head)):
+    if missing := sorted(layers - set(result.per_head)):
         raise CaptureUnsupported(
             f"{_describe(model)}: layers {missing} did not report attention; hwdag captures models "
             "whose every layer calls transformers' AttentionInterface"
@@ -118,6 +149,11 @@ def check_heads(model: PreTrainedModel, heads: HeadList | None) -> None:
             f"{_describe(model)} has {layers} layers of {per_layer} heads, counted from 0; "
             f"these (layer, head) pairs do not exist: {bad}"
         )
+
+
+def layer_count(model: PreTrainedModel) -> int:
+    """Number of layers of the decoder."""
+    return int(_text_config(model).num_hidden_layers)
 
 
 def _text_config(model: PreTrainedModel) -> Any:
@@ -171,6 +207,8 @@ def _attention(
                 _span_means(scores, index, heads, request)
                 for index, request in enumerate(active.requests)
             ]
+        if layer == active.last_layer:
+            raise _Cut
     if scores.softcap is not None or scores.sinks is not None:
         return _blockwise_output(scores, value), None
     output, _ = sdpa_attention_forward(
@@ -219,19 +257,23 @@ class _Scores:
         return logits + mask.float()
 
 
-def _span_means(scores: _Scores, index: int, heads: list[int], request: SpanRequest) -> Tensor:
+def _span_means(scores: _Scores, index: int, heads: list[int], request: Request) -> Tensor:
     """Average attention of each row span to each key span, (heads, row spans, key spans)."""
-    device = scores.query.device
-    averaging = _averaging(request.keys, scores.key.shape[2], device)  # (key spans, seen)
+    device, seen = scores.query.device, scores.key.shape[2]
+    averaging = (  # (key spans, seen); single tokens need none
+        _averaging(request.keys, seen, device) if isinstance(request, SpanRequest) else None
+    )
+    width = seen if averaging is None else len(averaging)
     rows = torch.cat([torch.arange(a, b, device=device) for a, b in request.rows])
     lengths = torch.tensor([b - a for a, b in request.rows], device=device)
     span_of_row = torch.repeat_interleave(torch.arange(len(lengths), device=device), lengths)
-    sums = torch.zeros(len(heads), len(lengths), len(averaging), device=device)
+    sums = torch.zeros(len(heads), len(lengths), width, device=device)
     size = scores.block_rows(len(heads))
     for start in range(0, len(rows), size):
         block = slice(start, start + size)
         attention = scores.probabilities(index, heads, rows[block])
-        sums.index_add_(1, span_of_row[block], attention @ averaging.T)
+        reduced = attention if averaging is None else attention @ averaging.T
+        sums.index_add_(1, span_of_row[block], reduced)
     return sums / lengths.view(1, -1, 1)
 
 

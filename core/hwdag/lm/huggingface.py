@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,25 +11,22 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from transformers import (
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    Cache,
-    GenerationConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import Cache, PreTrainedModel, PreTrainedTokenizerBase
 
 from hwdag.config import PAPER_WINDOW_TOKENS, HeadList, Heads
-from hwdag.errors import ContextTooSmall, InputError, ModelNotFound, ReaderRequired
+from hwdag.errors import ContextTooSmall, InputError, ReaderRequired
 from hwdag.flops import ModelShape, capture_flops, forward_flops
-from hwdag.lm.attention import SpanRequest, capture, check_heads, check_supported
+from hwdag.lm.attention import SpanRequest, capture, check_heads, check_supported, lock_of
 from hwdag.lm.base import Floats, Replay, ReplayRequest
+from hwdag.lm.chat import KVReply
+from hwdag.lm.generation import plainly_greedy
 from hwdag.lm.heads import known_heads, resolve
 from hwdag.lm.likelihood import TextScoring
+from hwdag.lm.loading import load
+from hwdag.lm.messages import Message
+from hwdag.lm.replay import Layout
 from hwdag.lm.session import KVSession
-from hwdag.lm.tokens import Codec, Range, cut_template, summary_reply
-from hwdag.text.characters import one_line
+from hwdag.lm.tokens import Codec, cut_template, summary_reply
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Usage
 
@@ -38,8 +34,8 @@ from hwdag.types import Usage
 class HuggingFaceLM:
     """A local causal LM: reads attention, walks with a KV cache, and writes.
 
-    Thread-safe: a lock guards the forward, every question has its own session. The model keeps its
-    weights, dtype, device and attention implementation; nothing of it is changed for good.
+    Thread-safe: a lock guards the forward, every question has its own session, and all wrappers of
+    one model share the lock. The model keeps its weights, dtype, device and attention implementation; nothing of it is changed for good.
 
     Args:
         model: a loaded decoder-only `PreTrainedModel`.
@@ -87,7 +83,7 @@ class HuggingFaceLM:
         self._p_yes_is_informative = p_yes_is_informative
         on_cpu = model.device.type == "cpu"
         self.batched = not on_cpu if batched_replay is None else batched_replay
-        self._lock = threading.RLock()
+        self._lock = lock_of(model)
         self._usage = Usage()
         self._shape = ModelShape.from_config(model.config)
         self.known_heads = known_heads(self._name, model.config)
@@ -118,23 +114,13 @@ class HuggingFaceLM:
             ModelNotFound: nothing can be loaded under that name.
             InputError: both `device` and `device_map`.
         """
-        if device is not None and device_map is not None:
-            raise InputError("pass either device or device_map, not both")
-        dtype = _checked_dtype(dtype)
-        common = {"trust_remote_code": trust_remote_code}
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(source, **common)
-            model = AutoModelForCausalLM.from_pretrained(
-                source, dtype=dtype, device_map=device_map, **common
-            )
-        except (OSError, ValueError) as error:
-            raise ModelNotFound(
-                f"cannot load {source!r}: {_first_line(error)} Pass the path of a folder with a "
-                "transformers checkpoint, a hub name that is reachable, or loaded model and "
-                "tokenizer objects to HuggingFaceLM(model, tokenizer)"
-            ) from error
-        if device_map is None:
-            _move(model, device or _best_device())
+        model, tokenizer = load(
+            source,
+            dtype=dtype,
+            device=device,
+            device_map=device_map,
+            trust_remote_code=trust_remote_code,
+        )
         return cls(model, tokenizer, **({"name": source} | options))
 
     @property
@@ -252,7 +238,7 @@ class HuggingFaceLM:
 
     def _replay_together(self, requests: Sequence[ReplayRequest], heads: Heads) -> list[Replay]:
         """Several windows in one left-padded forward."""
-        layouts = [_Layout(self.codec, self.turns.head, self._summary_reply, r) for r in requests]
+        layouts = [Layout(self.codec, self.turns.head, self._summary_reply, r) for r in requests]
         longest = max(len(layout.ids) for layout in layouts)
         if longest > self.context_tokens:
             raise ContextTooSmall(
@@ -283,12 +269,7 @@ class HuggingFaceLM:
         input_ids, mask, _ = self._left_padded(ids)
         if mask is None:
             mask = torch.ones_like(input_ids)
-        config = GenerationConfig(  # type: ignore[no-untyped-call]
-            max_new_tokens=max_new_tokens,
-            do_sample=False,
-            eos_token_id=sorted(self.end_tokens) or None,
-            pad_token_id=self._pad_token,
-        )
+        config = plainly_greedy(max_new_tokens, self.end_tokens, self._pad_token)
         generate: Any = self.model.generate
         tflops = sum(self.tflops(len(row), 0) for row in ids)
         with self._metered(sum(map(len, ids)), tflops), self._exclusive():
@@ -298,6 +279,22 @@ class HuggingFaceLM:
                 steps = self._length(reply) - 1  # the last token does not pass through the model
                 self._usage += Usage(steps, self.tflops(steps, len(row), logit_rows=steps))
         return [self.codec.decode(row).strip() for row in replies]
+
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether the tokenizer has one; without it, chats are plain lines."""
+        return bool(self.codec.tokenizer.chat_template)
+
+    def reply(
+        self, messages: Sequence[Message], *, max_new_tokens: int, stop: Sequence[str] = ()
+    ) -> KVReply:
+        """The greedy reply to chat messages, piece by piece; see `hwdag.lm.base.Chat`."""
+        return KVReply(self, messages, max_new_tokens=max_new_tokens, stop=stop)
+
+    def charge(self, cost: Usage) -> None:
+        """Add to `usage`."""
+        with self._lock:
+            self._usage += cost
 
     def forward(
         self,
@@ -395,75 +392,3 @@ class HuggingFaceLM:
         with self._lock:
             yield
             self._usage += Usage(tokens, tflops, time.perf_counter() - began)
-
-
-class _Layout:
-    """Token ids of one replayed window, and where its units and points stand."""
-
-    def __init__(
-        self, codec: Codec, head: list[int], reply: list[int], request: ReplayRequest
-    ) -> None:
-        self.ids = [*head, *codec.encode(request.before)]
-        self.units: list[Range] = []
-        self.segments: list[int] = []
-        self.points: list[Range] = []
-        for i, (segment, spans) in enumerate(zip(request.segments, request.units, strict=True)):
-            borders = [border for span in spans for border in (span.start, span.end)]
-            cuts = zip([0, *borders], [*borders, len(segment)], strict=True)
-            text = one_line(segment)
-            parts = self._append(codec, ["* ", *(text[a:b] for a, b in cuts), "\n"])
-            self.units += parts[2:-1:2]
-            self.segments += [i] * len(spans)
-        self.ids += [*codec.encode(request.after), *reply]
-        for point in request.points:
-            self.points.append(self._append(codec, ["* ", one_line(point), "\n"])[1])
-
-    def _append(self, codec: Codec, parts: list[str]) -> list[Range]:
-        origin = len(self.ids)
-        ids, ranges = codec.encode_parts(*parts)
-        self.ids += ids
-        return [(origin + start, origin + end) for start, end in ranges]
-
-    def request(self, pad: int) -> SpanRequest:
-        """What to capture, `pad` tokens further to the right."""
-        rows, keys = (
-            [(start + pad, end + pad) for start, end in spans]
-            for spans in (self.points, self.units)
-        )
-        return SpanRequest(rows, keys)
-
-    def replay(self, attention: Floats) -> Replay:
-        """The captured means with what is needed to combine them."""
-        lengths = np.array([end - start for start, end in self.units], dtype=np.int64)
-        return Replay(attention, lengths, np.array(self.segments, dtype=np.int64))
-
-
-def _checked_dtype(dtype: torch.dtype | str) -> torch.dtype | str:
-    found = getattr(torch, dtype, None) if isinstance(dtype, str) and dtype != "auto" else dtype
-    if found == "auto" or (isinstance(found, torch.dtype) and found.is_floating_point):
-        return found
-    raise InputError(
-        f'dtype must be "auto", a floating torch dtype or its name such as "bfloat16", got {dtype!r}'
-    )
-
-
-def _move(model: PreTrainedModel, device: torch.device | str) -> None:
-    try:
-        torch.nn.Module.to(model, device)
-    except (AssertionError, RuntimeError) as error:  # torch asserts that it was built with CUDA
-        raise InputError(
-            f"the model cannot be put on device {str(device)!r}: {_first_line(error)}; use a device "
-            'that this machine has, such as "cpu"'
-        ) from error
-
-
-def _best_device() -> str:
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
-
-
-def _first_line(error: Exception) -> str:
-    return next(
-        (line.strip() for line in str(error).splitlines() if line.strip()), "no reason given"
-    )

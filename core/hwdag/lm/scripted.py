@@ -1,34 +1,34 @@
 """A deterministic language model without weights: Reader and Writer for tests, docs and examples.
 
-Everything it does can be derived by hand. A token is a run of word characters, a single CJK
-ideograph, or a single other visible character. Attention is lexical (`attention_between`):
-
-    attention(query -> key) = (EPSILON + content words shared by both) / (tokens of the key)
-
-where query and key are: a point and a unit (replay), a node and the question (reading), the decoded
-text and a span (answering). Content words are lower-cased, without `STOPWORDS`, each counted once.
-There is one head, so head lists are accepted and change nothing. A token that came before, in
-whatever case, has probability 1/2; any other one 1 / (2 + its characters) (`logprobs_after`).
+Everything it does can be derived by hand, from the formulas of `hwdag.lm.lexical`. Attention goes
+from a point to a unit (replay), from a node to the question (reading), and from the decoded text to
+a span (answering). There is one head, so head lists are accepted and change nothing.
 """
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from threading import Lock
 
 import numpy as np
 
 from hwdag.config import Heads
 from hwdag.errors import ContextTooSmall, InputError, QuestionTooLong
-from hwdag.lm.base import Floats, Reading, Replay, ReplayRequest, TokenScores
+from hwdag.lm.base import Floats, Reading, Replay, ReplayRequest
+from hwdag.lm.lexical import (
+    attention_between,
+    content_words,
+    cut,
+    logprobs_after,
+    pieces_of,
+    sentences_of,
+    tokens_of,
+)
+from hwdag.lm.messages import Message, plain
+from hwdag.lm.replies import StreamedReply, check_context
+from hwdag.lm.scripted_scoring import ScriptedScoring
 from hwdag.text.prompts import SUMMARY, SearchPrompts
 from hwdag.types import Span, Usage
-
-EPSILON = 0.01
-"""Attention mass of a pair without a shared word, so that every edge is positive."""
 
 BULLET_TOKENS = 1
 """What sessions and windows add to every node and point: the bullet before it."""
@@ -36,49 +36,12 @@ BULLET_TOKENS = 1
 VERDICT_TOKENS = 1
 """The first reply, "Yes" or "No"."""
 
-_STOPWORDS = """
-a an and are as at be by can did do does for from had has have he her his how i in is it its me my
-of on or she that the their they this to was we were what when where which who whom whose why will
-with you your
-"""
-STOPWORDS = frozenset(_STOPWORDS.split())
-
 YesScript = Sequence[float] | Callable[[str, list[str]], float]
 """p_yes of successive probes (the last is repeated), or a function of question and node texts."""
 
-_IDEOGRAPH = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_TOKEN = re.compile(rf"[{_IDEOGRAPH}]|[^\W{_IDEOGRAPH}]+|[^\w\s]")
-_SENTENCE = re.compile(r"[^.!?。！？]+[.!?。！？]*")
-
-
-def tokens_of(text: str) -> list[str]:
-    """The tokens of a text, in order; a text that is not blank has at least one."""
-    return _TOKEN.findall(text)
-
-
-def content_words(text: str) -> frozenset[str]:
-    """Lower-cased words without stopwords and punctuation."""
-    words = {token.lower() for token in tokens_of(text) if token[0].isalnum()}
-    return frozenset(words - STOPWORDS)
-
-
-def attention_between(query: str, key: str) -> float:
-    """The formula at the top of this module; positive and finite for any two texts."""
-    shared = content_words(query) & content_words(key)
-    return (EPSILON + len(shared)) / max(1, len(tokens_of(key)))
-
-
-def logprobs_after(before: str, text: str) -> Floats:
-    """The formula at the top of this module for every token of `text`, (tokens,)."""
-    seen, found = {token.lower() for token in tokens_of(before)}, list[float]()
-    for token in tokens_of(text):
-        found.append(-math.log(2 if token.lower() in seen else 2 + len(token)))
-        seen.add(token.lower())
-    return np.array(found, np.float64)
-
 
 class ScriptedLM:
-    """A Reader, a Writer and a Scorer that follow a script.
+    """A Reader, a Writer, a Scorer and a Chat that follow a script.
 
     Args:
         name: recorded in an index.
@@ -87,13 +50,15 @@ class ScriptedLM:
             template, so `template_tokens` is 0.
         p_yes: what probes read, anew for every session. By default the share of the question's
             content words that occur in the nodes read so far (0 for a question without any).
-        reply: from prompt to what is written. By default a bullet with the first sentence of every
+        reply: from prompt to what is written; a chat becomes one prompt, as plain lines. By default a bullet with the first sentence of every
             line of the information in the library's own summary prompt.
         prefers_extraction: whether points="auto" means "extractive".
         p_yes_is_informative: whether progress="auto" means "p_yes".
 
     Attributes:
+        has_chat_template: always False.
         writes: prompts written so far.
+        replies: chats replied to so far.
         replays: windows replayed so far.
         reads: forwards over appended nodes so far, in all sessions.
         sessions: every session, in the order of their making; `texts` of each are its nodes.
@@ -116,7 +81,9 @@ class ScriptedLM:
         self.template_tokens = 0
         self.prefers_extraction = prefers_extraction
         self.p_yes_is_informative = p_yes_is_informative
+        self.has_chat_template = False
         self.writes = 0
+        self.replies = 0
         self.replays = 0
         self.reads = 0
         self.sessions: list[ScriptedSession] = []
@@ -136,11 +103,20 @@ class ScriptedLM:
 
     def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
         """`reply` of every prompt, cut after `max_new_tokens` tokens."""
-        replies = [_cut(self._reply(prompt), max_new_tokens) for prompt in prompts]
+        replies = [cut(self._reply(prompt), max_new_tokens) for prompt in prompts]
         with self._lock:
             self.writes += len(prompts)
             self._usage += Usage(sum(self.count_tokens([*prompts, *replies])))
         return replies
+
+    def reply(
+        self, messages: Sequence[Message], *, max_new_tokens: int, stop: Sequence[str] = ()
+    ) -> ScriptedReply:
+        """What `write` gives for the chat as one prompt, a token at a time."""
+        reply = ScriptedReply(self, plain(messages), max_new_tokens=max_new_tokens, stop=stop)
+        with self._lock:
+            self.replies += 1
+        return reply
 
     def replay(self, requests: Sequence[ReplayRequest], *, heads: Heads) -> list[Replay]:
         """Lexical attention of every point to every unit; `heads` changes nothing.
@@ -177,6 +153,11 @@ class ScriptedLM:
                 f"{self.name} holds {self.context_tokens}; use a smaller window_tokens"
             )
         return length
+
+    def charge(self, tokens: int) -> None:
+        """Add to `usage`."""
+        with self._lock:
+            self._usage += Usage(tokens)
 
     def _count_read(self) -> None:
         with self._lock:
@@ -258,11 +239,11 @@ class ScriptedSession:
         """
         self.enough = enough
         self.charge(VERDICT_TOKENS + self._second_turn)
-        sentences = [sentence for text in self.texts for sentence in _sentences(text)]
+        sentences = [sentence for text in self.texts for sentence in sentences_of(text)]
         asked = content_words(self.question)
         best = max(sentences, key=lambda s: len(content_words(s) & asked), default="")
         keys = [self.texts[node][span.start : span.end] for node, span in spans]
-        return ScriptedDecoding(self, _cut(best, max_new_tokens), keys)
+        return ScriptedDecoding(self, cut(best, max_new_tokens), keys)
 
     def likelihoods(self, texts: Sequence[str], *, enough: bool) -> Floats:
         """Mean of `logprobs_after` the question and all that was read, (texts,).
@@ -281,66 +262,6 @@ class ScriptedSession:
         """Add to `usage`, the prompt included the first time."""
         self._usage += Usage(self._pending + tokens)
         self._pending = 0
-
-
-class ScriptedScoring:
-    """See `hwdag.lm.base.ScoringSession`; every text is counted whenever it is scored."""
-
-    def __init__(self, lm: ScriptedLM) -> None:
-        self.lm = lm
-        self._usage = Usage()
-
-    @property
-    def usage(self) -> Usage:
-        """Tokens so far, streams included."""
-        return self._usage
-
-    def room(self, text: str) -> int:
-        """Tokens that a context of `text` may have."""
-        return self.lm.context_tokens - len(tokens_of(text))
-
-    def after(self, contexts: Sequence[str], text: str) -> list[Floats]:
-        """`logprobs_after` each context; raises `ContextTooSmall` beyond `room`."""
-        for context in contexts:
-            self.charge(len(tokens_of(context)) + len(tokens_of(text)))
-        return [logprobs_after(context, text) for context in contexts]
-
-    def stream(self, prefix: str) -> ScriptedStream:
-        """A text that begins with `prefix`."""
-        return ScriptedStream(self, prefix)
-
-    def charge(self, tokens: int) -> None:
-        """Add a forward to `usage`."""
-        if tokens > self.lm.context_tokens:
-            raise ContextTooSmall(
-                f"a text of {tokens} tokens was to be scored, but the context of {self.lm.name} "
-                f"holds {self.lm.context_tokens}; score shorter texts"
-            )
-        self._usage += Usage(tokens)
-
-
-class ScriptedStream:
-    """See `hwdag.lm.base.ScoringStream`; nothing that was kept is ever forgotten."""
-
-    def __init__(self, scoring: ScriptedScoring, prefix: str) -> None:
-        self._scoring = scoring
-        self._prefix = len(tokens_of(prefix))
-        self._known = prefix
-
-    @property
-    def room(self) -> int:
-        """Tokens that a text to be scored may have."""
-        return self._scoring.lm.context_tokens - self._prefix
-
-    def score(self, text: str) -> TokenScores:
-        """Score a text after the prefix and all that was kept."""
-        self._scoring.charge(len(tokens_of(text)))
-        spans = tuple(Span(*match.span()) for match in _TOKEN.finditer(text))
-        return TokenScores(spans, logprobs_after(self._known, text))
-
-    def keep(self, text: str) -> None:
-        """Append a text."""
-        self._known += text
 
 
 class ScriptedDecoding:
@@ -370,12 +291,33 @@ class ScriptedDecoding:
         return decoded * np.array(list(masses))
 
     def _run(self, answer: str) -> Iterator[str]:
-        end = 0
-        for match in _TOKEN.finditer(answer):
-            piece, end = answer[end : match.end()], match.end()
+        for piece in pieces_of(answer):
             self._shown += piece
             self._session.charge(1)
             yield piece
+
+
+class ScriptedReply(StreamedReply):
+    """See `hwdag.lm.base.Reply`; the prompt is counted with the first token."""
+
+    def __init__(
+        self, lm: ScriptedLM, prompt: str, *, max_new_tokens: int, stop: Sequence[str]
+    ) -> None:
+        known = len(tokens_of(prompt))
+        super().__init__(prompt_tokens=known, max_new_tokens=max_new_tokens, stop=stop)
+        check_context(known, max_new_tokens, name=lm.name, context=lm.context_tokens)
+        self._lm = lm
+        self._prompt = prompt
+
+    def _decode(self) -> Iterator[str]:
+        self._charge(self.prompt_tokens)
+        for piece in self._counted(pieces_of(cut(self._lm._reply(self._prompt), self._limit))):
+            self._charge(1)
+            yield piece
+
+    def _charge(self, tokens: int) -> None:
+        self.usage += Usage(tokens)
+        self._lm.charge(tokens)
 
 
 def share_of_question(question: str, texts: list[str]) -> float:
@@ -391,7 +333,7 @@ def first_sentences(prompt: str) -> str:
     opening_of_tail = tail[: tail.index(".")]  # the sentences after it depend on the language
     information = prompt.removeprefix(head).partition(opening_of_tail)[0]
     lines = (line.strip().removeprefix("* ") for line in information.splitlines())
-    sentences = (next(iter(_sentences(line)), "") for line in lines)
+    sentences = (next(iter(sentences_of(line)), "") for line in lines)
     return "\n".join(f"* {sentence}" for sentence in sentences if sentence)
 
 
@@ -417,13 +359,3 @@ def _replay(request: ReplayRequest) -> Replay:
         unit_tokens=np.array([len(tokens_of(unit)) for _, unit in units], np.int64),
         unit_segment=np.array([segment for segment, _ in units], np.int64),
     )
-
-
-def _sentences(text: str) -> list[str]:
-    return [sentence for match in _SENTENCE.findall(text) if (sentence := match.strip())]
-
-
-def _cut(text: str, max_tokens: int) -> str:
-    """The text up to the end of its `max_tokens`-th token."""
-    ends = [match.end() for match in islice(_TOKEN.finditer(text), max_tokens + 1)]
-    return text if len(ends) <= max_tokens else text[: ends[max_tokens - 1]]

@@ -15,9 +15,10 @@ import torch
 from transformers import DynamicCache
 
 from hwdag.config import HeadList
-from hwdag.errors import InputError, QuestionTooLong
+from hwdag.errors import InputError, ModelError, QuestionTooLong
 from hwdag.lm.attention import SpanRequest
 from hwdag.lm.base import Floats, Reading
+from hwdag.lm.decoding import greedy, whole_characters
 from hwdag.lm.likelihood import logprobs
 from hwdag.lm.tokens import Range
 from hwdag.text.characters import one_line
@@ -87,7 +88,11 @@ class KVSession:
         return len(self._encode(text)[0])
 
     def read(self, texts: Sequence[str]) -> Reading:
-        """Append nodes and probe the answer slot, in one forward; the slot is cropped again."""
+        """Append nodes and probe the answer slot, in one forward; the slot is cropped again.
+
+        Raises:
+            ModelError: attention or p_yes are not finite.
+        """
         ids, rows = list(self._pending), []
         for text in texts:
             node, (start, end) = self._encode(text)
@@ -100,7 +105,7 @@ class KVSession:
         self._pending = []
         self._nodes += [(cached + start, cached + end) for start, end in rows]
         self._node_texts += texts
-        return Reading(attention[:, 0], self._p_yes(logits))
+        return self._sound(Reading(attention[:, 0], self._p_yes(logits)))
 
     def decode(
         self, *, enough: bool, max_new_tokens: int, spans: Sequence[tuple[int, Span]] = ()
@@ -177,6 +182,15 @@ class KVSession:
         origin = self._nodes[node][0] - self._encoded[self._node_texts[node]][1][0]
         return origin + start, origin + end
 
+    def _sound(self, reading: Reading) -> Reading:
+        """The reading itself. Raises `ModelError` where the model's numbers have overflowed."""
+        if np.isfinite([*reading.attention, reading.p_yes]).all():
+            return reading
+        raise ModelError(
+            f"{self._lm.name} in {self._lm.model.dtype} computed {reading}, which is not a number; "
+            'half precision overflows in some models: load it with dtype="bfloat16" or "float32"'
+        )
+
     def _p_yes(self, logits: torch.Tensor) -> float:
         """P(Yes) / (P(Yes) + P(No)), each summed over the first tokens of its spellings."""
         yes, no = logits[self._yes].logsumexp(0), logits[self._no].logsumexp(0)
@@ -217,23 +231,24 @@ class KVDecoding:
         return self._attention / max(1, len(self._ids))
 
     def _run(self, ids: list[int], max_new_tokens: int, keys: list[Range]) -> Iterator[str]:
-        lm, shown = self._session._lm, ""
-        self._session._pending = []  # it is the beginning of ids
+        lm = self._session._lm
         lengths = np.array([end - start for start, end in keys])
-        # the last row of each forward predicts, so it is the row whose attention explains the token
-        while len(self._ids) < max_new_tokens:
+        seen = np.zeros(len(keys))
+
+        def step(ids: list[int]) -> int:
+            nonlocal seen
+            # the last row predicts, so it is the row whose attention explains the token
             request = SpanRequest([(len(ids) - 1, len(ids))], keys) if keys else None
             logits, attention = self._session._forward(ids, request)
-            token = int(logits.argmax())
-            if token in lm.end_tokens:
-                break
-            self._ids.append(token)
-            if keys:
-                self._attention += attention[0] * lengths
-            text = lm.codec.decode(self._ids)
-            if not text.endswith("\ufffd"):  # half of a multi-byte character: wait for the rest
-                yield text[len(shown) :]
-                shown = text
-            ids = [token]
-        if rest := lm.codec.decode(self._ids)[len(shown) :]:
-            yield rest
+            seen = attention[0] if keys else seen
+            return int(logits.argmax())
+
+        def kept() -> Iterator[int]:
+            self._session._pending = []  # it is the beginning of ids
+            ends = lm.end_tokens
+            for token in greedy(step, ids, max_new_tokens=max_new_tokens, end_tokens=ends):
+                self._ids.append(token)
+                self._attention += seen * lengths
+                yield token
+
+        return whole_characters(kept(), lm.codec.decode)

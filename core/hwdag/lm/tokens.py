@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
 
+from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from hwdag.errors import ModelError
@@ -108,13 +110,16 @@ class Codec:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of ids, control tokens left out."""
-        text = self.tokenizer.decode(list(ids), skip_special_tokens=True)
+        text = self.tokenizer.decode(  # a clean-up would change what is known of a growing text
+            list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
         return text if isinstance(text, str) else "".join(text)
 
     @cached_property
     def opening(self) -> list[int]:
         """What the tokenizer itself puts before a text: a BOS token, or nothing."""
-        ids = self.tokenizer("", **_QUIET)["input_ids"]
+        with _TOKENIZING:
+            ids = self.tokenizer("", **_QUIET)["input_ids"]
         eos = self.tokenizer.eos_token_id
         return [i for i in ids if i != eos or eos == self.tokenizer.bos_token_id]
 
@@ -185,8 +190,6 @@ class Turns:
     second_reply: list[int]
 
 
-_FIRST, _ANSWER, _SECOND = "hwdagfirst", "hwdaganswer", "hwdagsecond"
-
 _PLAIN_REPLY = "\nAnswer (Yes or No): "
 _PLAIN_BETWEEN = "\n\n"
 _PLAIN_SECOND_REPLY = "\nAnswer:"
@@ -202,16 +205,30 @@ def cut_template(codec: Codec) -> Turns:
             codec.encode(_PLAIN_BETWEEN),
             codec.encode(_PLAIN_SECOND_REPLY),
         )
-    first = [{"role": "user", "content": _FIRST}]
-    second = [
-        *first,
-        {"role": "assistant", "content": _ANSWER},
-        {"role": "user", "content": _SECOND},
-    ]
-    head, reply = _split(_render(codec, first), _FIRST)
-    _, rest = _split(_render(codec, second), _ANSWER)
-    between, second_reply = _split(rest, _SECOND)
-    return Turns(*(codec.control(piece) for piece in (head, reply, between, second_reply)))
+    head, reply = cut_conversation(codec, ["user"])
+    _, _, between, second_reply = cut_conversation(codec, ["user", "assistant", "user"])
+    return Turns(head, reply, between, second_reply)
+
+
+def cut_conversation(codec: Codec, roles: Sequence[str]) -> list[list[int]]:
+    """Ids of the chat template around messages: before, between, and after them, up to a reply.
+
+    Raises:
+        ModelError: the template refuses these roles, or does not show every message once, in order.
+    """
+    sentinels = [f"hwdag{i}message" for i in range(len(roles))]
+    rendered = _render(
+        codec,
+        [
+            {"role": role, "content": sentinel}
+            for role, sentinel in zip(roles, sentinels, strict=True)
+        ],
+    )
+    pieces = re.split(f"({'|'.join(sentinels)})", rendered)
+    if pieces[1::2] != sentinels:
+        times = Counter(pieces[1::2])
+        raise ModelError(_misshown([times[sentinel] for sentinel in sentinels]))
+    return [codec.control(piece) for piece in pieces[::2]]
 
 
 def summary_reply(codec: Codec, turns: Turns) -> list[int]:
@@ -220,18 +237,27 @@ def summary_reply(codec: Codec, turns: Turns) -> list[int]:
 
 
 def _render(codec: Codec, messages: list[dict[str, str]]) -> str:
-    # enable_thinking is read by templates of reasoning models and ignored by all others
-    rendered = codec.tokenizer.apply_chat_template(
-        messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
-    )
+    try:
+        # enable_thinking is read by templates of reasoning models and ignored by all others
+        rendered = codec.tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
+        )
+    except TemplateError as error:
+        roles = ", ".join(message["role"] for message in messages)
+        raise ModelError(
+            f"the chat template refuses messages of the roles {roles}: {error}; send them in an "
+            f"order that it takes, or {_WAY_OUT}"
+        ) from error
     return str(rendered)
 
 
-def _split(rendered: str, sentinel: str) -> tuple[str, str]:
-    pieces = rendered.split(sentinel)
-    if len(pieces) != 2:
-        raise ModelError(
-            f"the chat template shows a message {len(pieces) - 1} times instead of once; pass a "
-            "tokenizer with another chat_template, or with chat_template=None for plain prompts"
-        )
-    return pieces[0], pieces[1]
+_WAY_OUT = (
+    "pass a tokenizer with another chat_template, or with chat_template=None for plain prompts"
+)
+
+
+def _misshown(times: Sequence[int]) -> str:
+    """What is wrong with a template that shows each message so many times."""
+    wrong = [count for count in times if count != 1]
+    seen = f"a message {wrong[0]} times instead of once" if wrong else "messages in another order"
+    return f"the chat template shows {seen}; {_WAY_OUT}"

@@ -1,0 +1,147 @@
+"""Replies that stream, whatever the model: counted, cut at stop strings, ended when closed."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from typing import Literal, TypeVar
+
+from hwdag.errors import InputError, QuestionTooLong
+from hwdag.lm.base import Chat, Reader, Reply, Writer
+from hwdag.lm.decoding import visible
+from hwdag.lm.messages import Message, plain
+from hwdag.threads import next_piece
+from hwdag.types import Usage
+
+T = TypeVar("T")
+
+
+class StreamedReply(ABC):
+    """See `hwdag.lm.base.Reply`; a subclass decodes.
+
+    Raises:
+        InputError: no room for a token, or stop strings that are none.
+    """
+
+    def __init__(self, *, prompt_tokens: int, max_new_tokens: int, stop: Sequence[str]) -> None:
+        self.prompt_tokens = prompt_tokens
+        self.new_tokens = 0
+        self.usage = Usage()
+        self.finish: Literal["stop", "length"] | None = None
+        self._limit = _checked_limit(max_new_tokens)
+        self._closed = False
+        self._stop = _checked_stop(stop)
+        self._pieces = self._shown()
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        return next(self._pieces)
+
+    def close(self) -> None:
+        """End it; a token that another thread is decoding becomes the last one."""
+        self._closed = True
+        self._pieces = iter(())  # lets go of the cache
+
+    @abstractmethod
+    def _decode(self) -> Iterator[str]:
+        """Pieces of the raw text; passes its tokens through `_counted`, and adds to `usage`."""
+
+    def _counted(self, tokens: Iterable[T]) -> Iterator[T]:
+        for token in tokens:
+            self.new_tokens += 1
+            yield token
+            if self._closed:
+                return
+
+    def _shown(self) -> Iterator[str]:
+        stopped = yield from visible(self._decode(), self._stop)
+        if not self._closed:
+            full = self.new_tokens >= self._limit and not stopped
+            self.finish = "length" if full else "stop"
+
+
+def check_context(prompt_tokens: int, max_new_tokens: int, *, name: str, context: int) -> None:
+    """Raise `QuestionTooLong` where prompt and reply do not fit into the context of a model."""
+    if prompt_tokens + max_new_tokens > context:
+        raise QuestionTooLong(
+            f"the messages take {prompt_tokens} tokens and the reply may take {max_new_tokens}, but "
+            f"the context of {name} holds {context}; send fewer or shorter messages, lower "
+            "max_new_tokens, or use a model with a longer context"
+        )
+
+
+def as_chat(model: Reader | Writer) -> Chat:
+    """A model that chats as it is; any other Writer replies in one piece to the chat as one prompt.
+
+    Raises:
+        InputError: the model does not write.
+    """
+    if isinstance(model, Chat):
+        return model
+    if isinstance(model, Writer):
+        return _WriterChat(model)
+    raise InputError(
+        f"the reader {model.name} cannot write; pass a hwdag.HuggingFaceLM, or use another LLM"
+    )
+
+
+async def pieces_in_threads(reply: Reply) -> AsyncIterator[str]:
+    """The pieces of a reply, each decoded in a thread; the loop goes on.
+
+    Whoever stops asking, or is cancelled, ends the reply.
+    """
+    try:
+        while (piece := await asyncio.to_thread(next_piece, reply)) is not None:
+            yield piece
+    finally:
+        reply.close()
+
+
+class _WriterChat:
+    """A Writer that knows no turns."""
+
+    has_chat_template = False
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    @property
+    def name(self) -> str:
+        return self._writer.name
+
+    def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
+        return self._writer.write(prompts, max_new_tokens=max_new_tokens)
+
+    def reply(
+        self, messages: Sequence[Message], *, max_new_tokens: int, stop: Sequence[str] = ()
+    ) -> Reply:
+        return _WrittenReply(self._writer, plain(messages), max_new_tokens, stop)
+
+
+class _WrittenReply(StreamedReply):
+    """One call of a Writer; its tokens are not known, so they are not counted."""
+
+    def __init__(
+        self, writer: Writer, prompt: str, max_new_tokens: int, stop: Sequence[str]
+    ) -> None:
+        super().__init__(prompt_tokens=0, max_new_tokens=max_new_tokens, stop=stop)
+        self._writer = writer
+        self._prompt = prompt
+
+    def _decode(self) -> Iterator[str]:
+        yield self._writer.write([self._prompt], max_new_tokens=self._limit)[0]
+
+
+def _checked_limit(max_new_tokens: int) -> int:
+    if max_new_tokens < 1:
+        raise InputError(f"max_new_tokens must be at least 1, got {max_new_tokens}")
+    return max_new_tokens
+
+
+def _checked_stop(stop: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(stop, str) or not all(stop):
+        raise InputError(f"stop must be a list of strings that are not empty, got {stop!r}")
+    return tuple(stop)

@@ -1,0 +1,87 @@
+"""Pieces are whole characters, and stop strings are found, however a text is cut."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tiny import tokenizer
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from hwdag.lm.decoding import visible, whole_characters
+from hwdag.lm.tokens import Codec
+
+
+def metaspace():
+    """A SentencePiece-like tokenizer: the first space goes, unknown characters are bytes."""
+    words = ["\u2581", "\u2581the", "\u2581fox", "\u2581.", "ing", "狐"]
+    vocabulary = {
+        token: i for i, token in enumerate(["<s>", *(f"<0x{b:02X}>" for b in range(256)), *words])
+    }
+    inner = Tokenizer(models.BPE(vocab=vocabulary, merges=[], byte_fallback=True))
+    inner.pre_tokenizer = pre_tokenizers.Metaspace()
+    inner.decoder = decoders.Sequence(
+        [
+            decoders.Replace("\u2581", " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            decoders.Strip(" ", 1, 0),
+        ]
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=inner, bos_token="<s>")
+
+
+BYTES, METASPACE = Codec(tokenizer()), Codec(metaspace())
+
+
+def check_pieces(codec, tokens):
+    pieces = list(whole_characters(tokens, codec.decode))
+    assert "".join(pieces) == codec.decode(tokens)
+    assert all(pieces)
+    assert not any(piece.endswith("\ufffd") for piece in pieces[:-1])
+
+
+@settings(max_examples=50, deadline=None)
+@given(tokens=st.lists(st.integers(0, 399), max_size=24))
+def test_pieces_join_to_the_text_even_where_bytes_are_none(tokens):
+    check_pieces(BYTES, tokens)
+
+
+@pytest.mark.parametrize("codec", [BYTES, METASPACE], ids=["bytes", "metaspace"])
+@settings(max_examples=50, deadline=None)
+@given(text=st.text(st.sampled_from("the fox. 狐🦊é\n"), max_size=16))
+@example(text="the fox 🦊🦊狐")
+def test_pieces_are_whole_characters_and_join_to_the_text(codec, text):
+    check_pieces(codec, codec.encode(text))
+    opened = [*codec.encode(text), *codec.tokenizer.all_special_ids[:1], *codec.encode(text)]
+    check_pieces(codec, opened)  # what is skipped loses no space after it
+
+
+def cut_whole(text, stop):
+    text = text.lstrip()
+    found = [(text.index(s) + len(s), text.index(s)) for s in stop if s in text]
+    return text[: min(found)[1] if found else None].rstrip(), bool(found)
+
+
+SHORT = st.text("ab \n", max_size=12)
+
+
+@given(
+    text=SHORT,
+    stop=st.lists(st.text("ab \n", min_size=1, max_size=4), max_size=3),
+    borders=st.lists(st.integers(0, 12), max_size=6),
+)
+@example(text="abd", stop=["abc", "b"], borders=[1, 2])
+@example(text=" a \n\nb", stop=["\n\n"], borders=[2, 3, 4])
+def test_stop_strings_are_found_however_the_text_is_cut(text, stop, borders):
+    cuts = [0, *sorted(min(border, len(text)) for border in borders), len(text)]
+    shown, pieces = visible((text[a:b] for a, b in pairwise(cuts)), stop), []
+    while True:
+        try:
+            pieces.append(next(shown))
+        except StopIteration as end:
+            found = end.value
+            break
+    assert ("".join(pieces), found) == cut_whole(text, stop)
+    assert all(pieces)
