@@ -15,7 +15,8 @@ from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError, QuestionTooLong, UnknownOption
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.lm.scripted import ScriptedLM, share_of_question, tokens_of
+from hwdag.lm.lexical import tokens_of
+from hwdag.lm.scripted import ScriptedLM, share_of_question
 from hwdag.retrievers.base import Retriever
 from hwdag.retrievers.bm25 import BM25Retriever
 from hwdag.retrievers.dense import DenseRetriever
@@ -634,3 +635,17 @@ def test_the_default_models_find_the_sentence():
     head, tail = (step.node.text for step in retrieval.steps)
     assert text.startswith(head) and text.endswith(tail)
     assert 14 <= retrieval.context_tokens <= 20
+
+
+def test_line_breaks_do_not_cost_a_node_its_place():
+    """A node is read as one line: what its breaks cost as text does not count."""
+    lm = HuggingFaceLM(tiny.model(), tiny.tokenizer())
+    text = "The harbour\n\n\n\nwas\n\n\n\nbuilt\n\n\n\nby Clara Holm."
+    retriever = TruncateMiddleRetriever(lm)
+    retriever.insert([Document("town", text)])
+    session = lm.session("Who?", prompts=SearchPrompts(), heads="all", max_new_tokens=4)
+    budget = session.cost(text)
+    assert lm.count_tokens([text])[0] > budget
+    found = retriever.search("Who?", config=SearchConfig(token_budget=budget, max_new_tokens=4))
+    assert [step.node.text for step in found.steps] == [text]
+    assert found.stop == "exhausted"

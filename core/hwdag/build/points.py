@@ -112,17 +112,18 @@ class Summarizing:
         Returns:
             points per prompt (those that fit into the limit), and the number of retries.
         """
-        points = [parse_points(reply) for reply in self._replies(prompts, calls, advance)]
+        points = [parse_points(reply) for reply in self.replies(prompts, calls, advance)]
         failed = [i for i, found in enumerate(points) if not found]
-        again = self._replies([prompts[i] + RETRY for i in failed], calls, lambda amount: None)
+        again = self.replies([prompts[i] + RETRY for i in failed], calls, lambda amount: None)
         for i, reply in zip(failed, again, strict=True):
             points[i] = parse_points(reply)
         kept = (fitting(found, self.reader, self.limit) for found in points)
         return [[Point(text, "generated") for text in texts] for texts in kept], len(failed)
 
-    def _replies(
+    def replies(
         self, prompts: Sequence[str], calls: Calls, advance: Callable[[int], object]
     ) -> list[str]:
+        """What the writer replies to each prompt, if need be asked now; see `Calls.results`."""
         # why: a writer's settings, where it has some, decide about its replies as its name does
         asked = self.writer.name, getattr(self.writer, "settings", "")
         keys = [key_of("write", *asked, prompt, self.limit) for prompt in prompts]
@@ -134,7 +135,8 @@ class Summarizing:
 
     def _made(self, missing: list[int], prompts: Sequence[str], calls: Calls) -> Finished[str]:
         writer, limit = self.writer, self.limit
-        if isinstance(writer, ConcurrentWriter):
+        # why callable: any attribute of that name makes a ConcurrentWriter for isinstance
+        if isinstance(writer, ConcurrentWriter) and callable(writer.replies):
             at_once = getattr(writer, "concurrency", 1)
             size = WAVE * at_once if at_once > 1 else 1
             for start in range(0, len(missing), size):

@@ -12,6 +12,7 @@ from typing import Self
 from hwdag.config import Heads
 from hwdag.errors import InputError, ReaderRequired, WriterFailed
 from hwdag.lm.base import Reader, Replay, ReplayRequest, Scorer, ScoringSession, Session, Writer
+from hwdag.lm.columns import ColumnHeads, ColumnReader, column_reader
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Usage
 
@@ -187,6 +188,10 @@ class CachedReader(CachedWriter):
                 "(HuggingFaceLM), or leave out the systems that need it"
             )
         return self._model.scoring()
+
+    def columns(self, heads: ColumnHeads, *, memory_bytes: int) -> ColumnReader:
+        """Means of the columns of attention; raises `ReaderRequired` if the model has none."""
+        return column_reader(self._model, heads, memory_bytes=memory_bytes)
 
 
 def remembering(model: Writer | Reader, calls: Calls) -> CachedWriter:

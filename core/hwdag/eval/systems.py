@@ -23,6 +23,8 @@ from hwdag.errors import InputError, UnknownOption
 if TYPE_CHECKING:  # why: names are asked for by `hwdag --help`, which must not wait for torch
     from hwdag.eval.models import Models
     from hwdag.retrievers.base import Retriever
+    from hwdag.retrievers.gemrag import Mode as GemMode
+    from hwdag.retrievers.graphreader.config import Answers
     from hwdag.retrievers.passages import Granularity
     from hwdag.retrievers.raptor import Mode
 
@@ -219,10 +221,33 @@ def _raptor(mode: Mode, models: Models) -> Retriever:
     )
 
 
+def _gem_rag(mode: GemMode, models: Models) -> Retriever:
+    from hwdag.retrievers.gemrag import GemRagRetriever
+
+    return GemRagRetriever(
+        reader=models.reader, writer=models.writer, embedder=models.embedder, mode=mode
+    )
+
+
 def _memwalker(models: Models) -> Retriever:
     from hwdag.retrievers.memwalker import MemWalkerRetriever
 
     return MemWalkerRetriever(reader=models.reader, writer=models.writer, embedder=models.embedder)
+
+
+def _graphreader(answers: Answers, models: Models) -> Retriever:
+    from hwdag.retrievers.graphreader import GraphReaderRetriever
+
+    return GraphReaderRetriever(
+        reader=models.reader, writer=models.writer, embedder=models.embedder, answers=answers
+    )
+
+
+def _youra(papers: bool, models: Models) -> Retriever:
+    from hwdag.retrievers.youra import YouraConfig, YouraRetriever
+
+    config = YouraConfig.paper() if papers else YouraConfig()
+    return YouraRetriever(reader=models.reader, config=config)
 
 
 def _longllmlingua(models: Models) -> Retriever:
@@ -254,11 +279,24 @@ BASELINES: Mapping[str, _Baseline] = {
     "raptor-collapsed": _Baseline(partial(_raptor, "collapsed"), "raptor"),
     "raptor-tree": _Baseline(partial(_raptor, "tree"), "raptor"),
     "memwalker": _Baseline(_memwalker, "memwalker"),
+    "gem-rag-graph": _Baseline(partial(_gem_rag, "graph"), "gem-rag"),
+    "gem-rag-questions": _Baseline(partial(_gem_rag, "questions"), "gem-rag"),
+    "graphreader": _Baseline(partial(_graphreader, "nodes"), "graphreader"),
+    "graphreader-notebooks": _Baseline(partial(_graphreader, "notebooks"), "graphreader"),
+    "youra": _Baseline(partial(_youra, False), "youra"),
+    "youra-paper": _Baseline(partial(_youra, True), "youra"),
     "longllmlingua": _Baseline(_longllmlingua, "longllmlingua"),
     "truncate-middle": _Baseline(_truncate_middle, "truncate-middle"),
     "full-context": _Baseline(_full_context, "full-context", bounded=False),
 }
 """What is neither HWDAG nor has granularities; `bounded` repeats that of the retriever's class."""
 
-DEFAULT_SYSTEMS = ("hwdag", "bm25", "dense", *BASELINES)
-"""What is compared unless systems are named."""
+_SECOND_READINGS = ("gem-rag-questions", "graphreader-notebooks", "youra-paper")
+
+DEFAULT_SYSTEMS = (
+    "hwdag",
+    "bm25",
+    "dense",
+    *(name for name in BASELINES if name not in _SECOND_READINGS),
+)
+"""What is compared unless systems are named: of a method that comes in two readings, the first."""

@@ -17,10 +17,11 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, runtime_chec
 from hwdag.build.insertion import as_document
 from hwdag.build.report import BuildReport
 from hwdag.config import SearchConfig, checked_k
-from hwdag.errors import InputError
+from hwdag.errors import EmptyIndex, InputError
 from hwdag.filters import Filter, as_filter
-from hwdag.lm.base import Reader, Session
+from hwdag.lm.base import Metered, Reader, Session
 from hwdag.models import Models
+from hwdag.retrievers.twins import RetrieverTwins
 from hwdag.search.answering import AnswerStream
 from hwdag.search.walk import FIRST_POSITION, OnStep, Walked
 from hwdag.text.characters import without_surrogates
@@ -113,12 +114,14 @@ class Found:
     Nodes are taken in this order; one that does not fit into what is left of the budget is passed
     over and the next one is tried. `usage` is what the language model spent on finding them.
     `left_out` tells that the method itself left something out, because the budget had no room.
+    `beyond` were found too, best first, and are not read; they only fill up a `k`.
     """
 
     ranked: Sequence[Scored]
     usage: Usage = field(default_factory=Usage)
     notes: tuple[str, ...] = ()
     left_out: bool = False
+    beyond: Sequence[Scored] = ()
 
 
 class Built(Protocol):
@@ -132,10 +135,10 @@ class Built(Protocol):
 T = TypeVar("T", bound=Built)
 
 
-class DocumentRetriever(ABC, Generic[T]):
+class DocumentRetriever(RetrieverTwins, ABC, Generic[T]):
     """Base of all retrievers beside HWDAG.
 
-    Searching is safe from many threads; changes are serialised. `reader` counts tokens, answers,
+    Searching is safe from many threads; changes are serialised. Both have asynchronous twins. `reader` counts tokens, answers,
     and for some methods also finds; None is the embedded default, loaded when first needed.
 
     Args:
@@ -155,6 +158,7 @@ class DocumentRetriever(ABC, Generic[T]):
         # why: replaced, never changed, so that searches need no lock
         self._held: Mapping[str, tuple[Document, T]] = {}
         self._changes = threading.RLock()
+        self._progress = as_progress(False)  # of the insertion that is running
 
     @abstractmethod
     def _build(self, document: Document) -> T:
@@ -184,12 +188,14 @@ class DocumentRetriever(ABC, Generic[T]):
         """
         report, found = BuildReport(), [as_document(document) for document in documents]
         with self._changes:
-            before = self.reader.usage
-            with as_progress(progress).stage("documents", len(found), "document") as advance:
+            self._progress = as_progress(progress)
+            reading, writing = self._spent()
+            with self._progress.stage("documents", len(found), "document") as advance:
                 for document in found:
                     self._insert(document, report)
                     advance()
-            report.usage = self.reader.usage - before
+            after = self._spent()
+            report.usage, report.writing = after[0] - reading, after[1] - writing
         return report
 
     def delete(self, document_id: str) -> None:
@@ -277,7 +283,7 @@ class DocumentRetriever(ABC, Generic[T]):
         known, _ = self._held.get(document.id, (None, None))
         if not document.text.strip():
             report.skipped.append((document.id, "empty or only white space"))
-        elif known == document:
+        elif known is not None and self._is_same(known, document):
             report.unchanged.append(document.id)
         elif known is not None:
             raise InputError(
@@ -287,8 +293,23 @@ class DocumentRetriever(ABC, Generic[T]):
             built = self._build(document)
             report.built.append(document.id)
             report.nodes += len(built.nodes)
-            report.notes += [f"{document.id}: {note}" for note in getattr(built, "notes", ())]
-            self._held = {**self._held, document.id: (document, built)}
+            named = f"{document.id}: "
+            report.notes += [named + n.removeprefix(named) for n in getattr(built, "notes", ())]
+            self._keep(document, built)
+
+    def _is_same(self, known: Document, document: Document) -> bool:
+        return known == document
+
+    def _keep(self, document: Document, built: T) -> None:
+        """Hold what was built; called once per document, when it is finished."""
+        self._held = {**self._held, document.id: (document, built)}
+
+    def _spent(self) -> tuple[Usage, Usage]:
+        """Cost of the reader, and of a writer beside it, so far."""
+        writer, reader = self._models.given_writer, self.reader
+        if isinstance(writer, Metered) and writer is not reader:
+            return reader.usage, writer.usage
+        return reader.usage, Usage()
 
     def _search(
         self,
@@ -310,7 +331,8 @@ class DocumentRetriever(ABC, Generic[T]):
         taken, left = list(found.ranked), list[Scored]()
         if self.bounded:
             taken, left = _taken(found.ranked, session, budget)
-        total = sum(max(0.0, scored.score) for scored in found.ranked) or 1.0
+        left += found.beyond
+        total = sum(max(0.0, scored.score) for scored in [*found.ranked, *found.beyond]) or 1.0
         steps = [
             Step(FIRST_POSITION + i, scored.node, False, 0.0, scored.score / total, 0.0, p_yes=None)
             for i, scored in enumerate([*taken, *left])
@@ -344,7 +366,7 @@ class DocumentRetriever(ABC, Generic[T]):
     ) -> Mapping[str, tuple[Document, T]]:
         held = self._held
         if not held:
-            raise InputError(f"{self.name} holds no document; insert some first")
+            raise EmptyIndex(f"{self.name} holds no document; insert some first")
         if missing := sorted(set(document_ids or ()) - held.keys()):
             raise InputError(f"no document {missing[0]!r} in {self.name}")
         return {
@@ -362,11 +384,19 @@ def _taken(
     taken: list[Scored] = []
     left: list[Scored] = []
     for scored in ranked:
-        # why: the text alone never costs more than its line, and encoding thousands is slow
-        fits = scored.node.tokens <= budget and session.cost(scored.node.text) <= budget
+        # why: encoding thousands is slow
+        fits = may_cost(scored.node.text, budget) and session.cost(scored.node.text) <= budget
         (taken if fits else left).append(scored)
         budget -= session.cost(scored.node.text) if fits else 0
     return taken, left
+
+
+def may_cost(text: str, budget: int) -> bool:
+    """False where a node certainly costs more than `budget`: its line has a token for every word.
+
+    `Node.tokens` cannot tell: a text with line breaks may take more tokens than the line it becomes.
+    """
+    return len(text.split()) <= budget
 
 
 def distinct(ranked: Iterable[Scored]) -> Iterator[Scored]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,11 @@ from numpy.typing import NDArray
 
 from hwdag.errors import InputError
 from hwdag.lm.base import Reader
-from hwdag.retrievers.base import DocumentRetriever, Found, Query, Scored
+from hwdag.retrievers.base import Found, Query, Scored
+from hwdag.retrievers.packing import demand, packed_nodes, unpacked_nodes, unpacked_texts
 from hwdag.retrievers.passages import Granularity, Passages, checked_granularity
+from hwdag.retrievers.saved import SavedRetriever
+from hwdag.retrievers.saved_file import Arrays
 from hwdag.text.prompts import SearchPrompts
 from hwdag.text.words import content_words
 from hwdag.types import Document, Node
@@ -31,7 +35,7 @@ class WordedPassages:
     words: tuple[list[str], ...]
 
 
-class BM25Retriever(DocumentRetriever[WordedPassages]):
+class BM25Retriever(SavedRetriever[WordedPassages]):
     """Passages by the BM25 score of the question's words.
 
         score(q, p) = sum over words w of q: idf(w) tf / (tf + k1 (1 - b + b |p| / mean |p|))
@@ -50,12 +54,14 @@ class BM25Retriever(DocumentRetriever[WordedPassages]):
         contextual: search every passage behind its heading, or its document's title.
         k1: how fast repetitions of a word stop counting; the paper advises 1.2 to 2.
         b: how much the length of a passage counts; the paper advises 0.5 to 0.8.
+        path: a file to keep everything in; see `SavedRetriever`.
 
     Raises:
         InputError: a negative k1, or a b that is not in [0, 1].
     """
 
-    name = "bm25"
+    name = method = "bm25"
+    keeps_vectors = False
 
     def __init__(
         self,
@@ -66,14 +72,19 @@ class BM25Retriever(DocumentRetriever[WordedPassages]):
         contextual: bool = False,
         k1: float = 1.5,
         b: float = 0.75,
+        path: str | Path | None = None,
     ) -> None:
-        super().__init__(reader=reader, prompts=prompts)
         if not (0 <= k1 < float("inf") and 0 <= b <= 1):
             raise InputError(f"BM25 needs a finite k1 >= 0 and a b in [0, 1], got {k1!r} and {b!r}")
         self._k1, self._b = k1, b
         self._granularity = checked_granularity(granularity)
         self._contextual = contextual
         self._latest: _Index | None = None
+        super().__init__(reader=reader, prompts=prompts, path=path)
+
+    def settings(self) -> dict[str, Any]:
+        """How documents are cut, and which words count; k1 and b only matter to a search."""
+        return {"granularity": self._granularity, "contextual": self._contextual}
 
     def delete(self, document_id: str) -> None:
         """Remove a document with all that was derived from it. Raises `InputError` if not there."""
@@ -94,6 +105,16 @@ class BM25Retriever(DocumentRetriever[WordedPassages]):
         nodes = [node for document in index.documents for node in document.nodes]
         order = np.argsort(-scores, kind="stable")
         return Found([Scored(nodes[i], float(scores[i])) for i in order])
+
+    def _pack(self, built: WordedPassages) -> tuple[dict[str, Any], Arrays]:
+        words = [list(each) for each in built.words]
+        return {"nodes": packed_nodes(built.nodes), "words": words}, {}
+
+    def _unpack(self, document: Document, record: dict[str, Any], arrays: Arrays) -> WordedPassages:
+        nodes = unpacked_nodes(document, record["nodes"])
+        words = tuple(list(unpacked_texts(each)) for each in record["words"])
+        demand(len(words) == len(nodes))
+        return WordedPassages(nodes, words)
 
 
 class _Index:

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from hwdag.embedding.base import Embedder, Vectors
 from hwdag.lm.base import Reader
-from hwdag.models import Models
-from hwdag.retrievers.base import DocumentRetriever, Found, Query, Scored
+from hwdag.retrievers.base import Found, Query, Scored
+from hwdag.retrievers.packing import checked_array, packed_nodes, unpacked_nodes
 from hwdag.retrievers.passages import Granularity, Passages, checked_granularity
+from hwdag.retrievers.saved import SavedRetriever
+from hwdag.retrievers.saved_file import Arrays
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node
 
@@ -28,7 +32,7 @@ class EmbeddedPassages:
     vectors: Vectors  # (nodes, dimension)
 
 
-class DenseRetriever(DocumentRetriever[EmbeddedPassages]):
+class DenseRetriever(SavedRetriever[EmbeddedPassages]):
     """Passages by the similarity of their embeddings to the question's.
 
     That is the dot product: the cosine for embedders with unit vectors, and the inner product for
@@ -41,9 +45,10 @@ class DenseRetriever(DocumentRetriever[EmbeddedPassages]):
             for the embedded default.
         granularity: how documents are cut.
         contextual: embed every passage behind its heading, or its document's title.
+        path: a file to keep everything in; see `SavedRetriever`.
     """
 
-    name = "dense"
+    name = method = "dense"
 
     def __init__(
         self,
@@ -53,16 +58,15 @@ class DenseRetriever(DocumentRetriever[EmbeddedPassages]):
         granularity: Granularity = "300",
         *,
         contextual: bool = False,
+        path: str | Path | None = None,
     ) -> None:
-        super().__init__(reader=reader, prompts=prompts)
-        self._models = Models(reader, embedder=embedder)
         self._granularity = checked_granularity(granularity)
         self._contextual = contextual
+        super().__init__(reader=reader, prompts=prompts, embedder=embedder, path=path)
 
-    @property
-    def embedder(self) -> Embedder:
-        """The embedding model; loaded on first use."""
-        return self._models.embedder
+    def settings(self) -> dict[str, Any]:
+        """How documents are cut, and what is embedded of them."""
+        return {"granularity": self._granularity, "contextual": self._contextual}
 
     def _build(self, document: Document) -> EmbeddedPassages:
         passages = Passages.of(
@@ -76,3 +80,13 @@ class DenseRetriever(DocumentRetriever[EmbeddedPassages]):
         nodes = [node for passages in built.values() for node in passages.nodes]
         order = np.argsort(-scores, kind="stable")
         return Found([Scored(nodes[i], float(scores[i])) for i in order])
+
+    def _pack(self, built: EmbeddedPassages) -> tuple[dict[str, Any], Arrays]:
+        return {"nodes": packed_nodes(built.nodes)}, {"vectors": built.vectors}
+
+    def _unpack(
+        self, document: Document, record: dict[str, Any], arrays: Arrays
+    ) -> EmbeddedPassages:
+        nodes = unpacked_nodes(document, record["nodes"])
+        vectors = checked_array(arrays["vectors"], np.float32, (len(nodes), None))
+        return EmbeddedPassages(nodes, vectors)

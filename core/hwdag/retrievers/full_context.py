@@ -11,7 +11,7 @@ from hwdag.build.windows import LINE_TOKENS, pack
 from hwdag.config import SearchConfig
 from hwdag.errors import QuestionTooLong
 from hwdag.lm.base import Decoding, Floats, Reader, Reading, Session
-from hwdag.retrievers.base import DocumentRetriever, Found, Query, Scored
+from hwdag.retrievers.base import DocumentRetriever, Found, Query, Scored, may_cost
 from hwdag.retrievers.passages import Whole
 from hwdag.text.chunking import chunk
 from hwdag.text.prompts import SearchPrompts
@@ -170,7 +170,8 @@ class _WindowDecoding:
 
 def _fits(nodes: Sequence[Node], query: Query) -> bool:
     """Whether each of these nodes fits into a window of its own."""
-    # why: the text alone never costs more than its line, and encoding whole books is slow
+    # why: encoding whole books is slow
     return all(
-        node.tokens <= query.budget and query.cost(node.text) <= query.budget for node in nodes
+        may_cost(node.text, query.budget) and query.cost(node.text) <= query.budget
+        for node in nodes
     )

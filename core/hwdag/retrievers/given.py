@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from inspect import signature
 from typing import Any
 
 from hwdag.config import refuse
@@ -39,3 +40,21 @@ def made_retriever(retriever: object, options: Mapping[str, Any], adapters: Adap
         return found
     adapted = {k: adapters[k](v) if k in adapters else v for k, v in options.items()}
     return as_core_retriever(retriever(**adapted))
+
+
+def tenant_option(retriever: Retriever, tenant: str | None) -> dict[str, Any]:
+    """`tenant` as an argument of `retriever.search` and its kin; nothing where there is none.
+
+    Raises:
+        InputError: the retriever knows no tenants, or a tenant is no text.
+    """
+    if tenant is None:
+        return {}
+    if not isinstance(tenant, str):
+        raise InputError(f"a tenant is named by a text, got {tenant!r}")
+    if "tenant" not in signature(retriever.search).parameters:
+        raise InputError(
+            f"{retriever.name} knows no tenants, so a search cannot name one; filter by the metadata "
+            "field that says whose a document is: filters={field: tenant}"
+        )
+    return {"tenant": tenant}

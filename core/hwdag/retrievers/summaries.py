@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from hwdag.build.points import Part, Point, Window, ask, extract
+from hwdag.build.calls import Calls
+from hwdag.build.points import Part, Point, Summarizing, Window, extract
 from hwdag.embedding.base import Embedder
 from hwdag.errors import ContextTooSmall
 from hwdag.graph.dag import union_of_spans
@@ -39,7 +40,7 @@ class Summarizer:
 
     `writer` None extracts: `ratio` of the tokens of a group, at most `limit`. What a writer writes
     is cut to whole sentences within `limit` tokens; where it writes nothing, that summary is
-    extracted. `prompt` has the field {text}.
+    extracted. `prompt` has the field {text}. `calls` are those that are finished already.
     """
 
     reader: Reader
@@ -48,6 +49,7 @@ class Summarizer:
     prompt: str
     limit: int
     ratio: float
+    calls: Calls = field(default_factory=Calls)
 
     @property
     def capacity(self) -> int | None:
@@ -83,11 +85,9 @@ class Summarizer:
         prompts = [
             filled(self.prompt, text="\n\n".join(node.text for node in group)) for group in groups
         ]
-        return [
-            self._within_limit(reply.strip())
-            for start in range(0, len(prompts), BATCH)
-            for reply in ask(writer, prompts[start : start + BATCH], max_new_tokens=self.limit)
-        ]
+        asking = Summarizing(writer, self.reader, self.limit, BATCH)
+        replies = asking.replies(prompts, self.calls, lambda amount: None)
+        return [self._within_limit(reply.strip()) for reply in replies]
 
     def _within_limit(self, text: str) -> str:
         spans = chunk(text, count_tokens=self.reader.count_tokens, limit=self.limit)

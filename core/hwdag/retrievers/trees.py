@@ -1,9 +1,10 @@
-"""What RAPTOR and MeMWalker share: a tree of summaries over each document."""
+"""What RAPTOR, MeMWalker and GEM-RAG share: summaries over the chunks of each document."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +13,19 @@ from hwdag.build.points import Point, line_costs
 from hwdag.embedding.base import Embedder, Vectors
 from hwdag.errors import InputError
 from hwdag.lm.base import Reader, Writer
-from hwdag.models import Models
-from hwdag.retrievers.base import DocumentRetriever, Scored
+from hwdag.retrievers.base import Scored, T
+from hwdag.retrievers.packing import (
+    checked_array,
+    demand,
+    packed_nodes,
+    unpacked_groups,
+    unpacked_nodes,
+    unpacked_texts,
+)
+from hwdag.retrievers.saved import SavedRetriever
+from hwdag.retrievers.saved_file import Arrays
 from hwdag.retrievers.summaries import Summarizer
 from hwdag.text.chunking import chunk
-from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node, Span
 
 Floats = NDArray[np.float64]
@@ -131,8 +140,8 @@ class GrowingTree:
         return range(first, len(self._nodes))
 
 
-class TreeRetriever(DocumentRetriever[SummaryTree]):
-    """Base of the retrievers that search a tree of summaries.
+class SummarizingRetriever(SavedRetriever[T]):
+    """Base of the retrievers that keep summaries.
 
     Args:
         reader: a local model, or the name of one; None is the embedded default.
@@ -140,23 +149,8 @@ class TreeRetriever(DocumentRetriever[SummaryTree]):
         writer: who writes the summaries; a Writer, a function from prompt to text, or None for the
             reader if it can write and does not prefer extraction, else for extraction.
         embedder: an Embedder, the name of one, or None for the embedded default.
+        path: a file to keep everything in; see `SavedRetriever`.
     """
-
-    def __init__(
-        self,
-        *,
-        reader: Reader | str | None = None,
-        prompts: SearchPrompts | None = None,
-        writer: Writer | Callable[[str], str] | None = None,
-        embedder: Embedder | str | None = None,
-    ) -> None:
-        super().__init__(reader=reader, prompts=prompts)
-        self._models = Models(reader, writer, embedder)
-
-    @property
-    def embedder(self) -> Embedder:
-        """The embedding model; loaded on first use."""
-        return self._models.embedder
 
     @property
     def writer(self) -> Writer | None:
@@ -167,7 +161,42 @@ class TreeRetriever(DocumentRetriever[SummaryTree]):
         return reader if isinstance(reader, Writer) and not reader.prefers_extraction else None
 
     def _summarizer(self, prompt: str, *, limit: int, ratio: float) -> Summarizer:
-        return Summarizer(self.reader, self.writer, self.embedder, prompt, limit, ratio)
+        calls = self._calls()
+        return Summarizer(self.reader, self.writer, self.embedder, prompt, limit, ratio, calls)
+
+
+class TreeRetriever(SummarizingRetriever[SummaryTree]):
+    """Base of the retrievers that search a tree of summaries."""
+
+    def _pack(self, built: SummaryTree) -> tuple[dict[str, Any], Arrays]:
+        return packed_tree(built)
+
+    def _unpack(self, document: Document, record: dict[str, Any], arrays: Arrays) -> SummaryTree:
+        return unpacked_tree(document, record, arrays)
+
+
+def packed_tree(tree: SummaryTree) -> tuple[dict[str, Any], Arrays]:
+    """A tree as a JSON-able record and arrays."""
+    record = {
+        "nodes": packed_nodes(tree.nodes),
+        "children": [list(below) for below in tree.children],
+        "costs": list(tree.costs),
+        "notes": list(tree.notes),
+    }
+    return record, {"vectors": tree.vectors}
+
+
+def unpacked_tree(document: Document, record: dict[str, Any], arrays: Arrays) -> SummaryTree:
+    """The tree that `packed_tree` packed; raises one of `packing.MALFORMED`."""
+    nodes = unpacked_nodes(document, record["nodes"])
+    children = unpacked_groups(record["children"], len(nodes))
+    costs = tuple(record["costs"])
+    demand(len(nodes) == len(children) == len(costs) > 0)
+    demand(all(type(cost) is int for cost in costs))
+    for node, below in zip(nodes, children, strict=True):
+        demand(all(nodes[child].level == node.level - 1 for child in below))
+    vectors = checked_array(arrays["vectors"], np.float32, (len(nodes), None))
+    return SummaryTree(nodes, children, vectors, costs, unpacked_texts(record["notes"]))
 
 
 def repetitions_last(ranked: Sequence[Scored]) -> list[Scored]:

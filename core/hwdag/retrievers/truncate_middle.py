@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from hwdag.lm.base import Reader
-from hwdag.retrievers.base import DocumentRetriever, Found, Query, Scored
+from hwdag.retrievers.base import DocumentRetriever, Found, Query, Scored, may_cost
 from hwdag.retrievers.passages import Whole
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node, Span
@@ -93,10 +93,9 @@ def longest(limit: int, fits: Callable[[int], bool]) -> int:
 
 def _fit(documents: Sequence[Whole], query: Query) -> bool:
     """Whether all documents fit into the budget as they are."""
-    # why: the text alone never costs more than its line, and encoding whole books is slow
-    if sum(document.node.tokens for document in documents) > query.budget:
-        return False
-    return sum(query.cost(document.node.text) for document in documents) <= query.budget
+    texts = [document.node.text for document in documents]
+    # why: encoding whole books is slow
+    return may_cost("\n".join(texts), query.budget) and sum(map(query.cost, texts)) <= query.budget
 
 
 def _words(text: str) -> Iterator[Span]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Protocol
 
 
@@ -43,6 +44,43 @@ class Bars:
 
             def advance(amount: int = 1) -> None:
                 bar.update(amount)
+
+            yield advance
+
+
+@dataclass(frozen=True, slots=True)
+class Advanced:
+    """So many pieces of a stage are done; `total` is 0 where it is not known."""
+
+    stage: str
+    done: int
+    total: int
+    unit: str
+
+
+class Reporting:
+    """Tells a function of every piece of work that is done, and shows the same as another progress.
+
+    Args:
+        report: called in the thread of the work, with stages in the order in which they advance.
+        shown: True for bars, or your own.
+    """
+
+    def __init__(self, report: Callable[[Advanced], object], shown: bool | Progress) -> None:
+        self._report = report
+        self._shown = as_progress(shown)
+
+    @contextmanager
+    def stage(self, name: str, total: int, unit: str) -> Iterator[Advance]:
+        """Open the stage in the other progress."""
+        done = 0
+        with self._shown.stage(name, total, unit) as show:
+
+            def advance(amount: int = 1) -> None:
+                nonlocal done
+                done += amount
+                show(amount)
+                self._report(Advanced(name, done, total, unit))
 
             yield advance
 

@@ -16,7 +16,9 @@ counted in `Retrieval.notes`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -53,12 +55,13 @@ class MemWalkerRetriever(TreeRetriever):
         writer: who navigates, and writes the summaries (see `TreeRetriever`); None for the reader.
         embedder: an Embedder, the name of one, or None for the embedded default.
         config: how trees are built and walked.
+        path: a file to keep everything in; see `SavedRetriever`.
 
     Raises:
         ReaderRequired: no writer was given, and the reader cannot write.
     """
 
-    name = "memwalker"
+    name = method = "memwalker"
 
     def __init__(
         self,
@@ -68,11 +71,22 @@ class MemWalkerRetriever(TreeRetriever):
         writer: Writer | Callable[[str], str] | None = None,
         embedder: Embedder | str | None = None,
         config: MemWalkerConfig | None = None,
+        path: str | Path | None = None,
     ) -> None:
-        super().__init__(reader=reader, prompts=prompts, writer=writer, embedder=embedder)
         self.config = config or MemWalkerConfig()
+        super().__init__(
+            reader=reader, prompts=prompts, writer=writer, embedder=embedder, path=path
+        )
         if isinstance(reader, Reader):  # why: a model's name is not loaded before it is needed
             _ = self.navigator
+
+    def settings(self) -> dict[str, Any]:
+        """How trees are built and walked."""
+        return asdict(self.config)
+
+    @classmethod
+    def _options(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+        return {"config": MemWalkerConfig(**settings)}
 
     @property
     def navigator(self) -> Writer:

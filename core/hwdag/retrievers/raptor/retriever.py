@@ -9,9 +9,10 @@ down from the top layer along the children.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import accumulate
-from typing import Literal, get_args
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -118,7 +119,10 @@ class RaptorRetriever(TreeRetriever):
         embedder: an Embedder, the name of one, or None for the embedded default.
         mode: "collapsed" or "tree".
         config: how trees are built and traversed.
+        path: a file to keep everything in; see `SavedRetriever`.
     """
+
+    method = "raptor"
 
     def __init__(
         self,
@@ -129,17 +133,28 @@ class RaptorRetriever(TreeRetriever):
         embedder: Embedder | str | None = None,
         mode: Mode = "collapsed",
         config: RaptorConfig | None = None,
+        path: str | Path | None = None,
     ) -> None:
         if mode not in get_args(Mode):
             raise UnknownOption(f'mode must be "collapsed" or "tree", got {mode!r}')
-        super().__init__(reader=reader, prompts=prompts, writer=writer, embedder=embedder)
         self.mode = mode
         self.config = config or RaptorConfig()
+        super().__init__(
+            reader=reader, prompts=prompts, writer=writer, embedder=embedder, path=path
+        )
 
     @property
     def name(self) -> str:  # type: ignore[override]
         """`raptor-collapsed` or `raptor-tree`."""
         return f"raptor-{self.mode}"
+
+    def settings(self) -> dict[str, Any]:
+        """How trees are built, and top_k; the mode only matters to a search."""
+        return asdict(self.config)
+
+    @classmethod
+    def _options(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+        return {"config": RaptorConfig(**settings)}
 
     def _build(self, document: Document) -> SummaryTree:
         config, tree = self.config, GrowingTree(document, self.reader, self.embedder)

@@ -1,0 +1,146 @@
+"""What GraphReader does and builds: function calls as in its Table 8, graphs as in its Table 9.
+
+With the embedded model (which takes most decisions by default, and the table says how many):
+
+    python benchmarks/graphreader.py ../shared/data/dev/hotpotqa.jsonl --limit 5
+
+and sooner done, with shorter replies and fewer paths:
+
+    python benchmarks/graphreader.py ../shared/data/dev/hotpotqa.jsonl --limit 2 --config
+        '{"chunk_tokens": 400, "initial_nodes": 2, "reply_tokens": 64}'
+
+With a model that follows instructions, on any server with OpenAI's API:
+
+    python benchmarks/graphreader.py DATA.jsonl --limit 200 --writer MODEL --writer-url URL
+
+Every question is explored once; nothing is answered. With `-o FILE` every finished call is kept, so
+that a run that is killed and repeated goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hwdag.eval.calls import CachedReader, CachedWriter, Calls
+from hwdag.eval.data import Record, by_dataset, records_of, sample
+from hwdag.lm.base import Reader, Writer
+from hwdag.lm.default import DEFAULT_MODEL, load_reader
+from hwdag.retrievers.graphreader import (
+    Exploration,
+    GraphReaderConfig,
+    GraphReaderRetriever,
+    call_statistics,
+    graph_statistics,
+)
+from hwdag.retrievers.graphreader.graph import FactGraph
+from hwdag.types import Document
+
+STAGES = {
+    "facts": ("read_chunk", "stop_and_read_neighbor"),
+    "chunk": ("search_more", "read_previous_chunk", "read_subsequent_chunk", "termination"),
+    "neighbors": ("read_neighbor_node", "termination"),
+}
+"""Rows of Table 8."""
+
+
+def main() -> None:
+    """Explore a sample of the questions of every data set, and print both tables."""
+    options = parsed()
+    config = GraphReaderConfig.from_dict(json.loads(options.config))
+    reader: Reader = load_reader(options.reader or DEFAULT_MODEL)
+    writer = writer_of(options)
+    if options.output is not None:
+        calls = Calls(options.output)
+        reader = CachedReader(reader, calls)
+        writer = writer and CachedWriter(writer, calls)
+    retriever = GraphReaderRetriever(reader=reader, writer=writer, config=config)
+    records = sample(records_of(options.data), limit=options.limit, seed=options.seed)
+    print(
+        f"{datetime.now(UTC):%Y-%m-%d}, writer {retriever.writer.name}, embedder "
+        f"{retriever.embedder.name}, {config}, {platform.processor() or platform.machine()}"
+    )
+    for dataset, group in by_dataset(records).items():
+        explored, graphs = explore(retriever, group, graphs_only=options.graphs_only)
+        called = calls_table(explored) if explored else ()
+        print("\n".join([f"\n{dataset}", *called, *graphs_table(graphs)]), flush=True)
+
+
+def parsed() -> argparse.Namespace:
+    """The options of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", nargs="+", type=Path, help="JSONL of `hwdag convert`, or folders")
+    parser.add_argument("--limit", type=int, default=5, help="questions per data set")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--config", default="{}", help="JSON of a GraphReaderConfig")
+    parser.add_argument("--graphs-only", action="store_true", help="build, explore nothing")
+    parser.add_argument("--reader", help="a local model (default: the embedded one)")
+    parser.add_argument("--writer", metavar="MODEL", help="of a server with OpenAI's API")
+    parser.add_argument("--writer-url", metavar="URL")
+    parser.add_argument("-o", "--output", type=Path, help="file that keeps finished calls")
+    return parser.parse_args()
+
+
+def writer_of(options: argparse.Namespace) -> Writer | None:
+    """The server, if one was named."""
+    if options.writer is None:
+        return None
+    from hwdag.lm.openai_compatible import OpenAIWriter
+
+    return OpenAIWriter(options.writer, base_url=options.writer_url)
+
+
+def explore(
+    retriever: GraphReaderRetriever, records: Sequence[Record], *, graphs_only: bool
+) -> tuple[list[Exploration], list[FactGraph]]:
+    """Build each document and explore its questions; a document is dropped before the next one."""
+    explored, graphs = [], []
+    for record in records:
+        report = retriever.insert([Document(record.id, record.text, record.title)])
+        print(f"{record.id}: {report.nodes} nodes; {'; '.join(report.notes)}", flush=True)
+        graphs.append(retriever.graphs[record.id])
+        for question in () if graphs_only else record.questions:
+            explored.append(retriever.explore(question.text, document_ids=[record.id]))
+            print(f"{question.id}: {'; '.join(explored[-1].notes)}", flush=True)
+        retriever.delete(record.id)
+    return explored, graphs
+
+
+def calls_table(explored: Sequence[Exploration]) -> Iterator[str]:
+    """Table 8, and what the calls cost."""
+    found, n = call_statistics(explored), len(explored)
+    yield f"\nFunction calls: {n} questions, {found.paths} paths, {found.calls_per_path:.1f} per path\n"
+    yield "| stage | % of calls | function | % of stage |"
+    yield "| :--- | ---: | :--- | ---: |"
+    for stage, functions in STAGES.items():
+        share = f"{100 * found.stages.get(stage, 0):.1f}"
+        for function in functions:
+            part = 100 * found.functions.get((stage, function), 0)
+            yield f"| {stage} | {share} | {function} | {part:.1f} |"
+    tokens = sum(one.usage.tokens for one in explored) / n
+    yield (
+        f"\n{100 * found.defaults:.0f} % of the calls by default; per question "
+        f"{sum(one.requests for one in explored) / n:.1f} prompts, of which "
+        f"{sum(one.retries for one in explored) / n:.1f} retries, and {tokens:.0f} tokens"
+    )
+
+
+def graphs_table(graphs: Sequence[FactGraph]) -> Iterator[str]:
+    """Table 9."""
+    found = graph_statistics(graphs)
+    yield f"\nGraphs: {found.documents} documents\n"
+    yield "| nodes | most | facts | most | neighbors | most | facts per node | most |"
+    yield "| ---: |" + " ---: |" * 7
+    yield (
+        f"| {found.nodes:.1f} | {found.most_nodes} | {found.facts:.1f} | {found.most_facts} "
+        f"| {found.neighbors:.1f} | {found.most_neighbors:.1f} "
+        f"| {found.facts_per_node:.1f} | {found.most_facts_per_node:.1f} |"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""Key elements: how they are found in a text without a model, and which of them are the same.
+
+The paper normalises elements after Lu et al. 2023, whose rules are for tags. Ours:
+
+1. case, width of letters, punctuation, articles, possessives, and the plural of the last word are
+   levelled (`key_of`);
+2. what is left is embedded, and an element goes to the first more frequent one whose cosine reaches
+   a threshold. Elements with different digits are never the same: 1871 is not 1872. Every one is
+   compared with the head of a group alone, so that no chain of neighbours joins what differs.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from hwdag.embedding.base import Vectors
+from hwdag.embedding.hashing import unit_rows
+from hwdag.text.words import STOPWORDS, words
+
+SHORTEST_TERM = 4
+"""Letters of a lower-cased word that is an element by default."""
+
+MOST_TERMS = 12
+"""Elements that a sentence has by default: about the number that the paper's facts have."""
+
+BLOCK = 512
+"""Elements that are compared with all heads at a time."""
+
+_ARTICLES = frozenset({"a", "an", "the"})
+_WORD = re.compile(r"[^\W_]+(?:['’&.-][^\W_]+)*")
+_DIGITS = re.compile(r"\d+")
+_STEMS_OF_ES = ("sses", "shes", "ches", "xes", "zes")
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """A key element: its most frequent spelling, and the keys of all spellings, that one's first."""
+
+    name: str
+    keys: tuple[str, ...]
+
+
+def key_of(name: str) -> str:
+    """What all spellings of a name have in common; empty for a name without letters and digits."""
+    found = words(unicodedata.normalize("NFKC", name))
+    found = [word for word in found if word != "s"] or found
+    if len(found) > 1 and found[0] in _ARTICLES:
+        found = found[1:]
+    return " ".join([*found[:-1], *map(singular, found[-1:])])
+
+
+def singular(word: str) -> str:
+    """An English noun without its plural ending, by rule; other words mostly stay as they are."""
+    if len(word) < SHORTEST_TERM or not word.isascii() or not word.isalpha():
+        return word
+    if word.endswith("ies"):
+        return word[:-3] + "y" if len(word) > SHORTEST_TERM else word
+    if word.endswith(_STEMS_OF_ES):
+        return word[:-2]
+    return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
+
+
+def terms_of(text: str) -> tuple[str, ...]:
+    """The default elements of a sentence: names, then numbers and content words; at least one.
+
+    A name is a run of capitalised words, without the stopwords at its ends. A word within a name is
+    no element of its own. Of scripts without spaces, pairs of neighbouring characters are taken.
+    """
+    names = list(_names(text))
+    used = {word for name in names for word in words(name)}
+    found = words(text)
+    singles = (w for w in found if w not in used and w not in STOPWORDS and _is_term(w))
+    pairs = (a + b for a, b in pairwise(found) if _is_unspaced(a) and _is_unspaced(b))
+    terms = dict.fromkeys([*names, *singles, *pairs])
+    chosen = [term for term in terms if key_of(term)][:MOST_TERMS]
+    return tuple(chosen) or (" ".join(text.split())[: SHORTEST_TERM * MOST_TERMS],)
+
+
+def normalised(
+    names: Sequence[str], embed: Callable[[Sequence[str]], Vectors], threshold: float
+) -> tuple[list[Element], dict[str, int], Vectors]:
+    """Distinct elements, most frequent first.
+
+    Args:
+        names: with repetitions, as often as facts have them.
+        embed: texts to vectors, (texts, dimension).
+        threshold: cosine from which two are one.
+
+    Returns:
+        the elements, the index of the element of every name, and the vectors of the elements.
+    """
+    spellings: dict[str, Counter[str]] = {}
+    for name in names:
+        spellings.setdefault(key_of(name) or name, Counter())[name] += 1
+    keys = sorted(spellings, key=lambda key: -spellings[key].total())
+    shown = [spellings[key].most_common(1)[0][0] for key in keys]
+    vectors = embed(shown)
+    heads = _heads(keys, unit_rows(vectors), threshold)
+    order = list(dict.fromkeys(heads))
+    rank = {head: i for i, head in enumerate(order)}
+    members: list[list[str]] = [[] for _ in order]
+    for key, head in zip(keys, heads, strict=True):
+        members[rank[head]].append(key)
+    elements = [Element(shown[h], tuple(m)) for h, m in zip(order, members, strict=True)]
+    index_of_key = {key: rank[head] for key, head in zip(keys, heads, strict=True)}
+    index = {name: index_of_key[key] for key, several in spellings.items() for name in several}
+    return elements, index, vectors[order]
+
+
+def _heads(keys: Sequence[str], vectors: Vectors, threshold: float) -> list[int]:
+    """The head that each key goes to: the first similar enough, or itself."""
+    digits = [frozenset(_DIGITS.findall(key)) for key in keys]
+    heads: list[int] = []
+    found: list[int] = []
+    for start in range(0, len(keys), BLOCK):
+        block = range(start, min(start + BLOCK, len(keys)))
+        candidates = [*found, *block]
+        similar = vectors[block] @ vectors[candidates].T >= threshold
+        known = set(found)
+        for row, i in enumerate(block):
+            near = (candidates[j] for j in np.flatnonzero(similar[row]))
+            head = next((h for h in near if h in known and digits[h] == digits[i]), i)
+            if head == i:
+                found.append(i)
+                known.add(i)
+            heads.append(head)
+    return heads
+
+
+def _names(text: str) -> Iterable[str]:
+    """Runs of capitalised words on one line, with "of" and "the" within them."""
+    run: list[re.Match[str]] = []
+    for word in _WORD.finditer(text):
+        gap = text[run[-1].end() : word.start()] if run else ""
+        goes_on = not run or gap == " "
+        if not goes_on:
+            yield from _trimmed(text, run)
+            run = []
+        if word[0][0].isupper() or (run and word[0] in ("of", "the")):
+            run.append(word)
+        else:
+            yield from _trimmed(text, run)
+            run = []
+    yield from _trimmed(text, run)
+
+
+def _trimmed(text: str, run: Sequence[re.Match[str]]) -> Iterable[str]:
+    """The run without stopwords at its ends ("The", "In", "of"), if anything is left."""
+    kept = list(run)
+    while kept and kept[0][0].lower() in STOPWORDS:
+        kept.pop(0)
+    while kept and kept[-1][0].lower() in STOPWORDS:
+        kept.pop()
+    if kept:
+        yield text[kept[0].start() : kept[-1].end()]
+
+
+def _is_term(word: str) -> bool:
+    return len(word) >= SHORTEST_TERM or (word.isdigit() and len(word) > 1)
+
+
+def _is_unspaced(word: str) -> bool:
+    # why: `words` gives single characters of scripts without spaces, and of those alone
+    return len(word) == 1 and not word.isascii() and word.isalpha()
