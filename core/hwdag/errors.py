@@ -3,6 +3,7 @@
 HWDAGError
     InputError              a document, question or option that cannot be used
         UnknownOption       an option name or value that does not exist
+        EmptyIndex          there is no document to search
         QuestionTooLong     the question does not fit into the model's context
     ModelError
         ModelNotFound       no model under that name; the message names the pip command
@@ -31,6 +32,10 @@ class InputError(HWDAGError, ValueError):
 
 class UnknownOption(InputError):
     """An option name or value that does not exist."""
+
+
+class EmptyIndex(InputError):
+    """There is no document yet, or none is left."""
 
 
 class QuestionTooLong(InputError):

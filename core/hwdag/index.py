@@ -10,7 +10,7 @@ this file what is done with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -210,6 +210,7 @@ class HWDAGIndex(StoredIndex, AsyncTwins):
         filters: Filter | Mapping[str, Any] | None = None,
         tenant: str | None = None,
         k: int | None = None,
+        query_vector: Sequence[float] | None = None,
         on_step: OnStep | None = None,
     ) -> Retrieval:
         """Walk the graphs for a question.
@@ -221,15 +222,17 @@ class HWDAGIndex(StoredIndex, AsyncTwins):
             filters: only documents whose metadata match, see `hwdag.filters`.
             tenant: whose documents; needed if and only if the index has a `tenant_key`.
             k: number of nodes wanted, for `Retrieval.best`; the walk itself does not change.
+            query_vector: the question's embedding where it is there already; None asks the embedder.
             on_step: called with every visited node as it happens. Where another process deletes a
                 document that the walk wants to read, the walk begins anew, and so do the steps.
 
         Raises:
-            InputError: the question is blank, the index holds no document, or k is not a number.
+            InputError: the question is blank, the index holds no document, k is not a number, or
+                query_vector is not comparable with the nodes.
             QuestionTooLong: the question leaves no room in the reader's context.
         """
         scope = self._scope(document_ids, filters, tenant)
-        return self._walk(question, config, scope, on_step, checked_k(k)).retrieval
+        return self._walk(question, config, scope, on_step, query_vector, checked_k(k)).retrieval
 
     def answer(
         self,
@@ -239,6 +242,7 @@ class HWDAGIndex(StoredIndex, AsyncTwins):
         document_ids: Collection[str] | None = None,
         filters: Filter | Mapping[str, Any] | None = None,
         tenant: str | None = None,
+        query_vector: Sequence[float] | None = None,
         on_step: OnStep | None = None,
     ) -> Answer:
         """Walk, then answer from the same KV cache; arguments and errors as in `search`."""
@@ -248,6 +252,7 @@ class HWDAGIndex(StoredIndex, AsyncTwins):
             document_ids=document_ids,
             filters=filters,
             tenant=tenant,
+            query_vector=query_vector,
             on_step=on_step,
         ).answer
 
@@ -259,12 +264,14 @@ class HWDAGIndex(StoredIndex, AsyncTwins):
         document_ids: Collection[str] | None = None,
         filters: Filter | Mapping[str, Any] | None = None,
         tenant: str | None = None,
+        query_vector: Sequence[float] | None = None,
         on_step: OnStep | None = None,
     ) -> AnswerStream:
         """Walk, then return the answer as a stream of text pieces; see `search`."""
         config = config or SearchConfig()
         scope = self._scope(document_ids, filters, tenant)
-        return AnswerStream(self._walk(question, config, scope, on_step), config.max_new_tokens)
+        walked = self._walk(question, config, scope, on_step, query_vector)
+        return AnswerStream(walked, config.max_new_tokens)
 
     def _scope(
         self,
@@ -289,6 +296,7 @@ class HWDAGIndex(StoredIndex, AsyncTwins):
         config: SearchConfig | None,
         scope: Scope,
         on_step: OnStep | None,
+        query_vector: Sequence[float] | None,
         k: int | None = None,
     ) -> Walked:
         if not question.strip():
@@ -302,6 +310,7 @@ class HWDAGIndex(StoredIndex, AsyncTwins):
             config=config or SearchConfig(),
             prompts=self.prompts.search,
             k=k,
+            query_vector=query_vector,
             on_step=on_step,
         )
 

@@ -12,7 +12,7 @@ from typing import Self
 from hwdag.build.report import BuildReport
 from hwdag.config import BuildConfig
 from hwdag.embedding.base import Embedder
-from hwdag.errors import IndexMismatch, InputError
+from hwdag.errors import EmptyIndex, IndexMismatch, InputError
 from hwdag.graph.dag import HWDAG
 from hwdag.lm.base import Reader, Writer
 from hwdag.models import Models
@@ -21,6 +21,7 @@ from hwdag.store.exchange import export_index, import_index
 from hwdag.store.integrity import Compacted, Verdict, compact, verify
 from hwdag.store.lock import BuildLock
 from hwdag.store.opening import check_folder, holds_something
+from hwdag.store.placing import beside, explained, take_place
 from hwdag.store.sqlite import Entry, Header, Store
 from hwdag.store.views import Stored
 from hwdag.text.prompts import Prompts
@@ -176,11 +177,28 @@ class StoredIndex:
         options = {"reader": reader, "writer": writer, "embedder": embedder, "prompts": prompts}
         return cls._from_store(store, None, **options)  # type: ignore[arg-type]
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write all documents to a new file; the index itself stays bound to what it was.
 
-        Raises `InputError` if the file exists.
+        Args:
+            path: the file.
+            overwrite: replace a file that is there. Whoever has it open reads on in the old one,
+                and must load it again to change it. The file that the index is bound to holds all
+                of it at any time, and is left alone.
+
+        Raises:
+            InputError: the file exists.
+            IndexFileError: it cannot be written, or somebody else is writing to it.
         """
+        target = Path(path).resolve()
+        if not overwrite or not target.exists():
+            self._write(target)
+        elif self._opened is None or not self._store.is_in(target):
+            with explained(), beside(target) as unfinished:
+                self._write(unfinished)
+                take_place(unfinished, target)
+
+    def _write(self, path: Path) -> None:
         if self._opened is None:
             Store.create(path, self._header_of_models()).close()
         else:
@@ -280,7 +298,7 @@ class StoredIndex:
     def _filled(self) -> Store:
         """The store; raises `InputError` while there is none."""
         if self._opened is None:
-            raise InputError("the index holds no document; insert some first")
+            raise EmptyIndex("the index holds no document; insert some first")
         return self._store
 
     def _maybe_store(self) -> Store | None:

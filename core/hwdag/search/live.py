@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from reprlib import repr as brief
 from typing import Any
 
+import numpy as np
+
 from hwdag.config import SearchConfig
-from hwdag.embedding.base import Embedder
-from hwdag.errors import IndexBusy, InputError
+from hwdag.embedding.base import Embedder, Vectors
+from hwdag.errors import EmptyIndex, IndexBusy, InputError
 from hwdag.filters import Equals, Filter
 from hwdag.lm.base import Reader
 from hwdag.search.corpus import Corpus, Vanished
@@ -71,20 +73,23 @@ class Searcher:
         config: SearchConfig,
         prompts: SearchPrompts,
         k: int | None = None,
+        query_vector: Sequence[float] | None = None,
         on_step: OnStep | None = None,
     ) -> Walked:
         """Walk for a question; begun anew where a document is deleted that is about to be read.
 
         Raises:
-            InputError: there is no document, or not the one that is asked for.
+            InputError: there is no document, or not the one that is asked for, or `query_vector` is
+                not comparable with the embeddings of the nodes.
             QuestionTooLong: the question leaves no room in the reader's context.
             IndexBusy: documents disappear faster than they can be read.
         """
+        vector = None if query_vector is None else self._comparable(query_vector)
         for _ in range(MAX_RESTARTS):
             try:
                 corpus = self._live.current()
                 if not corpus.numbers:
-                    raise InputError("the index holds no document; insert some first")
+                    raise EmptyIndex("the index holds no document; insert some first")
                 walked = walk(
                     corpus,
                     question,
@@ -94,6 +99,7 @@ class Searcher:
                     prompts=prompts,
                     allowed=self._live.visible(corpus, scope),
                     k=k,
+                    query_vector=vector,
                     on_step=on_step,
                 )
                 sources = self._sources(walked.retrieval, corpus)
@@ -104,6 +110,21 @@ class Searcher:
             f"documents were deleted while they were read, {MAX_RESTARTS} times in a row; search "
             "again when fewer changes are made"
         )
+
+    def _comparable(self, query_vector: Sequence[float]) -> Vectors:
+        """A given embedding of a question as an array, (dimension,)."""
+        dimension, embedder = self._store.header.dimension, self._store.header.embedder
+        try:
+            vector = np.asarray(query_vector, np.float32)
+        except (TypeError, ValueError):
+            vector = np.empty(0, np.float32)
+        if vector.shape != (dimension,) or not np.isfinite(vector).all():
+            raise InputError(
+                f"query_vector must be {dimension} finite numbers, as {embedder!r} makes them, which "
+                f"embedded the nodes; got {brief(query_vector)} of shape {np.shape(vector)}; leave it "
+                "out to have the question embedded"
+            )
+        return vector
 
     def _sources(self, retrieval: Retrieval, corpus: Corpus) -> Mapping[str, Document]:
         """The documents that nodes rest on, in the versions that were walked."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 
 from hwdag.config import SearchConfig
-from hwdag.embedding.base import Embedder
+from hwdag.embedding.base import Embedder, Vectors
 from hwdag.lm.base import Reader, Session
 from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier, Parts, highest
@@ -49,6 +49,7 @@ def walk(
     prompts: SearchPrompts,
     allowed: Mask | None = None,
     k: int | None = None,
+    query_vector: Vectors | None = None,
     on_step: OnStep | None = None,
 ) -> Walked:
     """Walk the graph for a question.
@@ -63,6 +64,7 @@ def walk(
         allowed: nodes that may be scored and shown, (n,); None allows all.
         k: number of nodes wanted; where fewer were visited, the best unread ones are added as
             `Retrieval.beyond`.
+        query_vector: the question's embedding, (dimension,); None asks the embedder.
         on_step: called with every visited node as it happens.
 
     Raises:
@@ -74,9 +76,10 @@ def walk(
     )
     scoring = config.scoring
     allowed = corpus.visible(allowed)
+    vector = embedder.embed_query(question) if query_vector is None else query_vector
     frontier = Frontier(
         corpus,
-        prior(corpus, question, embedder.embed_query(question), scoring, allowed),
+        prior(corpus, question, vector, scoring, allowed),
         allowed,
         scoring=scoring,
         references=References(corpus, question, scoring, allowed) if scoring.refers else None,

@@ -53,9 +53,18 @@ class Database:
         self._connection: sqlite3.Connection | None = None
         try:
             self._connect(create, damaged)
+            self._place = None if path is None else path.resolve()
+            self._file = None if path is None else path.stat()
         except BaseException:
             self.close()
             raise
+
+    def is_in(self, path: Path) -> bool:
+        """Whether this is the file of that name; another one may have taken the name meanwhile."""
+        try:
+            return self._file is not None and os.path.samestat(self._file, path.stat())
+        except OSError:
+            return False
 
     def _connect(self, create: bool, damaged: bool) -> None:
         # "rw" for readers too: rolling a killed writer's journal back is a write
@@ -133,6 +142,10 @@ class Database:
         if self._connection is None:
             again = "it is gone" if self.path is None else "open it again"
             raise IndexFileError(f"the store of {self.name} is closed; {again}")
+        place = self._place
+        if place is not None and journal_of(place).exists() and not self.is_in(place):
+            # why: SQLite would apply the journal of what is there now, and delete it
+            raise _moved(self.name)
         return self._connection
 
     @contextmanager
@@ -171,7 +184,7 @@ def explain(error: sqlite3.Error, path: Path | str) -> HWDAGError:
             f"another process kept {path} locked for {BUSY_SECONDS} seconds; try again"
         )
     if getattr(error, "sqlite_errorname", "") == "SQLITE_READONLY_DBMOVED":
-        return IndexFileError(f"{path} was moved or deleted since it was opened; load it again")
+        return _moved(path)
     if code == sqlite3.SQLITE_READONLY:
         return IndexFileError(
             f"{path} cannot be written ({error}); make the file and its folder writable. That also "
@@ -185,6 +198,15 @@ def explain(error: sqlite3.Error, path: Path | str) -> HWDAGError:
     return IndexFileError(
         f"{path} cannot be used: {error}; check permissions and free space of its folder"
     )
+
+
+def _moved(path: Path | str) -> IndexFileError:
+    return IndexFileError(f"{path} was moved or deleted since it was opened; load it again")
+
+
+def journal_of(path: Path) -> Path:
+    """Where SQLite keeps what a write to a file changes, until it is finished."""
+    return path.with_name(f"{path.name}-journal")
 
 
 def corrupt(path: Path | str, reason: object) -> IndexCorrupt:

@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from hwdag.errors import HWDAGError, IndexCorrupt, IndexVersionError, InputError, NotAnIndex
-from hwdag.store.database import Database, corrupt
+from hwdag.store.database import Database, corrupt, journal_of
 from hwdag.store.records import decode_header
 from hwdag.store.schema import APPLICATION_ID, SCHEMA_VERSION, TABLES, Header
 
@@ -25,7 +25,7 @@ def holds_something(path: Path) -> bool:
     """
     if not path.is_file() or not path.stat().st_size:
         return path.is_dir()
-    if path.with_name(f"{path.name}-journal").exists():
+    if journal_of(path).exists():
         with (
             suppress(HWDAGError),
             closing(Database(path, create=False, readonly=False)) as database,

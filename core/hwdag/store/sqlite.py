@@ -109,6 +109,10 @@ class Store(StoredUnits):
     ) -> None:
         self.close()
 
+    def is_in(self, path: Path) -> bool:
+        """Whether this is the file of that name; another one may have taken the name meanwhile."""
+        return self._database.is_in(path)
+
     def copy(self, path: str | os.PathLike[str]) -> None:
         """Write everything of one moment to a new file.
 
@@ -119,7 +123,7 @@ class Store(StoredUnits):
         path = Path(path).resolve()
         check_free(path)
         with explained(), beside(path) as unfinished:
-            if self.path is None:
+            if self.path is None or not self.is_in(self.path):
                 self._database.copy(unfinished)
             else:  # on a connection of its own, so that searches need not wait
                 with closing(Database(self.path, create=False, readonly=False)) as database:
