@@ -1,14 +1,19 @@
-"""The LangChain face of hwdag: an index that is a retriever, and the same weights as an LLM.
+"""The LangChain face of hwdag: an index that is a retriever, and the same weights as chat model.
 
 index = HWDAGIndex.from_documents(documents)
-chain = {"context": index | join, "question": RunnablePassthrough()} | prompt | index.as_llm()
+chain = {"context": index | join, "question": RunnablePassthrough()} | prompt | index.as_chat_model()
 
 Every other retriever of the core is one of LangChain's too:
 
 retriever = CoreRetriever.from_documents(documents, BM25Retriever, k=5)
+
+Names are loaded on first use.
 """
 
 from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 try:
     import langchain_core  # noqa: F401
@@ -19,10 +24,32 @@ except ModuleNotFoundError as error:
         'langchain_hwdag needs langchain-core: pip install "hwdag[langchain]"'
     ) from error
 
-from langchain_hwdag.core_retriever import CoreRetriever
-from langchain_hwdag.index import HWDAGIndex
-from langchain_hwdag.llm import HWDAGLLM
-from langchain_hwdag.retriever_face import STEP_EVENT
-from langchain_hwdag.retrievers import HWDAGRetriever
+_LAZY = {
+    "BUILD_EVENT": "langchain_hwdag.events",
+    "CoreRetriever": "langchain_hwdag.core_retriever",
+    "HWDAGChat": "langchain_hwdag.chat",
+    "HWDAGIndex": "langchain_hwdag.index",
+    "HWDAGLLM": "langchain_hwdag.llm",
+    "HWDAGRetriever": "langchain_hwdag.retrievers",
+    "STEP_EVENT": "langchain_hwdag.events",
+}
 
-__all__ = ["HWDAGLLM", "STEP_EVENT", "CoreRetriever", "HWDAGIndex", "HWDAGRetriever"]
+__all__ = sorted(_LAZY)
+
+if TYPE_CHECKING:
+    from langchain_hwdag.chat import HWDAGChat as HWDAGChat
+    from langchain_hwdag.core_retriever import CoreRetriever as CoreRetriever
+    from langchain_hwdag.events import BUILD_EVENT as BUILD_EVENT
+    from langchain_hwdag.events import STEP_EVENT as STEP_EVENT
+    from langchain_hwdag.index import HWDAGIndex as HWDAGIndex
+    from langchain_hwdag.llm import HWDAGLLM as HWDAGLLM
+    from langchain_hwdag.retrievers import HWDAGRetriever as HWDAGRetriever
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Load a public name on first use (PEP 562)."""
+        if name not in _LAZY:
+            msg = f"module {__name__!r} has no attribute {name!r}"
+            raise AttributeError(msg)
+        return getattr(import_module(_LAZY[name]), name)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.messages import BaseMessage
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
 
 import hwdag
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.callable import CallableEmbedder
 from hwdag.errors import InputError, ReaderRequired, WriterFailed
 from hwdag.lm.base import Reader, Writer
-from hwdag.lm.writers import CallableWriter
 from hwdag.retrievers.given import Adapters
+from hwdag.text.characters import disarmed
 from hwdag.trace.provenance import METADATA_KEY, passages, provenance
 from hwdag.types import Retrieval, Step
 
@@ -31,8 +31,11 @@ def as_core_document(document: Document) -> hwdag.Document:
             "documents must be langchain_core.documents.Document, got "
             f"{type(document).__name__}; use from_texts for strings"
         )
-    metadata = deepcopy(document.metadata)
     identity = document.id or content_id(document)
+    try:
+        metadata = deepcopy(document.metadata)
+    except TypeError as error:  # a lock, an open file
+        raise _not_json(document, error) from error
     title = metadata.get("title")
     return hwdag.Document(
         identity, document.page_content, title if isinstance(title, str) else "", metadata
@@ -51,11 +54,15 @@ def content_id(document: Document) -> str:
     try:
         content = json.dumps([document.page_content, document.metadata], sort_keys=True)
     except (TypeError, ValueError) as error:
-        raise InputError(
-            f"the metadata {document.metadata!r} cannot be stored as JSON ({error}); turn the value "
-            "into text, a number, a list or a dict"
-        ) from error
+        raise _not_json(document, error) from error
     return f"text-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
+
+
+def _not_json(document: Document, error: Exception) -> InputError:
+    return InputError(
+        f"the metadata {document.metadata!r} cannot be stored as JSON ({error}); turn the value into "
+        "text, a number, a list or a dict"
+    )
 
 
 def node_document(step: Step, retrieval: Retrieval, *, return_sources: bool) -> Document:
@@ -72,23 +79,6 @@ def node_document(step: Step, retrieval: Retrieval, *, return_sources: bool) -> 
         page_content=text,
         metadata={**deepcopy(own), METADATA_KEY: provenance(step, retrieval)},
     )
-
-
-def step_event(step: Step) -> dict[str, Any]:
-    """A node as it is visited, JSON-able; names as in `provenance`."""
-    return {
-        "id": step.node.id,
-        "document_id": step.node.document_id,
-        "level": step.node.level,
-        "text": step.node.text,
-        "position": step.position,
-        "score": step.score,
-        "attention": step.attention,
-        "similarity": step.similarity,
-        "reference": step.reference,
-        "relevance": step.relevance,
-        "p_yes": step.p_yes,
-    }
 
 
 def as_reader(reader: object) -> Reader | str | None:
@@ -111,12 +101,57 @@ def as_reader(reader: object) -> Reader | str | None:
     return hwdag.HuggingFaceLM(model, tokenizer)
 
 
+class RunnableWriter:
+    """A LangChain model, or a chain to text, as a Writer.
+
+    Its config says how many prompts it is asked at a time, `model.with_config(max_concurrency=8)`;
+    without that it is one.
+    """
+
+    def __init__(self, model: Runnable[Any, Any]) -> None:
+        config = getattr(model, "config", None)
+        limit = config.get("max_concurrency") if isinstance(config, Mapping) else None
+        self._model = model
+        self.concurrency: int = limit or 1
+
+    @property
+    def name(self) -> str:
+        """Recorded in the index."""
+        return _qualified_name(self._model)
+
+    def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
+        """One reply per prompt; the length limit is the model's own business."""
+        return [reply for _, reply in sorted(self.replies(prompts, max_new_tokens=max_new_tokens))]
+
+    def replies(self, prompts: Sequence[str], *, max_new_tokens: int) -> Iterator[tuple[int, str]]:
+        """Each reply as soon as it is there."""
+        asked = [disarmed(prompt) for prompt in prompts]
+        if self.concurrency == 1:
+            for index, prompt in enumerate(asked):
+                yield index, self._text(self._model.invoke(prompt))
+            return
+        config: RunnableConfig = {"max_concurrency": self.concurrency}
+        for index, reply in self._model.batch_as_completed(asked, config):
+            yield index, self._text(reply)
+
+    def _text(self, reply: object) -> str:
+        """Text of a reply; what a model thought before it is left out where it is marked as such."""
+        if isinstance(reply, BaseMessage):
+            return str(reply.text)
+        if isinstance(reply, str):
+            return reply
+        raise WriterFailed(
+            f"{self.name} returned {type(reply).__name__} for a prompt; a writer must return a "
+            "message or a str (append StrOutputParser() to the chain)"
+        )
+
+
 def as_writer(writer: object) -> Writer | Callable[[str], str] | None:
     """What the core takes as writer: a chat model, an LLM or a chain is asked by `invoke`."""
     if writer is None or isinstance(writer, Writer):
         return writer
     if isinstance(writer, Runnable):
-        return CallableWriter(_asking(writer), name=_qualified_name(writer))
+        return RunnableWriter(writer)
     if callable(writer):
         return writer
     raise InputError(
@@ -143,23 +178,10 @@ MODELS: Adapters = {"reader": as_reader, "writer": as_writer, "embedder": as_emb
 """For options of core retrievers that are models."""
 
 
-def _asking(model: Runnable[Any, Any]) -> Callable[[str], str]:
-    def ask(prompt: str) -> str:
-        reply = model.invoke(prompt)
-        if isinstance(reply, BaseMessage):
-            return str(reply.text)
-        if isinstance(reply, str):
-            return reply
-        raise WriterFailed(
-            f"{_qualified_name(model)} returned {type(reply).__name__} for a prompt; a writer must "
-            "return a message or a str (append StrOutputParser() to the chain)"
-        )
-
-    return ask
-
-
 def _qualified_name(model: object) -> str:
     """`langchain:<class>:<model>`, or without the last part where the object does not tell."""
+    if isinstance(model, RunnableBinding) and not model.kwargs:  # a config makes no other model
+        return _qualified_name(model.bound)
     names = (getattr(model, field, None) for field in ("model_name", "model", "model_id"))
     own = next((name for name in names if isinstance(name, str) and name), None)
     return ":".join(["langchain", type(model).__name__, *([own] if own else [])])

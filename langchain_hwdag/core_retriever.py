@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Self
 
 from langchain_core.documents import Document
-from pydantic import Field, PrivateAttr, field_validator
+from pydantic import Field, field_validator, model_validator
 
-from hwdag.build.report import BuildReport
 from hwdag.config import SearchConfig
 from hwdag.retrievers.base import Retriever
-from hwdag.retrievers.given import as_core_retriever, made_retriever
+from hwdag.retrievers.given import as_core_retriever, made_retriever, tenant_option
 from langchain_hwdag.adapters import MODELS, as_core_document
-from langchain_hwdag.retriever_face import RetrieverFace, unwrapped
+from langchain_hwdag.events import build_progress, building
+from langchain_hwdag.retriever_face import Filters, RetrieverFace, unwrapped
 
 
 class CoreRetriever(RetrieverFace):
@@ -29,15 +30,17 @@ class CoreRetriever(RetrieverFace):
         retriever: anything that satisfies `hwdag.retrievers.base.Retriever`; a retriever of this
             face is taken for the core's one in it.
         search: token budget and heads; a dict is read as the options of `SearchConfig`.
-        k: number of nodes; `invoke(question, k=...)` overrides it for one call.
+        k: number of nodes; as the following three also an option of `invoke`.
         document_ids: only these documents are searched; None for all.
+        filters: only documents whose metadata match are searched: a filter of `hwdag.filters`, or
+            its JSON form, such as `{"lang": "de"}`.
+        tenant: whose documents; only for an `hwdag.HWDAGIndex` with a `tenant_key`, all other
+            retrievers take filters instead.
         return_sources: give the passages of the original document that a node rests on as the
             text, instead of the node's own.
     """
 
     retriever: Retriever = Field(exclude=True, repr=False)
-
-    _report: BuildReport | None = PrivateAttr(default=None)
 
     @classmethod
     def from_documents(
@@ -48,6 +51,8 @@ class CoreRetriever(RetrieverFace):
         search: SearchConfig | None = None,
         k: int | None = None,
         document_ids: Iterable[str] | None = None,
+        filters: Filters = None,
+        tenant: str | None = None,
         return_sources: bool = False,
         show_progress: bool = False,
         **options: Any,
@@ -62,6 +67,8 @@ class CoreRetriever(RetrieverFace):
             search: see the class, as the following.
             k: number of nodes.
             document_ids: only these documents.
+            filters: only documents whose metadata match.
+            tenant: whose documents are searched.
             return_sources: original passages as text.
             show_progress: bars on standard error.
             options: arguments of the class; as `reader`, `writer` and `embedder` also LangChain's
@@ -76,23 +83,37 @@ class CoreRetriever(RetrieverFace):
             retriever=made_retriever(unwrapped(retriever), options, MODELS),
             search=search,
             k=k,
-            document_ids=None if document_ids is None else tuple(document_ids),
+            document_ids=document_ids,  # type: ignore[arg-type]  # pydantic makes it a tuple
+            filters=filters,
+            tenant=tenant,
             return_sources=return_sources,
         )
-        face._report = face.retriever.insert(
-            map(as_core_document, documents), progress=show_progress
-        )
+        found = [as_core_document(document) for document in documents]
+        progress = build_progress([document.id for document in found], show_progress)
+        face._report = face.retriever.insert(found, progress=progress)
         return face
 
-    @property
-    def report(self) -> BuildReport | None:
-        """What `from_documents` did: documents skipped, cost."""
-        return self._report
+    @classmethod
+    async def afrom_documents(
+        cls,
+        documents: Iterable[Document],
+        retriever: type[Retriever] | Retriever,
+        **options: Any,
+    ) -> Self:
+        """`from_documents` in a thread; a task that is cancelled ends the build, not what is done."""
+        return await building(partial(cls.from_documents, documents, retriever, **options))
 
     @field_validator("retriever", mode="before")
     @classmethod
     def _of_the_core(cls, value: object) -> Retriever:
         return as_core_retriever(unwrapped(value))
 
-    def _core(self) -> Retriever:
+    @model_validator(mode="after")
+    def _has_tenants(self) -> Self:
+        tenant_option(self.retriever, self.tenant)
+        return self
+
+    @property
+    def core(self) -> Retriever:
+        """The retriever without a framework: `search`, `answer`, `insert`, `delete`."""
         return self.retriever

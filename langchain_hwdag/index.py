@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from langchain_core.documents import Document
 from langchain_core.indexing import DeleteResponse, UpsertResponse
 from langchain_core.indexing.base import DocumentIndex
 
-from hwdag.config import BuildConfig, SearchConfig, checked_k, refuse
+from hwdag.config import BuildConfig, SearchConfig, refuse
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex as CoreIndex
 from hwdag.lm.base import Writer
+from hwdag.lm.replies import as_chat
 from hwdag.text.prompts import Prompts
 from langchain_hwdag.adapters import (
     as_core_document,
@@ -22,8 +24,11 @@ from langchain_hwdag.adapters import (
     as_reader,
     as_writer,
 )
+from langchain_hwdag.chat import HWDAGChat
+from langchain_hwdag.events import build_progress, building
 from langchain_hwdag.llm import DEFAULT_NEW_TOKENS, HWDAGLLM
-from langchain_hwdag.retrievers import HWDAGRetriever
+from langchain_hwdag.retriever_face import Filters, SearchOptions
+from langchain_hwdag.retrievers import HWDAGRetriever, MakingOptions
 
 FILE_NAME = "index.hwdag"
 """The one file in a folder of `save_local`."""
@@ -45,28 +50,29 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
     def from_texts(
         cls,
         texts: Iterable[str],
+        *,
         metadatas: Iterable[Mapping[str, Any]] | None = None,
         ids: Iterable[str] | None = None,
-        **options: Any,
+        **options: Unpack[MakingOptions],
     ) -> Self:
         """Build from plain texts; `options` are those of `from_documents`.
 
         Raises:
             InputError: not one metadata and one id per text.
         """
-        listed = list(texts)
-        with_metadata = [{} for _ in listed] if metadatas is None else list(metadatas)
-        with_ids = [None for _ in listed] if ids is None else list(ids)
-        if not len(listed) == len(with_metadata) == len(with_ids):
-            raise InputError(
-                f"{len(listed)} texts need as many metadatas and ids, got {len(with_metadata)} and "
-                f"{len(with_ids)}; leave out what you do not have"
-            )
-        documents = [
-            Document(id=identity, page_content=text, metadata=dict(metadata))
-            for text, metadata, identity in zip(listed, with_metadata, with_ids, strict=True)
-        ]
-        return cls.from_documents(documents, **options)
+        return cls.from_documents(_as_documents(texts, metadatas, ids), **options)
+
+    @classmethod
+    async def afrom_texts(
+        cls,
+        texts: Iterable[str],
+        *,
+        metadatas: Iterable[Mapping[str, Any]] | None = None,
+        ids: Iterable[str] | None = None,
+        **options: Unpack[MakingOptions],
+    ) -> Self:
+        """`from_texts` in a thread; see `afrom_documents`."""
+        return await cls.afrom_documents(_as_documents(texts, metadatas, ids), **options)
 
     def upsert(
         self, items: Sequence[Document], /, *, show_progress: bool = False, **unknown: Any
@@ -77,18 +83,43 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         """
         refuse(unknown, "upsert", "show_progress")
         documents = [as_core_document(item) for item in items]
-        report = self.index.refresh(documents, progress=show_progress)
-        skipped = {identity for identity, _ in report.skipped}
+        ids = [document.id for document in documents]
+        self._report = self.index.refresh(documents, progress=build_progress(ids, show_progress))
+        skipped = {identity for identity, _ in self._report.skipped}
         return UpsertResponse(
-            succeeded=[document.id for document in documents if document.id not in skipped],
-            failed=[document.id for document in documents if document.id in skipped],
+            succeeded=[identity for identity in ids if identity not in skipped],
+            failed=[identity for identity in ids if identity in skipped],
         )
 
+    async def aupsert(
+        self, items: Sequence[Document], /, *, show_progress: bool = False, **unknown: Any
+    ) -> UpsertResponse:
+        """`upsert` in a thread; a task that is cancelled ends the build, not what is done."""
+        return await building(partial(self.upsert, items, show_progress=show_progress, **unknown))
+
     def add_documents(
-        self, documents: Iterable[Document], *, show_progress: bool = False
+        self,
+        documents: Iterable[Document],
+        *,
+        ids: Iterable[str] | None = None,
+        show_progress: bool = False,
     ) -> list[str]:
-        """`upsert`, as vector stores call it; returns the ids that are in the index now."""
-        return self.upsert(list(documents), show_progress=show_progress)["succeeded"]
+        """`upsert`, as vector stores call it; returns the ids that are in the index now.
+
+        With `ids`, one per document, these take the place of the documents' own.
+        """
+        return self.upsert(_named(documents, ids), show_progress=show_progress)["succeeded"]
+
+    async def aadd_documents(
+        self,
+        documents: Iterable[Document],
+        *,
+        ids: Iterable[str] | None = None,
+        show_progress: bool = False,
+    ) -> list[str]:
+        """`aupsert`, as vector stores call it; see `add_documents`."""
+        named = _named(documents, ids)
+        return (await self.aupsert(named, show_progress=show_progress))["succeeded"]
 
     def delete(self, ids: list[str] | None = None, **unknown: Any) -> DeleteResponse:
         """Remove documents with their graphs; ids that are not there are no failure.
@@ -99,21 +130,24 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         refuse(unknown, "delete", "ids")
         if ids is None:
             raise InputError("delete needs ids; to remove everything pass the ids of all documents")
-        present = self.index.documents
-        found = [identity for identity in dict.fromkeys(ids) if identity in present]
-        for identity in found:
-            self.index.delete(identity)
+        known = self.index.documents
+        found = [identity for identity in _distinct(ids) if self._delete(identity, known)]
         return DeleteResponse(num_deleted=len(found), succeeded=found, num_failed=0, failed=[])
+
+    def _delete(self, identity: str, known: Mapping[str, object]) -> bool:
+        """Whether it was there; finished calls of a build that was interrupted go in any case."""
+        was_there = identity in known
+        try:
+            self.index.delete(identity)
+        except InputError:  # there was nothing of it, or somebody else was faster
+            return False
+        return was_there
 
     def get(self, ids: Sequence[str], /, **unknown: Any) -> list[Document]:
         """Whole documents by id, in the order of `ids`; those that are not there are left out."""
         refuse(unknown, "get", "ids")
-        documents = self.index.documents
-        return [
-            as_langchain_document(documents[identity])
-            for identity in dict.fromkeys(ids)
-            if identity in documents
-        ]
+        found = map(self.index.documents.get, _distinct(ids))
+        return [as_langchain_document(document) for document in found if document is not None]
 
     def as_retriever(
         self,
@@ -121,23 +155,44 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         search: SearchConfig | None = None,
         k: int | None = None,
         document_ids: Iterable[str] | None = None,
-        return_sources: bool = False,
+        filters: Filters = None,
+        tenant: str | None = None,
+        return_sources: bool | None = None,
+        tags: list[str] | None = None,
+        metadata: dict[str, Any] | None = None,
+        **unknown: Any,
     ) -> HWDAGRetriever:
         """A retriever over this index, which sees later changes; None takes the index's own value.
 
         Args:
-            search: see `HWDAGRetriever`, as all others.
+            search: see `HWDAGRetriever`, as the following.
             k: number of nodes.
             document_ids: only these documents.
+            filters: only documents whose metadata match.
+            tenant: whose documents.
             return_sources: original passages as text.
+            tags: for traces and callbacks, as with every retriever of LangChain.
+            metadata: likewise.
+            unknown: refused by name; what vector stores take as `search_kwargs` are options here.
+
+        Raises:
+            UnknownOption: there is no such option.
         """
-        return HWDAGRetriever(
-            index=self.index,
-            search=self.search if search is None else search,
-            k=self.k if k is None else k,
-            document_ids=self.document_ids if document_ids is None else tuple(document_ids),
-            return_sources=return_sources or self.return_sources,
-        )
+        given: dict[str, Any] = {
+            "search": search,
+            "k": k,
+            "document_ids": document_ids,
+            "filters": filters,
+            "tenant": tenant,
+            "return_sources": return_sources,
+            "tags": tags,
+            "metadata": metadata,
+        }
+        refuse(unknown, "as_retriever", ", ".join(given))
+        options = {
+            name: getattr(self, name) if value is None else value for name, value in given.items()
+        }
+        return HWDAGRetriever(index=self.index, **options)
 
     def as_llm(self, *, max_new_tokens: int = DEFAULT_NEW_TOKENS) -> HWDAGLLM:
         """The reader's weights as a LangChain LLM.
@@ -152,14 +207,25 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
             )
         return HWDAGLLM(reader=reader, max_new_tokens=max_new_tokens)
 
+    def as_chat_model(self, *, max_new_tokens: int = DEFAULT_NEW_TOKENS) -> HWDAGChat:
+        """The reader's weights as a chat model.
+
+        Raises:
+            InputError: the reader does not chat (every `hwdag.HuggingFaceLM` does).
+        """
+        reader = self.index.reader
+        as_chat(reader)
+        return HWDAGChat(reader=reader, max_new_tokens=max_new_tokens)
+
     def save_local(self, folder: str | Path) -> None:
-        """Write the index as `index.hwdag` into a folder, in place of one that is there."""
+        """Write the index as `index.hwdag` into a folder, in place of one that is there.
+
+        An index that was loaded from there has all changes in that file already. Whoever else has
+        the old file open must load it again to change it.
+        """
         target = Path(folder) / FILE_NAME
         target.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = target.with_suffix(".saving")
-        unfinished.unlink(missing_ok=True)
-        self.index.save(unfinished)
-        unfinished.replace(target)
+        self.index.save(target, overwrite=True)
 
     @classmethod
     def load_local(
@@ -171,17 +237,17 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         embedder: object = None,
         config: BuildConfig | None = None,
         prompts: Prompts | None = None,
-        search: SearchConfig | None = None,
-        k: int | None = None,
+        **options: Unpack[SearchOptions],
     ) -> Self:
         """Open what `save_local` wrote; changes to the index are written to the file.
 
         Models are those that the file names, unless given, and are loaded on first use. LangChain
         `Embeddings` cannot be loaded by a name: give those that the index was built with. Arguments
-        are as in `from_documents`, errors as in `hwdag.HWDAGIndex.load`.
+        are as in `from_documents`, with `options` for searching; errors as in
+        `hwdag.HWDAGIndex.load`.
         """
-        checked_k(k)
-        core = CoreIndex.load(
+        face = cls(index=CoreIndex(), **options)  # type: ignore[arg-type]  # pydantic makes tuples
+        face.index = CoreIndex.load(
             Path(folder) / FILE_NAME,
             reader=as_reader(reader),
             writer=as_writer(writer),
@@ -189,4 +255,50 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
             config=config,
             prompts=prompts,
         )
-        return cls(index=core, search=search, k=k)
+        return face
+
+
+def _distinct(ids: Sequence[str]) -> Iterable[str]:
+    """Every id once, in order. Raises `InputError` for a bare text, whose letters are no ids."""
+    if isinstance(ids, str):
+        raise InputError(f"ids are a list of texts, got the text {ids!r}; pass [{ids!r}]")
+    if wrong := [identity for identity in ids if not isinstance(identity, str)]:
+        raise InputError(f"ids are texts, got {wrong[0]!r}")
+    return dict.fromkeys(ids)
+
+
+def _named(documents: Iterable[Document], ids: Iterable[str] | None) -> list[Document]:
+    """Documents, under other ids where these are given; the caller's stay as they are."""
+    listed = list(documents)
+    if ids is None:
+        return listed
+    names = list(ids)
+    if len(names) != len(listed):
+        raise InputError(f"{len(listed)} documents need as many ids, got {len(names)}")
+    return [
+        document.model_copy(update={"id": name})
+        for document, name in zip(listed, names, strict=True)
+    ]
+
+
+def _as_documents(
+    texts: Iterable[str],
+    metadatas: Iterable[Mapping[str, Any]] | None,
+    ids: Iterable[str] | None,
+) -> list[Document]:
+    if isinstance(texts, str):
+        raise InputError(
+            "texts are a list, got one text, whose letters are no documents; pass [text]"
+        )
+    listed = list(texts)
+    with_metadata = [{} for _ in listed] if metadatas is None else list(metadatas)
+    with_ids = [None for _ in listed] if ids is None else list(ids)
+    if not len(listed) == len(with_metadata) == len(with_ids):
+        raise InputError(
+            f"{len(listed)} texts need as many metadatas and ids, got {len(with_metadata)} and "
+            f"{len(with_ids)}; leave out what you do not have"
+        )
+    return [
+        Document(id=identity, page_content=text, metadata=dict(metadata))
+        for text, metadata, identity in zip(listed, with_metadata, with_ids, strict=True)
+    ]

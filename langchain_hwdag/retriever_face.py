@@ -2,36 +2,62 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Annotated, Any, NoReturn, TypedDict
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
+    BaseCallbackManager,
     CallbackManagerForRetrieverRun,
     adispatch_custom_event,
     dispatch_custom_event,
 )
 from langchain_core.documents import Document
-from langchain_core.retrievers import BaseRetriever
+from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.runnables import RunnableConfig
-from pydantic import ConfigDict, InstanceOf, field_validator
+from pydantic import (
+    ConfigDict,
+    InstanceOf,
+    PlainSerializer,
+    PlainValidator,
+    PrivateAttr,
+    WithJsonSchema,
+    field_validator,
+)
 
-from hwdag.config import SearchConfig, checked_k
+from hwdag.build.report import BuildReport
+from hwdag.config import SearchConfig, checked_k, refuse
+from hwdag.errors import EmptyIndex, InputError
+from hwdag.filters import Filter, as_filter
 from hwdag.retrievers.base import Retriever
+from hwdag.retrievers.given import tenant_option
 from hwdag.types import Step
-from langchain_hwdag.adapters import node_document, step_event
-
-STEP_EVENT = "hwdag.step"
-"""Name of the custom event that every visited node fires."""
+from langchain_hwdag.adapters import node_document
+from langchain_hwdag.events import STEP_EVENT, in_thread, step_event
 
 OnStep = Callable[[Step], None]
+
+Filters = Filter | Mapping[str, Any] | None
+"""A filter of the core, or its JSON form."""
+
+
+class SearchOptions(TypedDict, total=False):
+    """The fields of a retriever that say how it searches."""
+
+    search: SearchConfig | None
+    k: int | None
+    document_ids: Iterable[str] | None
+    filters: Filters
+    tenant: str | None
+    return_sources: bool
 
 
 class RetrieverFace(BaseRetriever):
     """Searches with a retriever of the core; the nodes that it reads are the documents.
+
+    Of one call `invoke(question, k=..., document_ids=..., filters=..., tenant=...)` take the place
+    of the fields. All fields may be made configurable (`configurable_fields`).
 
     Relations: `HWDAGRetriever` walks graphs, `CoreRetriever` takes any retriever of the core; both
     explain the options.
@@ -42,11 +68,26 @@ class RetrieverFace(BaseRetriever):
     search: InstanceOf[SearchConfig] | None = None
     k: int | None = None
     document_ids: tuple[str, ...] | None = None
+    filters: Annotated[
+        Filters,
+        PlainValidator(as_filter),
+        PlainSerializer(lambda found: None if found is None else found.to_dict()),
+        WithJsonSchema({"anyOf": [{"type": "object"}, {"type": "null"}]}),
+    ] = None
+    tenant: str | None = None
     return_sources: bool = False
 
+    _report: BuildReport | None = PrivateAttr(default=None)
+
+    @property
     @abstractmethod
-    def _core(self) -> Retriever:
-        """What searches."""
+    def core(self) -> Retriever:
+        """What searches, without a framework."""
+
+    @property
+    def report(self) -> BuildReport | None:
+        """What the latest change through this object did: documents skipped, cost."""
+        return self._report
 
     @field_validator("search", mode="before")
     @classmethod
@@ -59,62 +100,88 @@ class RetrieverFace(BaseRetriever):
         return checked_k(value)
 
     def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Any
     ) -> list[Document]:
-        config: RunnableConfig = {"callbacks": run_manager.get_child()}
+        config = self._within(run_manager.get_child())
         return self._retrieve(
             query,
-            k,
             lambda step: dispatch_custom_event(STEP_EVENT, step_event(step), config=config),
+            **options,
         )
 
     async def _aget_relevant_documents(
-        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, k: int | None = None
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
     ) -> list[Document]:
-        config: RunnableConfig = {"callbacks": run_manager.get_child()}
-        return await _in_thread(
-            lambda report: self._retrieve(query, k, report),
-            lambda step: adispatch_custom_event(STEP_EVENT, step_event(step), config=config),
-        )
+        config = self._within(run_manager.get_child())
 
-    def _retrieve(self, query: str, k: int | None, on_step: OnStep) -> list[Document]:
-        core, wanted = self._core(), checked_k(self.k if k is None else k)
-        retrieval = core.search(
-            query, config=self.search, document_ids=self.document_ids, k=wanted, on_step=on_step
-        )
+        def search(report: OnStep) -> list[Document]:
+            return self._retrieve(query, report, **options)
+
+        async def tell(step: Step) -> None:
+            await adispatch_custom_event(STEP_EVENT, step_event(step), config=config)
+
+        return await in_thread(search, tell)
+
+    def _retrieve(
+        self,
+        query: str,
+        on_step: OnStep,
+        *,
+        k: int | None = None,
+        document_ids: Collection[str] | None = None,
+        filters: Filters = None,
+        tenant: str | None = None,
+        **unknown: Any,
+    ) -> list[Document]:
+        """Search with the options of a call, or else the own ones."""
+        refuse(unknown, "invoke", "k, document_ids, filters, tenant")
+        if not isinstance(query, str):
+            raise InputError(
+                f"a question is a text, got {type(query).__name__}; of a mapping pick it first: "
+                'itemgetter("question") | retriever'
+            )
+        core, wanted = self.core, checked_k(self.k if k is None else k)
+        try:
+            retrieval = core.search(
+                query,
+                config=self.search,
+                document_ids=self.document_ids if document_ids is None else document_ids,
+                filters=self.filters if filters is None else filters,
+                k=wanted,
+                on_step=on_step,
+                **tenant_option(core, self.tenant if tenant is None else tenant),
+            )
+        except EmptyIndex:  # as LangChain's own stores: an application begins with nothing
+            return []
         steps = retrieval.steps if wanted is None else retrieval.best(wanted)
         return [
             node_document(step, retrieval, return_sources=self.return_sources) for step in steps
         ]
 
+    def _within(self, run: BaseCallbackManager) -> RunnableConfig:
+        """A config for events of a run, with the tags and metadata that the run itself has."""
+        run.add_tags(self.tags or [], inherit=False)
+        run.add_metadata(self.metadata or {}, inherit=False)
+        return {"callbacks": run}
+
+    def _get_ls_params(self, **options: Any) -> LangSmithRetrieverParams:
+        if self.name is not None:
+            return super()._get_ls_params(**options)
+        return LangSmithRetrieverParams(ls_retriever_name=self.core.name)
+
+    def __getstate__(self) -> NoReturn:
+        raise TypeError(
+            f"a {type(self).__name__} holds loaded models and cannot be pickled; save the index "
+            "(save_local), and load it where it is needed"
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> NoReturn:
+        raise TypeError(
+            f"a {type(self).__name__} holds loaded models and cannot be copied deeply; model_copy() "
+            "makes one with other options over the same index"
+        )
+
 
 def unwrapped(value: object) -> object:
     """The core's retriever of a retriever of this face; anything else as it is."""
-    return value._core() if isinstance(value, RetrieverFace) else value
-
-
-async def _in_thread(
-    search: Callable[[OnStep], list[Document]], on_step: Callable[[Step], Awaitable[Any]]
-) -> list[Document]:
-    """Search in a thread and await `on_step` here, in order, while the search goes on.
-
-    Handlers so run in the caller's task. If that is cancelled, the search ends at its next node.
-    """
-    loop = asyncio.get_running_loop()
-    steps = asyncio.Queue[Step | None]()
-    abandoned = threading.Event()
-
-    def report(step: Step) -> None:
-        if abandoned.is_set():
-            raise asyncio.CancelledError
-        loop.call_soon_threadsafe(steps.put_nowait, step)
-
-    searching = asyncio.create_task(asyncio.to_thread(search, report))
-    searching.add_done_callback(lambda _: steps.put_nowait(None))
-    try:
-        while (step := await steps.get()) is not None:
-            await on_step(step)
-        return await searching
-    finally:
-        abandoned.set()
-        searching.cancel()  # nothing happens if it is done
+    return value.core if isinstance(value, RetrieverFace) else value

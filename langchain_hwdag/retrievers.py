@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Self, Unpack
 
 from langchain_core.documents import Document
 from pydantic import Field, field_validator
 
-from hwdag.config import BuildConfig, SearchConfig, checked_k
+from hwdag.config import BuildConfig, SearchConfig
 from hwdag.index import HWDAGIndex as CoreIndex
 from hwdag.text.prompts import Prompts
 from langchain_hwdag.adapters import as_core_document, as_embedder, as_reader, as_writer
-from langchain_hwdag.retriever_face import RetrieverFace, unwrapped
+from langchain_hwdag.events import build_progress, building
+from langchain_hwdag.retriever_face import Filters, RetrieverFace, SearchOptions, unwrapped
+
+
+class MakingOptions(SearchOptions, total=False):
+    """What `from_documents` takes besides the documents."""
+
+    reader: object
+    writer: object
+    embedder: object
+    config: BuildConfig | None
+    prompts: Prompts | None
+    path: str | Path | None
+    show_progress: bool
 
 
 class HWDAGRetriever(RetrieverFace):
@@ -29,8 +43,11 @@ class HWDAGRetriever(RetrieverFace):
     Attributes:
         index: the core index; a `langchain_hwdag.HWDAGIndex` is taken for its core.
         search: budget, progress control, heads; a dict is read as the options of `SearchConfig`.
-        k: number of nodes; `invoke(question, k=...)` overrides it for one call.
+        k: number of nodes; as the following three also an option of `invoke`.
         document_ids: only these documents are walked; None for all.
+        filters: only documents whose metadata match are walked: a filter of `hwdag.filters`, or its
+            JSON form, such as `{"lang": "de"}`.
+        tenant: whose documents; needed if and only if the index has a `tenant_key`.
         return_sources: give the passages of the original document that a node rests on as the
             text, instead of the node's own.
     """
@@ -47,47 +64,75 @@ class HWDAGRetriever(RetrieverFace):
         embedder: object = None,
         config: BuildConfig | None = None,
         prompts: Prompts | None = None,
-        search: SearchConfig | None = None,
-        k: int | None = None,
         path: str | Path | None = None,
         show_progress: bool = False,
+        search: SearchConfig | None = None,
+        k: int | None = None,
+        document_ids: Iterable[str] | None = None,
+        filters: Filters = None,
+        tenant: str | None = None,
+        return_sources: bool = False,
     ) -> Self:
         """Build the graphs of whole documents; the core does the chunking.
 
         Args:
             documents: their ids (or a hash of their content) and metadata are kept; what is blank
-                is listed in `index.report.skipped`.
+                is listed in `report.skipped`.
             reader: the local model: a `HuggingFacePipeline` or a `ChatHuggingFace` over one (the
                 loaded weights are used), an hwdag `Reader`, a model name, or None for the embedded
                 default.
             writer: who writes Information Points: a chat model, an LLM, a chain to text, an hwdag
-                `Writer`, a function, or None for the reader itself.
+                `Writer`, a function, or None for the reader itself. LangChain's models are asked
+                one prompt at a time, with `model.with_config(max_concurrency=8)` eight.
             embedder: LangChain `Embeddings`, an hwdag `Embedder`, a sentence-transformers name, or
                 None for the embedded default.
             config: how documents become graphs.
             prompts: replacements for the papers' prompts.
-            search: kept for retrieval.
-            k: kept for retrieval.
-            path: file that every finished document is written to; one that exists is continued.
+            path: file that every finished call is written to; one that exists is continued.
             show_progress: bars on standard error.
+            search: kept for retrieval, as the following; see the class.
+            k: number of nodes.
+            document_ids: only these documents.
+            filters: only documents whose metadata match.
+            tenant: whose documents are searched.
+            return_sources: original passages as text.
         """
-        checked_k(k)  # why: before an expensive build, not after it
-        core = CoreIndex.from_documents(
-            map(as_core_document, documents),
+        face = cls(
+            index=CoreIndex(),  # why: a wrong option is told before an expensive build
+            search=search,
+            k=k,
+            document_ids=document_ids,  # type: ignore[arg-type]  # pydantic makes it a tuple
+            filters=filters,
+            tenant=tenant,
+            return_sources=return_sources,
+        )
+        found = [as_core_document(document) for document in documents]
+        face.index = CoreIndex.from_documents(
+            found,
             reader=as_reader(reader),
             writer=as_writer(writer),
             embedder=as_embedder(embedder),
             config=config,
             prompts=prompts,
             path=path,
-            progress=show_progress,
+            progress=build_progress([document.id for document in found], show_progress),
         )
-        return cls(index=core, search=search, k=k)
+        face._report = face.index.report
+        return face
+
+    @classmethod
+    async def afrom_documents(
+        cls, documents: Iterable[Document], **options: Unpack[MakingOptions]
+    ) -> Self:
+        """`from_documents` in a thread; a task that is cancelled ends the build, not what is done."""
+        return await building(partial(cls.from_documents, documents, **options))
 
     @field_validator("index", mode="before")
     @classmethod
     def _of_the_core(cls, value: object) -> object:
         return unwrapped(value)
 
-    def _core(self) -> CoreIndex:
+    @property
+    def core(self) -> CoreIndex:
+        """The index without a framework: graphs, `search`, `answer`, `save` to one file."""
         return self.index

@@ -2,98 +2,42 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
+import pickle
 import subprocess
 import sys
-import threading
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from copy import deepcopy
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.documents import Document
-from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
-from langchain_core.indexing import InMemoryRecordManager
-from langchain_core.indexing import index as index_documents
 from langchain_core.language_models.fake import FakeListLLM
-from langchain_core.language_models.fake_chat_models import FakeListChatModel
+from langchain_core.load import dumpd, dumps
 from langchain_core.output_parsers import StrOutputParser
-from langchain_core.prompts import PromptTemplate
-from langchain_core.runnables import ConfigurableField, RunnableLambda, RunnablePassthrough
+from langchain_core.prompts import PromptTemplate, format_document
+from langchain_core.runnables import ConfigurableField, RunnableParallel, RunnablePassthrough
 from langchain_core.tools import create_retriever_tool
+from langchain_world import (
+    CHUNKS,
+    DOCUMENTS,
+    FERRY,
+    QUESTION,
+    an_index,
+    available,
+    texts,
+)
 from pydantic import ValidationError
 
-import hwdag
-from hwdag.config import BuildConfig, SearchConfig
-from hwdag.embedding.base import Embedder
+from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.errors import (
-    InputError,
-    ModelError,
-    ModelNotFound,
-    ReaderRequired,
-    UnknownOption,
-    WriterFailed,
-)
+from hwdag.errors import InputError, UnknownOption
 from hwdag.lm.scripted import ScriptedLM
-from langchain_hwdag import HWDAGLLM, STEP_EVENT, HWDAGIndex, HWDAGRetriever
-from langchain_hwdag.adapters import as_embedder, as_reader, as_writer
+from hwdag.retrievers.bm25 import BM25Retriever
+from langchain_hwdag import CoreRetriever, HWDAGIndex, HWDAGRetriever
 
-QUESTION = "Who mends the bell of the ferry?"
-
-MILL = (
-    "The miller keeps grain behind the river. He counts the sacks at night. "
-    "Every autumn the wheel is greased with tallow."
-)
-FERRY = (
-    "The ferry crosses the river at dawn. Its bell wakes the village. "
-    "The smith mends the bell of the ferry and is paid in grain."
-)
-DOCUMENTS = [
-    Document(id="mill", page_content=MILL, metadata={"source": "a.txt", "title": "Mill", "n": [1]}),
-    Document(id="ferry", page_content=FERRY, metadata={"source": "b.txt"}),
-]
-
-CHUNKS = BuildConfig(chunk_tokens=12)
-"""Small enough that every document has several chunks and a level above them."""
-
-
-def an_index(documents: list[Document] | None = None, **options: Any) -> HWDAGIndex:
-    made = {"reader": ScriptedLM(), "embedder": HashingEmbedder(), "config": CHUNKS} | options
-    return HWDAGIndex.from_documents(DOCUMENTS if documents is None else documents, **made)
-
-
-def a_slow_index(p_yes: Callable[[str, list[str]], float]) -> HWDAGIndex:
-    """Its walks call `p_yes` from their thread after every forward."""
-    return an_index(reader=ScriptedLM(p_yes=p_yes))
-
-
-def available(index: HWDAGIndex, question: str = QUESTION) -> int:
-    """Number of nodes, without those that are read as a part of another."""
-    return len(index.index.search(question, k=99).best(99))
-
-
-def texts(documents: list[Document]) -> list[str]:
-    return [document.page_content for document in documents]
-
-
-class Recorder(BaseCallbackHandler):
-    """Names of what happened, and the data of custom events."""
-
-    def __init__(self) -> None:
-        self.steps: list[dict[str, Any]] = []
-
-    def on_custom_event(self, name: str, data: Any, **kwargs: Any) -> None:
-        assert name == STEP_EVENT
-        self.steps.append(data)
-
-
-# --- retrieval -----------------------------------------------------------------------------------
+# --- retrieval ----------------------------------------------------------------------------------
 
 
 def test_without_k_the_visited_nodes_come_in_visiting_order() -> None:
@@ -128,11 +72,26 @@ def test_an_impossible_k_is_refused(k: Any) -> None:
         HWDAGRetriever(index=index.index, k=k)
 
 
-def test_an_impossible_k_is_refused_before_the_build() -> None:
+@pytest.mark.parametrize(
+    ("options", "seen"),
+    [
+        ({"k": 0}, "k must be"),
+        ({"search": {"budget": 3}}, "SearchConfig has no option 'budget'"),
+        ({"filters": {}}, "a filter is a mapping with at least one key"),
+        ({"filters": {"n": {"over": 3}}}, "a filter has no operator 'over'"),
+        ({"document_ids": "mill"}, "document_ids"),
+        ({"tenant": 3}, "tenant"),
+    ],
+)
+def test_what_cannot_be_searched_with_is_refused_before_the_build(
+    options: dict[str, Any], seen: str
+) -> None:
     lm = ScriptedLM()
-    with pytest.raises(InputError, match="k must be"):
-        an_index(reader=lm, k=0)
-    assert lm.replays == 0
+    with pytest.raises(ValidationError, match=seen):
+        an_index(reader=lm, **options)
+    assert lm.usage == ScriptedLM().usage
+    with pytest.raises(ValidationError, match=seen):
+        an_index([]).as_retriever(**options)
 
 
 def test_documents_carry_their_metadata_and_json_able_provenance() -> None:
@@ -143,6 +102,21 @@ def test_documents_carry_their_metadata_and_json_able_provenance() -> None:
     assert json.loads(json.dumps(provenance)) == provenance
     assert provenance["id"] == document.id
     assert provenance["document_id"] == "ferry"
+    [[start, end]] = provenance["spans"]
+    assert FERRY[start:end] == document.page_content
+    parts = ("score", "attention", "similarity", "reference", "relevance", "p_yes")
+    assert {type(provenance[part]) for part in parts} == {float}
+    assert provenance["score"] == sum(provenance[part] for part in parts[1:4])
+    assert (provenance["level"], provenance["origin"]) == (1, "chunk")
+    assert provenance["stop"] in ("sufficient", "budget", "exhausted")
+    assert provenance["visited"] is True
+
+
+def test_no_prompt_shows_the_provenance() -> None:
+    (document,) = an_index().invoke(QUESTION, k=1)
+    plain = PromptTemplate.from_template("{page_content}")
+    assert format_document(document, plain) == document.page_content
+    assert "hwdag" not in str(document.page_content)
 
 
 def test_changing_a_returned_document_changes_nothing_else() -> None:
@@ -191,6 +165,11 @@ def test_a_retriever_takes_the_options_of_its_index() -> None:
     retriever = index.as_retriever()
     assert (retriever.k, retriever.search) == (2, SearchConfig(token_budget=50))
     assert index.as_retriever(k=3).k == 3
+    index = an_index([], return_sources=True, document_ids={"mill"}, filters={"n": 1})
+    assert index.as_retriever().model_dump() == index.model_dump()
+    assert index.as_retriever().document_ids == ("mill",)
+    assert not index.as_retriever(return_sources=False).return_sources
+    assert index.as_retriever(tags=["a"], metadata={"b": 1}).tags == ["a"]
 
 
 def test_a_retriever_can_be_built_without_an_index_object() -> None:
@@ -210,8 +189,22 @@ def test_unknown_options_are_refused_by_name(make: type[HWDAGRetriever]) -> None
         make(index=index.index, search={"budget": 3})
     with pytest.raises(TypeError, match="top_k"):
         make.from_documents(DOCUMENTS, top_k=3)
-    with pytest.raises(TypeError, match="top_k"):
+    with pytest.raises(UnknownOption, match="invoke has no option 'top_k'; it has k, document_ids"):
         make(index=index.index).invoke(QUESTION, top_k=3)
+
+
+def test_a_question_that_is_no_text_is_refused_with_the_way_out() -> None:
+    index = an_index()
+    with pytest.raises(InputError, match="a question is a text, got dict; of a mapping pick it"):
+        index.invoke({"question": QUESTION})  # type: ignore[arg-type]
+    assert (itemgetter("question") | index).invoke({"question": QUESTION}) == index.invoke(QUESTION)
+
+
+def test_options_of_vector_stores_are_refused_with_those_that_there_are() -> None:
+    with pytest.raises(
+        UnknownOption, match=r"no option 'search_kwargs', 'search_type'; it has sea"
+    ):
+        an_index([]).as_retriever(search_type="mmr", search_kwargs={"k": 3})
 
 
 def test_the_representation_shows_no_index_and_no_text() -> None:
@@ -219,98 +212,7 @@ def test_the_representation_shows_no_index_and_no_text() -> None:
     assert "index" not in an_index().model_dump()
 
 
-# --- events, async and threads -------------------------------------------------------------------
-
-
-def test_every_visited_node_is_an_event_in_order() -> None:
-    recorder, index = Recorder(), an_index()
-    documents = index.invoke(QUESTION, {"callbacks": [recorder]})
-    assert [step["id"] for step in recorder.steps] == [d.id for d in documents]
-    assert [step["text"] for step in recorder.steps] == texts(documents)
-    assert json.loads(json.dumps(recorder.steps)) == recorder.steps
-
-
-async def test_async_gives_the_same_documents_and_events() -> None:
-    recorder, awaited, index = Recorder(), Recorder(), an_index()
-    documents = index.invoke(QUESTION, {"callbacks": [recorder]}, k=4)
-    assert await index.ainvoke(QUESTION, {"callbacks": [awaited]}, k=4) == documents
-    assert awaited.steps == recorder.steps
-    assert len(recorder.steps) > 0
-
-
-async def test_steps_appear_in_the_event_stream_of_a_chain() -> None:
-    index = an_index()
-    chain = RunnableLambda(str.strip) | index | RunnableLambda(texts)
-    events = [event async for event in chain.astream_events(QUESTION, version="v2")]
-    steps = [event["data"]["text"] for event in events if event["name"] == STEP_EVENT]
-    names = [event["event"] for event in events]
-    assert steps == texts(index.invoke(QUESTION))
-    start, end = names.index("on_retriever_start"), names.index("on_retriever_end")
-    assert names[start + 1 : end] == ["on_custom_event"] * len(steps)
-
-
-async def test_an_awaited_walk_leaves_the_loop_free() -> None:
-    released = threading.Event()
-    seen: list[bool] = []
-
-    def wait_for_the_loop(question: str, nodes: list[str]) -> float:
-        seen.append(released.wait(timeout=60))
-        return 1.0
-
-    walking = asyncio.create_task(a_slow_index(wait_for_the_loop).ainvoke(QUESTION))
-    asyncio.get_running_loop().call_soon(released.set)
-    assert len(await walking) > 0
-    assert seen == [True]
-
-
-async def test_cancelling_the_caller_ends_the_walk() -> None:
-    loop = asyncio.get_running_loop()
-    started, released = asyncio.Event(), threading.Event()
-
-    def hold(question: str, nodes: list[str]) -> float:
-        loop.call_soon_threadsafe(started.set)
-        assert released.wait(timeout=60)
-        return 0.0
-
-    lm = ScriptedLM(p_yes=hold)
-    walking = asyncio.create_task(an_index(reader=lm).ainvoke(QUESTION))
-    await started.wait()
-    walking.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await walking
-    released.set()
-    await loop.shutdown_default_executor()  # waits for the thread of the walk
-    assert lm.reads == 1
-
-
-async def test_errors_of_a_walk_and_of_a_handler_reach_the_caller() -> None:
-    class Refusing(BaseCallbackHandler):
-        raise_error = True
-
-        def on_custom_event(self, name: str, data: Any, **kwargs: Any) -> None:
-            raise ConnectionError("the listener left")
-
-    index = an_index()
-    with pytest.raises(InputError, match="empty or only white space"):
-        await index.ainvoke(" ")
-    with pytest.raises(ConnectionError, match="the listener left"):
-        await index.ainvoke(QUESTION, {"callbacks": [Refusing()]})
-
-
-def test_a_batch_walks_in_several_threads() -> None:
-    both = threading.Barrier(2)
-
-    def meet(question: str, nodes: list[str]) -> float:
-        both.wait(timeout=60)
-        return 1.0
-
-    questions = [QUESTION, "What does the miller count at night?"]
-    found = a_slow_index(meet).batch(questions)
-    alone = an_index(reader=ScriptedLM(p_yes=[1.0]))
-    assert found == [alone.invoke(question) for question in questions]
-
-
-# --- LCEL ----------------------------------------------------------------------------------------
+# --- LCEL ---------------------------------------------------------------------------------------
 
 
 def test_it_is_a_link_of_a_chain() -> None:
@@ -347,288 +249,89 @@ def test_fields_are_configurable_at_run_time() -> None:
     assert [d.metadata["hwdag"]["document_id"] for d in documents] == ["mill"] * 2
 
 
-def test_it_becomes_a_tool() -> None:
-    retriever = an_index().as_retriever(k=2)
-    tool = create_retriever_tool(retriever, "notes", "Searches the village notes.")
-    assert tool.invoke({"query": QUESTION}) == "\n\n".join(texts(retriever.invoke(QUESTION)))
-
-
-# --- the index -----------------------------------------------------------------------------------
-
-
-def test_documents_come_back_as_they_were() -> None:
+def test_it_stands_beside_other_retrievers() -> None:
     index = an_index()
-    assert index.get(["ferry", "nope", "mill", "ferry"]) == DOCUMENTS[::-1]
-    assert index.index.documents["mill"].title == "Mill"
-
-
-def test_the_callers_documents_stay_theirs() -> None:
-    document = DOCUMENTS[0].model_copy(deep=True)
-    index = an_index([document])
-    document.metadata["n"].append(2)
-    assert index.get(["mill"]) == DOCUMENTS[:1]
-
-
-def test_texts_are_documents() -> None:
-    options = {"reader": ScriptedLM(), "embedder": HashingEmbedder(), "config": CHUNKS}
-    named = HWDAGIndex.from_texts(
-        texts(DOCUMENTS), [d.metadata for d in DOCUMENTS], ["mill", "ferry"], **options
-    )
-    assert named.get(["mill", "ferry"]) == DOCUMENTS
-    assert named.invoke(QUESTION) == an_index().invoke(QUESTION)
-
-    bare = HWDAGIndex.from_texts(iter(texts(DOCUMENTS)), **options)
-    assert texts(bare.get(list(bare.index.documents))) == texts(DOCUMENTS)
-    with pytest.raises(InputError, match="2 texts need as many metadatas and ids, got 1 and 2"):
-        HWDAGIndex.from_texts(["a", "b"], [{}], **options)
-    with pytest.raises(TypeError, match="top_k"):
-        HWDAGIndex.from_texts(["a"], **options, top_k=2)
-
-
-def test_an_id_is_made_from_text_and_metadata() -> None:
-    same = [Document(page_content=MILL), Document(page_content=MILL)]
-    other = Document(page_content=MILL, metadata={"page": 2})
-    index = an_index([])
-    first, again, different = index.add_documents([*same, other])
-    assert first == again != different
-    assert an_index([]).add_documents(same) == [first, again]
-    with pytest.raises(InputError, match="cannot be stored as JSON"):
-        index.add_documents([Document(page_content=MILL, metadata={"set": {1, 2}})])
-
-
-def test_upsert_builds_only_what_changed_and_tells_what_it_could_not() -> None:
-    lm = ScriptedLM()
-    index = an_index(reader=lm)
-    built = lm.replays
-    response = index.upsert([DOCUMENTS[0], Document(id="blank", page_content=" \n")])
-    assert response == {"succeeded": ["mill"], "failed": ["blank"]}
-    assert lm.replays == built
-
-    index.upsert([Document(id="mill", page_content=FERRY)])
-    assert lm.replays > built
-    assert index.get(["mill"]) == [Document(id="mill", page_content=FERRY)]
-
-
-def test_delete_really_removes() -> None:
-    index = an_index()
-    before = index.get(["mill"])
-    assert index.delete(["ferry", "nope", "ferry"]) == {
-        "num_deleted": 1,
-        "succeeded": ["ferry"],
-        "num_failed": 0,
-        "failed": [],
+    words = CoreRetriever.from_documents(DOCUMENTS, BM25Retriever, reader=ScriptedLM(), k=1)
+    both = RunnableParallel(walk=index.as_retriever(k=1), words=words)
+    found = both.invoke(QUESTION)
+    assert {name: texts(documents) for name, documents in found.items()} == {
+        "walk": texts(index.invoke(QUESTION, k=1)),
+        "words": texts(words.invoke(QUESTION)),
     }
-    assert index.get(["mill", "ferry"]) == before
-    assert set(index.index.graphs) == {"mill"}
-    found = index.invoke(QUESTION, k=99)
-    assert {d.metadata["hwdag"]["document_id"] for d in found} == {"mill"}
-    assert index.delete([])["num_deleted"] == 0
-    with pytest.raises(ValueError, match="delete needs ids"):
-        index.delete()
+    fused = index | (lambda one: one[:1])
+    assert fused.batch([QUESTION] * 2) == [index.invoke(QUESTION)[:1]] * 2
+    fallback = words.bind(document_ids=["nope"]).with_fallbacks([index])
+    assert fallback.invoke(QUESTION) == index.invoke(QUESTION)
 
 
-@pytest.mark.parametrize(
-    ("method", "argument"), [("upsert", []), ("delete", []), ("get", []), ("add_documents", [])]
-)
-def test_unknown_options_of_changes_are_refused(method: str, argument: list[str]) -> None:
-    with pytest.raises((UnknownOption, TypeError), match="batch"):
-        getattr(an_index(), method)(argument, batch=3)
-
-
-def test_a_retriever_sees_later_changes() -> None:
-    index = an_index(DOCUMENTS[:1])
-    retriever = index.as_retriever(k=99)
-    assert index.add_documents(DOCUMENTS[1:]) == ["ferry"]
-    assert retriever.invoke(QUESTION) == an_index().invoke(QUESTION, k=99)
-
-
-@pytest.mark.parametrize("cleanup", ["incremental", "full"])
-def test_the_indexing_function_keeps_it_in_step_with_a_source(cleanup: Any) -> None:
-    target = an_index([])
-    manager = InMemoryRecordManager(namespace="village")
-    manager.create_schema()
-    run = partial(
-        index_documents,
-        record_manager=manager,
-        vector_store=target,
-        cleanup=cleanup,
-        source_id_key="source",
-        key_encoder="sha256",
+@pytest.mark.parametrize("response_format", ["content", "content_and_artifact"])
+async def test_it_becomes_a_tool(response_format: Any) -> None:
+    retriever = an_index().as_retriever(k=2)
+    tool = create_retriever_tool(
+        retriever, "notes", "Searches the village notes.", response_format=response_format
     )
+    assert list(tool.args) == ["query"]
+    documents = retriever.invoke(QUESTION)
+    expected = "\n\n".join(texts(documents))
+    assert tool.invoke({"query": QUESTION}) == await tool.ainvoke({"query": QUESTION}) == expected
 
-    def outcome(result: Any) -> tuple[int, int, int]:
-        return result["num_added"], result["num_skipped"], result["num_deleted"]
-
-    assert outcome(run(DOCUMENTS)) == (2, 0, 0)
-    assert outcome(run(DOCUMENTS)) == (0, 2, 0)
-    edited = Document(page_content="The ferry has sunk.", metadata={"source": "b.txt"})
-    assert outcome(run([DOCUMENTS[0], edited])) == (1, 1, 1)
-    stored = target.get(list(target.index.documents))
-    assert sorted(texts(stored)) == sorted([MILL, "The ferry has sunk."])
+    call = {"name": "notes", "args": {"query": QUESTION}, "id": "1", "type": "tool_call"}
+    message = tool.invoke(call)
+    assert message.content == expected
+    if response_format == "content_and_artifact":
+        assert message.artifact == documents
+        assert json.loads(message.model_dump_json())["artifact"][0]["metadata"]["hwdag"]
+    assert tool.invoke({"query": "How deep is the sea?"}) != ""
 
 
-# --- persistence ---------------------------------------------------------------------------------
+# --- serialisation and tracing -------------------------------------------------------------------
 
 
-def test_saved_and_loaded_equals_the_original(tmp_path: Path) -> None:
+def test_a_dump_shows_no_text_and_no_model() -> None:
+    retriever = an_index().as_retriever(k=2)
+    dumped = dumpd(retriever)
+    assert dumped["type"] == "not_implemented"
+    assert dumped["repr"] == repr(retriever) == "HWDAGRetriever(k=2)"
+    assert "miller" not in dumps({"retriever": retriever, "index": an_index()})
+
+
+def test_pickling_is_refused_with_the_way_out() -> None:
+    for made in (an_index(), CoreRetriever(retriever=BM25Retriever())):
+        with pytest.raises(TypeError, match="cannot be pickled; save the index"):
+            pickle.dumps(made)
+
+
+def test_a_copy_is_over_the_same_index_or_refused() -> None:
     index = an_index()
-    index.save_local(tmp_path / "new" / "folder")
-    assert [p.name for p in (tmp_path / "new" / "folder").iterdir()] == ["index.hwdag"]
-    loaded = HWDAGIndex.load_local(tmp_path / "new" / "folder", reader=ScriptedLM(), k=5)
-    assert loaded.get(["mill", "ferry"]) == DOCUMENTS
-    assert loaded.k == 5
-    assert loaded.invoke(QUESTION) == index.invoke(QUESTION, k=5)
-
-
-def test_saving_again_replaces_and_a_loaded_index_writes_through(tmp_path: Path) -> None:
-    index = an_index()
-    index.save_local(tmp_path)
-    index.delete(["mill"])
-    index.save_local(tmp_path)
-    load = partial(HWDAGIndex.load_local, tmp_path, reader=ScriptedLM())
-    loaded = load()
-    assert set(loaded.index.documents) == {"ferry"}
-    loaded.add_documents(DOCUMENTS[:1])
-    loaded.save_local(tmp_path)
-    assert set(load().index.documents) == {"mill", "ferry"}
-
-
-def test_a_path_keeps_what_was_built(tmp_path: Path) -> None:
-    path = tmp_path / "village.hwdag"
-    first = an_index(path=path)
-    lm = ScriptedLM()
-    again = an_index(path=path, reader=lm)
-    assert lm.replays == 0
-    assert again.invoke(QUESTION) == first.invoke(QUESTION)
-
-
-# --- models --------------------------------------------------------------------------------------
-
-
-@dataclass
-class Pipeline:
-    """What a transformers text-generation pipeline has, as far as it matters here."""
-
-    model: object
-    tokenizer: object
-
-
-@dataclass
-class PipelineLLM:
-    """Like `langchain_huggingface.HuggingFacePipeline`."""
-
-    pipeline: object
-
-
-@dataclass
-class ChatOverLLM:
-    """Like `langchain_huggingface.ChatHuggingFace`."""
-
-    llm: object
-
-
-def test_weights_of_wrapped_models_are_used_as_they_are() -> None:
-    import tiny
-
-    model, tokenizer = tiny.model(), tiny.tokenizer()
-    wrapped = PipelineLLM(Pipeline(model, tokenizer))
-    for given in (wrapped, ChatOverLLM(wrapped)):
-        reader = as_reader(given)
-        assert isinstance(reader, hwdag.HuggingFaceLM)
-        assert reader.model is model
-        assert reader.codec.tokenizer is tokenizer
-
-
-@pytest.mark.parametrize("given", [ChatOverLLM(object()), PipelineLLM(None), FakeListLLM])
-def test_a_reader_without_weights_is_refused(given: object) -> None:
-    with pytest.raises(ReaderRequired, match=r"as writer any LLM will do"):
-        HWDAGIndex.from_documents(DOCUMENTS, reader=given)
-
-
-def test_readers_and_embedders_of_the_core_pass_through() -> None:
-    lm, embedder = ScriptedLM(), HashingEmbedder()
-    assert as_reader(lm) is lm
-    assert as_reader("a/name") == as_embedder("a/name") == "a/name"
-    assert as_embedder(embedder) is embedder
-    assert as_writer(lm) is lm
-    assert as_writer(None) is as_reader(None) is as_embedder(None) is None
+    copied = index.as_retriever().model_copy(update={"k": 1})
+    assert copied.index is index.index
+    assert copied.invoke(QUESTION) == index.invoke(QUESTION, k=1)
+    for copy in (deepcopy, lambda made: made.model_copy(deep=True)):
+        with pytest.raises(TypeError, match=r"cannot be copied deeply; model_copy\(\)"):
+            copy(index)
 
 
 @pytest.mark.parametrize(
-    "writer",
+    ("retriever", "name"),
     [
-        FakeListLLM(responses=["* the smith"]),
-        FakeListChatModel(responses=["* the smith"]),
-        FakeListChatModel(responses=["* the smith"]) | StrOutputParser(),
-        RunnableLambda(lambda prompt: "* the smith"),
-        lambda prompt: "* the smith",
+        (an_index([]), "hwdag"),
+        (an_index([]).as_retriever(), "hwdag"),
+        (CoreRetriever(retriever=BM25Retriever()), "bm25"),
+        (CoreRetriever(retriever=BM25Retriever(), name="TownRetriever"), "town"),
     ],
 )
-def test_any_model_or_chain_writes_the_points(writer: Any) -> None:
-    index = an_index(writer=writer, config=None)
-    points = [n for g in index.index.graphs.values() for n in g.nodes if n.level > 1]
-    assert {(n.text, n.origin) for n in points} == {("the smith", "generated")}
+def test_traces_name_the_method(retriever: Any, name: str) -> None:
+    class Tracer(BaseCallbackHandler):
+        def on_retriever_start(self, *_: Any, metadata: Any, **__: Any) -> None:
+            traced.append(metadata["ls_retriever_name"])
+
+    traced: list[str] = []
+    with pytest.raises(InputError):
+        retriever.invoke(" ", {"callbacks": [Tracer()]})
+    assert traced == [name]
 
 
-def test_a_writer_that_does_not_write_is_named() -> None:
-    with pytest.raises(WriterFailed, match="langchain:RunnableLambda returned int"):
-        an_index(writer=RunnableLambda(len), config=None)
-    with pytest.raises(InputError, match="got int"):
-        an_index(writer=3)
-
-
-class Lengths(Embeddings):
-    """Vectors that are far from normal; `missing` of them are left out."""
-
-    model = "lengths-1"
-
-    def __init__(self, missing: int = 0) -> None:
-        self.missing = missing
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return [[3.0 * len(text), 4.0 * len(text)] for text in texts][self.missing :]
-
-    def embed_query(self, text: str) -> list[float]:
-        return [0.0, 7.0]
-
-
-def test_embeddings_are_normalised_behind_the_cores_protocol() -> None:
-    embedder = as_embedder(Lengths())
-    assert isinstance(embedder, Embedder)
-    assert (embedder.name, embedder.dimension) == ("langchain:Lengths:lengths-1", 2)
-    np.testing.assert_allclose(embedder.embed(["a", "bb"]), [[0.6, 0.8]] * 2, rtol=1e-6)
-    np.testing.assert_array_equal(embedder.embed_query("a"), [0.0, 1.0])
-    assert embedder.embed([]).shape == (0, 2)
-    with pytest.raises(ModelError, match="made 1 vectors of lengths \\[2\\] for 2 texts"):
-        as_embedder(Lengths(missing=1)).embed(["a", "b"])
-    with pytest.raises(InputError, match="the embedder must be"):
-        an_index(embedder=3)
-
-
-def test_an_index_of_langchain_embeddings_asks_for_them_again(tmp_path: Path) -> None:
-    embeddings = DeterministicFakeEmbedding(size=8)
-    index = an_index(embedder=embeddings)
-    index.save_local(tmp_path)
-    load = partial(HWDAGIndex.load_local, tmp_path, reader=ScriptedLM())
-    assert load(embedder=embeddings).invoke(QUESTION) == index.invoke(QUESTION)
-    with pytest.raises(ModelNotFound, match="langchain:DeterministicFakeEmbedding"):
-        load().invoke(QUESTION)
-
-
-def test_the_reader_is_an_llm_too() -> None:
-    index = an_index(reader=ScriptedLM(reply=lambda prompt: prompt.upper()))
-    llm = index.as_llm(max_new_tokens=3)
-    assert llm.invoke("one two three four") == "ONE TWO THREE"
-    assert llm.bind(max_new_tokens=1).invoke("one two") == "ONE"
-    assert llm.invoke("one two three", stop=["REE", "TWO"]) == "ONE "
-    assert llm._identifying_params == {"model_name": "scripted", "max_new_tokens": 3}
-    with pytest.raises(UnknownOption, match="'temperature'"):
-        llm.invoke("one", temperature=1)
-    with pytest.raises(ValidationError, match="temperature"):
-        HWDAGLLM(reader=ScriptedLM(), temperature=1)
-
-
-# --- the package ---------------------------------------------------------------------------------
+# --- the package --------------------------------------------------------------------------------
 
 
 def run_python(code: str) -> subprocess.CompletedProcess[str]:
@@ -649,7 +352,8 @@ def test_a_missing_framework_is_named_with_the_command() -> None:
 
 def test_importing_it_loads_no_model_library() -> None:
     result = run_python(
-        "import langchain_hwdag\n"
+        "from langchain_hwdag import *\n"
+        "assert HWDAGIndex and HWDAGChat\n"
         "print([m for m in ('torch', 'transformers', 'sentence_transformers') if m in sys.modules])"
     )
     assert result.stdout.strip() == "[]", result.stderr

@@ -53,3 +53,17 @@ class TestAsyncDocumentIndex(AsyncDocumentIndexTestSuite):
     @pytest.fixture
     async def index(self) -> AsyncIterator[HWDAGIndex]:
         yield HWDAGIndex.from_documents([], reader=ScriptedLM(), embedder=HashingEmbedder())
+
+
+class TestIndexAsRetriever(RetrieversIntegrationTests):
+    @property
+    def retriever_constructor(self) -> type[BaseRetriever]:
+        return HWDAGIndex
+
+    @property
+    def retriever_constructor_params(self) -> dict[str, Any]:
+        return TestRetriever().retriever_constructor_params
+
+    @property
+    def retriever_query_example(self) -> str:
+        return "Who mends the bell of the ferry?"

@@ -1,0 +1,136 @@
+"""What happens, as LangChain's custom events: nodes as they are read, documents as they are built."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
+from functools import partial
+from typing import Any, TypeVar
+
+from langchain_core.callbacks import adispatch_custom_event, dispatch_custom_event
+from langchain_core.runnables import RunnableConfig, ensure_config
+
+from hwdag.threads import in_builder_thread
+from hwdag.trace.progress import Advanced, Progress, Reporting
+from hwdag.types import Step
+
+STEP_EVENT = "hwdag.step"
+"""Name of the custom event that every visited node fires."""
+
+BUILD_EVENT = "hwdag.build"
+"""Name of the custom event that every finished piece of a build fires.
+
+A build that is called within a run (in a `RunnableLambda`, in a node of LangGraph) fires it there;
+outside of any run nobody could listen.
+"""
+
+E = TypeVar("E")
+T = TypeVar("T")
+Event = dict[str, Any]
+
+_LISTENER: ContextVar[Callable[[Event], object] | None] = ContextVar("listener", default=None)
+
+
+def step_event(step: Step) -> Event:
+    """A node as it is visited, JSON-able; names as in `hwdag.trace.provenance`."""
+    return {
+        "id": step.node.id,
+        "document_id": step.node.document_id,
+        "level": step.node.level,
+        "text": step.node.text,
+        "position": step.position,
+        "score": step.score,
+        "attention": step.attention,
+        "similarity": step.similarity,
+        "reference": step.reference,
+        "relevance": step.relevance,
+        "p_yes": step.p_yes,
+    }
+
+
+def build_progress(document_ids: Sequence[str], show_progress: bool) -> Progress:
+    """What a build of these documents, in this order, reports its progress to.
+
+    Data of the events: `stage` ("documents", or what is done for one of them), `done`, `total` (0
+    where it is not known), `unit`, and `document_id`: which one is finished, or being built; None
+    for corpus layers, which are made after all documents.
+    """
+    tell, finished = _LISTENER.get() or _teller(), 0
+
+    def report(advanced: Advanced) -> None:
+        nonlocal finished
+        at = finished
+        if advanced.stage == "documents":
+            finished, at = advanced.done, advanced.done - 1
+        tell(
+            {
+                "stage": advanced.stage,
+                "done": advanced.done,
+                "total": advanced.total,
+                "unit": advanced.unit,
+                "document_id": document_ids[at] if at < len(document_ids) else None,
+            }
+        )
+
+    return Reporting(report, show_progress)
+
+
+async def building(work: Callable[[], T]) -> T:
+    """What `work` returns, which builds in a thread; its events are fired here, as in `in_thread`."""
+    config = _run()
+
+    async def tell(event: Event) -> None:
+        if config is not None:
+            await adispatch_custom_event(BUILD_EVENT, event, config=config)
+
+    def listened(report: Callable[[Event], None]) -> T:
+        _LISTENER.set(report)  # the context is the thread's own copy
+        return work()
+
+    return await in_thread(listened, tell, in_builder_thread)
+
+
+async def in_thread(
+    work: Callable[[Callable[[E], None]], T],
+    tell: Callable[[E], Awaitable[Any]],
+    start: Callable[[Callable[[], T]], Awaitable[T]] = asyncio.to_thread,
+) -> T:
+    """Work in a thread, and await `tell` here for all that it reports, in order, meanwhile.
+
+    Handlers so run in the caller's task. If that is cancelled, the work ends at its next report.
+    """
+    loop = asyncio.get_running_loop()
+    events = asyncio.Queue[E | None]()
+    abandoned = threading.Event()
+
+    def report(event: E) -> None:
+        if abandoned.is_set():
+            raise asyncio.CancelledError
+        loop.call_soon_threadsafe(events.put_nowait, event)
+
+    working = asyncio.ensure_future(start(partial(work, report)))
+    working.add_done_callback(lambda _: events.put_nowait(None))
+    try:
+        while (event := await events.get()) is not None:
+            await tell(event)
+        return await working
+    finally:
+        abandoned.set()
+        working.cancel()  # nothing happens if it is done
+
+
+def _teller() -> Callable[[Event], object]:
+    """Fires events in the run that this is called in; does nothing outside of any."""
+    config = _run()
+    if config is None:
+        return lambda event: None
+    return lambda event: dispatch_custom_event(BUILD_EVENT, event, config=config)
+
+
+def _run() -> RunnableConfig | None:
+    """The config of the run that this is called in."""
+    config = ensure_config()
+    within = getattr(config.get("callbacks"), "parent_run_id", None)
+    return None if within is None else config

@@ -1,0 +1,245 @@
+"""The index as a `DocumentIndex`: changes and files."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_world import (
+    CHUNKS,
+    DOCUMENTS,
+    FERRY,
+    MILL,
+    QUESTION,
+    an_index,
+    texts,
+)
+from pydantic import ValidationError
+
+from hwdag.config import BuildConfig
+from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.errors import (
+    IndexFileError,
+    InputError,
+    UnknownOption,
+    WriterFailed,
+)
+from hwdag.lm.scripted import ScriptedLM
+from langchain_hwdag import HWDAGIndex
+
+# --- the index ----------------------------------------------------------------------------------
+
+
+def test_documents_come_back_as_they_were() -> None:
+    index = an_index()
+    assert index.get(["ferry", "nope", "mill", "ferry"]) == DOCUMENTS[::-1]
+    assert index.index.documents["mill"].title == "Mill"
+
+
+def test_the_callers_documents_stay_theirs() -> None:
+    document = DOCUMENTS[0].model_copy(deep=True)
+    index = an_index([document])
+    document.metadata["n"].append(2)
+    assert index.get(["mill"]) == DOCUMENTS[:1]
+
+
+def test_texts_are_documents() -> None:
+    options = {"reader": ScriptedLM(), "embedder": HashingEmbedder(), "config": CHUNKS}
+    named = HWDAGIndex.from_texts(
+        texts(DOCUMENTS),
+        metadatas=[d.metadata for d in DOCUMENTS],
+        ids=["mill", "ferry"],
+        **options,
+    )
+    assert named.get(["mill", "ferry"]) == DOCUMENTS
+    assert named.invoke(QUESTION) == an_index().invoke(QUESTION)
+
+    bare = HWDAGIndex.from_texts(iter(texts(DOCUMENTS)), **options)
+    assert texts(bare.get(list(bare.index.documents))) == texts(DOCUMENTS)
+    with pytest.raises(InputError, match="2 texts need as many metadatas and ids, got 1 and 2"):
+        HWDAGIndex.from_texts(["a", "b"], metadatas=[{}], **options)
+    with pytest.raises(InputError, match="texts are a list, got one text"):
+        HWDAGIndex.from_texts(MILL, **options)
+    with pytest.raises(TypeError, match="top_k"):
+        HWDAGIndex.from_texts(["a"], **options, top_k=2)
+
+
+def test_an_id_is_made_from_text_and_metadata() -> None:
+    same = [Document(page_content=MILL), Document(page_content=MILL)]
+    other = Document(page_content=MILL, metadata={"page": 2})
+    index = an_index([])
+    first, again, different = index.add_documents([*same, other])
+    assert first == again != different
+    assert an_index([]).add_documents(same) == [first, again]
+    with pytest.raises(InputError, match="cannot be stored as JSON"):
+        index.add_documents([Document(page_content=MILL, metadata={"set": {1, 2}})])
+
+
+async def test_ids_may_be_given_as_vector_stores_take_them() -> None:
+    index, other = an_index([]), an_index([])
+    assert index.add_documents(DOCUMENTS, ids=iter(["a", "b"])) == ["a", "b"]
+    assert await other.aadd_documents(DOCUMENTS, ids=["a", "b"]) == ["a", "b"]
+    renamed = [
+        document.model_copy(update={"id": name})
+        for document, name in zip(DOCUMENTS, "ab", strict=True)
+    ]
+    assert index.get(["a", "b"]) == other.get(["a", "b"]) == renamed
+    assert [document.id for document in DOCUMENTS] == ["mill", "ferry"]
+    with pytest.raises(InputError, match="2 documents need as many ids, got 1"):
+        index.add_documents(DOCUMENTS, ids=["a"])
+
+
+def test_metadata_that_cannot_even_be_copied_are_refused() -> None:
+    locked = Document(id="a", page_content=MILL, metadata={"lock": Lock()})
+    with pytest.raises(InputError, match="cannot be stored as JSON"):
+        an_index([]).add_documents([locked])
+
+
+def test_upsert_builds_only_what_changed_and_tells_what_it_could_not() -> None:
+    lm = ScriptedLM()
+    index = an_index(reader=lm)
+    built = lm.replays
+    response = index.upsert([DOCUMENTS[0], Document(id="blank", page_content=" \n")])
+    assert response == {"succeeded": ["mill"], "failed": ["blank"]}
+    assert lm.replays == built
+
+    index.upsert([Document(id="mill", page_content=FERRY)])
+    assert lm.replays > built
+    assert index.get(["mill"]) == [Document(id="mill", page_content=FERRY)]
+
+
+def test_delete_really_removes() -> None:
+    index = an_index()
+    before = index.get(["mill"])
+    assert index.delete(["ferry", "nope", "ferry"]) == {
+        "num_deleted": 1,
+        "succeeded": ["ferry"],
+        "num_failed": 0,
+        "failed": [],
+    }
+    assert index.get(["mill", "ferry"]) == before
+    assert set(index.index.graphs) == {"mill"}
+    found = index.invoke(QUESTION, k=99)
+    assert {d.metadata["hwdag"]["document_id"] for d in found} == {"mill"}
+    assert index.delete([])["num_deleted"] == 0
+    with pytest.raises(ValueError, match="delete needs ids"):
+        index.delete()
+    for call in (index.delete, index.get):
+        with pytest.raises(InputError, match=r"ids are a list of texts, got the text 'mill'"):
+            call("mill")
+        with pytest.raises(InputError, match="ids are texts, got 3"):
+            call(["mill", 3])
+    assert set(index.index.graphs) == {"mill"}
+
+
+@pytest.mark.parametrize(
+    ("method", "argument"), [("upsert", []), ("delete", []), ("get", []), ("add_documents", [])]
+)
+def test_unknown_options_of_changes_are_refused(method: str, argument: list[str]) -> None:
+    with pytest.raises((UnknownOption, TypeError), match="batch"):
+        getattr(an_index(), method)(argument, batch=3)
+
+
+def test_an_index_without_documents_finds_nothing() -> None:
+    index = an_index([])
+    assert index.invoke(QUESTION) == index.invoke(QUESTION, k=3) == []
+    index.add_documents(DOCUMENTS)
+    index.delete(["mill", "ferry"])
+    assert index.invoke(QUESTION) == index.as_retriever().invoke(QUESTION, k=3) == []
+
+
+def test_a_retriever_sees_later_changes() -> None:
+    index = an_index(DOCUMENTS[:1])
+    retriever = index.as_retriever(k=99)
+    assert index.add_documents(DOCUMENTS[1:]) == ["ferry"]
+    assert retriever.invoke(QUESTION) == an_index().invoke(QUESTION, k=99)
+
+
+def test_deleting_takes_what_an_interrupted_build_has_left(tmp_path: Path) -> None:
+    def write(prompt: str) -> str:
+        if "bell" in prompt:
+            raise ConnectionError("the server is gone")
+        return "* the xylophone"
+
+    long = Document(id="long", page_content=f"{MILL} {FERRY}", metadata={"n": 1})
+    path, config = (
+        tmp_path / "village.hwdag",
+        BuildConfig(leaves="chunks", chunk_tokens=12, window_tokens=190),
+    )
+    index = an_index([], writer=write, path=path, config=config)
+    with pytest.raises(WriterFailed):
+        index.upsert([long])
+    assert b"xylophone" in path.read_bytes()
+    assert index.delete(["long"])["num_deleted"] == 0
+    index.index.close()
+    assert b"xylophone" not in path.read_bytes()
+
+
+def test_wrong_options_of_load_local_are_refused_before_anything_is_opened(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match="top_k"):
+        HWDAGIndex.load_local(tmp_path, top_k=3)  # type: ignore[call-arg]
+    an_index().save_local(tmp_path)
+    options: Any = {"reader": ScriptedLM(), "filters": {"source": "b.txt"}, "return_sources": True}
+    loaded = HWDAGIndex.load_local(tmp_path, **options)
+    assert loaded.invoke(QUESTION) == an_index(**options).invoke(QUESTION)
+
+
+# --- persistence --------------------------------------------------------------------------------
+
+
+def test_saved_and_loaded_equals_the_original(tmp_path: Path) -> None:
+    index = an_index()
+    index.save_local(tmp_path / "new" / "folder")
+    assert [p.name for p in (tmp_path / "new" / "folder").iterdir()] == ["index.hwdag"]
+    loaded = HWDAGIndex.load_local(tmp_path / "new" / "folder", reader=ScriptedLM(), k=5)
+    assert loaded.get(["mill", "ferry"]) == DOCUMENTS
+    assert loaded.k == 5
+    assert loaded.invoke(QUESTION) == index.invoke(QUESTION, k=5)
+
+
+def test_saving_again_replaces_and_a_loaded_index_writes_through(tmp_path: Path) -> None:
+    index = an_index()
+    index.save_local(tmp_path)
+    index.delete(["mill"])
+    index.save_local(tmp_path)
+    load = partial(HWDAGIndex.load_local, tmp_path, reader=ScriptedLM())
+    loaded = load()
+    assert set(loaded.index.documents) == {"ferry"}
+    loaded.add_documents(DOCUMENTS[:1])
+    loaded.save_local(tmp_path)
+    assert set(load().index.documents) == {"mill", "ferry"}
+
+
+def test_an_index_that_is_saved_where_it_was_loaded_from_goes_on(tmp_path: Path) -> None:
+    an_index(DOCUMENTS[:1]).save_local(tmp_path)
+    load = partial(HWDAGIndex.load_local, tmp_path, reader=ScriptedLM())
+    loaded = load()
+    loaded.save_local(tmp_path)
+    loaded.add_documents(DOCUMENTS[1:])
+    assert set(load().index.documents) == {"mill", "ferry"}
+
+
+def test_an_index_whose_file_was_replaced_keeps_its_own_documents(tmp_path: Path) -> None:
+    an_index(DOCUMENTS[:1]).save_local(tmp_path)
+    load = partial(HWDAGIndex.load_local, reader=ScriptedLM())
+    old = load(tmp_path)
+    an_index(DOCUMENTS[1:]).save_local(tmp_path)
+    with pytest.raises(IndexFileError, match="was moved or deleted since it was opened; load it"):
+        old.add_documents([Document(page_content="More of it.")])
+    old.save_local(tmp_path / "other")
+    assert load(tmp_path / "other").get(["mill", "ferry"]) == DOCUMENTS[:1]
+    old.save_local(tmp_path)
+    assert load(tmp_path).get(["mill", "ferry"]) == DOCUMENTS[:1]
+
+
+def test_a_path_keeps_what_was_built(tmp_path: Path) -> None:
+    path = tmp_path / "village.hwdag"
+    first = an_index(path=path)
+    lm = ScriptedLM()
+    again = an_index(path=path, reader=lm)
+    assert lm.replays == 0
+    assert again.invoke(QUESTION) == first.invoke(QUESTION)
