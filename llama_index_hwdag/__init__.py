@@ -12,6 +12,9 @@ Importing it registers the index type, so that `load_index_from_storage` knows i
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
+
 try:
     import llama_index.core  # noqa: F401
 except ModuleNotFoundError as error:
@@ -21,22 +24,52 @@ except ModuleNotFoundError as error:
         'llama_index_hwdag needs llama-index-core: pip install "hwdag[llama-index]"'
     ) from error
 
-from llama_index_hwdag.base import HWDAGIndex
-from llama_index_hwdag.core_retriever import CoreRetriever
-from llama_index_hwdag.llm import HWDAGLLM
-from llama_index_hwdag.query_engine import HWDAGQueryEngine
-from llama_index_hwdag.retriever import HWDAGRetriever
-from llama_index_hwdag.retriever_face import HWDAGStepEvent
-from llama_index_hwdag.storage import HWDAGIndexStruct, register
+from llama_index_hwdag.index_struct import HWDAGIndexStruct, register
 
-__all__ = [
-    "HWDAGLLM",
-    "CoreRetriever",
-    "HWDAGIndex",
-    "HWDAGIndexStruct",
-    "HWDAGQueryEngine",
-    "HWDAGRetriever",
-    "HWDAGStepEvent",
-]
+_LAZY = {
+    "CoreRetriever": "llama_index_hwdag.core_retriever",
+    "HWDAGBuildEndEvent": "llama_index_hwdag.events",
+    "HWDAGBuildStartEvent": "llama_index_hwdag.events",
+    "HWDAGDocumentEndEvent": "llama_index_hwdag.events",
+    "HWDAGDocumentStartEvent": "llama_index_hwdag.events",
+    "HWDAGIndex": "llama_index_hwdag.base",
+    "HWDAGLLM": "llama_index_hwdag.llm",
+    "HWDAGQueryEngine": "llama_index_hwdag.query_engine",
+    "HWDAGRetriever": "llama_index_hwdag.retriever",
+    "HWDAGStepEvent": "llama_index_hwdag.events",
+    "HWDAGWindowEvent": "llama_index_hwdag.events",
+}
 
-register(HWDAGIndex)
+__all__ = [*sorted(_LAZY), "HWDAGIndexStruct"]
+
+if TYPE_CHECKING:
+    from llama_index_hwdag.base import HWDAGIndex as HWDAGIndex
+    from llama_index_hwdag.core_retriever import CoreRetriever as CoreRetriever
+    from llama_index_hwdag.events import HWDAGBuildEndEvent as HWDAGBuildEndEvent
+    from llama_index_hwdag.events import HWDAGBuildStartEvent as HWDAGBuildStartEvent
+    from llama_index_hwdag.events import HWDAGDocumentEndEvent as HWDAGDocumentEndEvent
+    from llama_index_hwdag.events import HWDAGDocumentStartEvent as HWDAGDocumentStartEvent
+    from llama_index_hwdag.events import HWDAGStepEvent as HWDAGStepEvent
+    from llama_index_hwdag.events import HWDAGWindowEvent as HWDAGWindowEvent
+    from llama_index_hwdag.llm import HWDAGLLM as HWDAGLLM
+    from llama_index_hwdag.query_engine import HWDAGQueryEngine as HWDAGQueryEngine
+    from llama_index_hwdag.retriever import HWDAGRetriever as HWDAGRetriever
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Load a public name on first use (PEP 562)."""
+        if name not in _LAZY:
+            msg = f"module {__name__!r} has no attribute {name!r}"
+            raise AttributeError(msg)
+        return getattr(import_module(_LAZY[name]), name)
+
+
+def _opened(**options: Any) -> HWDAGIndex:
+    """What LlamaIndex calls when it loads an index of this type."""
+    from llama_index_hwdag.base import HWDAGIndex
+
+    return HWDAGIndex(**options)
+
+
+register(cast("type[HWDAGIndex]", _opened))

@@ -15,8 +15,9 @@ from hwdag.retrievers.base import Retriever
 from hwdag.retrievers.given import as_core_retriever, made_retriever
 from hwdag.types import Document
 from llama_index_hwdag.adapters import MODELS
+from llama_index_hwdag.metadata_filters import Filters
+from llama_index_hwdag.nodes import Source, by_ref_doc
 from llama_index_hwdag.retriever_face import RetrieverFace
-from llama_index_hwdag.storage import Source, by_ref_doc
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +44,8 @@ class CoreRetriever(RetrieverFace):
         search: SearchConfig | None = None,
         k: int | None = None,
         document_ids: Collection[str] | None = None,
+        filters: Filters | None = None,
+        tenant: str | None = None,
         return_sources: bool = False,
         callback_manager: CallbackManager | None = None,
         object_map: dict[str, Any] | None = None,
@@ -56,6 +59,9 @@ class CoreRetriever(RetrieverFace):
             search: token budget and heads.
             k: number of nodes.
             document_ids: only these documents are searched; None for all.
+            filters: only documents whose metadata match: `MetadataFilters`, a core filter, or its
+                JSON form.
+            tenant: whose documents, for a retriever that knows tenants.
             return_sources: give the passages of the original document that a node rests on as its
                 text, one per line, instead of the node's own.
             callback_manager: see LlamaIndex, as the following.
@@ -63,7 +69,9 @@ class CoreRetriever(RetrieverFace):
             verbose: see LlamaIndex.
 
         Raises:
-            InputError: not a retriever of the core, or k is not a number.
+            InputError: not a retriever of the core, k is not a number, or a tenant is named to one
+                that knows none.
+            UnknownOption: `MetadataFilters` with an operator that the core has no equal of.
         """
         self._retriever = as_core_retriever(_unwrapped(retriever))
         self._templates: dict[str, TextNode] = {}
@@ -74,6 +82,8 @@ class CoreRetriever(RetrieverFace):
             search=search,
             k=k,
             document_ids=document_ids,
+            filters=filters,
+            tenant=tenant,
             return_sources=return_sources,
             callback_manager=callback_manager,
             object_map=object_map,
@@ -89,6 +99,8 @@ class CoreRetriever(RetrieverFace):
         search: SearchConfig | None = None,
         k: int | None = None,
         document_ids: Collection[str] | None = None,
+        filters: Filters | None = None,
+        tenant: str | None = None,
         return_sources: bool = False,
         callback_manager: CallbackManager | None = None,
         show_progress: bool = False,
@@ -104,6 +116,8 @@ class CoreRetriever(RetrieverFace):
             search: see `__init__`, as the following.
             k: number of nodes.
             document_ids: only these documents.
+            filters: only documents that match.
+            tenant: whose documents.
             return_sources: original passages as text.
             callback_manager: see LlamaIndex.
             show_progress: bars on standard error.
@@ -121,6 +135,8 @@ class CoreRetriever(RetrieverFace):
             search=search,
             k=k,
             document_ids=document_ids,
+            filters=filters,
+            tenant=tenant,
             return_sources=return_sources,
             callback_manager=callback_manager,
         )

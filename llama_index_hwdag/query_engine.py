@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
 from typing import Any
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
@@ -15,13 +15,26 @@ from llama_index.core.base.response.schema import (
 )
 from llama_index.core.callbacks.base import CallbackManager
 from llama_index.core.callbacks.schema import CBEventType, EventPayload
+from llama_index.core.instrumentation.events.synthesis import (
+    SynthesizeEndEvent,
+    SynthesizeStartEvent,
+)
 from llama_index.core.prompts.mixin import PromptMixinType
-from llama_index.core.schema import NodeWithScore, QueryBundle
+from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
 
+from hwdag.errors import InputError
+from hwdag.lm.base import Reader
+from hwdag.retrievers.full_context import FullContextRetriever
 from hwdag.search.answering import AnswerStream
+from hwdag.threads import next_piece
 from hwdag.trace.provenance import METADATA_KEY
 from hwdag.trace.render import answer_json
+from hwdag.types import Document
+from llama_index_hwdag.events import dispatcher
 from llama_index_hwdag.retriever_face import RetrieverFace
+
+NOTHING_FOUND = "Empty Response"
+"""What engines of LlamaIndex say where there are no nodes to answer from."""
 
 
 class HWDAGQueryEngine(BaseQueryEngine):
@@ -32,10 +45,10 @@ class HWDAGQueryEngine(BaseQueryEngine):
     The nodes that the answer was given with are its `source_nodes`; `response.metadata["hwdag"]` has
     the citations (source sentences by the attention that the answer paid to them), the walk and its
     cost, as `hwdag.trace.render.answer_json` makes them. Of a streamed answer they are there after
-    its last piece.
+    its last piece. An asynchronous answer is decoded in threads, piece by piece.
 
-    Relations: `RetrieverQueryEngine` over the same retriever takes any LLM and any response
-    synthesizer, but reads the nodes anew.
+    Relations: `RetrieverQueryEngine` over the same retriever takes any LLM, node postprocessors and
+    any response synthesizer, but reads the nodes anew.
     """
 
     def __init__(
@@ -65,6 +78,43 @@ class HWDAGQueryEngine(BaseQueryEngine):
         """The search alone."""
         return self._retriever.retrieve(query_bundle)
 
+    async def aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        """The search alone, in a thread."""
+        return await self._retriever.aretrieve(query_bundle)
+
+    def synthesize(
+        self,
+        query_bundle: QueryBundle,
+        nodes: list[NodeWithScore],
+        additional_source_nodes: Sequence[NodeWithScore] | None = None,
+    ) -> RESPONSE_TYPE:
+        """The reader's answer from these nodes, wherever they are from; it reads all of them.
+
+        Citations name a node as their document, and count characters of its text.
+
+        Raises:
+            InputError: the retriever of the core has no reader.
+        """
+        sources = [*nodes, *(additional_source_nodes or ())]
+        texts = {n.node.node_id: n.node.get_content(MetadataMode.NONE) for n in nodes}
+        if not any(text.strip() for text in texts.values()):
+            return Response(NOTHING_FOUND, sources)
+        reading = FullContextRetriever(self._reader())
+        reading.insert([Document(key, text) for key, text in texts.items()])
+        stream = reading.stream(query_bundle.query_str, config=self._retriever.search)
+        return self._answered(query_bundle, stream, sources)
+
+    async def asynthesize(
+        self,
+        query_bundle: QueryBundle,
+        nodes: list[NodeWithScore],
+        additional_source_nodes: Sequence[NodeWithScore] | None = None,
+    ) -> RESPONSE_TYPE:
+        """`synthesize` in a thread; the loop goes on."""
+        return _asynchronous(
+            await asyncio.to_thread(self.synthesize, query_bundle, nodes, additional_source_nodes)
+        )
+
     def _get_prompt_modules(self) -> PromptMixinType:
         return {}
 
@@ -72,40 +122,65 @@ class HWDAGQueryEngine(BaseQueryEngine):
         payload: dict[str, Any] = {EventPayload.QUERY_STR: query_bundle.query_str}
         with self.callback_manager.event(CBEventType.QUERY, payload=payload) as event:
             stream, nodes = self._retriever.walk(query_bundle)
-            response = _streamed(stream, nodes) if self._streaming else _finished(stream, nodes)
+            response = self._answered(query_bundle, stream, nodes)
             event.on_end(payload={EventPayload.RESPONSE: response})
         return response
 
     async def _aquery(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
-        response = await asyncio.to_thread(self._query, query_bundle)
-        if not isinstance(response, StreamingResponse):
-            return response
-        return AsyncStreamingResponse(
-            _in_threads(iter(response.response_gen)), response.source_nodes, response.metadata
-        )
+        return _asynchronous(await asyncio.to_thread(self._query, query_bundle))
+
+    def _answered(
+        self, query_bundle: QueryBundle, stream: AnswerStream | None, nodes: list[NodeWithScore]
+    ) -> Response | StreamingResponse:
+        dispatcher.event(SynthesizeStartEvent(query=query_bundle))
+        payload: dict[str, Any] = {EventPayload.QUERY_STR: query_bundle.query_str}
+        with self.callback_manager.event(CBEventType.SYNTHESIZE, payload=payload) as event:
+            response = _streamed(stream, nodes) if self._streaming else _finished(stream, nodes)
+            event.on_end(payload={EventPayload.RESPONSE: response})
+        dispatcher.event(SynthesizeEndEvent(query=query_bundle, response=response))
+        return response
+
+    def _reader(self) -> Reader:
+        reader = getattr(self._retriever.core, "reader", None)
+        if not isinstance(reader, Reader):
+            raise InputError(
+                f"{self._retriever.core.name} has no reader that could read these nodes; use "
+                "RetrieverQueryEngine with any LLM"
+            )
+        return reader
 
 
-def _finished(stream: AnswerStream, nodes: list[NodeWithScore]) -> Response:
-    answer = stream.answer
-    return Response(answer.text, nodes, _record(stream))
+def _finished(stream: AnswerStream | None, nodes: list[NodeWithScore]) -> Response:
+    text = stream.answer.text if stream and nodes else NOTHING_FOUND
+    return Response(text, nodes, _record(stream))
 
 
-def _streamed(stream: AnswerStream, nodes: list[NodeWithScore]) -> StreamingResponse:
+def _streamed(stream: AnswerStream | None, nodes: list[NodeWithScore]) -> StreamingResponse:
     metadata: dict[str, Any] = {}
 
     def pieces() -> Generator[str]:
-        yield from stream
+        yield from stream if stream and nodes else [NOTHING_FOUND]
         metadata.update(_record(stream))
 
     return StreamingResponse(pieces(), nodes, metadata)
 
 
-def _record(stream: AnswerStream) -> dict[str, Any]:
+def _record(stream: AnswerStream | None) -> dict[str, Any]:
+    if stream is None:
+        return {}
     answer = stream.answer
     return {METADATA_KEY: answer_json(answer, answer.usage.seconds)}
 
 
+def _asynchronous(response: RESPONSE_TYPE) -> RESPONSE_TYPE:
+    if not isinstance(response, StreamingResponse):
+        return response
+    return AsyncStreamingResponse(
+        _in_threads(iter(response.response_gen)), response.source_nodes, response.metadata
+    )
+
+
 async def _in_threads(pieces: Iterator[str]) -> AsyncGenerator[str]:
     """Decode every piece in a thread, one after the other; the loop goes on meanwhile."""
-    while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+    while (piece := await asyncio.to_thread(next_piece, pieces)) is not None:
         yield piece

@@ -10,8 +10,9 @@ from llama_index.core.callbacks.base import CallbackManager
 from hwdag.config import SearchConfig
 from hwdag.index import HWDAGIndex as CoreIndex
 from hwdag.types import Document
+from llama_index_hwdag.metadata_filters import Filters
+from llama_index_hwdag.nodes import Source
 from llama_index_hwdag.retriever_face import RetrieverFace
-from llama_index_hwdag.storage import Source
 
 if TYPE_CHECKING:
     from llama_index_hwdag.base import HWDAGIndex
@@ -24,7 +25,8 @@ class HWDAGRetriever(RetrieverFace):
     exactly min(k, number of nodes) come, best first. A node's score is the score that it was chosen
     by; where it is from and why it is there is `metadata["hwdag"]`, which neither LLMs nor embedding
     models see. Its edges are in the docstore, under the same id. Every visited node is an
-    `HWDAGStepEvent` as it happens.
+    `HWDAGStepEvent` as it happens, within a span of its own. Where a `QueryBundle` comes with an
+    embedding, or with texts to be embedded in its place, similarity is to these.
 
     Relations: `HWDAGQueryEngine` goes on to answer from the same KV cache; `CoreRetriever` is the
     same over any other retriever of the core.
@@ -37,6 +39,8 @@ class HWDAGRetriever(RetrieverFace):
         search: SearchConfig | None = None,
         k: int | None = None,
         document_ids: Collection[str] | None = None,
+        filters: Filters | None = None,
+        tenant: str | None = None,
         return_sources: bool = False,
         callback_manager: CallbackManager | None = None,
         object_map: dict[str, Any] | None = None,
@@ -49,17 +53,26 @@ class HWDAGRetriever(RetrieverFace):
             search: budget, progress control, heads.
             k: number of nodes.
             document_ids: ref doc ids; only these documents are walked. None for all.
+            filters: only documents whose metadata match: `MetadataFilters`, a core filter, or its
+                JSON form.
+            tenant: whose documents; needed if and only if the index has a `tenant_key`.
             return_sources: give the passages of the original document that a node rests on as its
                 text, one per line, instead of the node's own.
             callback_manager: see LlamaIndex, as the following.
             object_map: see LlamaIndex.
             verbose: see LlamaIndex.
+
+        Raises:
+            UnknownOption: `MetadataFilters` with an operator that the core has no equal of.
+            InputError: k is not a number, or a filter cannot be used.
         """
         self._index = index
         super().__init__(
             search=search,
             k=k,
             document_ids=document_ids,
+            filters=filters,
+            tenant=tenant,
             return_sources=return_sources,
             callback_manager=callback_manager,
             object_map=object_map,
@@ -72,7 +85,4 @@ class HWDAGRetriever(RetrieverFace):
         return self._index.core
 
     def _source(self, document: Document) -> Source:
-        known = self._index.sources.get(document.id)
-        if known is not None and known.document == document:
-            return known
-        return Source.of_document(document)
+        return self._index.source_of(document)

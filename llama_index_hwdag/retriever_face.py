@@ -3,62 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from abc import abstractmethod
 from collections.abc import Collection
 from typing import Any
 
+import numpy as np
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.callbacks.base import CallbackManager
-from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
-from llama_index.core.instrumentation.events.base import BaseEvent  # type: ignore[attr-defined]
+from llama_index.core.callbacks.schema import CBEventType, EventPayload
+from llama_index.core.instrumentation.events.retrieval import (
+    RetrievalEndEvent,
+    RetrievalStartEvent,
+)
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from hwdag.config import SearchConfig, checked_k
+from hwdag.errors import EmptyIndex
+from hwdag.index import HWDAGIndex as CoreIndex
 from hwdag.retrievers.base import Retriever
+from hwdag.retrievers.given import tenant_option
 from hwdag.search.answering import AnswerStream
 from hwdag.trace.provenance import METADATA_KEY, passages, provenance
 from hwdag.types import Document, Retrieval, Step
-from llama_index_hwdag.storage import Source, text_node
+from llama_index_hwdag.events import dispatcher, walked_in_steps
+from llama_index_hwdag.metadata_filters import Filters, as_core_filter
+from llama_index_hwdag.nodes import Source, text_node
 
-dispatcher = get_dispatcher(__name__)
-
-
-class HWDAGStepEvent(BaseEvent):
-    """A node was visited; names as in `hwdag.trace.provenance`."""
-
-    node_id: str
-    document_id: str
-    level: int
-    text: str
-    position: int
-    score: float
-    attention: float
-    similarity: float
-    reference: float
-    relevance: float
-    p_yes: float | None
-
-    @classmethod
-    def class_name(cls) -> str:
-        """Under which handlers see it."""
-        return "HWDAGStepEvent"
-
-    @classmethod
-    def of(cls, step: Step) -> HWDAGStepEvent:
-        """The event of a step."""
-        return cls(
-            node_id=step.node.id,
-            document_id=step.node.document_id,
-            level=step.node.level,
-            text=step.node.text,
-            position=step.position,
-            score=step.score,
-            attention=step.attention,
-            similarity=step.similarity,
-            reference=step.reference,
-            relevance=step.relevance,
-            p_yes=step.p_yes,
-        )
+logger = logging.getLogger(__name__)
 
 
 class RetrieverFace(BaseRetriever):
@@ -74,6 +46,8 @@ class RetrieverFace(BaseRetriever):
         search: SearchConfig | None,
         k: int | None,
         document_ids: Collection[str] | None,
+        filters: Filters | None,
+        tenant: str | None,
         return_sources: bool,
         callback_manager: CallbackManager | None,
         object_map: dict[str, Any] | None,
@@ -83,7 +57,10 @@ class RetrieverFace(BaseRetriever):
         self._search = search
         self._k = checked_k(k)
         self._document_ids = document_ids
+        self._filters = as_core_filter(filters)
+        self._tenant = tenant
         self._return_sources = return_sources
+        tenant_option(self.core, tenant)  # why: told now, not with the first question
         super().__init__(callback_manager, object_map, verbose=verbose)
 
     @property
@@ -91,32 +68,87 @@ class RetrieverFace(BaseRetriever):
     def core(self) -> Retriever:
         """What searches, without a framework."""
 
+    @property
+    def search(self) -> SearchConfig | None:
+        """Budget, progress control and heads; None for the defaults."""
+        return self._search
+
     @abstractmethod
     def _source(self, document: Document) -> Source:
         """A document that was searched, with the template of what it came as."""
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        retrieval = self.core.search(
-            query_bundle.query_str,
-            config=self._search,
-            document_ids=self._document_ids,
-            k=self._k,
-            on_step=_report,
-        )
+        options = self._options(query_bundle)
+        try:
+            with walked_in_steps(type(self).__name__) as (on_step, on_end):
+                retrieval = self.core.search(
+                    query_bundle.query_str, k=self._k, on_step=on_step, **options
+                )
+                on_end(retrieval)
+        except EmptyIndex:  # why: as every retriever of LlamaIndex over nothing
+            return []
         return self._nodes(retrieval)
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return await asyncio.to_thread(self._retrieve, query_bundle)
 
-    def walk(self, query_bundle: QueryBundle) -> tuple[AnswerStream, list[NodeWithScore]]:
-        """An answer that is yet to be decoded, and the nodes; where `k` is set, at most `k`."""
-        stream = self.core.stream(
-            query_bundle.query_str,
-            config=self._search,
-            document_ids=self._document_ids,
-            on_step=_report,
-        )
-        return stream, self._nodes(stream.retrieval)
+    @dispatcher.span
+    def walk(self, query_bundle: QueryBundle) -> tuple[AnswerStream | None, list[NodeWithScore]]:
+        """An answer that is yet to be decoded, and the nodes; where `k` is set, at most `k`.
+
+        None and no nodes where there is no document.
+        """
+        options = self._options(query_bundle)
+        dispatcher.event(RetrievalStartEvent(str_or_query_bundle=query_bundle))
+        payload: dict[str, Any] = {EventPayload.QUERY_STR: query_bundle.query_str}
+        with self.callback_manager.event(CBEventType.RETRIEVE, payload=payload) as event:
+            stream = self._stream(query_bundle.query_str, options)
+            nodes = [] if stream is None else self._nodes(stream.retrieval)
+            event.on_end(payload={EventPayload.NODES: nodes})
+        dispatcher.event(RetrievalEndEvent(str_or_query_bundle=query_bundle, nodes=nodes))
+        return stream, nodes
+
+    def _stream(self, question: str, options: dict[str, Any]) -> AnswerStream | None:
+        try:
+            with walked_in_steps(type(self).__name__) as (on_step, on_end):
+                stream = self.core.stream(question, on_step=on_step, **options)
+                on_end(stream.retrieval)
+        except EmptyIndex:
+            return None
+        return stream
+
+    def _options(self, query_bundle: QueryBundle) -> dict[str, Any]:
+        """What both ways of searching take."""
+        vector = self._query_vector(query_bundle)
+        return {
+            "config": self._search,
+            "document_ids": self._document_ids,
+            "filters": self._filters,
+            **tenant_option(self.core, self._tenant),
+            **({} if vector is None else {"query_vector": vector}),
+        }
+
+    def _query_vector(self, query_bundle: QueryBundle) -> list[float] | None:
+        """The embedding that a query comes with, or the mean of those of the texts it names."""
+        if not isinstance(self.core, CoreIndex):  # others embed the question in their own way
+            return None
+        embedding = query_bundle.embedding
+        if embedding is not None:
+            if len(embedding) == self.core.embedder.dimension:
+                return embedding
+            # why not refused: retrievers that share a query leave their own embedding in it
+            logger.warning(
+                "the embedding of the query has %d numbers, the nodes were embedded with %d by %s; "
+                "the question is embedded again",
+                len(embedding),
+                self.core.embedder.dimension,
+                self.core.embedder.name,
+            )
+        if texts := query_bundle.custom_embedding_strs:
+            vectors = [self.core.embedder.embed_query(text) for text in texts]
+            mean: list[float] = np.mean(vectors, axis=0).tolist()
+            return mean
+        return None
 
     def _nodes(self, retrieval: Retrieval) -> list[NodeWithScore]:
         steps = retrieval.steps if self._k is None else retrieval.best(self._k)
@@ -127,12 +159,6 @@ class RetrieverFace(BaseRetriever):
         document = retrieval.sources.get(step.node.document_id, Document("", ""))
         node = text_node(step.node, self._source(document))
         node.metadata = {**node.metadata, METADATA_KEY: provenance(step, retrieval)}
-        node.excluded_embed_metadata_keys.append(METADATA_KEY)
-        node.excluded_llm_metadata_keys.append(METADATA_KEY)
         if self._return_sources:
             node.text = "\n".join(passages(step.node, retrieval.sources))
         return NodeWithScore(node=node, score=float(step.score))
-
-
-def _report(step: Step) -> None:
-    dispatcher.event(HWDAGStepEvent.of(step))

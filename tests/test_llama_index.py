@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import json
 import subprocess
 import sys
 import threading
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny
-from llama_index.core import Document, Settings, StorageContext, load_index_from_storage
+from llama_index.core import Document, Settings
 from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
 from llama_index.core.chat_engine.types import ChatMode
 from llama_index.core.embeddings import MockEmbedding
@@ -23,8 +24,9 @@ from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.llms import MockLLM
-from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.node_parser import SentenceSplitter
+from llama_index.core.postprocessor import LongContextReorder, SimilarityPostprocessor
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever
 from llama_index.core.schema import (
@@ -35,68 +37,22 @@ from llama_index.core.schema import (
     RelatedNodeInfo,
     TextNode,
 )
+from llama_index.llms.huggingface import HuggingFaceLLM
+from llama_world import ALL, CONFIG, QUESTION, TEXTS, built, chat_memory, documents, models, plain
 
 import hwdag
 from hwdag.config import BuildConfig, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import (
-    IndexCorrupt,
-    IndexMismatch,
     InputError,
     ReaderRequired,
     UnknownOption,
-    WriterFailed,
 )
 from hwdag.lm.scripted import ScriptedLM
 from llama_index_hwdag import HWDAGLLM, HWDAGIndex, HWDAGQueryEngine, HWDAGRetriever, HWDAGStepEvent
-from llama_index_hwdag.adapters import as_embedder, as_reader
+from llama_index_hwdag.adapters import as_embedder
 
 ROOT = Path(__file__).parent.parent
-
-TEXTS = {
-    "mill": "The miller keeps grain behind the river. He counts the sacks at night. "
-    "His daughter sells the flour in town. The town lies beyond the hill.",
-    "ferry": "The ferry crosses the river at dawn. Its bell wakes the village. "
-    "The smith mends the bell of the ferry. He is paid in grain.",
-    "orchard": "Nobody owns the orchard. Its apples go to whoever rises first.",
-}
-
-QUESTION = "Who mends the bell of the ferry?"
-
-CONFIG = BuildConfig(chunk_tokens=12, window_tokens=220)
-"""Several chunks, windows and levels for texts of four sentences."""
-
-ALL = SearchConfig(progress="budget")
-
-
-def models(**changes: Any) -> dict[str, Any]:
-    return {"reader": ScriptedLM(), "embedder": HashingEmbedder()} | changes
-
-
-def documents(*names: str) -> list[Document]:
-    return [
-        Document(
-            id_=name,
-            text=TEXTS[name],
-            metadata={"place": name, "path": f"/secret/{name}"},
-            excluded_llm_metadata_keys=["path"],
-        )
-        for name in names or TEXTS
-    ]
-
-
-def built(*names: str, **options: Any) -> HWDAGIndex:
-    return HWDAGIndex.from_documents(documents(*names), **models(config=CONFIG, **options))
-
-
-def plain(found: list[NodeWithScore]) -> list[tuple[Any, ...]]:
-    """Everything that a user sees of retrieved nodes."""
-    return [(n.node.node_id, n.text, n.score, n.node.metadata, n.node.hash) for n in found]
-
-
-def persisted(index: HWDAGIndex, folder: Path) -> StorageContext:
-    index.storage_context.persist(str(folder))
-    return StorageContext.from_defaults(persist_dir=str(folder))
 
 
 @pytest.fixture(autouse=True)
@@ -318,11 +274,21 @@ def test_the_retriever_works_inside_others() -> None:
     assert len(fused.retrieve(QUESTION)) == 3
 
 
-def test_an_empty_question_and_an_empty_index_are_refused() -> None:
+def test_an_empty_question_is_refused() -> None:
     with pytest.raises(InputError, match="question is empty"):
         built().as_retriever().retrieve(" ")
-    with pytest.raises(InputError, match="holds no document"):
-        HWDAGIndex(nodes=[], **models()).as_retriever().retrieve(QUESTION)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_an_empty_index_finds_nothing_and_says_so(streaming: bool) -> None:
+    """As every index of LlamaIndex, so that one of several that are fused may be empty."""
+    index = HWDAGIndex(nodes=[], **models())
+    assert index.as_retriever(k=2).retrieve(QUESTION) == []
+    for mode in ("walk", "synthesize"):
+        engine = index.as_query_engine(answer_mode=mode, streaming=streaming)
+        response = engine.query(QUESTION)
+        assert str(response) == "Empty Response"
+        assert response.source_nodes == []
 
 
 async def test_retrieval_does_not_block_the_loop() -> None:
@@ -407,6 +373,17 @@ def test_a_streamed_walk_gives_the_same_answer_and_its_citations_at_the_end() ->
     assert streamed.metadata["hwdag"]["citations"] == whole.metadata["hwdag"]["citations"]
 
 
+@pytest.mark.parametrize("streaming", [False, True])
+def test_where_nothing_was_found_the_walk_says_what_other_engines_say(streaming: bool) -> None:
+    options: dict[str, Any] = {"filters": {"place": "nowhere"}, "streaming": streaming}
+    index = built()
+    said = [str(index.as_query_engine(**options, **way).query(QUESTION)) for way in WAYS]
+    assert said == ["Empty Response", "Empty Response"]
+
+
+WAYS: list[dict[str, Any]] = [{}, {"answer_mode": "walk"}]
+
+
 async def test_the_walk_answers_asynchronously_too() -> None:
     index = built()
     whole = index.as_query_engine(answer_mode="walk").query(QUESTION)
@@ -419,17 +396,12 @@ async def test_the_walk_answers_asynchronously_too() -> None:
 
 
 @pytest.mark.parametrize(
-    "mode", [m for m in ChatMode if m not in (ChatMode.REACT, ChatMode.OPENAI)]
+    "mode", ["context", *(m for m in ChatMode if m not in (ChatMode.REACT, ChatMode.OPENAI))]
 )
 def test_chat_engines_need_no_other_model(mode: ChatMode) -> None:
     options = {} if mode == ChatMode.SIMPLE else {"k": 2}
     engine = built().as_chat_engine(mode, memory=chat_memory(), **options)
     assert str(engine.chat(QUESTION))
-
-
-def chat_memory() -> ChatMemoryBuffer:
-    """Not the default one, which leaves a database connection open."""
-    return ChatMemoryBuffer.from_defaults(token_limit=1000)
 
 
 def test_chat_engines_take_the_options_of_both_sides() -> None:
@@ -446,7 +418,7 @@ async def test_the_llm_is_the_reader() -> None:
     llm = built(reader=reader).as_llm(max_new_tokens=2)
     assert llm.complete("one two three").text == "ONE TWO"
     assert (await llm.acomplete("one two three", max_new_tokens=1)).text == "ONE"
-    assert [piece.delta for piece in llm.stream_complete("one two three")] == ["ONE TWO"]
+    assert [piece.delta for piece in llm.stream_complete("one two three")] == ["ONE", " TWO"]
     assert llm.metadata.context_window == reader.context_tokens
     with pytest.raises(UnknownOption, match="temperature"):
         llm.complete("one", temperature=1.0)
@@ -458,6 +430,70 @@ def test_a_reader_that_only_reads_is_no_llm() -> None:
 
     with pytest.raises(InputError, match="cannot write"):
         HWDAGLLM(ReaderOnly())
+
+
+class Keeping(BaseNodePostprocessor):
+    """Keeps nodes that say something, and reads their provenance."""
+
+    word: str
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        assert all(n.node.metadata["hwdag"]["id"] == n.node.node_id for n in nodes)
+        return [n for n in nodes if self.word in n.text]
+
+
+@pytest.mark.parametrize("mode", ["compact", "refine", "tree_summarize", "accumulate"])
+@pytest.mark.parametrize("sources", [False, True])
+def test_no_prompt_holds_provenance_whatever_stands_between(mode: str, sources: bool) -> None:
+    seen: list[str] = []
+
+    def reply(prompt: str) -> str:
+        seen.append(prompt)
+        return "An answer."
+
+    index = built()
+    engine = index.as_query_engine(
+        HWDAGLLM(ScriptedLM(reply=reply)),
+        search=ALL,
+        return_sources=sources,
+        response_mode=mode,
+        node_postprocessors=[
+            Keeping(word="grain"),
+            SimilarityPostprocessor(similarity_cutoff=0.0),
+            LongContextReorder(),
+        ],
+    )
+    response = engine.query(QUESTION)
+    assert str(response)
+    assert {n.node.ref_doc_id for n in response.source_nodes} == {"mill", "ferry"}
+    for n in response.source_nodes:
+        assert n.node.metadata["hwdag"]["stop"] == "exhausted"
+        assert json.loads(json.dumps(n.node.metadata)) == n.node.metadata
+    assert any("grain" in prompt for prompt in seen)
+    for prompt in seen:
+        assert not any(word in prompt for word in ("hwdag", "p_yes", "/secret", "relevance"))
+
+
+def test_the_reader_answers_from_nodes_of_anybody() -> None:
+    index = built()
+    engine = index.as_query_engine(answer_mode="walk")
+    nodes = [
+        NodeWithScore(node=TextNode(id_=f"n{i}", text=text), score=1.0)
+        for i, text in enumerate(TEXTS.values())
+    ]
+    query = QueryBundle(QUESTION)
+    response = engine.synthesize(query, nodes[:2], nodes[2:])
+    assert str(response) == "The smith mends the bell of the ferry."
+    assert [n.node.node_id for n in response.source_nodes] == ["n0", "n1", "n2"]
+    assert response.metadata is not None
+    cited = response.metadata["hwdag"]["citations"]
+    assert {c["document_id"] for c in cited} <= {"n0", "n1"}
+    assert all(c["text"] in TEXTS["mill"] + TEXTS["ferry"] for c in cited)
+    found = engine.retrieve(query)
+    assert str(engine.synthesize(query, found)) == str(engine.query(query))
+    assert str(engine.synthesize(query, [])) == "Empty Response"
 
 
 # --- options
@@ -531,13 +567,39 @@ def test_embeddings_are_normalised() -> None:
 
 
 def test_weights_of_a_hugging_face_llm_are_used_and_not_loaded_again() -> None:
-    class HuggingFaceLLM:
-        _model = tiny.model()
-        _tokenizer = tiny.tokenizer()
-
-    reader = as_reader(HuggingFaceLLM())
+    weights, tokenizer = tiny.model(), tiny.tokenizer()
+    llm = HuggingFaceLLM(model=weights, tokenizer=tokenizer, context_window=4096, max_new_tokens=8)
+    index = HWDAGIndex.from_documents(
+        documents("ferry"), reader=llm, writer=llm, embedder=HashingEmbedder()
+    )
+    reader = index.core.reader
     assert isinstance(reader, hwdag.HuggingFaceLM)
-    assert reader.model is HuggingFaceLLM._model
+    assert reader.model is weights is llm._model
+    before = [parameter.data_ptr() for parameter in weights.parameters()]
+    response = index.as_query_engine(answer_mode="walk").query(QUESTION)
+    assert response.source_nodes
+    assert llm.complete("Who?").text is not None  # it goes on to work
+    assert [parameter.data_ptr() for parameter in weights.parameters()] == before
+    assert {n.node.metadata["hwdag"]["document_id"] for n in response.source_nodes} == {"ferry"}
+
+
+def test_an_embedding_model_that_is_asynchronous_inside_is_taken() -> None:
+    class Asynchronous(MockEmbedding):
+        async def _aembedded(self, text: str) -> list[float]:
+            await asyncio.sleep(0)
+            return HashingEmbedder(4).embed_query(text).tolist()
+
+        def _get_text_embedding(self, text: str) -> list[float]:
+            return asyncio.run(self._aembedded(text))
+
+        def _get_query_embedding(self, query: str) -> list[float]:
+            return asyncio.run(self._aembedded(query))
+
+    given = HashingEmbedder(4)
+    index, other = built(embedder=Asynchronous(embed_dim=4)), built(embedder=given)
+    assert [n.node.node_id for n in index.as_retriever().retrieve(QUESTION)] == [
+        n.node.node_id for n in other.as_retriever().retrieve(QUESTION)
+    ]
 
 
 def test_models_that_will_not_do_are_refused() -> None:
@@ -548,222 +610,6 @@ def test_models_that_will_not_do_are_refused() -> None:
     ):
         with pytest.raises(error, match="must be a"):
             HWDAGIndex(nodes=[], **options)
-
-
-# --- storage
-
-
-def test_a_loaded_index_retrieves_the_same(tmp_path: Path) -> None:
-    index = built()
-    storage = persisted(index, tmp_path)
-    loaded = load_index_from_storage(storage, reader=ScriptedLM())
-    assert isinstance(loaded, HWDAGIndex)
-    for k in (None, 5):
-        ours, theirs = loaded.as_retriever(k=k), index.as_retriever(k=k)
-        assert plain(ours.retrieve(QUESTION)) == plain(theirs.retrieve(QUESTION))
-    engines = [i.as_query_engine(answer_mode="walk") for i in (loaded, index)]
-    ours, theirs = (engine.query(QUESTION) for engine in engines)
-    assert (str(ours), ours.metadata) == (str(theirs), theirs.metadata)
-    assert loaded.ref_doc_info == index.ref_doc_info
-
-
-def test_a_loaded_index_is_the_same_to_the_last_bit(tmp_path: Path) -> None:
-    index = built()
-    loaded = load_index_from_storage(persisted(index, tmp_path))
-    assert isinstance(loaded, HWDAGIndex)
-    for name, entry in index.core.entries.items():
-        other = loaded.core.entries[name]
-        assert other.document == entry.document
-        assert other.graph.nodes == entry.graph.nodes
-        np.testing.assert_array_equal(other.graph.raw.toarray(), entry.graph.raw.toarray())
-        np.testing.assert_array_equal(other.graph.edges.toarray(), entry.graph.edges.toarray())
-        np.testing.assert_array_equal(other.vectors, entry.vectors)
-    assert loaded.core.config == CONFIG
-
-
-def test_joined_nodes_are_loaded_as_they_were_joined(tmp_path: Path) -> None:
-    splitter = SentenceSplitter(chunk_size=24, chunk_overlap=0)
-    index = HWDAGIndex.from_documents(documents(), transformations=[splitter], **models())
-    loaded = load_index_from_storage(persisted(index, tmp_path))
-    assert isinstance(loaded, HWDAGIndex)
-    assert loaded.core.documents == index.core.documents
-
-
-def test_loading_needs_no_model(tmp_path: Path) -> None:
-    loaded = load_index_from_storage(persisted(built(reader=ScriptedLM(name="/nowhere")), tmp_path))
-    assert isinstance(loaded, HWDAGIndex)
-    assert loaded.core.built_by == "/nowhere"
-    assert loaded.core.graphs.keys() == TEXTS.keys()
-
-
-def test_a_loaded_index_can_be_changed_and_saved_again(tmp_path: Path) -> None:
-    loaded = load_index_from_storage(persisted(built("mill"), tmp_path), reader=ScriptedLM())
-    assert isinstance(loaded, HWDAGIndex)
-    loaded.insert(documents("ferry")[0])
-    loaded.delete_ref_doc("mill", delete_from_docstore=True)
-    again = load_index_from_storage(persisted(loaded, tmp_path))
-    assert isinstance(again, HWDAGIndex)
-    assert again.core.documents.keys() == {"ferry"}
-
-
-def test_an_empty_index_can_be_loaded_and_filled(tmp_path: Path) -> None:
-    storage = persisted(HWDAGIndex(nodes=[], **models(config=CONFIG)), tmp_path)
-    loaded = load_index_from_storage(storage, **models())
-    assert isinstance(loaded, HWDAGIndex)
-    loaded.insert(documents("mill")[0])
-    assert loaded.core.graphs["mill"].nodes == built("mill").core.graphs["mill"].nodes
-
-
-def test_another_embedder_or_config_is_refused(tmp_path: Path) -> None:
-    storage = persisted(built("mill"), tmp_path)
-    with pytest.raises(IndexMismatch, match="hashing-256"):
-        load_index_from_storage(storage, embedder=HashingEmbedder(8))
-    with pytest.raises(IndexMismatch, match="chunk_tokens=12"):
-        load_index_from_storage(storage, config=BuildConfig())
-    load_index_from_storage(storage, embedder="hashing-256", config=CONFIG)
-
-
-def test_embeddings_of_llama_index_must_be_given_again(tmp_path: Path) -> None:
-    storage = persisted(built("mill", embedder=MockEmbedding(embed_dim=4)), tmp_path)
-    with pytest.raises(IndexMismatch, match="llama-index:MockEmbedding"):
-        load_index_from_storage(storage)
-    load_index_from_storage(storage, embedder=MockEmbedding(embed_dim=4))
-
-
-def test_a_docstore_that_lost_or_changed_something_is_refused(tmp_path: Path) -> None:
-    storage = persisted(built("mill"), tmp_path)
-    storage.docstore.add_documents([Document(id_="mill", text="Something else altogether.")])
-    with pytest.raises(IndexCorrupt, match="has changed since"):
-        load_index_from_storage(storage)
-    storage.docstore.delete_document("mill#1.0")
-    with pytest.raises(IndexCorrupt, match="'mill'"):
-        load_index_from_storage(storage)
-
-
-# --- changes
-
-
-def long_document(word: str = "grain") -> Document:
-    """At least six nodes, the number with which the bug of upstream shows."""
-    sentences = [f"The {word} of day {i} lies in room {i} of the old mill." for i in range(12)]
-    return Document(id_="long", text=" ".join(sentences))
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-async def test_deleting_a_document_leaves_nothing_of_it(asynchronous: bool) -> None:
-    index = built("ferry")
-    kept = set(index.docstore.docs)
-    index.insert(long_document())
-    assert len(index.core.graphs["long"]) >= 6
-    if asynchronous:
-        await index.adelete_ref_doc("long", delete_from_docstore=True)
-    else:
-        index.delete_ref_doc("long", delete_from_docstore=True)
-    assert set(index.docstore.docs) == kept
-    assert index.ref_doc_info.keys() == index.core.documents.keys() == {"ferry"}
-    assert index.docstore.get_document_hash("long") is None
-    found = index.as_retriever(search=ALL).retrieve("grain")
-    assert {n.node.ref_doc_id for n in found} == {"ferry"}
-
-
-def test_deleting_keeps_the_docstore_unless_told_otherwise(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    index = built("ferry", "mill")
-    before = set(index.docstore.docs)
-    index.delete_ref_doc("mill")
-    assert set(index.docstore.docs) == before
-    assert index.ref_doc_info.keys() == {"ferry"}
-    index.delete_ref_doc("mill")
-    assert "mill not found" in caplog.text
-
-
-def test_single_nodes_cannot_be_deleted() -> None:
-    with pytest.raises(InputError, match="use delete_ref_doc"):
-        built("mill").delete_nodes(["mill#1.0"])
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-async def test_refreshing_builds_only_what_is_new_or_changed(asynchronous: bool) -> None:
-    reader = ScriptedLM()
-    index = built("mill", "ferry", reader=reader)
-    changed = Document(id_="mill", text=TEXTS["orchard"])
-    new = Document(id_="new", text="A new document.")
-    batch = [changed, documents("ferry")[0], new]
-    built_before = reader.replays
-    if asynchronous:
-        refreshed = await index.arefresh_ref_docs(batch)
-        again = await index.arefresh_ref_docs(batch)
-    else:
-        refreshed, again = index.refresh_ref_docs(batch), index.refresh_ref_docs(batch)
-    assert (refreshed, again) == ([True, False, True], [False] * 3)
-    assert reader.replays == built_before + 2
-    assert index.core.documents["mill"].text == TEXTS["orchard"]
-    graphs = [node.id for graph in index.core.graphs.values() for node in graph.nodes]
-    assert set(index.docstore.docs) == {*graphs, "mill", "ferry", "new"}
-
-
-async def test_inserting_is_possible_both_ways_and_gives_the_same() -> None:
-    index, other = built("mill"), built("mill")
-    index.insert(documents("ferry")[0])
-    await other.ainsert(documents("ferry")[0])
-    assert plain(index.as_retriever().retrieve(QUESTION)) == plain(
-        other.as_retriever().retrieve(QUESTION)
-    )
-    assert plain(built("mill", "ferry").as_retriever().retrieve(QUESTION)) == plain(
-        index.as_retriever().retrieve(QUESTION)
-    )
-
-
-def test_a_shorter_text_under_the_same_id_leaves_no_old_nodes() -> None:
-    index = built("ferry")
-    index.insert(long_document())
-    index.insert(Document(id_="long", text="It is short now."))
-    ids = [node.id for node in index.core.graphs["long"].nodes]
-    assert index.ref_doc_info["long"].node_ids == ids
-    assert {key for key in index.docstore.docs if key.startswith("long")} == {"long", *ids}
-
-
-def test_a_document_that_becomes_blank_is_no_longer_in_the_index() -> None:
-    index = built("ferry", "mill")
-    index.insert(Document(id_="mill", text="  "))
-    assert index.ref_doc_info.keys() == index.core.documents.keys() == {"ferry"}
-    assert not any(key.startswith("mill") for key in index.docstore.docs)
-
-
-def test_a_failed_build_leaves_nothing_behind_and_can_be_repeated() -> None:
-    broken = {"now": False}
-
-    def reply(prompt: str) -> str:
-        if broken["now"]:
-            raise ConnectionError("the server is gone")
-        return "* A point."
-
-    index = built("mill", writer=reply)
-    before = set(index.docstore.docs)
-    broken["now"] = True
-    with pytest.raises(WriterFailed):
-        index.refresh_ref_docs(documents("ferry"))
-    assert set(index.docstore.docs) == before
-    broken["now"] = False
-    assert index.refresh_ref_docs(documents("ferry")) == [True]
-    assert index.core.documents.keys() == {"mill", "ferry"}
-
-
-def test_what_was_finished_before_a_failure_stays() -> None:
-    replies = iter(["* A point."])
-
-    def reply(prompt: str) -> str:
-        if (text := next(replies, None)) is None:
-            raise ConnectionError("the server is gone")
-        return text
-
-    index = HWDAGIndex(nodes=[], **models(writer=reply))
-    with pytest.raises(WriterFailed):
-        index.insert_nodes(documents("mill", "ferry"))
-    assert index.ref_doc_info.keys() == index.core.documents.keys() == {"mill"}
-    [stored] = index.storage_context.index_store.index_structs()
-    assert stored == index.index_struct
 
 
 # --- the package and the example

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -263,11 +261,10 @@ async def test_retrieval_does_not_block_the_loop_and_is_the_same() -> None:
     assert plain(await searching) == plain(a_retriever().retrieve(QUESTION))
 
 
-def test_an_empty_question_and_an_empty_retriever_are_refused() -> None:
+def test_an_empty_question_is_refused_and_an_empty_retriever_finds_nothing() -> None:
     with pytest.raises(InputError, match="question is empty"):
         a_retriever().retrieve(" ")
-    with pytest.raises(InputError, match="holds no document"):
-        CoreRetriever(a_core()).retrieve(QUESTION)
+    assert CoreRetriever(a_core()).retrieve(QUESTION) == []
 
 
 # --- answers
@@ -413,14 +410,3 @@ def test_what_is_no_retriever_of_the_core_is_refused() -> None:
             CoreRetriever(value)
     with pytest.raises(InputError, match="got dict"):
         CoreRetriever.from_documents(documents(), dict)  # type: ignore[arg-type]
-
-
-# --- the documentation
-
-
-@pytest.mark.model
-def test_the_example_of_the_documentation_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (Path(__file__).parents[1] / "docs" / "llama-index.md").read_text("utf-8")
-    [example] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    exec(compile(example, "llama-index.md", "exec"), {"__name__": "example"})
-    assert capsys.readouterr().out.startswith("The harbour was built by Clara Holm in 1871.")

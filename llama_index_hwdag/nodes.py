@@ -1,75 +1,30 @@
-"""Where an index lives in a `StorageContext`, and the way back.
-
-- docstore: the nodes that a document's text is read from (the `Document` itself, or the nodes of a
-  pipeline), and a `TextNode` per chunk and Information Point. Their `SOURCE` is the ref doc and says
-  level, origin, tokens and spans in its metadata; `CHILD` are the out-edges with `weight` (the
-  share) and `attention` (before normalisation); `embedding` is the unit vector. Any docstore will
-  do, and `docstore.delete_ref_doc` takes a graph away with its document.
-- index store: ids and names only, since it is written anew with every change.
-"""
+"""Ref docs as documents of the core, and nodes of the core as nodes of LlamaIndex, and back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, cast
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from llama_index.core.data_structs.data_structs import IndexStruct
-from llama_index.core.data_structs.registry import INDEX_STRUCT_TYPE_TO_INDEX_STRUCT_CLASS
-from llama_index.core.data_structs.struct_type import IndexStructType
-from llama_index.core.indices.base import BaseIndex
-from llama_index.core.indices.registry import INDEX_STRUCT_TYPE_TO_INDEX_CLASS
 from llama_index.core.schema import (
     BaseNode,
+    IndexNode,
     MetadataMode,
     NodeRelationship,
     RelatedNodeInfo,
     TextNode,
 )
 from llama_index.core.schema import Document as LlamaDocument
-from llama_index.core.storage.docstore.types import BaseDocumentStore
 
-from hwdag.errors import IndexCorrupt, InputError
+from hwdag.errors import InputError
 from hwdag.graph.dag import HWDAG, EdgeRow
-from hwdag.store.sqlite import Entry
+from hwdag.trace.provenance import METADATA_KEY
 from hwdag.types import Document, Node, Span
-
-# why: the enum is closed, but wherever it is used a plain string serves as well
-INDEX_TYPE = cast(IndexStructType, "hwdag")
 
 SEPARATOR = "\n\n"
 """Between the nodes of one ref doc."""
-
-
-@dataclass
-class HWDAGIndexStruct(IndexStruct):
-    """What the index store keeps.
-
-    Attributes:
-        reader: name of the model that built the graphs; empty while there are none.
-        embedder: name of the model that embedded the nodes; empty while there are none.
-        config: the build config as JSON-able values.
-        sources: by ref doc id, the ids of the nodes that its text is joined from.
-        nodes: by ref doc id, the ids of its chunks and points in the order of the graph.
-    """
-
-    reader: str = ""
-    embedder: str = ""
-    config: dict[str, Any] = field(default_factory=dict)
-    sources: dict[str, list[str]] = field(default_factory=dict)
-    nodes: dict[str, list[str]] = field(default_factory=dict)
-
-    @classmethod
-    def get_type(cls) -> IndexStructType:
-        """`hwdag`."""
-        return INDEX_TYPE
-
-
-def register(index_class: type[BaseIndex[HWDAGIndexStruct]]) -> None:
-    """Make the index type known to `load_index_from_storage`, which has no public way to do it."""
-    INDEX_STRUCT_TYPE_TO_INDEX_STRUCT_CLASS[INDEX_TYPE] = HWDAGIndexStruct
-    INDEX_STRUCT_TYPE_TO_INDEX_CLASS[INDEX_TYPE] = index_class
 
 
 @dataclass(frozen=True)
@@ -96,12 +51,14 @@ class Source:
             for key, value in first.metadata.items()
             if all(key in node.metadata and node.metadata[key] == value for node in nodes)
         }
+        metadata = _as_stored(metadata)
         title = metadata.get("title")
         text = SEPARATOR.join(node.get_content(MetadataMode.NONE) for node in nodes)
         template = TextNode(
+            id_=ref_doc_id,
             metadata=metadata,
-            excluded_embed_metadata_keys=list(first.excluded_embed_metadata_keys),
-            excluded_llm_metadata_keys=list(first.excluded_llm_metadata_keys),
+            excluded_embed_metadata_keys=_hidden(first.excluded_embed_metadata_keys),
+            excluded_llm_metadata_keys=_hidden(first.excluded_llm_metadata_keys),
             metadata_template=first.metadata_template,
             metadata_separator=first.metadata_separator,
             relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=ref_doc_id)},
@@ -116,16 +73,35 @@ class Source:
         return cls(document, (document.id,), cls.of(document.id, [node]).template)
 
 
+def _as_stored(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Metadata as a store gives it back; what is not JSON as it is, for the core to refuse."""
+    try:
+        stored: dict[str, Any] = json.loads(json.dumps(metadata))
+    except (TypeError, ValueError):
+        return metadata
+    return stored
+
+
+def _hidden(keys: Sequence[str]) -> list[str]:
+    """Metadata that a model shall not see, provenance among it."""
+    return [*(key for key in keys if key != METADATA_KEY), METADATA_KEY]
+
+
 def by_ref_doc(nodes: Sequence[BaseNode]) -> dict[str, dict[str, BaseNode]]:
     """Nodes by id, by ref doc id; a document, or a node without a ref doc, is its own.
 
     A whole document and parts of it exclude each other: the document stands alone.
 
     Raises:
-        InputError: two nodes of different content have one id.
+        InputError: two nodes of different content have one id, or one only points elsewhere.
     """
     found: dict[str, dict[str, BaseNode]] = {}
     for node in nodes:
+        if isinstance(node, IndexNode):
+            raise InputError(
+                f"the IndexNode {node.node_id!r} points to {node.index_id!r}, which a graph of texts "
+                "cannot keep; put it into an index of LlamaIndex, or insert its text as a TextNode"
+            )
         own = isinstance(node, LlamaDocument) or node.ref_doc_id is None
         parts = found.setdefault(node.node_id if own else str(node.ref_doc_id), {})
         if parts.setdefault(node.node_id, node).hash != node.hash:
@@ -147,16 +123,15 @@ def text_node(node: Node, source: Source, **fields: Any) -> TextNode:
     return source.template.model_copy(update=own | fields, deep=True)
 
 
-def stored_nodes(entry: Entry, source: Source) -> list[TextNode]:
-    """All chunks and points of a document as the docstore keeps them."""
+def graph_nodes(graph: HWDAG, source: Source) -> list[TextNode]:
+    """All chunks and points of a document, with level, origin, tokens, spans and weighted edges.
+
+    `SOURCE` is the ref doc and says level, origin, tokens and spans in its metadata; `CHILD` are
+    the out-edges with `weight` (the share) and `attention` (before normalisation).
+    """
     return [
-        text_node(
-            node,
-            source,
-            embedding=vector.tolist(),
-            relationships=_relationships(entry.graph, index, node),
-        )
-        for index, (node, vector) in enumerate(zip(entry.graph.nodes, entry.vectors, strict=True))
+        text_node(node, source, relationships=_relationships(graph, index, node))
+        for index, node in enumerate(graph.nodes)
     ]
 
 
@@ -182,26 +157,12 @@ def _relationships(graph: HWDAG, index: int, node: Node) -> dict[NodeRelationshi
     return found
 
 
-def restored(
-    struct: HWDAGIndexStruct, docstore: BaseDocumentStore
-) -> Iterator[tuple[Source, Entry]]:
-    """Documents with their graphs and embeddings, as they were built.
+def graph_of(source: Source, nodes: Sequence[BaseNode]) -> HWDAG:
+    """The graph that `graph_nodes` has made nodes of, as it was.
 
     Raises:
-        IndexCorrupt: the docstore lacks something, or holds something else.
+        AttributeError, KeyError, TypeError, ValueError: these are not its nodes.
     """
-    for ref_doc_id, node_ids in struct.nodes.items():
-        try:
-            source = Source.of(ref_doc_id, docstore.get_nodes(struct.sources[ref_doc_id]))
-            yield source, _entry(source, docstore.get_nodes(node_ids))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise IndexCorrupt(
-                f"the docstore does not hold document {ref_doc_id!r} as it was indexed: {error}; "
-                "load the index together with the docstore that it was built with, or build it anew"
-            ) from error
-
-
-def _entry(source: Source, nodes: Sequence[BaseNode]) -> Entry:
     position = {node.node_id: index for index, node in enumerate(nodes)}
     rows = [
         EdgeRow(
@@ -214,15 +175,18 @@ def _entry(source: Source, nodes: Sequence[BaseNode]) -> Entry:
     ]
     graph = HWDAG.from_rows([_core_node(node, source) for node in nodes], rows)
     graph.check_integrity()
-    vectors = np.array([node.get_embedding() for node in nodes], np.float32)
-    return Entry(source.document, graph, vectors)
+    return graph
+
+
+def record_of(node: BaseNode) -> Mapping[str, Any]:
+    """What the relation to the ref doc says about a stored node. Raises `ValueError`."""
+    if node.source_node is None:
+        raise ValueError(f"node {node.node_id} has no source")
+    return node.source_node.metadata
 
 
 def _core_node(node: BaseNode, source: Source) -> Node:
-    relation = node.source_node
-    if relation is None:
-        raise ValueError(f"node {node.node_id} has no source")
-    record = relation.metadata
+    record = record_of(node)
     spans = tuple(Span(start, end) for start, end in record["spans"])
     text = node.get_content(MetadataMode.NONE)
     if record["origin"] == "chunk" and text != source.document.text[spans[0].start : spans[0].end]:

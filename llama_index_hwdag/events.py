@@ -1,0 +1,266 @@
+"""What happens, as events and spans of LlamaIndex's instrumentation.
+
+Handlers of the root dispatcher see all of them: `get_dispatcher().add_event_handler(...)`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Self
+
+from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
+from llama_index.core.instrumentation.events.base import BaseEvent  # type: ignore[attr-defined]
+from llama_index.core.instrumentation.span import active_span_id
+
+from hwdag.build.report import BuildReport
+from hwdag.trace.progress import Advance, Progress, as_progress
+from hwdag.types import Retrieval, Step
+
+dispatcher = get_dispatcher(__name__)
+
+DOCUMENTS = "documents"
+"""Name of the stage of a build that advances with every document, in their order."""
+
+
+class HWDAGStepEvent(BaseEvent):
+    """A node was visited; names as in `hwdag.trace.provenance`."""
+
+    node_id: str
+    document_id: str
+    level: int
+    text: str
+    position: int
+    score: float
+    attention: float
+    similarity: float
+    reference: float
+    relevance: float
+    p_yes: float | None
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Under which handlers see it."""
+        return "HWDAGStepEvent"
+
+    @classmethod
+    def of(cls, step: Step) -> Self:
+        """The event of a step."""
+        return cls(
+            node_id=step.node.id,
+            document_id=step.node.document_id,
+            level=step.node.level,
+            text=step.node.text,
+            position=step.position,
+            score=step.score,
+            attention=step.attention,
+            similarity=step.similarity,
+            reference=step.reference,
+            relevance=step.relevance,
+            p_yes=step.p_yes,
+        )
+
+
+class HWDAGBuildStartEvent(BaseEvent):
+    """Documents are about to be brought into the index."""
+
+    document_ids: list[str]
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Under which handlers see it."""
+        return "HWDAGBuildStartEvent"
+
+
+class HWDAGDocumentStartEvent(BaseEvent):
+    """A document is next."""
+
+    document_id: str
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Under which handlers see it."""
+        return "HWDAGDocumentStartEvent"
+
+
+class HWDAGWindowEvent(BaseEvent):
+    """`done` of the `total` windows of a stage are done, such as the points of a level.
+
+    `document_id` is empty for corpus layers, which are of several documents.
+    """
+
+    document_id: str
+    stage: str
+    done: int
+    total: int
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Under which handlers see it."""
+        return "HWDAGWindowEvent"
+
+
+class HWDAGDocumentEndEvent(BaseEvent):
+    """A document is finished: built, or unchanged, or skipped."""
+
+    document_id: str
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Under which handlers see it."""
+        return "HWDAGDocumentEndEvent"
+
+
+class HWDAGBuildEndEvent(BaseEvent):
+    """All documents are finished; what became of them, as in `hwdag`'s `BuildReport`."""
+
+    built: list[str]
+    unchanged: list[str]
+    skipped: list[tuple[str, str]]
+    nodes: int
+    tokens: int
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Under which handlers see it."""
+        return "HWDAGBuildEndEvent"
+
+    @classmethod
+    def of(cls, report: BuildReport) -> Self:
+        """The event of a report."""
+        return cls(
+            built=list(report.built),
+            unchanged=list(report.unchanged),
+            skipped=list(report.skipped),
+            nodes=report.nodes,
+            tokens=report.usage.tokens,
+        )
+
+
+class OpenSpan:
+    """A span that ends when it is told to, in the thread that began it."""
+
+    def __init__(self, name: str, **arguments: Any) -> None:
+        self._id = f"{name}-{uuid.uuid4()}"
+        self._arguments = inspect.signature(lambda **arguments: None).bind(**arguments)
+        parent = active_span_id.get()
+        self._token = active_span_id.set(self._id)
+        dispatcher.span_enter(id_=self._id, bound_args=self._arguments, parent_id=parent)
+
+    def close(self, result: object = None) -> None:
+        """It went well."""
+        active_span_id.reset(self._token)
+        dispatcher.span_exit(id_=self._id, bound_args=self._arguments, result=result)
+
+    def drop(self, error: BaseException) -> None:
+        """It did not."""
+        active_span_id.reset(self._token)
+        dispatcher.span_drop(id_=self._id, bound_args=self._arguments, err=error)
+
+
+@contextmanager
+def walked_in_steps(
+    search: str,
+) -> Iterator[tuple[Callable[[Step], None], Callable[[Retrieval], None]]]:
+    """An event and a span for every step of a search.
+
+    Yields what is to be told of every step, and of the end. A span begins where the one before has
+    ended: choosing a node and reading it. The last one chose none, and its result is why.
+    """
+    span, stop = OpenSpan(f"{search}.step"), ""
+
+    def on_step(step: Step) -> None:
+        nonlocal span
+        dispatcher.event(HWDAGStepEvent.of(step))
+        span.close(step)
+        span = OpenSpan(f"{search}.step")
+
+    def on_end(retrieval: Retrieval) -> None:
+        nonlocal stop
+        stop = retrieval.stop
+
+    try:
+        yield on_step, on_end
+    except BaseException as error:
+        span.drop(error)
+        raise
+    span.close(stop)
+
+
+class BuildProgress:
+    """Events and spans of a build, and what another progress shows of it.
+
+    Args:
+        document_ids: in the order in which they are built.
+        shown: True for bars, or your own.
+    """
+
+    def __init__(self, document_ids: Sequence[str], shown: bool | Progress) -> None:
+        self._waiting = list(document_ids)[::-1]
+        self._shown = as_progress(shown)
+        self._document_id = ""
+
+    @contextmanager
+    def stage(self, name: str, total: int, unit: str) -> Iterator[Advance]:
+        """Open the stage in the other progress."""
+        with self._shown.stage(name, total, unit) as show:
+            stages = (
+                self._documents(show) if name == DOCUMENTS else self._windows(name, total, show)
+            )
+            with stages as advance:
+                yield advance
+
+    @contextmanager
+    def _documents(self, show: Advance) -> Iterator[Advance]:
+        span = self._begin()
+
+        def advance(amount: int = 1) -> None:
+            nonlocal span
+            for _ in range(amount):
+                if span is not None:
+                    dispatcher.event(HWDAGDocumentEndEvent(document_id=self._document_id))
+                    span.close()
+                span = self._begin()
+            show(amount)
+
+        try:
+            yield advance
+        except BaseException as error:
+            if span is not None:
+                span.drop(error)
+            raise
+        finally:
+            self._document_id = ""
+        if span is not None:  # stopped by a limit
+            span.close()
+
+    def _begin(self) -> OpenSpan | None:
+        """The next document; None after the last one."""
+        self._document_id = self._waiting.pop() if self._waiting else ""
+        if not self._document_id:
+            return None
+        span = OpenSpan("HWDAGIndex.document", document_id=self._document_id)
+        dispatcher.event(HWDAGDocumentStartEvent(document_id=self._document_id))
+        return span
+
+    @contextmanager
+    def _windows(self, name: str, total: int, show: Advance) -> Iterator[Advance]:
+        done, document_id = 0, self._document_id
+        span = OpenSpan("HWDAGIndex.stage", stage=name, document_id=document_id)
+
+        def advance(amount: int = 1) -> None:
+            nonlocal done
+            done += amount
+            dispatcher.event(
+                HWDAGWindowEvent(document_id=document_id, stage=name, done=done, total=total)
+            )
+            show(amount)
+
+        try:
+            yield advance
+        except BaseException as error:
+            span.drop(error)
+            raise
+        span.close(done)

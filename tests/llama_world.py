@@ -1,0 +1,87 @@
+"""Three small documents and a scripted model: what the tests of the LlamaIndex face share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from llama_index.core import Document, StorageContext
+from llama_index.core.instrumentation import get_dispatcher
+from llama_index.core.instrumentation.event_handlers import BaseEventHandler
+from llama_index.core.memory import ChatMemoryBuffer
+from llama_index.core.schema import NodeWithScore
+
+from hwdag.config import BuildConfig, SearchConfig
+from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.lm.scripted import ScriptedLM
+from llama_index_hwdag import HWDAGIndex
+
+TEXTS = {
+    "mill": "The miller keeps grain behind the river. He counts the sacks at night. "
+    "His daughter sells the flour in town. The town lies beyond the hill.",
+    "ferry": "The ferry crosses the river at dawn. Its bell wakes the village. "
+    "The smith mends the bell of the ferry. He is paid in grain.",
+    "orchard": "Nobody owns the orchard. Its apples go to whoever rises first.",
+}
+
+QUESTION = "Who mends the bell of the ferry?"
+
+CONFIG = BuildConfig(chunk_tokens=12, window_tokens=220)
+"""Several chunks, windows and levels for texts of four sentences."""
+
+ALL = SearchConfig(progress="budget")
+
+
+def models(**changes: Any) -> dict[str, Any]:
+    return {"reader": ScriptedLM(), "embedder": HashingEmbedder()} | changes
+
+
+def documents(*names: str) -> list[Document]:
+    return [
+        Document(
+            id_=name,
+            text=TEXTS[name],
+            metadata={"place": name, "path": f"/secret/{name}"},
+            excluded_llm_metadata_keys=["path"],
+        )
+        for name in names or TEXTS
+    ]
+
+
+def built(*names: str, **options: Any) -> HWDAGIndex:
+    return HWDAGIndex.from_documents(documents(*names), **models(config=CONFIG, **options))
+
+
+def plain(found: list[NodeWithScore]) -> list[tuple[Any, ...]]:
+    """Everything that a user sees of retrieved nodes."""
+    return [(n.node.node_id, n.text, n.score, n.node.metadata, n.node.hash) for n in found]
+
+
+def persisted(index: HWDAGIndex, folder: Path) -> StorageContext:
+    index.storage_context.persist(str(folder))
+    return StorageContext.from_defaults(persist_dir=str(folder))
+
+
+def chat_memory() -> ChatMemoryBuffer:
+    """Not the default one, which leaves a database connection open."""
+    return ChatMemoryBuffer.from_defaults(token_limit=1000)
+
+
+@contextmanager
+def events_seen(*kinds: type[Any]) -> Iterator[list[Any]]:
+    """Events that a handler of the root dispatcher sees; all of them where no kind is named."""
+    seen: list[Any] = []
+
+    class Handler(BaseEventHandler):
+        def handle(self, event: Any, **kwargs: Any) -> None:
+            if not kinds or isinstance(event, kinds):
+                seen.append(event)
+
+    handler = Handler()
+    get_dispatcher().add_event_handler(handler)
+    try:
+        yield seen
+    finally:
+        get_dispatcher().event_handlers.remove(handler)

@@ -1,0 +1,367 @@
+"""Documents come and go in the LlamaIndex face, synchronously and not."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Iterator
+from typing import Any
+
+import pytest
+from llama_index.core import (
+    Document,
+    Settings,
+    StorageContext,
+    VectorStoreIndex,
+    load_index_from_storage,
+)
+from llama_index.core.base.response.schema import AsyncStreamingResponse
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.node_parser import SentenceSplitter
+from llama_index.core.schema import QueryBundle
+from llama_index.core.storage.docstore import SimpleDocumentStore
+from llama_world import ALL, QUESTION, TEXTS, built, documents, models, plain
+
+from hwdag.errors import InputError, UnknownOption, WriterFailed
+from hwdag.lm.scripted import ScriptedLM, ScriptedSession
+from llama_index_hwdag import HWDAGIndex
+
+
+@pytest.fixture(autouse=True)
+def no_other_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever resolves the global LLM or embedding model would ask for OpenAI."""
+    for name in ("llm", "embed_model"):
+        monkeypatch.setattr(type(Settings), name, property(lambda _: pytest.fail("touched")))
+
+
+# --- changes
+
+
+def long_document(word: str = "grain") -> Document:
+    """At least six nodes, the number with which the bug of upstream shows."""
+    sentences = [f"The {word} of day {i} lies in room {i} of the old mill." for i in range(12)]
+    return Document(id_="long", text=" ".join(sentences))
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_deleting_a_document_leaves_nothing_of_it(asynchronous: bool) -> None:
+    index = built("ferry")
+    kept = set(index.docstore.docs)
+    index.insert(long_document())
+    assert len(index.core.graphs["long"]) >= 6
+    if asynchronous:
+        await index.adelete_ref_doc("long", delete_from_docstore=True)
+    else:
+        index.delete_ref_doc("long", delete_from_docstore=True)
+    assert set(index.docstore.docs) == kept
+    assert index.ref_doc_info.keys() == index.core.documents.keys() == {"ferry"}
+    assert index.docstore.get_document_hash("long") is None
+    found = index.as_retriever(search=ALL).retrieve("grain")
+    assert {n.node.ref_doc_id for n in found} == {"ferry"}
+
+
+def test_deleting_keeps_the_docstore_unless_told_otherwise(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    index = built("ferry", "mill")
+    before = set(index.docstore.docs)
+    index.delete_ref_doc("mill")
+    assert set(index.docstore.docs) == before
+    assert index.ref_doc_info.keys() == {"ferry"}
+    index.delete_ref_doc("mill")
+    assert "mill not found" in caplog.text
+
+
+def test_single_nodes_cannot_be_deleted() -> None:
+    with pytest.raises(InputError, match="use delete_ref_doc"):
+        built("mill").delete_nodes(["mill#1.0"])
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_refreshing_builds_only_what_is_new_or_changed(asynchronous: bool) -> None:
+    reader = ScriptedLM()
+    index = built("mill", "ferry", reader=reader)
+    changed = Document(id_="mill", text=TEXTS["orchard"])
+    new = Document(id_="new", text="A new document.")
+    batch = [changed, documents("ferry")[0], new]
+    built_before = reader.replays
+    if asynchronous:
+        refreshed = await index.arefresh_ref_docs(batch)
+        again = await index.arefresh_ref_docs(batch)
+    else:
+        refreshed, again = index.refresh_ref_docs(batch), index.refresh_ref_docs(batch)
+    assert (refreshed, again) == ([True, False, True], [False] * 3)
+    assert reader.replays == built_before + 2
+    assert index.core.documents["mill"].text == TEXTS["orchard"]
+    graphs = [node.id for graph in index.core.graphs.values() for node in graph.nodes]
+    assert set(index.docstore.docs) == {*graphs, "mill", "ferry", "new"}
+
+
+async def test_inserting_is_possible_both_ways_and_gives_the_same() -> None:
+    index, other = built("mill"), built("mill")
+    index.insert(documents("ferry")[0])
+    await other.ainsert(documents("ferry")[0])
+    assert plain(index.as_retriever().retrieve(QUESTION)) == plain(
+        other.as_retriever().retrieve(QUESTION)
+    )
+    assert plain(built("mill", "ferry").as_retriever().retrieve(QUESTION)) == plain(
+        index.as_retriever().retrieve(QUESTION)
+    )
+
+
+def test_a_shorter_text_under_the_same_id_leaves_no_old_nodes() -> None:
+    index = built("ferry")
+    index.insert(long_document())
+    index.insert(Document(id_="long", text="It is short now."))
+    ids = [node.id for node in index.core.graphs["long"].nodes]
+    assert index.ref_doc_info["long"].node_ids == ids
+    assert {key for key in index.docstore.docs if key.startswith("long")} == {"long", *ids}
+
+
+def test_a_document_that_becomes_blank_is_no_longer_in_the_index() -> None:
+    index = built("ferry", "mill")
+    index.insert(Document(id_="mill", text="  "))
+    assert index.ref_doc_info.keys() == index.core.documents.keys() == {"ferry"}
+    assert not any(key.startswith("mill") for key in index.docstore.docs)
+
+
+def test_a_failed_build_leaves_nothing_behind_and_can_be_repeated() -> None:
+    broken = {"now": False}
+
+    def reply(prompt: str) -> str:
+        if broken["now"]:
+            raise ConnectionError("the server is gone")
+        return "* A point."
+
+    index = built("mill", writer=reply)
+    before = set(index.docstore.docs)
+    broken["now"] = True
+    with pytest.raises(WriterFailed):
+        index.refresh_ref_docs(documents("ferry"))
+    assert set(index.docstore.docs) == before
+    broken["now"] = False
+    assert index.refresh_ref_docs(documents("ferry")) == [True]
+    assert index.core.documents.keys() == {"mill", "ferry"}
+
+
+def test_what_was_finished_before_a_failure_stays() -> None:
+    replies = iter(["* A point."])
+
+    def reply(prompt: str) -> str:
+        if (text := next(replies, None)) is None:
+            raise ConnectionError("the server is gone")
+        return text
+
+    index = HWDAGIndex(nodes=[], **models(writer=reply))
+    with pytest.raises(WriterFailed):
+        index.insert_nodes(documents("mill", "ferry"))
+    assert index.ref_doc_info.keys() == index.core.documents.keys() == {"mill"}
+    [stored] = index.storage_context.index_store.index_structs()
+    assert stored == index.index_struct
+
+
+def test_a_changed_document_costs_what_changed_alone() -> None:
+    """Upstream deletes before it inserts, and with the document go the finished calls."""
+    prompts: list[str] = []
+
+    def reply(prompt: str) -> str:
+        prompts.append(prompt)
+        return "* A point about it."
+
+    index = built("ferry", writer=reply)
+    index.insert(long_document())
+    whole = len(prompts)
+    before = long_document()
+    changed = Document(id_="long", text=before.text + " Nothing else is there.")
+    prompts.clear()
+    index.update_ref_doc(changed)
+    assert 0 < len(prompts) < whole
+    assert index.core.documents["long"].text == changed.text
+
+
+def test_a_document_is_replaced_where_a_splitter_is_used_too() -> None:
+    index = built("mill", transformations=[SentenceSplitter(chunk_size=24, chunk_overlap=0)])
+    for change in (index.insert, index.update_ref_doc):
+        change(documents("mill")[0])
+        assert index.core.documents["mill"].text.split() == TEXTS["mill"].split()
+    changed = Document(id_="mill", text=TEXTS["orchard"])
+    assert index.refresh_ref_docs([changed]) == [True]
+    assert index.refresh_ref_docs([changed]) == [False]
+    assert index.core.documents["mill"].text.split() == TEXTS["orchard"].split()
+    ids = index.ref_doc_info["mill"].node_ids
+    assert set(index.docstore.docs) == set(ids)
+
+
+def test_what_another_index_has_seen_is_new_here() -> None:
+    """The hashes of documents are shared by all indices of a docstore."""
+    index = built("mill")
+    VectorStoreIndex.from_documents(
+        documents("ferry"),
+        storage_context=index.storage_context,
+        embed_model=MockEmbedding(embed_dim=4),
+        transformations=[SentenceSplitter()],
+    )
+    assert index.refresh_ref_docs(documents("mill", "ferry")) == [False, True]
+    assert index.core.documents.keys() == {"mill", "ferry"}
+
+
+def test_blank_documents_are_up_to_date_once_they_were_seen() -> None:
+    index = built("mill")
+    blank = Document(id_="mill", text=" ")
+    assert index.refresh_ref_docs([blank]) == [True]
+    assert index.refresh_ref_docs([blank]) == [False]
+    assert index.refresh_ref_docs(documents("mill")) == [True]
+
+
+def test_a_failed_build_of_a_new_index_can_be_gone_on_with() -> None:
+    replies = iter(["* A point."])
+
+    def reply(prompt: str) -> str:
+        if (text := next(replies, None)) is None:
+            raise ConnectionError("the server is gone")
+        return text
+
+    context = StorageContext.from_defaults()
+    with pytest.raises(WriterFailed):
+        HWDAGIndex.from_documents(
+            documents("mill", "ferry"), storage_context=context, **models(writer=reply)
+        )
+    index = load_index_from_storage(context, **models())
+    assert isinstance(index, HWDAGIndex)
+    assert index.refresh_ref_docs(documents("mill", "ferry")) == [False, True]
+
+
+@pytest.mark.parametrize("name", ["update_ref_doc", "refresh_ref_docs", "insert", "insert_nodes"])
+def test_unknown_options_of_a_change_are_refused_by_name(name: str) -> None:
+    with pytest.raises(UnknownOption, match=f"{name} has no option 'nope'"):
+        getattr(built("mill"), name)([], nope=1)
+
+
+# --- asynchronously
+
+
+class Gate:
+    """Something that goes on only when the event loop has had a turn."""
+
+    def __init__(self) -> None:
+        self.passed = 0
+        self._open = threading.Event()
+
+    def __call__(self) -> None:
+        """A loop that is blocked never opens it."""
+        assert self._open.wait(timeout=60), "the event loop was blocked"
+        self.passed += 1
+
+    async def opened_by_the_loop(self, awaited: Awaitable[Any]) -> Any:
+        asyncio.get_running_loop().call_soon(self._open.set)
+        return await awaited
+
+
+def gated_models(gate: Gate) -> dict[str, Any]:
+    def reply(prompt: str) -> str:
+        gate()
+        return "* A point."
+
+    return models(writer=reply)
+
+
+@pytest.mark.parametrize("name", ["insert", "insert_nodes", "update_ref_doc", "refresh_ref_docs"])
+async def test_changes_do_not_block_the_loop_and_are_the_same(name: str) -> None:
+    many = name in ("insert_nodes", "refresh_ref_docs")
+    given: Any = documents("mill") if many else documents("mill")[0]
+    gate, index = Gate(), HWDAGIndex(nodes=[], **models(writer=lambda prompt: "* A point."))
+    waiting = HWDAGIndex(nodes=[], **gated_models(gate))
+    result = await gate.opened_by_the_loop(getattr(waiting, f"a{name}")(given))
+    assert result == getattr(index, name)(given)
+    assert gate.passed
+    assert waiting.ref_doc_info == index.ref_doc_info
+    assert waiting.docstore.docs == index.docstore.docs
+    with pytest.raises(UnknownOption, match=f"{name} has no option 'nope'"):
+        await getattr(index, f"a{name}")(given, nope=1)
+
+
+async def test_building_does_not_block_the_loop() -> None:
+    gate = Gate()
+    building = HWDAGIndex.afrom_documents(documents("mill"), **gated_models(gate))
+    index = await gate.opened_by_the_loop(building)
+    assert gate.passed and index.core.documents.keys() == {"mill"}
+    with pytest.raises(TypeError, match="nope"):
+        await HWDAGIndex.afrom_documents([], nope=1)
+
+
+async def test_deleting_does_not_block_the_loop() -> None:
+    gate = Gate()
+
+    class Slow(SimpleDocumentStore):
+        def delete_document(self, doc_id: str, *args: Any, **options: Any) -> None:
+            gate()
+            super().delete_document(doc_id, *args, **options)
+
+    index = built("mill", storage_context=StorageContext.from_defaults(docstore=Slow()))
+    await gate.opened_by_the_loop(index.adelete_ref_doc("mill", delete_from_docstore=True))
+    assert gate.passed and not index.core.documents
+    with pytest.raises(InputError, match="use delete_ref_doc"):
+        await index.adelete_nodes(["mill#1.0"])
+
+
+class SlowAnswer(ScriptedSession):
+    """Every piece of an answer waits for a turn of the event loop."""
+
+    def decode(self, **options: Any) -> Any:
+        decoding, gate = super().decode(**options), GATES[-1]
+        pieces = iter(decoding)
+
+        class Waiting:
+            text = property(lambda _: decoding.text)
+            attention = property(lambda _: decoding.attention)
+
+            def __iter__(self) -> Iterator[str]:
+                for piece in pieces:
+                    gate()
+                    yield piece
+
+        return Waiting()
+
+
+GATES: list[Gate] = []
+
+
+class SlowReader(ScriptedLM):
+    def session(self, question: str, **options: Any) -> Any:
+        made = super().session(question, **options)
+        made.__class__ = SlowAnswer
+        return made
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("way", ["query", "synthesize"])
+async def test_answering_does_not_block_the_loop(way: str, streaming: bool) -> None:
+    gate = Gate()
+    GATES.append(gate)
+    index = built(reader=SlowReader())
+    engine = index.as_query_engine(answer_mode="walk", streaming=streaming)
+    query = QueryBundle(QUESTION)
+    nodes = index.as_retriever(k=2).retrieve(QUESTION)
+    awaited = engine.aquery(query) if way == "query" else engine.asynthesize(query, nodes)
+
+    async def whole() -> str:
+        response = await awaited
+        if not isinstance(response, AsyncStreamingResponse):
+            return str(response)
+        return "".join([piece async for piece in response.async_response_gen()])
+
+    assert await gate.opened_by_the_loop(whole()) == "The smith mends the bell of the ferry."
+    assert gate.passed
+    GATES.pop()
+
+
+async def test_many_changes_and_searches_at_once_end_as_one_after_the_other() -> None:
+    index, other = built("orchard"), built("orchard", "mill", "ferry")
+    await asyncio.gather(
+        index.ainsert(documents("mill")[0]),
+        index.as_retriever().aretrieve(QUESTION),
+        index.arefresh_ref_docs(documents("ferry", "mill")),
+        index.as_query_engine(answer_mode="walk").aquery(QUESTION),
+    )
+    assert index.ref_doc_info == other.ref_doc_info
+    assert set(index.docstore.docs) == set(other.docstore.docs)

@@ -1,0 +1,85 @@
+"""An index of the LlamaIndex face whose docstore, file or ids have other users too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from llama_index.core import Document, VectorStoreIndex
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.node_parser import SentenceSplitter
+from llama_index.core.schema import IndexNode, NodeRelationship, RelatedNodeInfo, TextNode
+from llama_world import TEXTS, built, documents, models
+
+import hwdag
+from hwdag.errors import InputError
+from llama_index_hwdag import HWDAGIndex
+
+
+def part(node_id: str, text: str) -> TextNode:
+    source = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="mill")}
+    return TextNode(id_=node_id, text=text, relationships=source)
+
+
+@pytest.mark.parametrize("in_a_file", [False, True])
+def test_a_hash_that_another_user_of_the_docstore_noted_says_nothing_here(
+    in_a_file: bool, tmp_path: Path
+) -> None:
+    index = built("mill", "ferry", path=tmp_path / "town.hwdag" if in_a_file else None)
+    changed = Document(id_="mill", text="The mill burned down.")
+    index.docstore.set_document_hash("mill", changed.hash)
+    assert index.refresh_ref_docs([changed, *documents("ferry")]) == [True, False]
+    assert index.core.documents["mill"].text == changed.text
+
+
+def test_what_others_have_changed_in_the_file_is_not_up_to_date(tmp_path: Path) -> None:
+    index = built("mill", "ferry", path=tmp_path / "town.hwdag")
+    index.core.upsert([hwdag.Document("mill", "The mill burned down.")])
+    assert index.refresh_ref_docs(documents("mill", "ferry")) == [True, False]
+    assert index.core.documents["mill"].text == TEXTS["mill"]
+
+
+def test_a_pipeline_that_shares_the_docstore_may_remove_the_nodes_that_it_replaces() -> None:
+    """As an `IngestionPipeline` with upserts does before it gives the new ones."""
+    index = HWDAGIndex(
+        [part("one", "The miller keeps grain."), part("two", "He counts.")], **models()
+    )
+    index.docstore.delete_ref_doc("mill")
+    index.insert_nodes([part("three", "The mill burned down.")])
+    assert index.core.documents["mill"].text == "The mill burned down."
+    assert index.index_struct.sources == {"mill": ["three"]}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("mill", "mill#1.0"), ("mill#1.0", "mill")], ids=["after", "before"]
+)
+def test_no_document_takes_the_id_of_a_node_in_a_graph(first: str, second: str) -> None:
+    texts = iter([TEXTS["mill"], TEXTS["ferry"]])
+    index = HWDAGIndex.from_documents([Document(id_=first, text=next(texts))], **models())
+    with pytest.raises(InputError, match=r"'mill#1.0' is, or will be"):
+        index.insert(Document(id_=second, text=next(texts)))
+    assert index.core.documents.keys() == {first}
+    index.insert(Document(id_="mill#1", text=TEXTS["ferry"]))
+
+
+@pytest.mark.parametrize("in_a_file", [False, True])
+def test_another_index_of_the_docstore_keeps_its_nodes_of_a_document_that_is_deleted_here(
+    in_a_file: bool, tmp_path: Path
+) -> None:
+    index = built("mill", path=tmp_path / "town.hwdag" if in_a_file else None)
+    other = VectorStoreIndex(
+        [part("one", "The miller keeps grain.")],
+        storage_context=index.storage_context,
+        embed_model=MockEmbedding(embed_dim=4),
+        transformations=[SentenceSplitter()],
+    )
+    index.delete_ref_doc("mill", delete_from_docstore=True)
+    assert set(index.docstore.docs) == {"one"}
+    assert [found.text for found in other.as_retriever().retrieve("grain")] == [
+        "The miller keeps grain."
+    ]
+
+
+def test_a_node_that_only_points_elsewhere_is_refused() -> None:
+    with pytest.raises(InputError, match="points to 'town'"):
+        HWDAGIndex([IndexNode(text="About the town.", index_id="town")], **models())
