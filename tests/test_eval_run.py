@@ -241,7 +241,9 @@ def test_another_writer_writes_and_the_reader_answers(tmp_path):
     assert read_settings(tmp_path)["models"]["writer"] == "writer"
 
 
-@pytest.mark.parametrize("system", [*VARIANTS, "bm25", "dense", "bm25+title", "dense+title", *BASELINES])
+@pytest.mark.parametrize(
+    "system", [*VARIANTS, "bm25", "dense", "bm25+title", "dense+title", *BASELINES]
+)
 def test_every_system_runs(tmp_path, system):
     lm = ScriptedLM(prefers_extraction=system in ("hwdag-no-graph", "hwdag-garlic", "memwalker"))
     plan = replace(SIMPLE, systems=(system,), budgets=(20, 150))  # one sentence, or everything

@@ -1,0 +1,105 @@
+"""What an installed hwdag has to do, by the Python of its environment and not of the checkout.
+
+    python tests/installed.py core llama_index
+
+Every part that is named is used; a face that is not named must be refused by the name of its extra,
+and no part of its framework may be there.
+"""
+
+import importlib
+import importlib.metadata
+import sys
+from pathlib import Path
+
+import hwdag
+from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.lm.scripted import ScriptedLM
+
+FRAMEWORKS = {"llama_index": "llama-index", "langchain": "langchain"}
+"""Extras by the beginning of a face's name."""
+
+TEXTS = ("The harbour was built in 1871 by Clara Holm.", "Bananas are yellow.")
+QUESTION = "Who built the harbour?"
+FOUND = [(TEXTS[0], [[0, len(TEXTS[0])]])]
+"""Text and source spans of the best node."""
+
+
+def core():
+    """Both default models, from their wheels, and a file."""
+    file = Path("installed.hwdag")
+    file.unlink(missing_ok=True)
+    index = hwdag.HWDAGIndex.from_documents(TEXTS, path=file)
+    answer = index.answer(QUESTION, config=hwdag.SearchConfig(token_budget=60))
+    assert "Clara Holm" in answer.retrieval.steps[0].node.text, answer
+    assert index.reader.known_heads
+    from hwdag.cli.demo import documentation
+
+    assert (documentation() / "guide.md").is_file()
+
+
+def llama_index():
+    from llama_index.core import Document
+
+    from llama_index_hwdag import HWDAGIndex
+
+    index = HWDAGIndex.from_documents(
+        [Document(text=text) for text in TEXTS], reader=ScriptedLM(), embedder=HashingEmbedder()
+    )
+    best = index.as_retriever(k=1).retrieve(QUESTION)
+    assert [(node.text, node.metadata["hwdag"]["spans"]) for node in best] == FOUND, best
+
+
+def langchain():
+    from langchain_core.documents import Document
+
+    from langchain_hwdag import HWDAGIndex
+
+    index = HWDAGIndex.from_documents(
+        [Document(text) for text in TEXTS], reader=ScriptedLM(), embedder=HashingEmbedder()
+    )
+    best = index.as_retriever(k=1).invoke(QUESTION)
+    found = [(document.page_content, document.metadata["hwdag"]["spans"]) for document in best]
+    assert found == FOUND, best
+
+
+def evaluation():
+    """What the libraries of the extra `eval` are used for: metrics, plots, RAPTOR's clusters."""
+    import numpy as np
+
+    from hwdag.eval.plots import check_plots
+    from hwdag.eval.text_metrics import bleu4, rouge_l
+    from hwdag.retrievers.raptor import RaptorConfig
+    from hwdag.retrievers.raptor.clustering import soft_clusters
+
+    check_plots()
+    assert rouge_l(TEXTS[0], TEXTS[:1]) == 1
+    assert round(bleu4(TEXTS[0], TEXTS[:1]), 3) in (1, 100)
+    vectors = np.random.default_rng(1).normal(size=(40, 16)).astype(np.float32)
+    members = soft_clusters(vectors, RaptorConfig().clustering)
+    assert set(np.concatenate(members)) == set(range(40))
+
+
+def refused(framework, extra):
+    """Nothing of the framework is installed, and the face says what to install."""
+    names = {name.lower() for name in importlib.metadata.packages_distributions()}
+    assert not {name for name in names if name.startswith(framework)} - {f"{framework}_hwdag"}
+    try:
+        importlib.import_module(f"{framework}_hwdag")
+    except ImportError as error:
+        assert f'pip install "hwdag[{extra}]"' in str(error), error
+    else:
+        raise AssertionError(f"{framework}_hwdag works without {framework}")
+
+
+def main(parts):
+    assert "site-packages" in hwdag.__file__, hwdag.__file__
+    assert (Path(hwdag.__file__).parent / "py.typed").is_file()
+    for part in parts:
+        globals()[part]()
+    for framework, extra in FRAMEWORKS.items():
+        if framework not in parts:
+            refused(framework, extra)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,68 @@
+"""Hooks of `mkdocs build`: what the site has beside the pages of docs/.
+
+README.md is its first page, the API reference is written here (docs/ is also what `hwdag demo`
+reads, so it holds prose only), and files of the repository that a page links to come along.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parent.parent
+
+API = {
+    "hwdag": ("hwdag.index", "hwdag.aio", "hwdag.types", "hwdag.config", "hwdag.filters"),
+    "errors": ("hwdag.errors",),
+    "searching": ("hwdag.search", "hwdag.trace", "hwdag.graph"),
+    "building": ("hwdag.build", "hwdag.text"),
+    "models": ("hwdag.lm", "hwdag.embedding", "hwdag.models"),
+    "retrievers": ("hwdag.retrievers",),
+    "storage": ("hwdag.store", "hwdag.stored"),
+    "evaluation": ("hwdag.eval",),
+    "llama_index_hwdag": ("llama_index_hwdag",),
+    "langchain_hwdag": ("langchain_hwdag",),
+}
+"""Modules and packages by page of the API reference."""
+
+LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)")
+"""The target of a relative link."""
+
+
+def on_files(files: Files, config: Any, **_: object) -> Files:
+    """Add the first page, the API reference, and the files that pages link to."""
+    files.append(File.generated(config, "index.md", content=_home()))
+    for name, modules in API.items():
+        text = f"# {name}\n\n" + "\n".join(f"::: {module}\n" for module in modules)
+        files.append(File.generated(config, f"api/{name}.md", content=text))
+    linked = {path for page in (ROOT / "docs").glob("*.md") for path in _outside(page)}
+    for path in sorted(linked | _outside(ROOT / "README.md")):
+        files.append(File.generated(config, f"files/{path}", abs_src_path=str(ROOT / path)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: object) -> str:
+    """Let links that leave docs/ lead to the copies in the site."""
+    if page.file.generated_by:
+        return markdown
+    return LINK.sub(lambda link: link[0].replace("](../", "](files/", 1), markdown)
+
+
+def _home() -> str:
+    """README.md, as a page in docs/."""
+
+    def moved(link: re.Match[str]) -> str:
+        inside = link[1].startswith("docs/")
+        return f"]({link[1].removeprefix('docs/') if inside else f'files/{link[1]}'}"
+
+    return LINK.sub(moved, (ROOT / "README.md").read_text("utf-8"))
+
+
+def _outside(page: Path) -> set[str]:
+    """Files outside docs/ that a page links to, relative to the repository."""
+    targets = {page.parent / target for target in LINK.findall(page.read_text("utf-8"))}
+    files = {target.resolve().relative_to(ROOT) for target in targets if target.is_file()}
+    return {file.as_posix() for file in files if file.parts[0] != "docs"}
