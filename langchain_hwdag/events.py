@@ -14,10 +14,9 @@ from langchain_core.runnables import RunnableConfig, ensure_config
 
 from hwdag.threads import in_builder_thread
 from hwdag.trace.progress import Advanced, Progress, Reporting
-from hwdag.types import Step
 
 STEP_EVENT = "hwdag.step"
-"""Name of the custom event that every visited node fires."""
+"""Name of the custom event that every visited node fires; data as `step_record` of the core."""
 
 BUILD_EVENT = "hwdag.build"
 """Name of the custom event that every finished piece of a build fires.
@@ -31,23 +30,6 @@ T = TypeVar("T")
 Event = dict[str, Any]
 
 _LISTENER: ContextVar[Callable[[Event], object] | None] = ContextVar("listener", default=None)
-
-
-def step_event(step: Step) -> Event:
-    """A node as it is visited, JSON-able; names as in `hwdag.trace.provenance`."""
-    return {
-        "id": step.node.id,
-        "document_id": step.node.document_id,
-        "level": step.node.level,
-        "text": step.node.text,
-        "position": step.position,
-        "score": step.score,
-        "attention": step.attention,
-        "similarity": step.similarity,
-        "reference": step.reference,
-        "relevance": step.relevance,
-        "p_yes": step.p_yes,
-    }
 
 
 def build_progress(document_ids: Sequence[str], show_progress: bool) -> Progress:

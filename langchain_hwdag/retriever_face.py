@@ -32,9 +32,10 @@ from hwdag.errors import EmptyIndex, InputError
 from hwdag.filters import Filter, as_filter
 from hwdag.retrievers.base import Retriever
 from hwdag.retrievers.given import tenant_option
+from hwdag.trace.provenance import step_record
 from hwdag.types import Step
 from langchain_hwdag.adapters import node_document
-from langchain_hwdag.events import STEP_EVENT, in_thread, step_event
+from langchain_hwdag.events import STEP_EVENT, in_thread
 
 OnStep = Callable[[Step], None]
 
@@ -105,7 +106,7 @@ class RetrieverFace(BaseRetriever):
         config = self._within(run_manager.get_child())
         return self._retrieve(
             query,
-            lambda step: dispatch_custom_event(STEP_EVENT, step_event(step), config=config),
+            lambda step: dispatch_custom_event(STEP_EVENT, step_record(step), config=config),
             **options,
         )
 
@@ -118,7 +119,7 @@ class RetrieverFace(BaseRetriever):
             return self._retrieve(query, report, **options)
 
         async def tell(step: Step) -> None:
-            await adispatch_custom_event(STEP_EVENT, step_event(step), config=config)
+            await adispatch_custom_event(STEP_EVENT, step_record(step), config=config)
 
         return await in_thread(search, tell)
 

@@ -17,6 +17,7 @@ from llama_index.core.instrumentation.span import active_span_id
 
 from hwdag.build.report import BuildReport
 from hwdag.trace.progress import Advance, Progress, as_progress
+from hwdag.trace.provenance import step_record
 from hwdag.types import Retrieval, Step
 
 dispatcher = get_dispatcher(__name__)
@@ -48,19 +49,8 @@ class HWDAGStepEvent(BaseEvent):
     @classmethod
     def of(cls, step: Step) -> Self:
         """The event of a step."""
-        return cls(
-            node_id=step.node.id,
-            document_id=step.node.document_id,
-            level=step.node.level,
-            text=step.node.text,
-            position=step.position,
-            score=step.score,
-            attention=step.attention,
-            similarity=step.similarity,
-            reference=step.reference,
-            relevance=step.relevance,
-            p_yes=step.p_yes,
-        )
+        record = step_record(step)
+        return cls(node_id=record.pop("id"), **record)
 
 
 class HWDAGBuildStartEvent(BaseEvent):

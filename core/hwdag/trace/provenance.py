@@ -29,13 +29,31 @@ def provenance(step: Step, retrieval: Retrieval) -> dict[str, Any]:
         "span_documents": [document for document, _ in node.places],
         "position": step.position,
         "visited": step not in retrieval.beyond,
+        **_scores(step),
+        "stop": retrieval.stop,
+    }
+
+
+def step_record(step: Step) -> dict[str, Any]:
+    """A node as it is visited, JSON-able; keys as in `provenance`, and its `text`."""
+    return {
+        "id": step.node.id,
+        "document_id": step.node.document_id,
+        "level": step.node.level,
+        "text": step.node.text,
+        "position": step.position,
+        **_scores(step),
+    }
+
+
+def _scores(step: Step) -> dict[str, Any]:
+    return {
         "score": step.score,
         "attention": step.attention,
         "similarity": step.similarity,
         "reference": step.reference,
         "relevance": step.relevance,
         "p_yes": step.p_yes,
-        "stop": retrieval.stop,
     }
 
 
