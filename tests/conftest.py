@@ -16,6 +16,13 @@ settings.load_profile("hwdag")
 # why: what a shell starts in the background ignores Ctrl-C, and so would everything under test
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+SLOW = ("test_smoke.py", "test_package.py", "test_compat.py", "test_recipes.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes minutes comes first, so that no worker is left alone with it in the end."""
+    items.sort(key=lambda item: item.path.name not in SLOW)
+
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
