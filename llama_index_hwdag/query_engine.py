@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
@@ -26,7 +26,7 @@ from hwdag.errors import InputError
 from hwdag.lm.base import Reader
 from hwdag.retrievers.full_context import FullContextRetriever
 from hwdag.search.answering import AnswerStream
-from hwdag.threads import next_piece
+from hwdag.threads import each_in_a_thread
 from hwdag.trace.provenance import METADATA_KEY
 from hwdag.trace.render import answer_json
 from hwdag.types import Document
@@ -176,11 +176,5 @@ def _asynchronous(response: RESPONSE_TYPE) -> RESPONSE_TYPE:
     if not isinstance(response, StreamingResponse):
         return response
     return AsyncStreamingResponse(
-        _in_threads(iter(response.response_gen)), response.source_nodes, response.metadata
+        each_in_a_thread(iter(response.response_gen)), response.source_nodes, response.metadata
     )
-
-
-async def _in_threads(pieces: Iterator[str]) -> AsyncGenerator[str]:
-    """Decode every piece in a thread, one after the other; the loop goes on meanwhile."""
-    while (piece := await asyncio.to_thread(next_piece, pieces)) is not None:
-        yield piece

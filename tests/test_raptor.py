@@ -15,7 +15,8 @@ from hwdag.errors import ContextTooSmall, InputError, UnknownOption, WriterFaile
 from hwdag.graph.dag import union_of_spans
 from hwdag.lm.scripted import ScriptedLM
 from hwdag.lm.writers import CallableWriter
-from hwdag.retrievers.base import Retriever, Scored, distinct
+from hwdag.retrievers.base import Retriever
+from hwdag.retrievers.ranking import Scored, distinct
 from hwdag.retrievers.raptor import RaptorConfig, RaptorRetriever
 from hwdag.retrievers.raptor.clustering import clusters, mixture, reduced, soft_clusters
 from hwdag.retrievers.summaries import JOINT

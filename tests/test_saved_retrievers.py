@@ -27,7 +27,6 @@ from hwdag.errors import (
 from hwdag.index import HWDAGIndex
 from hwdag.lm.scripted import ScriptedLM
 from hwdag.retrievers import saved
-from hwdag.retrievers.base import Found, Scored
 from hwdag.retrievers.bm25 import BM25Retriever
 from hwdag.retrievers.dense import DenseRetriever
 from hwdag.retrievers.memwalker import MemWalkerConfig, MemWalkerRetriever
@@ -39,6 +38,7 @@ from hwdag.retrievers.packing import (
     unpacked_nodes,
 )
 from hwdag.retrievers.passages import Passages
+from hwdag.retrievers.ranking import Found, Scored
 from hwdag.retrievers.raptor import RaptorConfig, RaptorRetriever
 from hwdag.retrievers.saved import SavedRetriever
 from hwdag.store.lock import BuildLock

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import cache
@@ -25,9 +25,11 @@ async def in_builder_thread(change: Callable[[], T]) -> T:
     return await asyncio.get_running_loop().run_in_executor(_builders(), context.run, change)
 
 
-def next_piece(pieces: Iterator[T]) -> T | None:
-    """The next one; None at the end, since StopIteration cannot leave a thread through a future."""
-    return next(pieces, None)
+async def each_in_a_thread(pieces: Iterator[T]) -> AsyncGenerator[T]:
+    """The pieces, each made in a thread, one after the other; the loop goes on meanwhile."""
+    # why None: StopIteration cannot leave a thread through a future
+    while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+        yield piece
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import Literal, TypeVar
@@ -11,7 +10,7 @@ from hwdag.errors import InputError, QuestionTooLong
 from hwdag.lm.base import Chat, Reader, Reply, Writer
 from hwdag.lm.decoding import visible
 from hwdag.lm.messages import Message, plain
-from hwdag.threads import next_piece
+from hwdag.threads import each_in_a_thread
 from hwdag.types import Usage
 
 T = TypeVar("T")
@@ -94,7 +93,7 @@ async def pieces_in_threads(reply: Reply) -> AsyncIterator[str]:
     Whoever stops asking, or is cancelled, ends the reply.
     """
     try:
-        while (piece := await asyncio.to_thread(next_piece, reply)) is not None:
+        async for piece in each_in_a_thread(reply):
             yield piece
     finally:
         reply.close()

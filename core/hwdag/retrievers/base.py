@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, runtime_checkable
 
@@ -21,6 +21,7 @@ from hwdag.errors import EmptyIndex, InputError
 from hwdag.filters import Filter, as_filter
 from hwdag.lm.base import Metered, Reader, Session
 from hwdag.models import Models
+from hwdag.retrievers.ranking import Found, Query, Scored, fitting
 from hwdag.retrievers.twins import RetrieverTwins
 from hwdag.search.answering import AnswerStream
 from hwdag.search.walk import FIRST_POSITION, OnStep, Walked
@@ -83,45 +84,6 @@ class Retriever(Protocol):
         on_step: OnStep | None = None,
     ) -> Answer:
         """Search, then answer from what was found."""
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """What a retriever is asked.
-
-    `budget` are the node tokens that it may put before the reader, or for methods that are not
-    `bounded` those that fit into its context; `cost` is what a text takes of them as a node.
-    """
-
-    question: str
-    budget: int
-    config: SearchConfig
-    cost: Callable[[str], int]
-
-
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """A node and how well it fits the question; scores of one query compare, no others do."""
-
-    node: Node
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What a retriever found, in the order in which it is read.
-
-    Nodes are taken in this order; one that does not fit into what is left of the budget is passed
-    over and the next one is tried. `usage` is what the language model spent on finding them.
-    `left_out` tells that the method itself left something out, because the budget had no room.
-    `beyond` were found too, best first, and are not read; they only fill up a `k`.
-    """
-
-    ranked: Sequence[Scored]
-    usage: Usage = field(default_factory=Usage)
-    notes: tuple[str, ...] = ()
-    left_out: bool = False
-    beyond: Sequence[Scored] = ()
 
 
 class Built(Protocol):
@@ -243,7 +205,8 @@ class DocumentRetriever(RetrieverTwins, ABC, Generic[T]):
     ) -> AnswerStream:
         """Search, read what was found in one forward, and answer; see `search`."""
         config = config or SearchConfig()
-        retrieval, session = self._search(question, config, document_ids, filters, on_step)
+        found = self._search(question, config, document_ids, filters, on_step)
+        retrieval, session = self._answering(*found, config)
         reading = session.read([step.node.text for step in retrieval.steps])
         if retrieval.steps:
             last = replace(retrieval.steps[-1], p_yes=reading.p_yes)
@@ -330,7 +293,7 @@ class DocumentRetriever(RetrieverTwins, ABC, Generic[T]):
         found = self._retrieve(Query(question, budget, config, session.cost), built)
         taken, left = list(found.ranked), list[Scored]()
         if self.bounded:
-            taken, left = _taken(found.ranked, session, budget)
+            taken, left = fitting(found.ranked, session, budget)
         left += found.beyond
         total = sum(max(0.0, scored.score) for scored in [*found.ranked, *found.beyond]) or 1.0
         steps = [
@@ -350,6 +313,12 @@ class DocumentRetriever(RetrieverTwins, ABC, Generic[T]):
             tuple(steps[len(taken) : max(len(taken), k or 0)]),
             {key: document for key, (document, _) in held.items()},
         )
+        return retrieval, session
+
+    def _answering(
+        self, retrieval: Retrieval, session: Session, config: SearchConfig
+    ) -> tuple[Retrieval, Session]:
+        """What is answered from, and what answers, after a search."""
         return retrieval, session
 
     def _session(self, question: str, config: SearchConfig) -> Session:
@@ -375,34 +344,3 @@ class DocumentRetriever(RetrieverTwins, ABC, Generic[T]):
             if (document_ids is None or key in document_ids)
             and (filters is None or filters.matches(document.metadata))
         }
-
-
-def _taken(
-    ranked: Sequence[Scored], session: Session, budget: int
-) -> tuple[list[Scored], list[Scored]]:
-    """Nodes in turn as long as they fit, and those that do not."""
-    taken: list[Scored] = []
-    left: list[Scored] = []
-    for scored in ranked:
-        # why: encoding thousands is slow
-        fits = may_cost(scored.node.text, budget) and session.cost(scored.node.text) <= budget
-        (taken if fits else left).append(scored)
-        budget -= session.cost(scored.node.text) if fits else 0
-    return taken, left
-
-
-def may_cost(text: str, budget: int) -> bool:
-    """False where a node certainly costs more than `budget`: its line has a token for every word.
-
-    `Node.tokens` cannot tell: a text with line breaks may take more tokens than the line it becomes.
-    """
-    return len(text.split()) <= budget
-
-
-def distinct(ranked: Iterable[Scored]) -> Iterator[Scored]:
-    """Nodes without those whose text has come before."""
-    seen: set[str] = set()
-    for scored in ranked:
-        if scored.node.text not in seen:
-            seen.add(scored.node.text)
-            yield scored

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from hwdag.errors import InputError
 from hwdag.lm.base import Reader
-from hwdag.retrievers.base import Found, Query, Scored
 from hwdag.retrievers.packing import demand, packed_nodes, unpacked_nodes, unpacked_texts
 from hwdag.retrievers.passages import Granularity, Passages, checked_granularity
+from hwdag.retrievers.ranking import Found, Query, Scored
 from hwdag.retrievers.saved import SavedRetriever
 from hwdag.retrievers.saved_file import Arrays
 from hwdag.text.prompts import SearchPrompts

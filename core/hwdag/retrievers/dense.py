@@ -15,9 +15,9 @@ import numpy as np
 
 from hwdag.embedding.base import Embedder, Vectors
 from hwdag.lm.base import Reader
-from hwdag.retrievers.base import Found, Query, Scored
 from hwdag.retrievers.packing import checked_array, packed_nodes, unpacked_nodes
 from hwdag.retrievers.passages import Granularity, Passages, checked_granularity
+from hwdag.retrievers.ranking import Found, Query, Scored
 from hwdag.retrievers.saved import SavedRetriever
 from hwdag.retrievers.saved_file import Arrays
 from hwdag.text.prompts import SearchPrompts

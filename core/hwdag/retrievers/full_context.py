@@ -11,8 +11,9 @@ from hwdag.build.windows import LINE_TOKENS, pack
 from hwdag.config import SearchConfig
 from hwdag.errors import QuestionTooLong
 from hwdag.lm.base import Decoding, Floats, Reader, Reading, Session
-from hwdag.retrievers.base import DocumentRetriever, Found, Query, Scored, may_cost
+from hwdag.retrievers.base import DocumentRetriever
 from hwdag.retrievers.passages import Whole
+from hwdag.retrievers.ranking import Found, Query, Scored, may_cost
 from hwdag.text.chunking import chunk
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node, Span, Usage

@@ -24,7 +24,8 @@ from dataclasses import dataclass, replace
 
 from hwdag.errors import InputError, QuestionTooLong, ReaderRequired
 from hwdag.lm.base import Reader, Scorer, ScoringSession
-from hwdag.retrievers.base import DocumentRetriever, Found, Query, Scored
+from hwdag.retrievers.base import DocumentRetriever
+from hwdag.retrievers.ranking import Found, Query, Scored
 from hwdag.text.characters import one_line
 from hwdag.text.chunking import chunk
 from hwdag.text.prompts import SearchPrompts

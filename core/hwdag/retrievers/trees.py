@@ -13,7 +13,7 @@ from hwdag.build.points import Point, line_costs
 from hwdag.embedding.base import Embedder, Vectors
 from hwdag.errors import InputError
 from hwdag.lm.base import Reader, Writer
-from hwdag.retrievers.base import Scored, T
+from hwdag.retrievers.base import T
 from hwdag.retrievers.packing import (
     checked_array,
     demand,
@@ -22,6 +22,7 @@ from hwdag.retrievers.packing import (
     unpacked_nodes,
     unpacked_texts,
 )
+from hwdag.retrievers.ranking import Scored
 from hwdag.retrievers.saved import SavedRetriever
 from hwdag.retrievers.saved_file import Arrays
 from hwdag.retrievers.summaries import Summarizer

@@ -12,8 +12,9 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from hwdag.lm.base import Reader
-from hwdag.retrievers.base import DocumentRetriever, Found, Query, Scored, may_cost
+from hwdag.retrievers.base import DocumentRetriever
 from hwdag.retrievers.passages import Whole
+from hwdag.retrievers.ranking import Found, Query, Scored, may_cost
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node, Span
 

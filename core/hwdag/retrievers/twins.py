@@ -11,7 +11,7 @@ from hwdag.build.report import BuildReport
 from hwdag.config import SearchConfig
 from hwdag.filters import Filter
 from hwdag.search.answering import AnswerStream
-from hwdag.threads import in_builder_thread, next_piece
+from hwdag.threads import each_in_a_thread, in_builder_thread
 from hwdag.trace.progress import Progress
 from hwdag.types import Answer, Document, Retrieval, Step
 
@@ -94,6 +94,6 @@ class RetrieverTwins:
         self: _Synchronous, question: str, **options: Unpack[AnswerOptions]
     ) -> AsyncIterator[str]:
         """The pieces of `stream`, each decoded in a thread."""
-        pieces = iter(await asyncio.to_thread(self.stream, question, **options))
-        while (piece := await asyncio.to_thread(next_piece, pieces)) is not None:
+        stream = await asyncio.to_thread(self.stream, question, **options)
+        async for piece in each_in_a_thread(iter(stream)):
             yield piece

@@ -21,7 +21,6 @@ import numpy as np
 from hwdag.embedding.base import Embedder, Vectors
 from hwdag.errors import InputError, UnknownOption
 from hwdag.lm.base import Reader, Writer
-from hwdag.retrievers.base import Found, Query, Scored, distinct
 from hwdag.retrievers.gemrag.config import SUMMARY, GemRagConfig, Mode
 from hwdag.retrievers.gemrag.memory import (
     Graph,
@@ -36,6 +35,7 @@ from hwdag.retrievers.gemrag.picture import page
 from hwdag.retrievers.gemrag.questions import Questioner
 from hwdag.retrievers.gemrag.spectrum import Floats, clusters, spectrum
 from hwdag.retrievers.packing import checked_array, demand, unpacked_texts
+from hwdag.retrievers.ranking import Found, Query, Scored, distinct
 from hwdag.retrievers.saved_file import Arrays
 from hwdag.retrievers.summaries import Summarizer
 from hwdag.retrievers.trees import (

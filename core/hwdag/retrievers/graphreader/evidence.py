@@ -17,9 +17,9 @@ import numpy as np
 from hwdag.build.points import Point
 from hwdag.embedding.base import Embedder, Vectors
 from hwdag.lm.base import Reader
-from hwdag.retrievers.base import Query, Scored, distinct
 from hwdag.retrievers.graphreader.exploration import Exploration
 from hwdag.retrievers.graphreader.graph import Floats, World
+from hwdag.retrievers.ranking import Query, Scored, distinct
 from hwdag.retrievers.summaries import joined
 from hwdag.types import Node
 

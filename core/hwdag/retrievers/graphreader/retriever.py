@@ -21,7 +21,6 @@ from hwdag.embedding.base import Embedder, Vectors
 from hwdag.errors import ContextTooSmall, InputError, ReaderRequired, UnknownOption
 from hwdag.filters import Filter, as_filter
 from hwdag.lm.base import Reader, Session, Writer
-from hwdag.retrievers.base import Found, Query
 from hwdag.retrievers.graphreader import prompts as wording
 from hwdag.retrievers.graphreader.agent import Agent
 from hwdag.retrievers.graphreader.answering import NotebookSession, reasoned
@@ -32,10 +31,9 @@ from hwdag.retrievers.graphreader.exploration import Exploration, explore
 from hwdag.retrievers.graphreader.graph import FactGraph, World
 from hwdag.retrievers.graphreader.packing import packed, unpacked
 from hwdag.retrievers.graphreader.walk import ON_CHUNK
+from hwdag.retrievers.ranking import Found, Query
 from hwdag.retrievers.saved import SavedRetriever
 from hwdag.retrievers.saved_file import Arrays
-from hwdag.search.answering import AnswerStream
-from hwdag.search.walk import OnStep, Walked
 from hwdag.text.characters import without_surrogates
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Retrieval
@@ -164,42 +162,16 @@ class GraphReaderRetriever(SavedRetriever[FactGraph]):
         world = World([graph for _, graph in held.values()])
         return self._explore(without_surrogates(question)[0], world).exploration
 
-    def stream(
-        self,
-        question: str,
-        *,
-        config: SearchConfig | None = None,
-        document_ids: Collection[str] | None = None,
-        filters: Filter | Mapping[str, Any] | None = None,
-        on_step: OnStep | None = None,
-    ) -> AnswerStream:
-        """Search, read what was found in one forward, and answer as `answers` says; see `search`."""
-        if self.answers == "nodes":
-            return super().stream(
-                question,
-                config=config,
-                document_ids=document_ids,
-                filters=filters,
-                on_step=on_step,
-            )
-        config = config or SearchConfig()
-        retrieval, session = self._search(question, config, document_ids, filters, on_step)
-        retrieval, session = self._reasoned(retrieval, session, config)
-        reading = session.read([step.node.text for step in retrieval.steps])
-        if retrieval.steps:
-            last = replace(retrieval.steps[-1], p_yes=reading.p_yes)
-            retrieval = replace(retrieval, steps=(*retrieval.steps[:-1], last))
-        walked = Walked(retrieval, session, says_yes=True, spent=retrieval.usage)
-        return AnswerStream(walked, config.max_new_tokens)
-
     @classmethod
     def _options(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
         return {"config": GraphReaderConfig.from_dict(settings)}
 
-    def _reasoned(
+    def _answering(
         self, retrieval: Retrieval, session: Session, config: SearchConfig
     ) -> tuple[Retrieval, Session]:
-        """With the answer of the notebooks, or a note that there is none."""
+        """As `answers` says: the nodes, or the notebooks; where these give none, the nodes."""
+        if self.answers == "nodes":
+            return retrieval, session
         explored: _Explored = self._explored.last
         before = explored.agent.usage
         answer = reasoned(explored.exploration, explored.agent)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from hwdag.build.points import ask
 from hwdag.errors import QuestionTooLong
 from hwdag.lm.base import Reader, Writer
-from hwdag.retrievers.base import Scored
 from hwdag.retrievers.memwalker.config import (
     BACK,
     COMMIT,
@@ -20,6 +19,7 @@ from hwdag.retrievers.memwalker.config import (
     MemWalkerConfig,
     action_of,
 )
+from hwdag.retrievers.ranking import Scored
 from hwdag.retrievers.summaries import filled
 from hwdag.retrievers.trees import Floats, SummaryTree
 

@@ -26,9 +26,9 @@ from hwdag.build.points import Point
 from hwdag.embedding.base import Embedder, Vectors
 from hwdag.errors import ContextTooSmall, ReaderRequired
 from hwdag.lm.base import Reader, Writer
-from hwdag.retrievers.base import Found, Query, Scored, distinct
 from hwdag.retrievers.memwalker.config import BACK, LEAF, RETRY, SUMMARY, TRIAGE, MemWalkerConfig
 from hwdag.retrievers.memwalker.navigation import LABEL_TOKENS, Guide, Walk
+from hwdag.retrievers.ranking import Found, Query, Scored, distinct
 from hwdag.retrievers.summaries import Summarizer, joined, units
 from hwdag.retrievers.trees import GrowingTree, SummaryTree, TreeRetriever, repetitions_last
 from hwdag.text.prompts import SearchPrompts

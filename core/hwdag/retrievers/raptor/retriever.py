@@ -19,7 +19,7 @@ import numpy as np
 from hwdag.embedding.base import Embedder, Vectors
 from hwdag.errors import ContextTooSmall, UnknownOption
 from hwdag.lm.base import Reader, Writer
-from hwdag.retrievers.base import Found, Query, Scored, distinct
+from hwdag.retrievers.ranking import Found, Query, Scored, distinct
 from hwdag.retrievers.raptor.clustering import Clustering, clusters
 from hwdag.retrievers.summaries import Summarizer
 from hwdag.retrievers.trees import (

@@ -25,9 +25,9 @@ from hwdag.config import HeadList
 from hwdag.errors import IndexMismatch
 from hwdag.lm.base import Reader
 from hwdag.lm.columns import ColumnReader, Ids, Means, column_reader
-from hwdag.retrievers.base import Found, Query, Scored, may_cost
 from hwdag.retrievers.packing import checked_array, demand, packed_nodes, unpacked_nodes
 from hwdag.retrievers.passages import SENTENCE_TOKENS
+from hwdag.retrievers.ranking import Found, Query, Scored, may_cost
 from hwdag.retrievers.saved import SavedRetriever
 from hwdag.retrievers.saved_file import Arrays
 from hwdag.retrievers.youra.config import QUESTION_TOKENS, YouraConfig

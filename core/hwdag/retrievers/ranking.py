@@ -1,0 +1,80 @@
+"""What a retriever is asked, what it finds, and what of that fits into a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from hwdag.config import SearchConfig
+from hwdag.lm.base import Session
+from hwdag.types import Node, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What a retriever is asked.
+
+    `budget` are the node tokens that it may put before the reader, or for methods that are not
+    `bounded` those that fit into its context; `cost` is what a text takes of them as a node.
+    """
+
+    question: str
+    budget: int
+    config: SearchConfig
+    cost: Callable[[str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A node and how well it fits the question; scores of one query compare, no others do."""
+
+    node: Node
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a retriever found, in the order in which it is read.
+
+    Nodes are taken in this order; one that does not fit into what is left of the budget is passed
+    over and the next one is tried. `usage` is what the language model spent on finding them.
+    `left_out` tells that the method itself left something out, because the budget had no room.
+    `beyond` were found too, best first, and are not read; they only fill up a `k`.
+    """
+
+    ranked: Sequence[Scored]
+    usage: Usage = field(default_factory=Usage)
+    notes: tuple[str, ...] = ()
+    left_out: bool = False
+    beyond: Sequence[Scored] = ()
+
+
+def fitting(
+    ranked: Sequence[Scored], session: Session, budget: int
+) -> tuple[list[Scored], list[Scored]]:
+    """Nodes in turn as long as they fit, and those that do not."""
+    taken: list[Scored] = []
+    left: list[Scored] = []
+    for scored in ranked:
+        # why: encoding thousands is slow
+        fits = may_cost(scored.node.text, budget) and session.cost(scored.node.text) <= budget
+        (taken if fits else left).append(scored)
+        budget -= session.cost(scored.node.text) if fits else 0
+    return taken, left
+
+
+def may_cost(text: str, budget: int) -> bool:
+    """False where a node certainly costs more than `budget`: its line has a token for every word.
+
+    `Node.tokens` cannot tell: a text with line breaks may take more tokens than the line it becomes.
+    """
+    return len(text.split()) <= budget
+
+
+def distinct(ranked: Iterable[Scored]) -> Iterator[Scored]:
+    """Nodes without those whose text has come before."""
+    seen: set[str] = set()
+    for scored in ranked:
+        if scored.node.text not in seen:
+            seen.add(scored.node.text)
+            yield scored
