@@ -33,7 +33,7 @@ from llama_index_hwdag.in_stores import InStores
 from llama_index_hwdag.index_struct import HWDAGIndexStruct
 from llama_index_hwdag.llm import DEFAULT_NEW_TOKENS, HWDAGLLM
 from llama_index_hwdag.metadata_filters import Filters
-from llama_index_hwdag.nodes import Source
+from llama_index_hwdag.nodes import Source, checked_nodes
 from llama_index_hwdag.retriever import HWDAGRetriever
 
 
@@ -121,7 +121,7 @@ class HWDAGIndex(ChangingIndex):
         )
         self._path = path
         super().__init__(
-            nodes=None if nodes is None else list(nodes),
+            nodes=None if nodes is None else checked_nodes(nodes),
             index_struct=index_struct,
             storage_context=storage_context,
             callback_manager=callback_manager,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,6 +85,18 @@ def _as_stored(metadata: dict[str, Any]) -> dict[str, Any]:
 def _hidden(keys: Sequence[str]) -> list[str]:
     """Metadata that a model shall not see, provenance among it."""
     return [*(key for key in keys if key != METADATA_KEY), METADATA_KEY]
+
+
+def checked_nodes(nodes: Iterable[BaseNode]) -> list[BaseNode]:
+    """Nodes or documents as a list. Raises `InputError` for anything else."""
+    listed = list(nodes)
+    for node in listed:
+        if not isinstance(node, BaseNode):
+            raise InputError(
+                f"documents must be LlamaIndex's, or nodes of it, got {type(node).__name__}; make "
+                "them as llama_index.core.Document(text=...)"
+            )
+    return listed
 
 
 def by_ref_doc(nodes: Sequence[BaseNode]) -> dict[str, dict[str, BaseNode]]:

@@ -274,6 +274,12 @@ def test_the_retriever_works_inside_others() -> None:
     assert len(fused.retrieve(QUESTION)) == 3
 
 
+def test_what_is_no_document_is_refused() -> None:
+    for make in (HWDAGIndex.from_documents, HWDAGIndex):
+        with pytest.raises(InputError, match=r"must be LlamaIndex's, .* got str; make them as"):
+            make(["text"], **models())
+
+
 def test_an_empty_question_is_refused() -> None:
     with pytest.raises(InputError, match="question is empty"):
         built().as_retriever().retrieve(" ")

@@ -37,12 +37,17 @@ QUESTIONS = (
 )
 
 
+PAGES = ("attention", "index-files", "kv-cache", "method", "models", "names")
+"""Of hwdag's own documentation: prose enough for a walk, little enough for two cores."""
+
+
 def demo(options: argparse.Namespace) -> int:
     """Build (or reuse) the index and ask every question."""
     folder = options.docs or documentation()
+    files = [folder] if options.docs else [folder / f"{page}.md" for page in PAGES]
     path = options.output or cache_folder() / f"demo-{__version__}-{SCHEMA_VERSION}.hwdag"
     path.parent.mkdir(parents=True, exist_ok=True)
-    index = build_or_reuse(folder, path)
+    index = build_or_reuse(folder, files, path)
     for question in QUESTIONS:
         print(f"\n--- {question.kind} " + "-" * (90 - len(question.kind)))
         show_answer(index, question.text, SearchConfig(token_budget=question.budget))
@@ -53,9 +58,9 @@ def demo(options: argparse.Namespace) -> int:
     return 0
 
 
-def build_or_reuse(folder: Path, path: Path) -> HWDAGIndex:
-    """The index over a folder; documents that did not change cost nothing."""
-    found, _ = read([folder])
+def build_or_reuse(folder: Path, files: Sequence[Path], path: Path) -> HWDAGIndex:
+    """The index over files of a folder; documents that did not change cost nothing."""
+    found, _ = read(files)
     # ids that do not depend on where the package is installed
     documents = [replace(d, id=Path(d.id).relative_to(folder).as_posix()) for d in found]
     words = sum(len(document.text.split()) for document in documents)
