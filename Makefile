@@ -21,7 +21,7 @@ LOWEST_PIP = $(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-c
 NEWEST ?= .venv-newest
 NEWEST_PIP = $(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check
 EXTRA_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
-ONE_THREAD := OMP_NUM_THREADS=1 OMP_THREAD_LIMIT=1 TOKENIZERS_PARALLELISM=false
+ONE_THREAD := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 
 .PHONY: demo test check format docs lowest newest install clean
 

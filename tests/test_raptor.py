@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import torch
 from worlds import random_text
 
 from hwdag.config import SearchConfig
@@ -462,3 +463,14 @@ def test_it_works_with_the_embedded_models():
         found[mode] = retriever.search("Who kept the lighthouse?", config=config)
         assert 100 < found[mode].context_tokens <= 256
     assert "lighthouse" in found["collapsed"].steps[0].node.text
+
+
+def test_the_threads_of_torch_stay_as_they_are():
+    """Numba sets those of all of OpenMP, and torch computes nonsense where they are limited."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        reduced(vectors(40), 6, OPTIONS)
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(threads)

@@ -188,7 +188,8 @@ class KVSession:
             return reading
         raise ModelError(
             f"{self._lm.name} in {self._lm.model.dtype} computed {reading}, which is not a number; "
-            'half precision overflows in some models: load it with dtype="bfloat16" or "float32"'
+            'half precision overflows in some models: load it with dtype="bfloat16" or "float32" (or '
+            "OMP_THREAD_LIMIT allows fewer threads than torch uses: unset it)"
         )
 
     def _p_yes(self, logits: torch.Tensor) -> float:

@@ -181,9 +181,13 @@ def _quietly() -> Iterator[None]:
     """Without the warnings of the libraries, one caller at a time.
 
     They tell of no parallel UMAP with a seed, of an optional library that is missing, and of
-    mixtures that did not converge.
+    mixtures that did not converge. Numba, which UMAP is made with, sets the number of threads of all
+    of OpenMP; torch gets its own number back, since some of its kernels compute nonsense where
+    OMP_THREAD_LIMIT allows fewer than that number.
     """
-    with _ONE_AT_A_TIME, warnings.catch_warnings():
+    from threadpoolctl import threadpool_limits
+
+    with _ONE_AT_A_TIME, threadpool_limits(), warnings.catch_warnings():
         for category in (UserWarning, ImportWarning, FutureWarning, RuntimeWarning):
             warnings.filterwarnings(
                 "ignore", category=category, module=r"(umap|sklearn|pynndescent)\b"
