@@ -20,7 +20,7 @@ from hwdag.build.calls import CallCache, Calls, MemoryCalls
 from hwdag.build.report import BuildReport
 from hwdag.config import SearchConfig
 from hwdag.embedding.base import Embedder
-from hwdag.errors import IndexFileError, IndexMismatch, InputError
+from hwdag.errors import IndexFileError, IndexMismatch, InputError, ReaderRequired
 from hwdag.filters import Filter
 from hwdag.lm.base import Reader, Session, Writer
 from hwdag.models import Models
@@ -101,6 +101,20 @@ class SavedRetriever(DocumentRetriever[T]):
                     reader or file.header.reader, writer, embedder or file.header.embedder
                 )
                 self._synchronise(file)
+
+    def _replying(self, what: str) -> Writer:
+        """The writer that was given, or the reader; `what` it is needed for begins the error.
+
+        Raises:
+            ReaderRequired: no writer was given, and the reader cannot write.
+        """
+        writer = self._models.given_writer or self.reader
+        if not isinstance(writer, Writer):
+            raise ReaderRequired(
+                f"{what} by written replies, and the reader {writer.name} cannot write; pass "
+                "writer=: any Writer, or a function from prompt to text"
+            )
+        return writer
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import Any, get_args
 from hwdag.build.report import BuildReport
 from hwdag.config import SearchConfig
 from hwdag.embedding.base import Embedder, Vectors
-from hwdag.errors import ContextTooSmall, InputError, ReaderRequired, UnknownOption
+from hwdag.errors import ContextTooSmall, InputError, UnknownOption
 from hwdag.filters import Filter, as_filter
 from hwdag.lm.base import Reader, Session, Writer
 from hwdag.retrievers.graphreader import prompts as wording
@@ -112,13 +112,7 @@ class GraphReaderRetriever(SavedRetriever[FactGraph]):
     @property
     def writer(self) -> Writer:
         """Who explores: the writer that was given, or the reader."""
-        writer = self._models.given_writer or self.reader
-        if not isinstance(writer, Writer):
-            raise ReaderRequired(
-                f"GraphReader explores by written replies, and the reader {writer.name} cannot "
-                "write; pass writer=: any Writer, or a function from prompt to text"
-            )
-        return writer
+        return self._replying("GraphReader explores")
 
     @property
     def facts_writer(self) -> Writer | None:

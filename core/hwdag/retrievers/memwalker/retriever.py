@@ -24,7 +24,7 @@ import numpy as np
 
 from hwdag.build.points import Point
 from hwdag.embedding.base import Embedder, Vectors
-from hwdag.errors import ContextTooSmall, ReaderRequired
+from hwdag.errors import ContextTooSmall
 from hwdag.lm.base import Reader, Writer
 from hwdag.retrievers.memwalker.config import BACK, LEAF, RETRY, SUMMARY, TRIAGE, MemWalkerConfig
 from hwdag.retrievers.memwalker.navigation import LABEL_TOKENS, Guide, Walk
@@ -91,13 +91,7 @@ class MemWalkerRetriever(TreeRetriever):
     @property
     def navigator(self) -> Writer:
         """Who chooses the way: the writer, or the reader."""
-        navigator = self._models.given_writer or self.reader
-        if not isinstance(navigator, Writer):
-            raise ReaderRequired(
-                f"MeMWalker navigates by written replies, and the reader {navigator.name} cannot "
-                "write; pass writer=: any Writer, or a function from prompt to text"
-            )
-        return navigator
+        return self._replying("MeMWalker navigates")
 
     def _build(self, document: Document) -> SummaryTree:
         config, tree = self.config, GrowingTree(document, self.reader, self.embedder)
