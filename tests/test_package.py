@@ -12,6 +12,8 @@ from filelock import FileLock
 
 ROOT = Path(__file__).parent.parent
 PINS = ROOT / "constraints.txt"
+ADAPTER = "hwdag/lm/adapters/smollm2-135m-instruct"
+ADAPTER_FILES = {"adapter_config.json", "adapter_model.safetensors", "README.md", "NOTICE"}
 INSTALLED = ROOT / "tests" / "installed.py"
 
 pytestmark = pytest.mark.package
@@ -98,6 +100,8 @@ def test_the_wheel_holds_the_packages_and_their_data(built):
     assert "hwdag/lm/head_lists/smollm2-135m-instruct.json" in names
     assert "hwdag/documentation/guide.md" in names
     assert {f"{top}/py.typed" for top in tops} <= set(names)
+    assert {f"{ADAPTER}/{file}" for file in ADAPTER_FILES} <= set(names)
+    assert any(name.endswith(f".dist-info/licenses/core/{ADAPTER}/NOTICE") for name in names)
 
 
 def test_the_sdist_holds_what_is_needed_to_test(built):
@@ -105,7 +109,17 @@ def test_the_sdist_holds_what_is_needed_to_test(built):
         names = {name.partition("/")[2] for name in archive.getnames()}
     wanted = {"Makefile", "constraints.txt", "constraints-lowest.txt", "LICENSE", "mkdocs.yml"}
     assert wanted | {"tests/worlds.py", "tools/site.py", "docs/guide.md"} <= names
+    assert {f"core/{ADAPTER}/{file}" for file in ADAPTER_FILES} <= names
     assert not any(name.startswith((".venv", "shared")) for name in names)
+
+
+def test_the_adapter_is_small_and_whole(built):
+    wheel = zipfile.ZipFile(built[0])
+    found = {name for name in wheel.namelist() if name.startswith(f"{ADAPTER}/")}
+    assert {Path(name).name for name in found} == ADAPTER_FILES
+    assert sum(wheel.getinfo(name).file_size for name in found) <= 12_000_000
+    for name in found:
+        assert wheel.read(name) == (ROOT / "core" / name).read_bytes()
 
 
 @pytest.mark.model

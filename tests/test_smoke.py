@@ -37,7 +37,7 @@ def groups() -> list[tuple[str, ...]]:
 
 @pytest.mark.parametrize("names", groups(), ids="+".join)
 def test_smoke_questions_run_inside_their_budget_and_touch_the_gold_paragraphs(names):
-    config = SearchConfig(token_budget=BUDGET, max_new_tokens=16)
+    config = SearchConfig(token_budget=BUDGET, max_new_tokens=16, progress="budget")
     touched = []
     for record in (record for record in read_records(SMOKE) if record.dataset in names):
         index = HWDAGIndex.from_documents([Document(record.id, record.text)])

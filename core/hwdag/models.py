@@ -70,15 +70,17 @@ class Models:
 
     def check(self, config: BuildConfig) -> None:
         """Raise `InputError` for a writer that would never be asked."""
-        if config.points == "extractive" and self._writer is not None:
+        if config.points == "extractive" and self._writer is not None and not config.questions:
             raise InputError('a writer was given, but points="extractive" never asks one')
 
     def points_writer(self, config: BuildConfig) -> Writer | None:
         """Who writes the points; None for extraction."""
         reader = self.reader
+        if config.points == "extractive":
+            return None
         if self._writer is not None:
             return self._writer
-        if config.points == "extractive" or (config.points == "auto" and reader.prefers_extraction):
+        if config.points == "auto" and reader.prefers_extraction:
             return None
         if not isinstance(reader, Writer):
             raise InputError(
@@ -86,3 +88,11 @@ class Models:
                 'BuildConfig(points="extractive")'
             )
         return reader
+
+    def questioner(self, config: BuildConfig) -> Writer | None:
+        """Who writes the questions that nodes answer; None where there are none, or nobody can."""
+        if not config.questions or self._writer is not None:
+            return self._writer if config.questions else None
+        reader = self.reader
+        can_write = config.points == "generated" or not reader.prefers_extraction
+        return reader if can_write and isinstance(reader, Writer) else None

@@ -1,7 +1,8 @@
 """Measure the four skills, with and without an adapter, through the library's own sessions.
 
-    python evaluate.py --examples examples/held_out.jsonl --limit 40 --out before.json
-    python evaluate.py --examples examples/held_out.jsonl --limit 40 --adapter run/adapter --out after.json
+    python -m examples.train_adapter.evaluate --examples data/held_out.jsonl --out before.json
+    python -m examples.train_adapter.evaluate --examples data/held_out.jsonl --adapter run/adapter \
+        --out after.json
 
 Sufficiency: all gold nodes and two distractors against the same with one gold node replaced (AUC of
 p_yes with a 95 % interval from bootstrapping questions, and the share of questions where the complete
@@ -20,11 +21,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import lora
 import numpy as np
 
+from examples.train_adapter.lines import Json, lines_of
 from hwdag.eval.text_metrics import f1
-from hwdag.lm.default import DEFAULT_MODEL, load_reader
+from hwdag.lm.default import BASE_MODEL, load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.text.characters import one_line
 from hwdag.text.points import parse_points
@@ -35,15 +36,13 @@ PROMPTS = SearchPrompts()
 RANKED, ANSWER_TOKENS = 8, 24
 SAMPLES = 2000
 
-Json = dict[str, Any]
 
-
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Evaluate and write a JSON file of metrics and one of single results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--examples", type=Path, required=True)
     parser.add_argument("--adapter", type=Path)
-    parser.add_argument("--model", default=DEFAULT_MODEL)
+    parser.add_argument("--model", default=BASE_MODEL)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--sets", help="comma-separated; all by default")
@@ -53,11 +52,9 @@ def main() -> None:
     parser.add_argument("--points-tokens", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, required=True)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     device = None if options.device == "auto" else options.device
-    lm = load_reader(options.model, dtype=options.dtype, device=device)
-    if options.adapter:
-        lora.merge(lm.model, options.adapter)
+    lm = load_reader(options.model, dtype=options.dtype, device=device, adapter=options.adapter)
     results = options.out.with_suffix(".jsonl")
     began = time.perf_counter()
     with results.open("w", encoding="utf-8") as file:
@@ -69,9 +66,9 @@ def main() -> None:
                 found = points(lm, example, options.points_tokens)
             file.write(json.dumps({"dataset": example["dataset"], **found}) + "\n")
             file.flush()
-    records = [json.loads(line) for line in results.open(encoding="utf-8")]
+    records = list(lines_of(results))
     summary = {
-        "adapter": str(options.adapter or "none"),
+        "reader": lm.name,
         "seconds": round(time.perf_counter() - began),
         **summarised(records, options.seed),
     }
@@ -84,8 +81,7 @@ def chosen(options: argparse.Namespace) -> Iterator[tuple[int, Json]]:
     seen: Counter[tuple[str, str]] = Counter()
     limits = {"walk": options.limit, "points": options.windows}
     sets = options.sets.split(",") if options.sets else None
-    for line in options.examples.open(encoding="utf-8"):
-        example = json.loads(line)
+    for example in lines_of(options.examples):
         key = example["skill"], example["dataset"]
         if seen[key] < limits[example["skill"]] and (not sets or example["dataset"] in sets):
             yield seen[key], example

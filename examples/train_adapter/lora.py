@@ -1,4 +1,4 @@
-"""Low-rank adapters (LoRA, Hu et al. 2021) in the file format of PEFT, without the library."""
+"""Low-rank layers to train (LoRA, arXiv 2106.09685); the library merges what they learn."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-PREFIX = "base_model.model."
-WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
+from hwdag.lm.adapter import CONFIG, DOWN, PREFIX, UP, WEIGHTS
+
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
@@ -34,7 +34,13 @@ class LoRALinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """The adapted output, in the type of the base layer."""
         down = nn.functional.linear(x, (self.lora_A * self.scale).to(x.dtype))
-        return self.base(x) + nn.functional.linear(down, self.lora_B.to(x.dtype))
+        plain: Tensor = self.base(x)
+        return plain + nn.functional.linear(down, self.lora_B.to(x.dtype))
+
+    @property
+    def factors(self) -> dict[str, nn.Parameter]:
+        """A and B by the ends of their names in a file."""
+        return {DOWN: self.lora_A, UP: self.lora_B}
 
 
 def add(model: PreTrainedModel, *, rank: int, alpha: float, first_layer: int, seed: int) -> None:
@@ -62,9 +68,9 @@ def save(model: PreTrainedModel, folder: Path, *, rank: int, alpha: float, base:
     tensors, layers = {}, set()
     for name, module in _adapted(model):
         layers.add(_layer(name.split(".")))
-        for which in ("lora_A", "lora_B"):
-            tensor = getattr(module, which).detach().to("cpu", torch.bfloat16).contiguous()
-            tensors[f"{PREFIX}{name}.{which}.weight"] = tensor
+        for end, factor in module.factors.items():
+            tensor = factor.detach().to("cpu", torch.bfloat16).contiguous()
+            tensors[PREFIX + name + end] = tensor
     save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
     config = {
         "base_model_name_or_path": base,
@@ -85,22 +91,8 @@ def load(model: PreTrainedModel, folder: Path) -> None:
     """Give the low-rank layers of a model the weights of an adapter of the same shape."""
     tensors = load_file(folder / WEIGHTS)
     for name, module in _adapted(model):
-        for which in ("lora_A", "lora_B"):
-            getattr(module, which).copy_(tensors[f"{PREFIX}{name}.{which}.weight"])
-
-
-@torch.no_grad()
-def merge(model: PreTrainedModel, folder: Path) -> None:
-    """Add an adapter to the weights of a plain model, so that it costs nothing at run time."""
-    config = json.loads((folder / CONFIG).read_text("utf-8"))
-    tensors = load_file(folder / WEIGHTS)
-    scale = config["lora_alpha"] / config["r"]
-    for key in [k for k in tensors if k.endswith(".lora_A.weight")]:
-        name = key.removeprefix(PREFIX).removesuffix(".lora_A.weight")
-        weight = model.get_submodule(name).weight
-        up = tensors[f"{PREFIX}{name}.lora_B.weight"].float()
-        change = scale * (up @ tensors[key].float())
-        weight.copy_((weight.float() + change.to(weight.device)).to(weight.dtype))
+        for end, factor in module.factors.items():
+            factor.copy_(tensors[PREFIX + name + end])
 
 
 def _adapted(model: PreTrainedModel) -> Iterator[tuple[str, LoRALinear]]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 from transformers import DynamicCache
-from trees import Tree
 
+from examples.train_adapter.trees import Tree
 from hwdag.config import HeadList
 from hwdag.lm.attention import SpanRequest, capture
 from hwdag.lm.huggingface import HuggingFaceLM
@@ -49,13 +50,14 @@ class Objective:
 
     def __call__(self, trees: Sequence[Tree]) -> tuple[Tensor, dict[str, float]]:
         """The weighted loss of a batch, a mean over its trees, and its parts."""
-        hidden, attention = self._forward(trees)
+        hidden, attention = self.forward(trees)
+        model: Any = self._lm.model
         parts: dict[str, list[Tensor]] = {}
         margins: list[Tensor] = []
         for i, tree in enumerate(trees):
             # why: the vocabulary is large, so logits are made for the rows that need them alone
             rows = [row for row, _ in tree.probes] + [row for row, _ in tree.targets]
-            logits = self._lm.model.get_output_embeddings()(hidden[i, rows]).float()
+            logits = model.get_output_embeddings()(hidden[i, rows]).float()
             verdicts, replies = logits[: len(tree.probes)], logits[len(tree.probes) :]
             parts.setdefault(replying(tree), []).append(self._reply(tree, replies))
             if tree.probes:
@@ -71,7 +73,7 @@ class Objective:
         total = torch.stack([getattr(self._weights, name) * s for name, s in sums.items()]).sum()
         return total / len(trees), means
 
-    def _forward(self, trees: Sequence[Tree]) -> tuple[Tensor, list[Tensor]]:
+    def forward(self, trees: Sequence[Tree]) -> tuple[Tensor, list[Tensor]]:
         """Last hidden states, (trees, tokens, width), and node-to-question attention per tree.
 
         What all trees begin with passes through the model once; its hidden states are left out.

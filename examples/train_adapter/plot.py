@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import matplotlib as mpl
@@ -10,13 +9,15 @@ import matplotlib as mpl
 mpl.use("Agg")
 from matplotlib import pyplot
 
+from examples.train_adapter.lines import lines_of
+
 PARTS = ("enough", "pair", "across", "rank", "answer", "points")
 SMOOTHING = 0.95
 
 
 def plot(log: Path, image: Path) -> None:
     """One panel per loss, smoothed, over the tokens trained on."""
-    records = [json.loads(line) for line in log.open(encoding="utf-8")]
+    records = list(lines_of(log))
     figure, axes = pyplot.subplots(1, len(PARTS), figsize=(3 * len(PARTS), 2.6))
     for part, axis in zip(PARTS, axes, strict=True):
         points = [(r["tokens"], r[part]) for r in records if part in r]

@@ -1,7 +1,7 @@
 """Examples for the four skills, from documents with questions and gold evidence.
 
-    python prepare.py --data $HWDAG_DATA/train --out examples
-    python prepare.py --data $HWDAG_DATA/dev --out examples --final
+    python -m examples.train_adapter.prepare --data $HWDAG_DATA/train --out data
+    python -m examples.train_adapter.prepare --data $HWDAG_DATA/dev --out data --final
 
 Writes `train.jsonl` and `held_out.jsonl` (whole documents kept apart, for tuning), with `--final`
 only `final.jsonl` (for the report). Two kinds of lines:
@@ -22,10 +22,10 @@ import re
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import bm25s
 
+from examples.train_adapter.lines import Json, lines_of
 from hwdag.build.extractive import self_containedness
 from hwdag.eval.text_metrics import normalised
 from hwdag.text.sentences import sentences
@@ -59,27 +59,25 @@ POINTS_PER_SET = 130
 POINTS_RATIO = 0.3
 """Words of the points per word of the window."""
 
-Json = dict[str, Any]
 
-
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Prepare all examples."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="folder of <dataset>.jsonl files")
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--sets", help="comma-separated; all that are known by default")
     parser.add_argument("--final", action="store_true", help="evaluation data: no training part")
     parser.add_argument(
         "--limit", type=int, default=100, help="held-out examples per set and skill"
     )
     parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     logging.getLogger("bm25s").setLevel(logging.WARNING)
     options.out.mkdir(parents=True, exist_ok=True)
     parts: dict[str, list[Json]] = {"train": [], "held_out": []}
-    for path in sorted(options.data.glob("*.jsonl")):
-        if path.stem not in {*WALKS, *POINTS}:
-            continue
-        documents = [json.loads(line) for line in path.open(encoding="utf-8")]
+    sets = {*WALKS, *POINTS} & set(options.sets.split(",") if options.sets else (*WALKS, *POINTS))
+    for path in sorted(p for p in options.data.glob("*.jsonl") if p.stem in sets):
+        documents = list(lines_of(path))
         for part, chosen in split(documents, options.final).items():
             rng = random.Random(f"{options.seed} {path.stem} {part}")
             share = WALKS.get(path.stem, 0.0) if part == "train" else 1.0

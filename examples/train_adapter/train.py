@@ -1,6 +1,6 @@
 """Train an adapter; killed and started again it goes on from its last checkpoint.
 
-    python train.py --examples examples/train.jsonl --out run --tokens 1000000
+    python -m examples.train_adapter.train --examples data/train.jsonl --out run --tokens 1000000
 
 Writes to `--out`: `log.jsonl` (one line per step), `loss.png`, `adapter/` (PEFT's format), copies of
 it on the way (`--keep-tokens`), and `state.safetensors` with `state.json` (float32 weights, optimizer, position in the data).
@@ -14,34 +14,37 @@ import random
 import signal
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
-import lora
 import torch
-from losses import Objective, Weights
-from plot import plot
 from safetensors.torch import load_file, save_file
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from trees import Planter, Tree
 
-from hwdag.lm.default import DEFAULT_MODEL, load_reader
+from examples.train_adapter import lora
+from examples.train_adapter.lines import Json, lines_of
+from examples.train_adapter.losses import Objective, Weights
+from examples.train_adapter.plot import plot
+from examples.train_adapter.trees import Planter, Tree
+from hwdag.lm.default import BASE_MODEL, load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
+
+SHAPE = ("model", "rank", "alpha", "first_layer")
+"""Options that a run cannot change when it goes on."""
 
 WARM_UP, DECAY, FINAL_RATE = 0.04, 0.3, 0.02
 POOL = 256
 """Examples that are sorted by length together: batches without padding, in a random order."""
 
 
-def arguments() -> argparse.Namespace:
+def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--examples", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--model", default=DEFAULT_MODEL)
+    parser.add_argument("--model", default=BASE_MODEL)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--tokens", type=int, default=1_000_000, help="to train on, padding apart")
@@ -58,12 +61,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     for name, default in asdict(Weights()).items():
         parser.add_argument(f"--loss-{name}", type=float, default=default)
-    return parser.parse_args()
+    return parser.parse_args(arguments)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Train until the tokens are used up, or until a signal asks to stop."""
-    options = arguments()
+    options = parsed(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
     device = None if options.device == "auto" else options.device
     # the plain products stay in bf16, as the fused kernel's do
@@ -94,18 +97,20 @@ class Training:
             self.parameters.values(), lr=options.rate, betas=(0.9, 0.98), weight_decay=0.0
         )
         self.step, self.tokens = 0, 0
-        with options.examples.open(encoding="utf-8") as file:
-            self.examples = [json.loads(line) for line in file][: options.limit]
+        self.examples = list(lines_of(options.examples))[: options.limit]
         self.stopped = False
 
     def run(self) -> None:
         """Step by step, with checkpoints."""
         self._restore()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._stop)
         saved = time.monotonic()
-        with (self.options.out / "log.jsonl").open("a", encoding="utf-8") as log:
+        with (
+            self._stoppable(),
+            (self.options.out / "log.jsonl").open("a", encoding="utf-8") as log,
+        ):
             for group in self._groups():
+                if self.stopped or self.tokens >= self.options.tokens:
+                    break
                 before = self.tokens
                 record = self._update(group)
                 log.write(json.dumps(record) + "\n")
@@ -116,14 +121,23 @@ class Training:
                 if time.monotonic() - saved > 60 * self.options.save_minutes:
                     self._save()
                     saved = time.monotonic()
-                if self.stopped or self.tokens >= self.options.tokens:
-                    break
-        self._save()
+            self._save()
 
-    def _stop(self, number: int, frame: FrameType | None) -> None:
-        self.stopped = True
+    @contextmanager
+    def _stoppable(self) -> Iterator[None]:
+        """Signals end the run after the step."""
 
-    def _update(self, group: Sequence[Sequence[Tree]]) -> dict[str, Any]:
+        def stop(number: int, frame: FrameType | None) -> None:
+            self.stopped = True
+
+        before = {n: signal.signal(n, stop) for n in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _update(self, group: Sequence[Sequence[Tree]]) -> Json:
         """One optimizer step over several forwards."""
         began = time.perf_counter()
         done = min(1.0, self.tokens / self.options.tokens)
@@ -134,7 +148,7 @@ class Training:
         for batch in group:
             with attention_kernel(self.lm):
                 loss, found = self.objective(batch)
-                (loss * len(batch) / trees).backward()
+                torch.autograd.backward(loss * len(batch) / trees)
             for name, value in found.items():
                 parts.setdefault(name, []).append(value)
         norm = float(torch.nn.utils.clip_grad_norm_(self.parameters.values(), 1.0))
@@ -156,8 +170,8 @@ class Training:
     def _groups(self) -> Iterator[list[list[Tree]]]:
         """Batches of all steps that are still to be done; the same ones after a restart."""
         planter, step, epoch = Planter(self.lm), 0, 0
-        while True:
-            group: list[list[Tree]] = []
+        group: list[list[Tree]] = []
+        while self.examples:
             for batch in self._batches(planter, epoch):
                 group.append(batch)
                 if len(group) == self.options.accumulate:
@@ -180,7 +194,7 @@ class Training:
             yield from found
 
     def _save(self) -> None:
-        """Adapter, state and plot; each file appears in one rename."""
+        """State, adapter and plot; a run goes on from the state, which appears in one rename."""
         out, options = self.options.out, self.options
         tensors = {f"weight {name}": p.detach() for name, p in self.parameters.items()}
         for name, parameter in self.parameters.items():
@@ -188,11 +202,11 @@ class Training:
                 tensors[f"{key} {name}"] = value
         tensors["position"] = torch.tensor([self.step, self.tokens])
         tensors = {key: value.to("cpu").contiguous() for key, value in tensors.items()}
-        save_file(tensors, out / "state.part")
-        (out / "state.part").replace(out / "state.safetensors")
         settings = {k: str(v) if isinstance(v, Path) else v for k, v in vars(options).items()}
         position = {"step": self.step, "tokens": self.tokens, "options": settings}
         (out / "state.json").write_text(json.dumps(position, indent=2) + "\n", encoding="utf-8")
+        save_file(tensors, out / "state.part")
+        (out / "state.part").replace(out / "state.safetensors")
         self._save_adapter("adapter")
         plot(out / "log.jsonl", out / "loss.png")
 
@@ -205,6 +219,13 @@ class Training:
         path = self.options.out / "state.safetensors"
         if not path.exists():
             return
+        known = json.loads((self.options.out / "state.json").read_text("utf-8"))["options"]
+        if changed := [n for n in SHAPE if str(known[n]) != str(getattr(self.options, n))]:
+            raise SystemExit(
+                f"{self.options.out} holds a run with other options: "
+                f"{', '.join(f'{name}={known[name]}' for name in changed)}; pass the same, or "
+                "another --out"
+            )
         tensors = load_file(path)
         self.step, self.tokens = (int(x) for x in tensors.pop("position"))
         for key, value in tensors.items():

@@ -20,10 +20,10 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 
+from examples.train_adapter.lines import Json
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.tokens import Range, summary_reply
 from hwdag.text.characters import one_line
@@ -96,11 +96,11 @@ class Planter:
         self._summary_reply = summary_reply(lm.codec, lm.turns)
         self._end = lm.turns.between[0]  # closes an assistant turn
 
-    def plant(self, example: dict[str, Any], rng: random.Random) -> Tree:
+    def plant(self, example: Json, rng: random.Random) -> Tree:
         """The tree of one example; `rng` draws the nodes and their order."""
         return self._walk(example, rng) if example["skill"] == "walk" else self._points(example)
 
-    def _walk(self, example: dict[str, Any], rng: random.Random) -> Tree:
+    def _walk(self, example: Json, rng: random.Random) -> Tree:
         tree = Tree("walk")
         gold, others = list(example["gold"]), list(example["distractors"])
         rng.shuffle(gold)
@@ -160,7 +160,7 @@ class Planter:
     def _answer(self, tree: Tree, parent: int, answer: str, enough: bool) -> None:
         self._reply(tree, [*self._slot, *self._second[enough]], answer, parent)
 
-    def _points(self, example: dict[str, Any]) -> Tree:
+    def _points(self, example: Json) -> Tree:
         tree, (before, after) = Tree("points"), self._summary
         lines = "\n".join(f"* {one_line(line)}" for line in example["lines"])
         prompt = self._codec.encode(before + lines + after)

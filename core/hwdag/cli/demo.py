@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hwdag.cli.asking import show_answer
-from hwdag.cli.building import read
+from hwdag.cli.documents import read
 from hwdag.config import SearchConfig
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
-from hwdag.lm.default import cache_folder
+from hwdag.lm.default import cache_folder, default_reader
+from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.store.schema import SCHEMA_VERSION
 from hwdag.version import __version__
 
@@ -45,7 +46,7 @@ def demo(options: argparse.Namespace) -> int:
     """Build (or reuse) the index and ask every question."""
     folder = options.docs or documentation()
     files = [folder] if options.docs else [folder / f"{page}.md" for page in PAGES]
-    path = options.output or cache_folder() / f"demo-{__version__}-{SCHEMA_VERSION}.hwdag"
+    path = options.output or cache_folder() / _name(default_reader())
     path.parent.mkdir(parents=True, exist_ok=True)
     index = build_or_reuse(folder, files, path)
     for question in QUESTIONS:
@@ -56,6 +57,12 @@ def demo(options: argparse.Namespace) -> int:
         f'than at its answers.\nAsk your own: hwdag ask {path} "..."'
     )
     return 0
+
+
+def _name(reader: HuggingFaceLM) -> str:
+    """Of the index file: another model, or another version, has another one."""
+    model = reader.name.rsplit("/")[-1].lower()
+    return f"demo-{__version__}-{SCHEMA_VERSION}-{model}.hwdag"
 
 
 def build_or_reuse(folder: Path, files: Sequence[Path], path: Path) -> HWDAGIndex:

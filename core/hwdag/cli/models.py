@@ -7,20 +7,32 @@ from pathlib import Path
 
 from hwdag.errors import InputError
 from hwdag.lm.base import Reader, Writer
+from hwdag.lm.heads import HeadFile
+from hwdag.retrievers.opening import is_saved_retriever, saved_header
 from hwdag.store.sqlite import Store
+
+HEAD_WORDS = ("auto", "all")
+"""What `--heads` of `hwdag ask` may be beside a file."""
 
 
 def reader(options: argparse.Namespace, file: Path | None) -> Reader | str | None:
     """The reader that was asked for; None leaves it to the index.
 
-    A dtype or a device alone go to the model that the file names, or to the default one.
+    A dtype, a device or heads alone go to the model that the file names, or to the default one.
     """
-    if options.dtype is None and options.device is None:
+    heads = head_list(options)
+    if options.dtype is None and options.device is None and heads is None:
         return str(options.reader) if options.reader else None
-    from hwdag.lm.default import DEFAULT_MODEL, load_reader
+    from hwdag.lm.default import load_reader
 
-    recorded = _built_by(file) if file is not None and file.exists() else DEFAULT_MODEL
-    return load_reader(options.reader or recorded, dtype=options.dtype, device=options.device)
+    recorded = _built_by(file) if file is not None and file.exists() else None
+    found = load_reader(options.reader or recorded, dtype=options.dtype, device=options.device)
+    return found if heads is None else found.with_heads(heads)
+
+
+def head_list(options: argparse.Namespace) -> HeadFile | None:
+    """The file of retrieval heads, if one was named. Raises `InputError` if it is none."""
+    return None if options.heads in (None, *HEAD_WORDS) else HeadFile.load(options.heads)
 
 
 def writer(options: argparse.Namespace) -> Writer | None:
@@ -38,5 +50,7 @@ def writer(options: argparse.Namespace) -> Writer | None:
 
 
 def _built_by(file: Path) -> str:
+    if is_saved_retriever(file):
+        return saved_header(file).reader
     with Store.open(file, readonly=True) as store:
         return store.header.reader

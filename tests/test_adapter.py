@@ -1,0 +1,233 @@
+"""LoRA adapters in PEFT's format: merged exactly, at no cost, and refused where they do not fit."""
+
+import hashlib
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tiny import model, tokenizer
+
+from hwdag import HWDAGIndex, SearchConfig
+from hwdag.config import BuildConfig
+from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.errors import IndexMismatch, InputError, ModelNotFound
+from hwdag.lm.adapter import Adapter
+from hwdag.lm.default import load_reader
+from hwdag.lm.huggingface import HuggingFaceLM
+
+LAYERS = (
+    "model.layers.1.self_attn.q_proj",
+    "model.layers.1.mlp.down_proj",
+    "model.layers.3.mlp.up_proj",
+)
+PREFIX = "base_model.model."
+RANK, ALPHA = 4, 6.0
+SCALE = ALPHA / RANK
+
+
+def factors(seed=0, dtype=torch.float32):
+    """A and B of every layer, as a file of PEFT names them."""
+    plain, tensors = model(), {}
+    torch.manual_seed(seed)
+    for layer in LAYERS:
+        outputs, inputs = plain.get_submodule(layer).weight.shape
+        tensors[f"{PREFIX}{layer}.lora_A.weight"] = torch.randn(RANK, inputs).to(dtype)
+        tensors[f"{PREFIX}{layer}.lora_B.weight"] = torch.randn(outputs, RANK).to(dtype)
+    return tensors
+
+
+def written(folder, tensors=None, **settings):
+    """The folder of an adapter."""
+    folder.mkdir(exist_ok=True)
+    save_file(factors() if tensors is None else tensors, folder / "adapter_model.safetensors")
+    config = {"peft_type": "LORA", "r": RANK, "lora_alpha": ALPHA, "bias": "none"} | settings
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+    return folder
+
+
+def by_hand(plain, tensors):
+    """Weights of a model with an adapter in it, by name."""
+    weights = {name: p.detach().clone() for name, p in plain.named_parameters()}
+    for layer in LAYERS:
+        a, b = (tensors[f"{PREFIX}{layer}.lora_{which}.weight"].float() for which in "AB")
+        weight = weights[f"{layer}.weight"]
+        weights[f"{layer}.weight"] = (weight.float() + SCALE * (b @ a)).to(weight.dtype)
+    return weights
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    """A tiny model as a folder."""
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    model().save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    return folder
+
+
+def digests(folder):
+    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.iterdir()}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("stored", [torch.float32, torch.bfloat16])
+def test_merging_adds_the_product_to_the_weights_and_nothing_else(tmp_path, dtype, stored):
+    folder = written(tmp_path / "adapter", factors(dtype=stored))
+    plain, merged = (torch.nn.Module.to(model(), dtype) for _ in range(2))
+    Adapter.load(folder).merge(merged)
+    wanted = by_hand(plain, load_file(folder / "adapter_model.safetensors"))
+    found = dict(merged.named_parameters())
+    assert found.keys() == wanted.keys()
+    assert all(torch.equal(found[name], wanted[name]) for name in wanted)
+    assert {name for name, p in plain.named_parameters() if not torch.equal(p, found[name])} == {
+        f"{layer}.weight" for layer in LAYERS
+    }
+
+
+@pytest.mark.parametrize("dtype", ["float32", "auto", "bfloat16"])
+def test_a_reader_with_an_adapter_is_the_same_network_and_its_checkpoint_stays(
+    checkpoint, tmp_path, dtype
+):
+    before, folder = digests(checkpoint), written(tmp_path / "adapter")
+    plain = HuggingFaceLM.from_pretrained(str(checkpoint), dtype=dtype, device="cpu")
+    adapted = HuggingFaceLM.from_pretrained(
+        str(checkpoint), dtype=dtype, device="cpu", adapter=folder
+    )
+    kinds = [[(n, type(m)) for n, m in lm.model.named_modules()] for lm in (plain, adapted)]
+    assert kinds[0] == kinds[1]
+    assert adapted.tflops(10, 0) == plain.tflops(10, 0)
+    rows = [plain.codec.encode("The quick brown fox jumps.")]
+    assert not torch.equal(adapted.logits(rows, last=1), plain.logits(rows, last=1))
+    assert digests(checkpoint) == before
+    again = HuggingFaceLM.from_pretrained(str(checkpoint), dtype=dtype, device="cpu")
+    assert torch.equal(again.logits(rows, last=1), plain.logits(rows, last=1))
+
+
+def test_the_name_tells_adapters_apart(checkpoint, tmp_path):
+    first = Adapter.load(written(tmp_path / "a"))
+    same = Adapter.load(written(tmp_path / "b", target_modules=["q_proj"]))
+    others = (
+        Adapter.load(written(tmp_path / "c", factors(1))),
+        Adapter.load(written(tmp_path / "d", lora_alpha=7)),
+    )
+    assert first.fingerprint == same.fingerprint
+    assert len({first.fingerprint, *(other.fingerprint for other in others)}) == 3
+    source = str(checkpoint)
+    lm = HuggingFaceLM.from_pretrained(source, device="cpu", adapter=first)
+    assert lm.name == f"{source}+{first.fingerprint[:12]}"
+    named = HuggingFaceLM.from_pretrained(source, device="cpu", adapter=first, name="mine")
+    assert named.name == "mine"
+    assert load_reader(source, device="cpu", adapter=tmp_path / "a").name == lm.name
+    with pytest.raises(ModelNotFound, match=r"an adapter that is not part of hwdag"):
+        load_reader(lm.name)
+
+
+REFUSED = {
+    "another kind": ({"peft_type": "IA3"}, "peft_type is 'IA3'"),
+    "dora": ({"use_dora": True}, "use_dora=True"),
+    "rank-stabilised": ({"use_rslora": True}, "use_rslora=True"),
+    "ranks by layer": ({"rank_pattern": {"q_proj": 2}}, "rank_pattern="),
+    "other modules": ({"modules_to_save": ["lm_head"]}, "modules_to_save="),
+    "biases": ({"bias": "all"}, "bias='all'"),
+    "another base": ({"init_lora_weights": "pissa"}, "init_lora_weights='pissa'"),
+    "no rank": ({"r": None}, "r=None"),
+    "another rank": ({"r": 8}, r"have shapes \(4, 96\) and \(64, 4\), and r=8"),
+}
+
+
+@pytest.mark.parametrize("settings, message", REFUSED.values(), ids=REFUSED)
+def test_what_is_not_plain_lora_is_refused(tmp_path, settings, message):
+    with pytest.raises(InputError, match=message):
+        Adapter.load(written(tmp_path / "adapter", **settings))
+
+
+def test_peft_s_own_defaults_are_plain_lora(tmp_path):
+    settings = {"alpha_pattern": {}, "fan_in_fan_out": False, "init_lora_weights": True}
+    settings |= {"modules_to_save": None, "use_dora": False, "loftq_config": {}, "revision": None}
+    assert set(Adapter.load(written(tmp_path / "adapter", **settings)).factors) == set(LAYERS)
+
+
+def test_tensors_that_are_no_pairs_are_refused(tmp_path):
+    tensors = factors()
+    lonely = {key: value for key, value in tensors.items() if "q_proj.lora_B" not in key}
+    with pytest.raises(InputError, match=r"not pairs .*model.layers.1.self_attn.q_proj.lora_B"):
+        Adapter.load(written(tmp_path / "lonely", lonely))
+    with pytest.raises(InputError, match=r"not pairs .* head"):
+        Adapter.load(written(tmp_path / "more", tensors | {"head": torch.zeros(2)}))
+    with pytest.raises(InputError, match="no tensors"):
+        Adapter.load(written(tmp_path / "none", {}))
+
+
+def test_missing_and_broken_files_are_told(tmp_path):
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        folder = written(tmp_path / "adapter")
+        content = (folder / name).read_bytes()
+        (folder / name).write_bytes(content[: len(content) // 2])
+        with pytest.raises(InputError, match="cannot be used"):
+            Adapter.load(folder)
+        (folder / name).unlink()
+        with pytest.raises(ModelNotFound, match=name):
+            Adapter.load(folder)
+    with pytest.raises(ModelNotFound, match="no adapter in"):
+        HuggingFaceLM.from_pretrained("nobody/nothing", adapter=tmp_path / "nowhere")
+
+
+UNFIT = {
+    "no such layer": ({"num_hidden_layers": 3}, "model.layers.3.mlp.up_proj, which is no linear"),
+    "other sizes": ({"intermediate_size": 80}, r"shape \(64, 96\).* has \(64, 80\)"),
+}
+
+
+@pytest.mark.parametrize("overrides, message", UNFIT.values(), ids=UNFIT)
+def test_an_adapter_of_another_model_changes_nothing(tmp_path, overrides, message):
+    other = model(**overrides)
+    before = {name: p.detach().clone() for name, p in other.named_parameters()}
+    with pytest.raises(InputError, match=message):
+        Adapter.load(written(tmp_path / "adapter")).merge(other)
+    assert all(torch.equal(p, before[name]) for name, p in other.named_parameters())
+
+
+def test_tied_and_quantised_weights_are_refused(tmp_path):
+    tied = model(tie_word_embeddings=True)
+    outputs, inputs = tied.lm_head.weight.shape
+    a, b = torch.ones(RANK, inputs), torch.ones(outputs, RANK)
+    tensors = {f"{PREFIX}lm_head.lora_A.weight": a, f"{PREFIX}lm_head.lora_B.weight": b}
+    adapter = Adapter.load(written(tmp_path / "adapter", tensors))
+    with pytest.raises(InputError, match="input embeddings as well"):
+        adapter.merge(tied)
+    adapter.merge(model(tie_word_embeddings=False))
+    quantised = model()
+    layer = quantised.get_submodule(LAYERS[0])
+    layer.weight = torch.nn.Parameter(layer.weight.detach().to(torch.int8), requires_grad=False)
+    with pytest.raises(InputError, match="not quantised"):
+        Adapter.load(written(tmp_path / "other")).merge(quantised)
+
+
+def test_the_model_on_a_hub_has_to_be_the_one_that_it_was_trained_on(tmp_path):
+    adapter = Adapter.load(written(tmp_path / "a", base_model_name_or_path="some/Model"))
+    assert adapter.reader_name("other/model").startswith("other/model+")  # a mirror
+    assert adapter.reader_name(str(tmp_path)).startswith(str(tmp_path))  # nothing is known
+    with pytest.raises(InputError, match="trained on 'some/Model', got 'some/else'"):
+        HuggingFaceLM.from_pretrained("some/else", adapter=adapter)
+
+
+def test_an_index_knows_which_of_the_two_built_it(checkpoint, tmp_path):
+    folder, source = written(tmp_path / "adapter"), str(checkpoint)
+    plain = HuggingFaceLM.from_pretrained(source, dtype="float32", device="cpu")
+    adapted = load_reader(source, dtype="float32", device="cpu", adapter=folder)
+    config = BuildConfig(points="extractive")
+    models = {"embedder": HashingEmbedder(), "config": config}
+    text = "The fox jumps over the dog. The dog sleeps. Nobody asked who jumps. The fox is quick."
+    search = SearchConfig(token_budget=60, progress="budget")
+    for builder, other in ((plain, adapted), (adapted, plain)):
+        path = tmp_path / f"{builder is plain}.hwdag"
+        with HWDAGIndex.from_documents([text], reader=builder, path=path, **models) as index:
+            wanted = index.search("Who jumps?", config=search).steps
+        with HWDAGIndex.load(path, reader=other, embedder=HashingEmbedder()) as index:
+            assert index.built_by == builder.name
+            assert index.search("Who jumps?", config=search).steps
+            with pytest.raises(IndexMismatch, match="may search it but not extend it"):
+                index.insert(["Bananas are yellow."])
+        with HWDAGIndex.load(path, reader=builder, embedder=HashingEmbedder()) as index:
+            assert index.search("Who jumps?", config=search).steps == wanted
+            index.insert(["Bananas are yellow."])

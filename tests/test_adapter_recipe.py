@@ -1,0 +1,311 @@
+"""The recipe of the adapter: its trees are the library's sessions, its runs can be killed."""
+
+import json
+import os
+import random
+import signal
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from tiny import model, tokenizer
+
+from examples.train_adapter import evaluate, lora, prepare, train
+from examples.train_adapter.losses import Objective, Weights, shared_tokens, verdict_losses
+from examples.train_adapter.trees import Planter, Tree
+from hwdag.lm.default import load_reader
+from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.text.prompts import SearchPrompts
+
+NAMES = ("town-1", "town-2", "town-3", "town-5")
+HELD_OUT = "town-2"
+RANK, ALPHA, FIRST_LAYER = 4, 8.0, 1
+
+
+def town(name, number):
+    """A hand-made document with two questions of two hops each."""
+    texts = [
+        f"The harbour of Brightwater {number} was built in 1871 by the engineer Clara Holm. "
+        "Ships from three countries unload timber there every summer.",
+        f"Clara Holm was born in the village of Elmford {number} near the northern border. "
+        "Her father Peter Holm repaired church clocks in the whole county.",
+        "Bananas are rich in potassium and grow in warm countries. Farmers cut the bunches "
+        "while the fruit is green. Trucks carry the boxes to cold stores.",
+        "A violin has four strings and is played with a bow. Makers carve the front from "
+        "spruce. The varnish protects the wood from sweat.",
+        "The old library of the town burned in 1902. Volunteers saved nine hundred books. "
+        "A new hall of brick was opened four years later.",
+    ]
+    paragraphs = [
+        {"id": f"p{i}", "title": f"Part {i}", "text": text} for i, text in enumerate(texts)
+    ]
+    asked = [
+        ("Where was the builder of the harbour born?", f"Elmford {number}"),
+        ("Who was the father of the engineer who built the harbour?", "Peter Holm"),
+    ]
+    questions = [
+        {
+            "id": f"{name}-{i}",
+            "question": question,
+            "answers": [answer],
+            "evidence": ["p0", "p1"],
+            "type": "bridge",
+        }
+        for i, (question, answer) in enumerate(asked)
+    ]
+    return {
+        "id": name,
+        "dataset": "hotpotqa",
+        "title": name,
+        "text": "\n\n".join(texts),
+        "paragraphs": paragraphs,
+        "questions": questions,
+    }
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """A folder with documents, a tiny model, and the examples made of the documents."""
+    folder = tmp_path_factory.mktemp("recipe")
+    (folder / "documents").mkdir()
+    lines = [json.dumps(town(name, i)) + "\n" for i, name in enumerate(NAMES)]
+    (folder / "documents" / "hotpotqa.jsonl").write_text("".join(lines))
+    model().save_pretrained(folder / "tiny")
+    tokenizer().save_pretrained(folder / "tiny")
+    prepare.main(["--data", str(folder / "documents"), "--out", str(folder / "data")])
+    return folder
+
+
+def read(path):
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def trained(places, out, *options):
+    """The folder of a short run."""
+    shape = ("--rank", RANK, "--alpha", ALPHA, "--first-layer", FIRST_LAYER)
+    size = ("--tokens", 4000, "--batch-tokens", 800, "--accumulate", 2, "--rate", 0.01)
+    place = ("--model", places / "tiny", "--dtype", "float32", "--device", "cpu", "--out", out)
+    data = ("--examples", places / "data" / "train.jsonl")
+    train.main([str(x) for x in (*place, *data, *size, *shape, *options)])
+    return out
+
+
+def result(out):
+    """What must not depend on where a run was interrupted."""
+    log = [
+        {k: v for k, v in r.items() if k != "tokens_per_second"} for r in read(out / "log.jsonl")
+    ]
+    return log, (out / "adapter" / "adapter_model.safetensors").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(places):
+    return trained(places, places / "uninterrupted")
+
+
+def tiny(places, **options):
+    return load_reader(str(places / "tiny"), dtype="float32", device="cpu", **options)
+
+
+def test_examples_have_their_evidence_and_documents_stay_on_one_side(places, tmp_path):
+    parts = {part: read(places / "data" / f"{part}.jsonl") for part in ("train", "held_out")}
+    held_out = f"Brightwater {NAMES.index(HELD_OUT)} "
+    for part, examples in parts.items():
+        walks = [e for e in examples if e["skill"] == "walk"]
+        assert len(walks) == 2 * (1 if part == "held_out" else len(NAMES) - 1)
+        for example in walks:
+            assert len(example["gold"]) == 2
+            assert any("1871" in text for text in example["gold"])
+            assert not set(example["gold"]) & set(example["distractors"])
+            assert len(example["distractors"]) >= 2
+        assert any(e["skill"] == "points" for e in examples)
+        assert (held_out in json.dumps(examples)) == (part == "held_out")
+    prepare.main(["--data", str(places / "documents"), "--out", str(tmp_path)])
+    for part in parts:
+        again = (tmp_path / f"{part}.jsonl").read_bytes()
+        assert again == (places / "data" / f"{part}.jsonl").read_bytes()
+    prepare.main(["--data", str(places / "documents"), "--out", str(tmp_path), "--final"])
+    assert len([e for e in read(tmp_path / "final.jsonl") if e["skill"] == "walk"]) == 2 * len(
+        NAMES
+    )
+
+
+def test_sets_can_be_chosen(places, tmp_path):
+    options = ["--data", str(places / "documents"), "--out", str(tmp_path), "--sets", "squad"]
+    prepare.main(options)
+    assert read(tmp_path / "train.jsonl") == []
+
+
+def test_a_tree_is_read_as_the_sessions_of_the_library_read_its_paths(places):
+    lm = tiny(places)
+    planter, objective = Planter(lm), Objective(lm, Weights(), heads=((1, 2), (3, 0)))
+    walks = [e for e in read(places / "data" / "train.jsonl") if e["skill"] == "walk"][:3]
+    trees = [planter.plant(example, random.Random(i)) for i, example in enumerate(walks)]
+    assert shared_tokens(trees) > 20
+    with torch.no_grad():
+        hidden, attention = objective.forward(trees)
+    yes, no = lm.verdict_tokens(SearchPrompts())
+    compared = 0
+    for i, (tree, example) in enumerate(zip(trees, walks, strict=True)):
+        texts = [lm.codec.decode(tree.ids[a:b]).strip() for a, b in tree.nodes]
+        assert {text for text in texts if text in example["gold"]} == set(example["gold"])
+        for row, enough in tree.probes:
+            seen = tree.ancestors[tree.segments[row]]
+            nodes = [n for n, (a, _) in enumerate(tree.nodes) if tree.segments[a] in seen]
+            assert enough == (set(example["gold"]) <= {texts[n] for n in nodes})
+            if not nodes:  # a session has no probe before its first node
+                continue
+            with torch.no_grad():
+                logits = lm.model.lm_head(hidden[i, row]).float()
+            margin = logits[yes].logsumexp(-1) - logits[no].logsumexp(-1)
+            session = lm.session(
+                example["question"],
+                prompts=SearchPrompts(),
+                heads=((1, 2), (3, 0)),
+                max_new_tokens=8,
+            )
+            reading = session.read([texts[n] for n in nodes])
+            assert torch.sigmoid(margin).item() == pytest.approx(reading.p_yes, abs=1e-5)
+            found = attention[i][nodes].numpy()
+            np.testing.assert_allclose(found, reading.attention, rtol=1e-4, atol=1e-8)
+            compared += 1
+    assert compared >= 6
+
+
+def test_losses_of_verdicts_are_those_of_all_pairs():
+    torch.manual_seed(1)
+    labels = [[True, False, False], [False, True, True, False], [True, False]]
+    trees = [Tree("walk", probes=[(0, label) for label in several]) for several in labels]
+    margins = [torch.randn(len(several)) for several in labels]
+    found = verdict_losses(trees, margins, 2.0)
+
+    def lacking(chosen):
+        pairs = [
+            max(0.0, 2.0 - (a - b).item())
+            for (a, complete), (b, other) in product(chosen, repeat=2)
+            if complete and not other
+        ]
+        return np.mean(pairs)
+
+    by_tree = [
+        list(zip(m, several, strict=True)) for m, several in zip(margins, labels, strict=True)
+    ]
+    together = [one for several in by_tree for one in several]
+    enough = [
+        np.mean(
+            [
+                np.log1p(np.exp(-m.item() if label else m.item()))
+                for m, label in together
+                if label == k
+            ]
+        )
+        for k in (True, False)
+    ]
+    assert found["pair"].item() == pytest.approx(
+        np.mean([lacking(one) for one in by_tree]), abs=1e-6
+    )
+    assert found["across"].item() == pytest.approx(lacking(together), abs=1e-6)
+    assert found["enough"].item() == pytest.approx(np.mean(enough), abs=1e-6)
+
+
+def test_a_run_has_a_log_a_plot_and_an_adapter_that_the_library_merges(places, uninterrupted):
+    log = read(uninterrupted / "log.jsonl")
+    assert [record["step"] for record in log] == list(range(1, len(log) + 1))
+    assert len(log) >= 3
+    assert {"enough", "pair", "across", "rank", "answer"} <= set().union(*log)
+    assert (uninterrupted / "loss.png").stat().st_size > 0
+    lm = tiny(places)
+    lora.add(lm.model, rank=RANK, alpha=ALPHA, first_layer=FIRST_LAYER, seed=5)
+    lora.load(lm.model, uninterrupted / "adapter")
+    merged = tiny(places, adapter=uninterrupted / "adapter")
+    rows = [lm.codec.encode("Who built the harbour of Brightwater?")]
+    layered, found = lm.logits(rows, last=4), merged.logits(rows, last=4)
+    torch.testing.assert_close(found, layered, atol=1e-4, rtol=1e-4)
+    assert not torch.allclose(found, tiny(places).logits(rows, last=4), atol=1e-3)
+
+
+def test_a_run_that_is_told_to_stop_goes_on_as_if_it_had_not_been(
+    places, uninterrupted, tmp_path, monkeypatch
+):
+    class Stopped(train.Training):
+        def _update(self, group):
+            record = super()._update(group)
+            os.kill(os.getpid(), signal.SIGTERM)
+            return record
+
+    before = signal.getsignal(signal.SIGTERM)
+    with monkeypatch.context() as patched:
+        patched.setattr(train, "Training", Stopped)
+        out = trained(places, tmp_path / "run")
+        assert len(read(out / "log.jsonl")) == 1
+        trained(places, out)
+        assert len(read(out / "log.jsonl")) == 2
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert result(trained(places, out)) == result(uninterrupted)
+    assert result(trained(places, out)) == result(uninterrupted)  # nothing is left to be done
+
+
+def test_a_run_that_crashes_goes_on_from_its_last_checkpoint(
+    places, uninterrupted, tmp_path, monkeypatch
+):
+    class Crashing(train.Training):
+        def _save(self):
+            if self.step < 2:
+                super()._save()
+
+        def _update(self, group):
+            if self.step == 2:
+                raise KeyboardInterrupt
+            return super()._update(group)
+
+    out = tmp_path / "run"
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(train, "Training", Crashing)
+        trained(places, out, "--save-minutes", 0)
+    assert len(read(out / "log.jsonl")) == 2
+    assert json.loads((out / "state.json").read_text())["step"] == 1
+    assert result(trained(places, out)) == result(uninterrupted)
+
+
+def test_a_checkpoint_of_another_shape_is_refused(places, uninterrupted, tmp_path):
+    out = trained(places, tmp_path / "run", "--tokens", 1)
+    with pytest.raises(SystemExit, match="other options"):
+        trained(places, out, "--rank", 2)
+
+
+def test_evaluation_measures_all_skills_with_and_without_an_adapter(
+    places, uninterrupted, tmp_path, capsys
+):
+    reader = places / "tiny"
+    common = ["--examples", str(places / "data" / "held_out.jsonl"), "--model", str(reader)]
+    common += ["--dtype", "float32", "--device", "cpu", "--windows", "1", "--points-tokens", "8"]
+    adapter = ["--adapter", str(uninterrupted / "adapter")]
+    for options, name in (([], str(reader)), (adapter, tiny(places, adapter=adapter[1]).name)):
+        evaluate.main([*common, *options, "--out", str(tmp_path / "metrics.json")])
+        found = json.loads((tmp_path / "metrics.json").read_text())
+        assert found["reader"] == name
+        walks = found["walks"]["hotpotqa"]
+        assert walks["questions"] == 2
+        assert 0 <= walks["auc_95"][0] <= walks["auc"] <= walks["auc_95"][1] <= 1
+        assert 0 <= walks["paired"] <= 1 and 0 <= walks["f1"] <= 1 and 0 < walks["mrr"] <= 1
+        assert found["points"]["windows"] == 1
+        assert "| hotpotqa | 2 |" in capsys.readouterr().out
+
+
+def test_the_commands_can_be_started(capsys):
+    for command in (prepare, train, evaluate):
+        with pytest.raises(SystemExit) as ended:
+            command.main(["--help"])
+        assert ended.value.code == 0
+        assert "--out" in capsys.readouterr().out
+
+
+def test_low_rank_layers_are_where_they_were_asked_for():
+    lm = HuggingFaceLM(model(), tokenizer())
+    lora.add(lm.model, rank=RANK, alpha=ALPHA, first_layer=2, seed=0)
+    names = lora.parameters(lm.model)
+    assert len(names) == 2 * 2 * len(lora.PROJECTIONS)
+    assert all(f"layers.{layer}." in "".join(names) for layer in (2, 3))
+    assert not any("layers.0." in name or "layers.1." in name for name in names)
+    assert not any(p.requires_grad for n, p in lm.model.named_parameters() if n not in names)
