@@ -64,7 +64,10 @@ class Rectangle(HuggingFaceLM):
     def tflops(self, new_tokens: int, cached_tokens: int, **options: Any) -> float:
         shape, found = self._shape, super().tflops(new_tokens, cached_tokens, **options)
         above_diagonal = new_tokens * (new_tokens - 1) // 2
-        return found + shape.layers * 4 * shape.heads * shape.head_dim * above_diagonal / 1e12
+        heads, layers = options.get("heads"), shape.layers
+        if options.get("cut"):  # it ends before the last layer in use has multiplied its values
+            layers = max(layer for layer, _ in heads) if heads else layers - 1
+        return found + layers * 4 * shape.heads * shape.head_dim * above_diagonal / 1e12
 
 
 def eager(family: str = "llama", kind: type[HuggingFaceLM] = Rectangle) -> HuggingFaceLM:

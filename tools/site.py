@@ -22,7 +22,7 @@ API = {
     "models": ("hwdag.lm", "hwdag.embedding", "hwdag.models"),
     "retrievers": ("hwdag.retrievers",),
     "storage": ("hwdag.store", "hwdag.stored"),
-    "evaluation": ("hwdag.eval",),
+    "evaluation": ("hwdag.eval", "hwdag.heads"),
     "llama_index_hwdag": ("llama_index_hwdag",),
     "langchain_hwdag": ("langchain_hwdag",),
 }

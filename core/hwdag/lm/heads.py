@@ -2,23 +2,54 @@
 
 A few middle-layer *retrieval heads* carry most of the retrieval signal (QRHead, arXiv 2506.09944;
 CoRe, arXiv 2510.02219). Lists are small JSON files keyed by architecture, sizes and base-model
-name, so that merging an adapter or quantising keeps them valid.
+name, so that merging an adapter or quantising keeps them valid. `hwdag.heads` finds them.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from dataclasses import dataclass
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 from hwdag.config import HeadList, Heads
+from hwdag.errors import InputError
+
+_LOGGER = logging.getLogger("hwdag")
+
+DETECT = "hwdag heads detect --model {name} --data DATA.jsonl -o HEADS.json"
+
+SAMPLED_WEIGHTS = 16
+"""Numbers of every tensor that go into a digest of the weights."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeadFile:
-    """One shipped list: the model it belongs to, the pairs (best first), and where it is from."""
+    """The heads of one model, best first, and where they are from.
+
+    Attributes:
+        model: name of the model that they were found in.
+        architecture: as the model's config names it.
+        layers: number of layers.
+        heads_per_layer: number of query heads of a layer.
+        hidden: width of the model.
+        pairs: (layer, query head), both counted from 0, best first.
+        source: where the list is from, in words.
+        also: names of models that share the list, such as the base of an instruction-tuned one.
+        scores: what each pair scored where it was found, or empty.
+        criterion: what the scores are, or empty.
+        weights: `weights_digest` of the model, for information: a list stays valid without it.
+        controller: settings of a progress controller that goes with these heads, or None.
+
+    Raises:
+        InputError: no pair, one twice, one outside the model, or as many scores as pairs are not.
+    """
 
     model: str
     architecture: str
@@ -27,17 +58,178 @@ class HeadFile:
     hidden: int
     pairs: HeadList
     source: str
+    also: tuple[str, ...] = ()
+    scores: tuple[float, ...] = ()
+    criterion: str = ""
+    weights: str = ""
+    controller: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        outside = [
+            pair
+            for pair in self.pairs
+            if not (0 <= pair[0] < self.layers and 0 <= pair[1] < self.heads_per_layer)
+        ]
+        if outside or not self.pairs or len(set(self.pairs)) < len(self.pairs):
+            raise InputError(
+                f"a head list of {self.key} must name at least one (layer, head) pair of the model, "
+                f"counted from 0 and none of them twice, got {list(outside or self.pairs)}"
+            )
+        if self.scores and len(self.scores) != len(self.pairs):
+            raise InputError(
+                f"a head list of {len(self.pairs)} pairs has {len(self.scores)} scores; give as "
+                "many, or none"
+            )
+
+    @classmethod
+    def of(cls, name: str, config: Any, pairs: HeadList, *, source: str, **facts: Any) -> Self:
+        """A list for the model of this name and transformers config; `facts` are other fields.
+
+        It is kept under the model's base name, since an adapter leaves the heads where they are.
+        """
+        text = config.get_text_config(decoder=True)
+        return cls(
+            model=base_name(name),
+            architecture=next(iter(config.architectures or ()), ""),
+            layers=text.num_hidden_layers,
+            heads_per_layer=text.num_attention_heads,
+            hidden=text.hidden_size,
+            pairs=pairs,
+            source=source,
+            **facts,
+        )
+
+    @property
+    def key(self) -> str:
+        """What a list is kept under, in words."""
+        return (
+            f"{self.model} ({self.architecture or 'no architecture'}, {self.layers} layers of "
+            f"{self.heads_per_layer} heads, hidden size {self.hidden})"
+        )
 
     def fits(self, name: str, config: Any) -> bool:
-        """Whether a model of this name and config is the one that the list was made for."""
+        """Whether a model of this name and config is the one that the list was made for.
+
+        Of a name, what follows the last slash counts, without regard to case, up to a plus sign:
+        "somewhere/Model+adapter" is "Model".
+        """
+        return self.is_of(name) and self.has_sizes_of(config)
+
+    def is_of(self, name: str) -> bool:
+        """Whether the list was made for a model of this name, whatever its sizes."""
+        return _bare(name) in map(_bare, (self.model, *self.also))
+
+    def has_sizes_of(self, config: Any) -> bool:
+        """Whether a model of this transformers config has the architecture and sizes of the list."""
         text = config.get_text_config(decoder=True)
         return (
-            name.rstrip("/").rsplit("/")[-1].lower() == self.model.rsplit("/")[-1].lower()
-            and self.architecture in (config.architectures or ())
+            self.architecture in (config.architectures or (self.architecture,))
             and text.num_hidden_layers == self.layers
             and text.num_attention_heads == self.heads_per_layer
             and text.hidden_size == self.hidden
         )
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON; fields that say nothing are left out."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values["heads"] = [list(pair) for pair in values.pop("pairs")]
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in values.items()
+            if value or name in _REQUIRED
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Write the file; it appears when it is complete."""
+        target = Path(path)
+        partial = target.with_name(target.name + ".partial")
+        try:
+            partial.write_text(_pretty(self.to_json()), "utf-8")
+            partial.replace(target)
+        except OSError as error:
+            raise InputError(
+                f"{target}: cannot be written ({error.strerror or error}); name a file in a folder "
+                "that exists"
+            ) from error
+        finally:
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a file that `save` or `hwdag heads detect` wrote.
+
+        Raises:
+            InputError: it cannot be read, or is no head list; the message says why.
+        """
+        try:
+            return cls.parse(json.loads(Path(path).read_bytes()))
+        except OSError as error:
+            raise InputError(
+                f"{path}: cannot be read ({error.strerror or error}); give the file of a head list, "
+                "as `hwdag heads detect` writes it"
+            ) from error
+        except (ValueError, RecursionError) as error:  # InputError and broken JSON are ValueErrors
+            raise InputError(f"{path}: no head list: {error}") from error
+
+    @classmethod
+    def parse(cls, data: Any) -> Self:
+        """A list from its JSON. Raises `InputError` for anything else."""
+        if not isinstance(data, dict):
+            raise InputError(f"it holds a {type(data).__name__}, not an object")
+        known = {name: kind for name, (kind, _) in _FIELDS.items()}
+        if missing := sorted(_REQUIRED - data.keys()):
+            raise InputError(
+                f"{', '.join(map(repr, missing))} missing; it needs {sorted(_REQUIRED)}"
+            )
+        if unknown := sorted(data.keys() - known.keys()):
+            raise InputError(
+                f"unknown {', '.join(map(repr, unknown))}; it may have {sorted(known)}"
+            )
+        for name, value in data.items():
+            kind, is_legal = _FIELDS[name]
+            if not is_legal(value):
+                raise InputError(f"{name!r} must be {kind}, got {value!r}")
+        values: dict[str, Any] = {
+            name: tuple(v) if isinstance(v, list) else v for name, v in data.items()
+        }
+        values["pairs"] = tuple((layer, head) for layer, head in values.pop("heads"))
+        return cls(**values)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value > 0
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) < float("inf")
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(type(i) is int for i in value)
+
+
+def _all(value: Any, is_legal: Any) -> bool:
+    return isinstance(value, list) and all(map(is_legal, value))
+
+
+_FIELDS: Mapping[str, tuple[str, Any]] = {
+    **dict.fromkeys(("model", "architecture", "source"), ("a text", _is_text)),
+    **dict.fromkeys(("criterion", "weights"), ("a text", _is_text)),
+    **dict.fromkeys(("layers", "heads_per_layer", "hidden"), ("a positive number", _is_count)),
+    "heads": ("a list of [layer, head]", lambda value: _all(value, _is_pair)),
+    "also": ("a list of texts", lambda value: _all(value, _is_text)),
+    "scores": ("a list of finite numbers", lambda value: _all(value, _is_number)),
+    "controller": ("an object", lambda value: isinstance(value, dict)),
+}
+_REQUIRED = {"model", "architecture", "layers", "heads_per_layer", "hidden", "heads", "source"}
+
+GivenHeads = HeadFile | str | Path | Sequence[tuple[int, int]]
+"""A head list, the path of its file, or bare (layer, head) pairs."""
 
 
 @cache
@@ -45,12 +237,38 @@ def shipped() -> tuple[HeadFile, ...]:
     """All lists that come with the package."""
     folder = files("hwdag.lm") / "head_lists"
     found = sorted((f for f in folder.iterdir() if f.name.endswith(".json")), key=lambda f: f.name)
-    return tuple(_parse(json.loads(f.read_text("utf-8"))) for f in found)
+    return tuple(HeadFile.parse(json.loads(f.read_text("utf-8"))) for f in found)
+
+
+def head_file(given: GivenHeads | None, name: str, config: Any) -> HeadFile | None:
+    """The list that a model uses: the given one, else the shipped one, else None.
+
+    A given list may come from a model of another name (a fine-tuned one shares the heads of its
+    base), but not from one of another architecture or size.
+
+    Raises:
+        InputError: it does not fit the model, or cannot be read.
+    """
+    if given is None:
+        return next((f for f in shipped() if f.fits(name, config)), None)
+    if isinstance(given, str | Path):
+        given = HeadFile.load(given)
+    if not isinstance(given, HeadFile):
+        pairs = tuple((int(layer), int(head)) for layer, head in given)
+        return HeadFile.of(name, config, pairs, source="given by the caller")
+    if not given.has_sizes_of(config):
+        model = HeadFile.of(name, config, ((0, 0),), source="")
+        raise InputError(
+            f"the head list is one of {given.key}, but the model is {model.key}; find its own with "
+            f"`{DETECT.format(name=name)}`"
+        )
+    return given
 
 
 def known_heads(name: str, config: Any) -> HeadList | None:
     """The shipped list for a model, or None."""
-    return next((f.pairs for f in shipped() if f.fits(name, config)), None)
+    found = head_file(None, name, config)
+    return None if found is None else found.pairs
 
 
 def resolve(heads: Heads, known: HeadList | None) -> HeadList | None:
@@ -60,6 +278,40 @@ def resolve(heads: Heads, known: HeadList | None) -> HeadList | None:
     return None if heads == "all" else heads
 
 
-def _parse(data: dict[str, Any]) -> HeadFile:
-    pairs = tuple((int(layer), int(head)) for layer, head in data.pop("heads"))
-    return HeadFile(pairs=pairs, **data)
+@cache
+def warn_unknown(name: str) -> None:
+    """Say, once per model, that "auto" stands for all of its heads."""
+    _LOGGER.warning(
+        "no retrieval heads are known for %s, so the mean over all heads is used, which ranks worse; "
+        "find them with `%s` and pass heads=HEADS.json",
+        name,
+        DETECT.format(name=name),
+    )
+
+
+def base_name(name: str) -> str:
+    """The name without what a plus sign adds to its last part: "somewhere/Model" of "...+adapter"."""
+    folder, slash, last = name.rpartition("/")
+    return folder + slash + last.partition("+")[0]
+
+
+def weights_digest(model: Any) -> str:
+    """A fingerprint of a model's weights: names, shapes and a few numbers of every tensor."""
+    digest = hashlib.sha256()
+    for name, tensor in model.named_parameters():
+        digest.update(f"{name} {tuple(tensor.shape)}".encode())
+        if not tensor.is_meta:  # offloaded to disk
+            flat = tensor.detach().flatten()
+            sample = flat[:: max(1, len(flat) // SAMPLED_WEIGHTS)][:SAMPLED_WEIGHTS]
+            digest.update(sample.float().cpu().numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _bare(name: str) -> str:
+    return base_name(name.rstrip("/")).rpartition("/")[2].lower()
+
+
+def _pretty(data: Mapping[str, Any]) -> str:
+    """JSON with one line per field."""
+    lines = (f"  {json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}" for k, v in data.items())
+    return "{\n" + ",\n".join(lines) + "\n}\n"

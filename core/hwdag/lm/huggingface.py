@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -16,11 +18,20 @@ from transformers import Cache, PreTrainedModel, PreTrainedTokenizerBase
 from hwdag.config import PAPER_WINDOW_TOKENS, HeadList, Heads
 from hwdag.errors import ContextTooSmall, InputError, ReaderRequired
 from hwdag.flops import ModelShape, capture_flops, forward_flops
-from hwdag.lm.attention import SpanRequest, capture, check_heads, check_supported, lock_of
+from hwdag.lm.adapter import Adapter
+from hwdag.lm.attention import (
+    SpanRequest,
+    capture,
+    check_heads,
+    check_supported,
+    cut_flops,
+    lock_of,
+)
 from hwdag.lm.base import Floats, Replay, ReplayRequest
 from hwdag.lm.chat import KVReply
+from hwdag.lm.controller import Controller, controllers_from
 from hwdag.lm.generation import plainly_greedy
-from hwdag.lm.heads import known_heads, resolve
+from hwdag.lm.heads import GivenHeads, head_file, resolve, warn_unknown
 from hwdag.lm.likelihood import TextScoring
 from hwdag.lm.loading import load
 from hwdag.lm.messages import Message
@@ -44,6 +55,8 @@ class HuggingFaceLM:
         window_tokens: default length of a summary call (8,192 as in the papers).
         prefers_extraction: this model is too small to write Information Points.
         p_yes_is_informative: whether its "Yes" may stop a walk.
+        heads: what "auto" stands for: a `HeadFile`, its path, or (layer, head) pairs; by default the
+            list that hwdag ships for the model, and where there is none, all heads.
         batched_replay: replay several windows, and score several texts, in one padded forward; by
             default only where there is an accelerator, since a CPU gains nothing from it and pays
             for the padding.
@@ -51,6 +64,7 @@ class HuggingFaceLM:
     Raises:
         ReaderRequired: not a model and a tokenizer.
         CaptureUnsupported: the architecture's attention cannot be captured.
+        InputError: the head list is one of another architecture or size.
     """
 
     def __init__(
@@ -63,6 +77,7 @@ class HuggingFaceLM:
         prefers_extraction: bool = False,
         p_yes_is_informative: bool = True,
         batched_replay: bool | None = None,
+        heads: GivenHeads | None = None,
     ) -> None:
         if not isinstance(model, PreTrainedModel) or not isinstance(
             tokenizer, PreTrainedTokenizerBase
@@ -86,7 +101,7 @@ class HuggingFaceLM:
         self._lock = lock_of(model)
         self._usage = Usage()
         self._shape = ModelShape.from_config(model.config)
-        self.known_heads = known_heads(self._name, model.config)
+        self._use_heads(heads)
 
     @classmethod
     def from_pretrained(
@@ -98,6 +113,7 @@ class HuggingFaceLM:
         device: torch.device | str | None = None,
         device_map: Any = None,
         trust_remote_code: bool = False,
+        adapter: Adapter | str | Path | None = None,
         **options: Any,
     ) -> Self:
         """Load by hub name or local path.
@@ -108,12 +124,17 @@ class HuggingFaceLM:
             device: "cpu", "cuda", "mps", ...; None takes CUDA or MPS where there is one.
             device_map: passed on, for models over several devices; excludes `device`.
             trust_remote_code: passed on; False unless you mean it.
+            adapter: a LoRA adapter in PEFT's format to merge into the weights in memory, or its
+                folder. The name then ends with "+" and the beginning of its fingerprint.
             **options: those of the constructor.
 
         Raises:
-            ModelNotFound: nothing can be loaded under that name.
-            InputError: both `device` and `device_map`.
+            ModelNotFound: nothing can be loaded under that name, or from the adapter's folder.
+            InputError: both `device` and `device_map`, or the adapter is not one for this model.
         """
+        if isinstance(adapter, str | Path):
+            adapter = Adapter.load(adapter)
+        name = source if adapter is None else adapter.reader_name(source)
         model, tokenizer = load(
             source,
             dtype=dtype,
@@ -121,7 +142,16 @@ class HuggingFaceLM:
             device_map=device_map,
             trust_remote_code=trust_remote_code,
         )
-        return cls(model, tokenizer, **({"name": source} | options))
+        if adapter is not None:
+            adapter.merge(model)
+        return cls(model, tokenizer, **({"name": name} | options))
+
+    def with_heads(self, heads: GivenHeads) -> Self:
+        """A reader of the same weights, lock included, whose "auto" stands for other heads."""
+        twin = copy.copy(self)
+        twin._usage = Usage()
+        twin._use_heads(heads)
+        return twin
 
     @property
     def name(self) -> str:
@@ -157,6 +187,11 @@ class HuggingFaceLM:
         return self._p_yes_is_informative
 
     @property
+    def controllers(self) -> Mapping[str, Controller]:
+        """The progress controllers that came with the head list, by name."""
+        return controllers_from(self.head_file.controller if self.head_file else None)
+
+    @property
     def usage(self) -> Usage:
         """Cost of all replays and writing so far."""
         return self._usage
@@ -184,8 +219,23 @@ class HuggingFaceLM:
         logit_rows: int = 1,
         request: SpanRequest | None = None,
         heads: HeadList | None = None,
+        cut: bool = False,
     ) -> float:
-        """Analytic TFLOPs of one causal forward, and of what was captured in it."""
+        """Analytic TFLOPs of one causal forward, and of what was captured in it.
+
+        With `cut` it ends within the last layer whose heads are captured, and has no logits.
+        """
+        rows = sum(end - start for start, end in request.rows) if request else 0
+        if cut:
+            flops = cut_flops(
+                self._shape,
+                heads,
+                new_tokens=new_tokens,
+                cached_tokens=cached_tokens,
+                row_tokens=rows,
+                key_spans=len(request.keys) if request else 0,
+            )
+            return flops / 1e12
         flops = forward_flops(
             self._shape,
             new_tokens=new_tokens,
@@ -196,7 +246,7 @@ class HuggingFaceLM:
             flops += capture_flops(
                 self._shape,
                 heads=self._shape.layers * self._shape.heads if heads is None else len(heads),
-                row_tokens=sum(end - start for start, end in request.rows),
+                row_tokens=rows,
                 seen_tokens=cached_tokens + new_tokens,
                 key_spans=len(request.keys),
             )
@@ -249,12 +299,13 @@ class HuggingFaceLM:
         spans = [layout.request(pad) for layout, pad in zip(layouts, pads, strict=True)]
         pairs, ids = self._resolve(heads), [layout.ids for layout in layouts]
         tflops = [
-            self.tflops(len(row), 0, request=request, heads=pairs)
+            self.tflops(len(row), 0, request=request, heads=pairs, cut=True)
             for row, request in zip(ids, spans, strict=True)
         ]
         with (
             self._metered(sum(map(len, ids)), sum(tflops)),
-            capture(self.model, spans, pairs) as captured,
+            # cut: edges need no logits, and nothing that stands above the last of the heads
+            capture(self.model, spans, pairs, cut=True) as captured,
         ):
             self._run(*self._left_padded(ids), use_cache=False)
         means = [captured.mean(i).double().cpu().numpy() for i in range(len(layouts))]
@@ -332,7 +383,13 @@ class HuggingFaceLM:
         pad = self.codec.tokenizer.pad_token_id
         return pad if pad is not None else min(self.end_tokens, default=0)
 
+    def _use_heads(self, given: GivenHeads | None) -> None:
+        self.head_file = head_file(given, self._name, self.model.config)
+        self.known_heads = None if self.head_file is None else self.head_file.pairs
+
     def _resolve(self, heads: Heads) -> HeadList | None:
+        if heads == "auto" and self.known_heads is None:
+            warn_unknown(self._name)
         pairs = resolve(heads, self.known_heads)
         check_heads(self.model, pairs)
         return pairs

@@ -6,7 +6,6 @@ import copy
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import replace
 from hashlib import blake2b
 from itertools import pairwise
 from threading import Lock
@@ -17,8 +16,7 @@ from transformers import DynamicCache
 
 from hwdag.config import HeadList
 from hwdag.errors import ContextTooSmall, QuestionTooLong
-from hwdag.flops import capture_flops, forward_flops
-from hwdag.lm.attention import ColumnRequest, capture, layer_count
+from hwdag.lm.attention import ColumnRequest, capture, cut_flops, layer_count
 from hwdag.lm.columns import Asked, ColumnHeads, Ids, Located, Means
 from hwdag.lm.likelihood import BLANK_LINE, tokens_with_spans
 from hwdag.lm.tokens import Codec
@@ -120,18 +118,16 @@ class ModelColumns:
 
     def _tflops(self, new: int, cached: int, rows: int) -> float:
         """Of a forward that ends with the queries, keys and values of the last layer in use."""
-        shape, pairs = self._lm._shape, self._pairs
-        last = max(layer for layer, _ in pairs) if pairs else shape.layers - 1
-        whole = replace(shape, layers=last)
-        heads = len(pairs) if pairs else shape.layers * shape.heads
-        projected = shape.head_dim * (shape.heads + 2 * shape.kv_heads)
         return (
-            forward_flops(whole, new_tokens=new, cached_tokens=cached, logit_rows=0)
-            + 2 * shape.hidden * projected * new
-            + capture_flops(
-                shape, heads=heads, row_tokens=rows, seen_tokens=cached + new, key_spans=0
+            cut_flops(
+                self._lm._shape,
+                self._pairs,
+                new_tokens=new,
+                cached_tokens=cached,
+                row_tokens=rows,
             )
-        ) / 1e12
+            / 1e12
+        )
 
 
 class _Caches:

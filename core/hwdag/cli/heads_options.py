@@ -1,0 +1,105 @@
+"""The command line of `hwdag heads`; kept apart, so that help loads no model."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TypeAlias
+
+from hwdag.cli.heads_calibrate import add_calibrate
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def add_heads(commands: Commands) -> None:
+    """`hwdag heads` with its own commands."""
+    command = commands.add_parser(
+        "heads", help="which attention heads retrieve: find them in a model, or show a list"
+    )
+    actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
+    _add_detect(actions)
+    add_calibrate(actions)
+    _add_show(actions)
+
+
+def _add_detect(actions: Commands) -> None:
+    command = actions.add_parser(
+        "detect",
+        help="find the retrieval heads of a model",
+        description="Every head alone ranks the passages of questions whose gold passages are known. "
+        "The best heads are written as a small file for --heads of the other commands, and for "
+        "HuggingFaceLM(heads=FILE).",
+    )
+    command.add_argument(
+        "--model",
+        metavar="NAME",
+        help="hub name or path of a causal LM (default: the embedded one)",
+    )
+    command.add_argument(
+        "--data",
+        nargs="+",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help='JSONL of {"question", "passages", "gold": [indices]}, or data of `hwdag eval` with '
+        "paragraphs and evidence",
+    )
+    command.add_argument(
+        "--criterion",
+        choices=("qrhead", "ndcg", "core"),
+        default="qrhead",
+        help="attention to gold passages, nDCG@10, or gold against all others (default: %(default)s)",
+    )
+    command.add_argument(
+        "--top", type=int, default=16, metavar="N", help="heads of the list (default: %(default)s)"
+    )
+    command.add_argument(
+        "--limit",
+        type=int,
+        default=64,
+        metavar="N",
+        help="questions per data set, at most (default: %(default)s)",
+    )
+    command.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="of the choice of questions"
+    )
+    command.add_argument(
+        "--calibrate",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help='subtract the attention of the question "N/A" (default: all criteria but core)',
+    )
+    command.add_argument(
+        "--query",
+        choices=("first", "last"),
+        default="last",
+        help="where the question stands; the walk has it first (default: %(default)s)",
+    )
+    command.add_argument(
+        "--max-tokens",
+        type=int,
+        metavar="N",
+        help="leave out questions whose prompt is longer (default: the context of the model)",
+    )
+    command.add_argument("--dtype", help="float32, bfloat16, ... (default: the model's own)")
+    command.add_argument("--device", help="cpu, cuda, mps, ... (default: the best)")
+    command.add_argument(
+        "--malformed",
+        choices=("error", "skip"),
+        default="error",
+        help="what a line that cannot be used does (default: %(default)s)",
+    )
+    command.add_argument("-o", "--output", type=Path, metavar="FILE", help="where the list goes")
+    command.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
+
+
+def _add_show(actions: Commands) -> None:
+    command = actions.add_parser(
+        "show", help="a head list, or all that are shipped; needs no language model"
+    )
+    command.add_argument(
+        "list",
+        nargs="?",
+        metavar="MODEL|FILE",
+        help="name of a model whose list is shipped, or a file (default: all that are shipped)",
+    )

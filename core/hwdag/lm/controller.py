@@ -1,0 +1,150 @@
+"""Controllers: tiny logistic models that say how likely it is that enough was read.
+
+They are fitted by `hwdag.heads.calibration`, travel in the head file of a model
+(`hwdag.lm.heads`), and steer walks through `hwdag.search.progress`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Protocol, Self, runtime_checkable
+
+from hwdag.errors import InputError
+
+FEATURES = ("p_yes", "p_yes_growth", "head_mass", "similarity_gap", "nodes")
+"""What a controller may look at; `hwdag.search.progress.signals` has their definitions."""
+
+CONTROLLERS: Mapping[str, tuple[str, ...]] = {
+    "head_mass": ("head_mass",),
+    "calibrated": FEATURES,
+}
+"""The controllers by name, as `SearchConfig.progress` takes them, and the features of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """sigmoid(bias + sum of weight * (feature - mean) / scale).
+
+    Attributes:
+        features: names out of `FEATURES`, each at most once.
+        means: of the features in the data that it was fitted to.
+        scales: their standard deviations there, above 0.
+        weights: of the standardised features.
+        bias: log odds where every feature is at its mean.
+        reader: name of the model whose readings it was fitted to, adapter included.
+        source: what it was fitted to, in words.
+
+    Raises:
+        InputError: a feature is unknown, or the numbers do not go with the features.
+    """
+
+    features: tuple[str, ...]
+    means: tuple[float, ...]
+    scales: tuple[float, ...]
+    weights: tuple[float, ...]
+    bias: float
+    reader: str
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.features if name not in FEATURES]
+        if unknown or not self.features or len(set(self.features)) < len(self.features):
+            raise InputError(
+                f"the features of a controller are some of {', '.join(FEATURES)}, each once; got "
+                f"{', '.join(map(repr, self.features)) or 'none'}"
+            )
+        columns = (self.means, self.scales, self.weights)
+        if any(len(column) != len(self.features) for column in columns):
+            raise InputError(
+                f"a controller of {len(self.features)} features needs as many means, scales and "
+                f"weights; got {', '.join(str(len(column)) for column in columns)}"
+            )
+        numbers = [self.bias, *self.means, *self.scales, *self.weights]
+        if not all(map(math.isfinite, numbers)) or min(self.scales) <= 0:
+            raise InputError(
+                "the numbers of a controller must be finite and its scales above 0; calibrate anew"
+            )
+
+    def fits(self, reader: str) -> bool:
+        """Whether a reader of this name is the one it was fitted for; folders do not count."""
+        return _last(reader) == _last(self.reader)
+
+    def probability(self, signals: Mapping[str, float]) -> float:
+        """Probability that enough was read, by the signals of one reading."""
+        parts = (
+            weight * (signals[name] - mean) / scale
+            for name, mean, scale, weight in zip(
+                self.features, self.means, self.scales, self.weights, strict=True
+            )
+        )
+        return sigmoid(self.bias + sum(parts))
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON-able values; `from_json` is the inverse."""
+        found = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in found.items()}
+
+    @classmethod
+    def from_json(cls, data: object) -> Self:
+        """A controller of what `to_json` gave; raises `InputError` for anything else."""
+        names = {f.name for f in fields(cls)}
+        try:
+            if not isinstance(data, Mapping) or data.keys() | {"source"} != names:
+                raise ValueError(f"it must be an object with {', '.join(sorted(names))}")
+            return cls(
+                features=tuple(str(name) for name in data["features"]),
+                means=_numbers(data["means"]),
+                scales=_numbers(data["scales"]),
+                weights=_numbers(data["weights"]),
+                bias=float(data["bias"]),
+                reader=str(data["reader"]),
+                source=str(data.get("source", "")),
+            )
+        except InputError:
+            raise
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"this is no controller: {error}; make one with `hwdag heads calibrate`"
+            ) from error
+
+
+@runtime_checkable
+class Calibrated(Protocol):
+    """A reader with controllers; optional for a `hwdag.lm.base.Reader`."""
+
+    @property
+    def controllers(self) -> Mapping[str, Controller]:
+        """Controllers by name, see `CONTROLLERS`; empty if none was fitted for this model."""
+
+
+def controllers_from(data: Mapping[str, Any] | None) -> dict[str, Controller]:
+    """The controllers of a head file by name; none for None.
+
+    Raises:
+        InputError: a name stands for no controller, or its value is none.
+    """
+    found = dict(data or {})
+    if unknown := sorted(found.keys() - CONTROLLERS.keys()):
+        raise InputError(
+            f"a head file may hold the controllers {', '.join(CONTROLLERS)}; got "
+            f"{', '.join(map(repr, unknown))}"
+        )
+    return {name: Controller.from_json(value) for name, value in found.items()}
+
+
+def sigmoid(x: float) -> float:
+    """1 / (1 + exp(-x)), for any finite x."""
+    if x >= 0:
+        return 1.0 / (1.0 + math.exp(-x))
+    odds = math.exp(x)
+    return odds / (1.0 + odds)
+
+
+def _last(name: str) -> str:
+    return name.rstrip("/").rsplit("/")[-1].lower()
+
+
+def _numbers(values: Any) -> tuple[float, ...]:
+    return tuple(float(value) for value in values)

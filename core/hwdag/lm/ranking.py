@@ -1,0 +1,287 @@
+"""Attention between a question and passages, per head: captured once, scored in many ways.
+
+Two orders of the prompt. With the question last its tokens attend to the passages, as in ICR (arXiv
+2410.02642), QRHead and CoRe; with the question first the tokens of the passages attend to it, as in
+the walk of GARLIC and PECAN. The scores are made in `hwdag.heads`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from transformers import DynamicCache
+
+from hwdag.config import HeadList, Heads
+from hwdag.errors import ContextTooSmall, InputError, ModelError
+from hwdag.lm.attention import ColumnRequest, Request, SpanRequest, capture, cut_flops
+from hwdag.lm.tokens import Range, summary_reply
+from hwdag.text.characters import one_line
+from hwdag.text.prompts import SearchPrompts
+
+if TYPE_CHECKING:
+    from hwdag.lm.attention import Capture
+    from hwdag.lm.huggingface import HuggingFaceLM
+
+Order = Literal["first", "last"]
+"""Where the question stands: before the passages, or after them."""
+
+PARTS = ("before", "question", "after")
+"""The question, and what stands around it in its part of the prompt: the instruction before it, and
+after it the template's opening of a reply (question last), or what introduces the passages (first)."""
+
+NULL_QUESTION = "N/A"
+"""A question without content, whose attention is the bias of the prompt (ICR, QRHead)."""
+
+OPENING = "Here are some paragraphs:\n\n"
+INSTRUCTION = (
+    "Please find information that is relevant to the following query in the paragraphs above.\n\n"
+    "Query: "
+)
+"""Around the passages, after ICR and QRHead."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RankingCapture:
+    """What the attention of one question and one list of passages is reduced to.
+
+    Attributes:
+        order: where the question stood.
+        pairs: the captured (layer, head) pairs.
+        known: the head list known for the model, what "auto" stands for; None is all heads.
+        attention: mean attention between every part of the prompt (`PARTS`) and every token of the
+            passages, (parts, heads, tokens): from the part to the token with the question last, from
+            the token to the part with the question first.
+        lengths: tokens of every part, (parts,).
+        ranges: which of the tokens are those of each passage, half-open, (passages, 2).
+        null: the same attention for `NULL_QUESTION` in place of the question, or None.
+        null_lengths: its tokens, (parts,).
+    """
+
+    order: Order
+    pairs: HeadList
+    known: HeadList | None
+    attention: NDArray[np.float32]
+    lengths: NDArray[np.int64]
+    ranges: NDArray[np.int64]
+    null: NDArray[np.float32] | None
+    null_lengths: NDArray[np.int64]
+
+
+def capture_ranking(
+    lm: HuggingFaceLM,
+    question: str,
+    passages: Sequence[str],
+    *,
+    order: Order = "last",
+    heads: Heads = "all",
+    null: bool = True,
+) -> RankingCapture:
+    """Read a question and passages together: one forward, which ends with the last head in use.
+
+    The null question costs its own tokens with the question last, where the passages stay in the
+    KV cache, and a second forward with the question first. All is metered in the usage of `lm`.
+
+    Raises:
+        InputError: no passage, or a blank one, or a blank question.
+        ContextTooSmall: question and passages exceed the context together.
+        ModelError: the attention is not finite.
+    """
+    _check_texts(question, passages)
+    pairs = lm._resolve(heads)
+    every = pairs or every_head(lm)
+    read = _last if order == "last" else _first
+    asked = [_Layout.of(lm, text, passages, order) for text in _questions(question, null)]
+    for layout in asked:
+        layout.check(lm)
+    attention = read(lm, asked, pairs, every)
+    if not all(np.isfinite(one).all() for one in attention):
+        raise ModelError(
+            f"{lm.name} in {lm.model.dtype} computed attention that is not a number; half precision "
+            'overflows in some models: load it with dtype="bfloat16" or "float32"'
+        )
+    lengths = [np.diff(layout.parts, axis=1)[:, 0] for layout in asked]
+    return RankingCapture(
+        order,
+        every,
+        lm.known_heads,
+        attention[0],
+        lengths[0],
+        asked[0].dense_ranges,
+        attention[1] if null else None,
+        lengths[-1],
+    )
+
+
+def every_head(lm: HuggingFaceLM) -> HeadList:
+    """All (layer, head) pairs of a model, layer by layer."""
+    shape = lm._shape
+    return tuple((layer, head) for layer in range(shape.layers) for head in range(shape.heads))
+
+
+def ranking_tokens(
+    lm: HuggingFaceLM, question: str, passages: Sequence[str], *, order: Order = "last"
+) -> int:
+    """Tokens of the prompt that `capture_ranking` would read."""
+    asked = (_Layout.of(lm, text, passages, order) for text in _questions(question, True))
+    return max(len(layout.ids) for layout in asked)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Layout:
+    """Token ids of a prompt, and where its parts and passages stand."""
+
+    ids: list[int]
+    parts: NDArray[np.int64]  # (parts, 2)
+    passages: NDArray[np.int64]  # (passages, 2)
+
+    @classmethod
+    def of(cls, lm: HuggingFaceLM, question: str, passages: Sequence[str], order: Order) -> Self:
+        pieces = _question_last if order == "last" else _question_first
+        return cls._joined(lm, *pieces(question, passages), order)
+
+    @classmethod
+    def _joined(
+        cls, lm: HuggingFaceLM, asked: list[str], nodes: list[list[str]], order: Order
+    ) -> Self:
+        """Encode the question's part and the passages, each apart from the other."""
+        codec, ids = lm.codec, list(lm.turns.head)
+
+        def append(parts: list[str]) -> list[Range]:
+            origin = len(ids)
+            new, ranges = codec.encode_parts(*parts)
+            ids.extend(new)
+            return [(origin + start, origin + end) for start, end in ranges]
+
+        if order == "first":
+            around = append(asked)
+        passages = [ranges[1] for ranges in map(append, nodes)]
+        if order == "last":
+            around = append(asked)
+            reply = summary_reply(codec, lm.turns)
+            around[2] = (around[2][0], len(ids) + len(reply))
+            ids.extend(reply)
+        return cls(ids, np.array(around, np.int64), np.array(passages, np.int64))
+
+    @property
+    def dense_ranges(self) -> NDArray[np.int64]:
+        """Ranges of the passages among their own tokens alone."""
+        ends = np.cumsum(np.diff(self.passages, axis=1)[:, 0])
+        return np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1)
+
+    @property
+    def tokens(self) -> NDArray[np.int64]:
+        """Positions of the tokens of all passages."""
+        return np.concatenate([np.arange(start, end) for start, end in self.passages])
+
+    def check(self, lm: HuggingFaceLM) -> None:
+        if len(self.ids) > lm.context_tokens:
+            raise ContextTooSmall(
+                f"a question and {len(self.passages)} passages take {len(self.ids)} tokens, the "
+                f"context of {lm.name} holds {lm.context_tokens}; give fewer or shorter passages, or "
+                "use hwdag.heads.rank_passages, which reads them window by window"
+            )
+
+
+def _question_last(question: str, passages: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    labels = [f"[{i}] " for i in range(1, len(passages) + 1)]
+    labels[0] = OPENING + labels[0]
+    nodes = [[label, text, "\n\n"] for label, text in zip(labels, passages, strict=True)]
+    return [INSTRUCTION, question, ""], nodes
+
+
+def _question_first(question: str, passages: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    before, between, _ = SearchPrompts().cut()
+    return [before, question, between], [["* ", one_line(text), "\n"] for text in passages]
+
+
+def _last(
+    lm: HuggingFaceLM, asked: list[_Layout], pairs: HeadList | None, every: HeadList
+) -> list[NDArray[np.float32]]:
+    """Read the passages once, and after them every question on top of the same cache."""
+    cache = DynamicCache() if len(asked) > 1 else None  # no config, see KVSession
+    known, found = 0, []
+    for layout in asked:
+        request = ColumnRequest([(a - known, b - known) for a, b in _filled(layout.parts)])
+        captured = _forward(lm, layout.ids[known:], known, request, pairs, cache)
+        # (heads, filled parts, seen) -> (filled parts, heads, tokens)
+        read = _stacked(captured, every)[:, :, layout.tokens].transpose(1, 0, 2)
+        found.append(_scattered(read, layout.parts))
+        if cache is not None:
+            known = int(layout.parts[0, 0])
+            cache.crop(known - len(layout.ids))
+    return found
+
+
+def _first(
+    lm: HuggingFaceLM, asked: list[_Layout], pairs: HeadList | None, every: HeadList
+) -> list[NDArray[np.float32]]:
+    """Read every question with all passages behind it."""
+    found = []
+    for layout in asked:
+        rows = [(int(token), int(token) + 1) for token in layout.tokens]
+        request = SpanRequest(rows, _filled(layout.parts))
+        captured = _forward(lm, layout.ids, 0, request, pairs, None)
+        # (heads, tokens, filled parts) -> (filled parts, heads, tokens)
+        read = _stacked(captured, every).transpose(2, 0, 1)
+        found.append(_scattered(read, layout.parts))
+    return found
+
+
+def _forward(
+    lm: HuggingFaceLM,
+    ids: list[int],
+    cached: int,
+    request: Request,
+    pairs: HeadList | None,
+    cache: DynamicCache | None,
+) -> Capture:
+    flops = cut_flops(
+        lm._shape,
+        pairs,
+        new_tokens=len(ids),
+        cached_tokens=cached,
+        row_tokens=sum(end - start for start, end in request.rows),
+        key_spans=len(request.keys) if isinstance(request, SpanRequest) else 0,
+    )
+    with (
+        lm._metered(len(ids), flops / 1e12),
+        capture(lm.model, [request], pairs, cut=True) as captured,
+    ):
+        lm.logits([ids], last=1, cache=cache)
+    return captured
+
+
+def _stacked(captured: Capture, every: HeadList) -> NDArray[np.float32]:
+    """One matrix per pair, in the order of the pairs, (heads, rows, keys)."""
+    # within a layer, heads are captured in the order of the pairs
+    left = {layer: iter(found[0].cpu().numpy()) for layer, found in captured.layers().items()}
+    return np.stack([next(left[layer]) for layer, _ in every])
+
+
+def _filled(parts: NDArray[np.int64]) -> list[Range]:
+    return [(start, end) for start, end in parts.tolist() if end > start]
+
+
+def _scattered(read: NDArray[np.float32], parts: NDArray[np.int64]) -> NDArray[np.float32]:
+    """What was read of the parts that have tokens, with zeros for those that have none."""
+    found = np.zeros((len(parts), *read.shape[1:]), np.float32)
+    found[parts[:, 1] > parts[:, 0]] = read
+    return found
+
+
+def _questions(question: str, null: bool) -> list[str]:
+    return [question, NULL_QUESTION] if null else [question]
+
+
+def _check_texts(question: str, passages: Sequence[str]) -> None:
+    blank = [i for i, text in enumerate(passages) if not text.strip()]
+    if not passages or blank or not question.strip():
+        seen = f"passage {blank[0]} is blank" if blank else "there is none of them"
+        raise InputError(
+            "a ranking needs a question and at least one passage, none of them blank; "
+            f"{seen if question.strip() else 'the question is blank'}"
+        )

@@ -1,0 +1,249 @@
+"""Head lists: files that are checked, models that use the right one, forwards that end early."""
+
+import json
+import logging
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from test_huggingface import REQUESTS
+from tiny import model, tokenizer
+
+from hwdag.errors import InputError
+from hwdag.lm.attention import capture
+from hwdag.lm.base import heads_of
+from hwdag.lm.heads import (
+    HeadFile,
+    head_file,
+    known_heads,
+    resolve,
+    shipped,
+    warn_unknown,
+    weights_digest,
+)
+from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.lm.replay import Layout
+from hwdag.lm.scripted import ScriptedLM
+from hwdag.text.prompts import SearchPrompts
+
+LOW = ((1, 5), (0, 3))
+FILE = HeadFile(
+    "somewhere/Tiny",
+    "LlamaForCausalLM",
+    layers=4,
+    heads_per_layer=8,
+    hidden=64,
+    pairs=LOW,
+    source="by hand",
+    also=("elsewhere/Tiny-Base",),
+    scores=(0.5, 0.25),
+    criterion="core",
+    weights="0123",
+    controller={"calibrated": {"bias": 1.0}},
+)
+
+
+def reader(heads=None, **options):
+    return HuggingFaceLM(model(), tokenizer(), heads=heads, **options)
+
+
+def test_a_file_is_read_back_as_it_was(tmp_path):
+    path = tmp_path / "tiny.json"
+    for file in (FILE, replace(FILE, scores=(), also=(), controller=None), *shipped()):
+        file.save(path)
+        assert HeadFile.load(path) == file
+    assert [p.name for p in tmp_path.iterdir()] == ["tiny.json"]
+
+
+WRONG = [
+    ("heads", [[4, 0]], r"at least one.*got \[\(4, 0\)\]"),
+    ("heads", [], "at least one"),
+    ("heads", [[1, 5], [1, 5]], "none of them twice"),
+    ("heads", [[1, 5, 3]], "must be a list of"),
+    ("heads", [[1, True]], "must be a list of"),
+    ("layers", 0, "'layers' must be a positive number, got 0"),
+    ("scores", [1.0], "2 pairs has 1 scores"),
+    ("scores", [float("nan"), 1.0], "finite numbers"),
+    ("model", 3, "'model' must be a text"),
+    ("controller", [1], "'controller' must be an object"),
+    ("colour", "red", "unknown 'colour'; it may have"),
+]
+
+
+@pytest.mark.parametrize(("field", "value", "message"), WRONG)
+def test_a_wrong_field_is_named(field, value, message, tmp_path):
+    path = tmp_path / "tiny.json"
+    path.write_text(json.dumps(FILE.to_json() | {field: value}))
+    with pytest.raises(InputError, match=message) as error:
+        HeadFile.load(path)
+    assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("[]", "list, not an object"), ("{", "no head list"), ("{}", "'architecture'.*missing")],
+)
+def test_what_is_no_head_list_is_told(content, message, tmp_path):
+    path = tmp_path / "tiny.json"
+    path.write_text(content)
+    with pytest.raises(InputError, match=message):
+        HeadFile.load(path)
+
+
+def test_a_file_that_is_not_there_or_cannot_be_written_is_told(tmp_path):
+    with pytest.raises(InputError, match="cannot be read"):
+        HeadFile.load(tmp_path / "none.json")
+    with pytest.raises(InputError, match="cannot be written"):
+        FILE.save(tmp_path / "none" / "tiny.json")
+
+
+@pytest.mark.parametrize(
+    "name", ["somewhere/Tiny", "/models/tiny/", "x/tiny+adapter", "TINY-base+0123+more"]
+)
+def test_a_list_fits_names_without_folder_case_and_suffix(name):
+    assert FILE.fits(name, model().config)
+    assert not FILE.fits(name, model(num_hidden_layers=5).config)
+    assert not FILE.fits("tiny2", model().config)
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "first"),
+    [
+        ("meta-llama/Llama-3.1-8B-Instruct", ("llama", 32, 32, 4096), (14, 22)),
+        ("meta-llama/Meta-Llama-3.1-8B", ("llama", 32, 32, 4096), (14, 22)),
+        ("meta-llama/Llama-3.2-3B-Instruct", ("llama", 28, 24, 3072), (13, 16)),
+        ("Qwen/Qwen2.5-7B-Instruct", ("qwen2", 28, 28, 3584), (16, 19)),
+        ("HuggingFaceTB/SmolLM2-135M-Instruct+hwdag", ("llama", 30, 9, 576), None),
+    ],
+)
+def test_lists_of_large_models_are_shipped(name, config, first):
+    from transformers import AutoConfig
+
+    family, layers, heads, hidden = config
+    made = AutoConfig.for_model(
+        family, num_hidden_layers=layers, num_attention_heads=heads, hidden_size=hidden
+    )
+    made.architectures = [{"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM"}[family]]
+    found = known_heads(name, made)
+    assert found is not None
+    assert first is None or (len(found), found[0]) == (16, first)
+    made.num_hidden_layers += 1
+    assert known_heads(name, made) is None
+
+
+def test_every_shipped_list_says_where_it_is_from():
+    assert len(shipped()) == 4
+    assert all(file.source and file.pairs for file in shipped())
+
+
+@pytest.mark.parametrize("as_path", [False, True])
+def test_a_given_list_is_what_auto_stands_for(as_path, tmp_path):
+    FILE.save(tmp_path / "tiny.json")
+    lm = reader(tmp_path / "tiny.json" if as_path else FILE)
+    assert (lm.head_file, lm.known_heads) == (FILE, LOW)
+    plain = reader()
+    assert plain.known_heads is None
+    for listed in (lm, plain.with_heads(FILE), reader(list(LOW))):
+        auto = listed.replay(REQUESTS[:1], heads="auto")[0].attention
+        np.testing.assert_array_equal(auto, plain.replay(REQUESTS[:1], heads=LOW)[0].attention)
+
+
+def test_another_list_leaves_the_reader_as_it_was():
+    lm = reader()
+    lm.replay(REQUESTS[:1], heads="all")
+    other = lm.with_heads(FILE)
+    assert other.model is lm.model
+    assert (lm.known_heads, other.known_heads) == (None, LOW)
+    assert other.usage.tokens == 0 < lm.usage.tokens
+
+
+def test_a_list_of_another_model_is_refused_with_both_keys():
+    other = replace(FILE, hidden=128)
+    with pytest.raises(InputError, match=r"somewhere/Tiny.*hidden size 128.*hidden size 64"):
+        reader(other)
+    with pytest.raises(InputError, match=r"got \[\(4, 0\)\]"):
+        reader([(4, 0)])
+    with pytest.raises(InputError, match="cannot be read"):
+        reader("nowhere.json")
+
+
+def test_a_fine_tuned_model_of_another_name_may_be_given_the_list_of_its_base():
+    assert head_file(FILE, "mine", model().config) is FILE
+    assert head_file(None, "mine", model().config) is None
+
+
+def test_an_unknown_model_is_told_once_how_to_find_heads(caplog):
+    warn_unknown.cache_clear()
+    lm = reader(name="nobody/knows-me")
+    with caplog.at_level(logging.WARNING, "hwdag"):
+        for _ in range(3):
+            lm.replay(REQUESTS[:1], heads="auto")
+        lm.replay(REQUESTS[:1], heads="all")
+    assert [record.name for record in caplog.records] == ["hwdag"]
+    assert "hwdag heads detect --model nobody/knows-me" in caplog.text
+
+
+def test_resolve():
+    assert resolve("auto", LOW) == LOW
+    assert resolve("all", LOW) is None
+    assert resolve(((1, 2),), LOW) == ((1, 2),)
+
+
+def test_the_digest_of_weights_changes_with_them():
+    lm = model()
+    before = weights_digest(lm)
+    assert before == weights_digest(model())
+    with torch.no_grad():
+        lm.lm_head.weight[0, 0] += 1
+    assert weights_digest(lm) != before
+
+
+@pytest.mark.parametrize("heads", ["all", LOW])
+@pytest.mark.parametrize("batched", [False, True])
+def test_a_replay_that_ends_early_equals_the_whole_forward(heads, batched):
+    """Layers above the last head do not run, and do not count."""
+    lm = HuggingFaceLM(model(), tokenizer(), batched_replay=batched)
+    ran: list[int] = []
+    for i, layer in enumerate(lm.model.model.layers):
+        layer.mlp.register_forward_hook(lambda *_, i=i: ran.append(i))
+    found = lm.replay(REQUESTS, heads=heads)
+    last = 3 if heads == "all" else 1
+    assert set(ran) == set(range(last))  # the last layer ends within its attention
+    for request, replay in zip(REQUESTS, found, strict=True):
+        layout = Layout(lm.codec, lm.turns.head, lm._summary_reply, request)
+        pairs = resolve(heads, None)
+        with torch.no_grad(), capture(lm.model, [layout.request(0)], pairs) as captured:
+            lm.model(torch.tensor([layout.ids]))
+        np.testing.assert_allclose(replay.attention, captured.mean(0), atol=1e-6)
+
+
+def test_layers_that_do_not_run_are_not_paid_for():
+    costs = []
+    for heads in (((0, 0),), ((2, 0),), ((3, 0),)):
+        lm = reader()
+        lm.replay(REQUESTS, heads=heads)
+        costs.append(lm.usage.tflops)
+    whole = sum(
+        lm.tflops(len(Layout(lm.codec, lm.turns.head, lm._summary_reply, r).ids), 0)
+        for r in REQUESTS
+    )
+    assert costs[0] < costs[1] < costs[2] < whole
+    assert costs[1] - costs[0] == pytest.approx(2 * (costs[2] - costs[1]))
+
+
+def test_attention_of_one_list_is_not_taken_for_that_of_another():
+    known = HuggingFaceLM(model(), tokenizer(), heads=LOW)
+    assert heads_of(known, "auto") == LOW
+    assert heads_of(known, "all") == "all"
+    assert heads_of(HuggingFaceLM(model(), tokenizer()), "auto") == "auto"
+    assert heads_of(ScriptedLM(), "auto") == "auto"
+
+
+def test_a_session_reads_the_given_list():
+    prompts = SearchPrompts()
+    readings = [
+        lm.session("Who?", prompts=prompts, heads=heads, max_new_tokens=4).read(["The fox."])
+        for lm, heads in ((reader(FILE), "auto"), (reader(), LOW))
+    ]
+    np.testing.assert_array_equal(readings[0].attention, readings[1].attention)
