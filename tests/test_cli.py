@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from hwdag.cli.main import main, parser
 from hwdag.index import HWDAGIndex
+from hwdag.types import StopReason
 
 HARBOUR = """# The harbour
 
@@ -78,7 +80,7 @@ def test_ask_as_json(index_file, capsys):
     assert main(arguments) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["walk"]["context_tokens"] <= 200
-    assert found["walk"]["stop"] in ("budget", "exhausted")
+    assert found["walk"]["stop"] in get_args(StopReason)
     assert {"level", "attention", "similarity", "p_yes", "spans"} <= found["walk"]["steps"][
         0
     ].keys()
@@ -157,12 +159,10 @@ def test_help_is_that_of_the_documentation():
 def command_page() -> str:
     """docs/cli.md, made from the parser."""
     os.environ["COLUMNS"] = "100"
-    top = parser()
-    pages = [
-        ("hwdag", top),
-        *((f"hwdag {k}", v) for k, v in top._subparsers._group_actions[0].choices.items()),
+    blocks = [
+        f"## `{name}`\n\n```text\n{page.format_help()}```\n"
+        for name, page in _pages("hwdag", parser())
     ]
-    blocks = [f"## `{name}`\n\n```text\n{page.format_help()}```\n" for name, page in pages]
     intro = (
         "# The command line\n\n"
         "Every command prints what it did on standard output, and progress and errors on standard\n"
@@ -171,6 +171,14 @@ def command_page() -> str:
         "with, and 130 after Ctrl-C. This page is made from the commands themselves.\n"
     )
     return "\n".join([intro, *blocks])
+
+
+def _pages(name, page):
+    """A command, and all commands of its own."""
+    yield name, page
+    for group in page._subparsers._group_actions if page._subparsers else ():
+        for sub, inner in group.choices.items():
+            yield from _pages(f"{name} {sub}", inner)
 
 
 if __name__ == "__main__":

@@ -5,13 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from contextlib import AbstractContextManager, nullcontext
 from reprlib import repr as brief
 from typing import Any
 
+from hwdag.cli import retrievers
 from hwdag.cli.models import reader
 from hwdag.config import Scoring, SearchConfig
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
+from hwdag.retrievers.base import Retriever
+from hwdag.retrievers.opening import is_saved_retriever
 from hwdag.trace import render
 from hwdag.types import Answer, Step
 
@@ -24,17 +28,18 @@ def ask(options: argparse.Namespace) -> int:
         progress=options.progress,
         confidence=options.confidence,
         patience=options.patience,
-        heads=options.heads,
+        heads="all" if options.heads == "all" else "auto",
+        calibration=options.calibration,
+        notebook=options.notebook,
         max_new_tokens=options.max_new_tokens,
     )
     scope: dict[str, Any] = {
         "document_ids": options.document,
         "filters": _filters(options.filter),
-        "tenant": options.tenant,
     }
-    with HWDAGIndex.load(
-        options.file, reader=reader(options, options.file), embedder=options.embedder
-    ) as index:
+    if options.tenant is not None:
+        scope["tenant"] = options.tenant
+    with _opened(options) as index:
         if not options.json:
             show_answer(index, options.question, config, **scope)
             return 0
@@ -47,6 +52,8 @@ def ask(options: argparse.Namespace) -> int:
 
 def show(options: argparse.Namespace) -> int:
     """Documents, levels, sizes, some points and their edges; no language model is loaded."""
+    if is_saved_retriever(options.file):
+        return retrievers.show(options)
     with HWDAGIndex.load(options.file) as index:
         if options.document is not None and options.document not in index.graphs:
             raise InputError(
@@ -64,12 +71,14 @@ def show(options: argparse.Namespace) -> int:
     return 0
 
 
-def show_answer(index: HWDAGIndex, question: str, config: SearchConfig, **scope: Any) -> Answer:
+def show_answer(index: Retriever, question: str, config: SearchConfig, **scope: Any) -> Answer:
     """Walk, answer and print everything on the way; `scope` is what `HWDAGIndex.search` takes."""
     began = time.perf_counter()
     print(f"question: {question}\n{render.HEADER}")
     stream = index.stream(question, config=config, on_step=_print_step, **scope)
     print(render.stop_line(stream.retrieval))
+    for line in render.notebook_lines(stream.retrieval):
+        print(line)
     print("answer: ", end="")
     for piece in stream:
         print(piece, end="", flush=True)
@@ -79,6 +88,18 @@ def show_answer(index: HWDAGIndex, question: str, config: SearchConfig, **scope:
         print(render.citation_line(citation))
     print(render.usage_line(answer, time.perf_counter() - began))
     return answer
+
+
+def _opened(options: argparse.Namespace) -> AbstractContextManager[Any]:
+    """The index, or the retriever beside HWDAG, that the file holds."""
+    if is_saved_retriever(options.file):
+        if options.tenant is not None:
+            raise InputError(f"--tenant is for HWDAG, and {options.file} is of another method")
+        return nullcontext(retrievers.opened(options, options.file))
+    retrievers.refuse_options(options)
+    return HWDAGIndex.load(
+        options.file, reader=reader(options, options.file), embedder=options.embedder
+    )
 
 
 def _filters(text: str | None) -> Any:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hwdag.build.report import BuildReport
-from hwdag.cli.models import reader, writer
+from hwdag.cli import retrievers
+from hwdag.cli.documents import given
+from hwdag.cli.models import head_list, reader, writer
 from hwdag.config import BuildConfig
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
+from hwdag.retrievers.opening import is_saved_retriever
 from hwdag.store.opening import holds_something
-from hwdag.text.files import Skipped, read_documents
+from hwdag.text.files import Skipped
 from hwdag.types import Document
 
 EXIT_STOPPED = 3
@@ -24,7 +26,10 @@ EXIT_STOPPED = 3
 
 def build(options: argparse.Namespace) -> int:
     """Build or extend an index file; interrupted, it keeps every finished call."""
-    documents, skipped = _given(options)
+    if options.method != retrievers.HWDAG:
+        return retrievers.build(options)
+    retrievers.refuse_options(options)
+    documents, skipped = given(options)
 
     def run() -> tuple[HWDAGIndex, BuildReport]:
         index = HWDAGIndex.from_documents(
@@ -42,6 +47,9 @@ def build(options: argparse.Namespace) -> int:
 
 def insert(options: argparse.Namespace) -> int:
     """Add documents to an index; an id that is taken by other content is an error."""
+    if is_saved_retriever(options.file):
+        return retrievers.insert(options)
+    retrievers.refuse_options(options)
     return _changed(options, lambda index, found, _: index.insert(found, **_limits(options)))
 
 
@@ -64,6 +72,8 @@ def refresh(options: argparse.Namespace) -> int:
 
 def delete(options: argparse.Namespace) -> int:
     """Remove documents with all that was derived from them."""
+    if is_saved_retriever(options.file):
+        return retrievers.delete(options)
     with HWDAGIndex.load(options.file) as index:
         for identity in options.documents:
             index.delete(identity)
@@ -74,7 +84,7 @@ def delete(options: argparse.Namespace) -> int:
 
 def estimate(options: argparse.Namespace) -> int:
     """What building would cost, before anything is built."""
-    documents, skipped = _given(options)
+    documents, skipped = given(options)
     for file in skipped:
         print(f"skipped {file.path}: {file.reason}")
     models = _models(options, options.output)
@@ -87,30 +97,11 @@ def estimate(options: argparse.Namespace) -> int:
     return 0
 
 
-def read(paths: Iterable[Path]) -> tuple[list[Document], list[Skipped]]:
-    """Documents of files and folders, and what could not be read."""
-    found = list(read_documents(paths))
-    documents = [item for item in found if isinstance(item, Document)]
-    return documents, [item for item in found if isinstance(item, Skipped)]
-
-
-def _given(options: argparse.Namespace) -> tuple[list[Document], list[Skipped]]:
-    """As `read`, with the metadata of the command line."""
-    added = {}
-    for pair in options.metadata:
-        key, equals, value = pair.partition("=")
-        if not key or not equals:
-            raise InputError(f"--metadata must be KEY=VALUE, got {pair!r}")
-        added[key] = value
-    documents, skipped = read(options.paths)
-    return [replace(d, metadata={**d.metadata, **added}) for d in documents], skipped
-
-
 def _changed(
     options: argparse.Namespace,
     change: Callable[[HWDAGIndex, list[Document], Sequence[Skipped]], BuildReport],
 ) -> int:
-    documents, skipped = _given(options)
+    documents, skipped = given(options)
 
     def run() -> tuple[HWDAGIndex, BuildReport]:
         index = HWDAGIndex.load(options.file, **_models(options, options.file))
@@ -138,13 +129,17 @@ def _reported(
 
 
 def _config(options: argparse.Namespace) -> BuildConfig:
+    heads = head_list(options)
     return BuildConfig(
+        # why: recorded, so that later insertions have edges of the same heads
+        edge_heads="auto" if heads is None else heads.pairs,
         leaves=options.leaves,
         chunk_tokens=options.chunk_tokens,
         window_tokens=options.window_tokens,
         points=options.points,
         language=options.language,
         batch_size=options.batch_size,
+        questions=options.questions,
         corpus_layers=options.corpus_layers,
         tenant_key=options.tenant_key,
     )

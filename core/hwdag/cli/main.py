@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from hwdag.cli.evaluation_options import add_compare, add_convert, add_eval
+from hwdag.cli.heads_options import add_heads
 from hwdag.cli.options import (
     add_ask,
     add_build,
@@ -62,6 +63,10 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
             "compare": evaluation.compare_runs,
             "convert": evaluation.convert_data,
         }[name]
+    if name == "heads":
+        from hwdag.cli.heads import heads
+
+        return heads
     from hwdag.cli import asking, building, demo, upkeep
 
     return {
@@ -102,6 +107,7 @@ def parser() -> argparse.ArgumentParser:
     add_models(add_eval(commands))
     add_compare(commands)
     add_convert(commands)
+    add_heads(commands)
     return top
 
 

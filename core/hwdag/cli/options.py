@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
-from hwdag.config import BuildConfig, SearchConfig
+from hwdag.config import BuildConfig, Progress, SearchConfig
+from hwdag.retrievers.methods import METHODS
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -17,6 +18,13 @@ def add_build(commands: Commands) -> None:
     build = commands.add_parser("build", help="build or extend an index file from documents")
     build.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files or folders")
     build.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
+    build.add_argument(
+        "--method",
+        choices=("hwdag", *METHODS),
+        default="hwdag",
+        help="what searches the file (default: %(default)s)",
+    )
+    _add_method_option(build)
     _add_build_config(build)
     _add_building(build)
 
@@ -25,6 +33,7 @@ def add_insert(commands: Commands) -> None:
     """`hwdag insert`."""
     insert = commands.add_parser("insert", help="add documents to an index file")
     _add_file_and_paths(insert)
+    _add_method_option(insert)
     _add_building(insert)
 
 
@@ -102,7 +111,8 @@ def add_ask(commands: Commands) -> None:
     ask = commands.add_parser("ask", help="walk an index for a question and answer it")
     ask.add_argument("file", type=Path, metavar="FILE")
     ask.add_argument("question")
-    add_models(ask)
+    _add_method_option(ask)
+    add_models(ask, heads="auto|all|FILE")
     defaults = SearchConfig()
     ask.add_argument(
         "--budget",
@@ -113,19 +123,31 @@ def add_ask(commands: Commands) -> None:
     )
     ask.add_argument(
         "--progress",
-        choices=("auto", "p_yes", "budget"),
+        choices=get_args(Progress),
         default=defaults.progress,
         help="who says that it is enough (default: %(default)s)",
     )
     ask.add_argument("--confidence", type=float, default=defaults.confidence, metavar="P")
     ask.add_argument("--patience", type=int, default=defaults.patience, metavar="N")
     ask.add_argument("--max-new-tokens", type=int, default=defaults.max_new_tokens, metavar="N")
-    ask.add_argument("--heads", choices=("auto", "all"), default="auto")
     ask.add_argument(
         "--scoring",
         choices=("hwdag", "garlic"),
         default="hwdag",
         help="how the next node is chosen: ours, or the papers' formula (default: %(default)s)",
+    )
+    ask.add_argument(
+        "--calibration",
+        choices=("none", "null"),
+        default=defaults.calibration,
+        help="null: attention counts less what a question without content gets (default: none)",
+    )
+    ask.add_argument(
+        "--notebook",
+        type=int,
+        default=defaults.notebook,
+        metavar="N",
+        help="notes of the model that join the question on the way (default: %(default)s)",
     )
     ask.add_argument(
         "--document", action="append", metavar="ID", help="only this document (repeatable)"
@@ -152,17 +174,33 @@ def add_demo(commands: Commands) -> None:
     demo.add_argument("-o", "--output", type=Path, help="index file to keep (default: user cache)")
 
 
-def add_models(command: argparse.ArgumentParser) -> None:
-    """The models that a command takes."""
+def add_models(command: argparse.ArgumentParser, *, heads: str = "FILE") -> None:
+    """The models that a command takes; `heads` names what its option of that name may be."""
     command.add_argument("--reader", metavar="NAME", help="hub name or path of a causal LM")
     command.add_argument("--dtype", help="of the reader: float32, bfloat16, ... (default: its own)")
     command.add_argument("--device", help="of the reader: cpu, cuda, mps, ... (default: the best)")
+    command.add_argument(
+        "--heads",
+        metavar=heads,
+        help="retrieval heads of the reader: FILE is what `hwdag heads detect` wrote (default: those "
+        "that are shipped for it, else all)",
+    )
     command.add_argument("--embedder", metavar="NAME", help="sentence-transformers name or path")
 
 
 def _add_file_and_paths(command: argparse.ArgumentParser) -> None:
     command.add_argument("file", type=Path, metavar="FILE", help="index file")
     command.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files or folders")
+
+
+def _add_method_option(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="of a method beside hwdag, such as granularity=sentence or mode=tree (repeatable)",
+    )
 
 
 def _add_build_config(command: argparse.ArgumentParser) -> None:
@@ -182,6 +220,13 @@ def _add_build_config(command: argparse.ArgumentParser) -> None:
     command.add_argument("--chunk-tokens", type=int, default=defaults.chunk_tokens, metavar="N")
     command.add_argument("--window-tokens", type=int, default=defaults.window_tokens, metavar="N")
     command.add_argument("--batch-size", type=int, default=defaults.batch_size, metavar="N")
+    command.add_argument(
+        "--questions",
+        type=int,
+        default=defaults.questions,
+        metavar="N",
+        help="questions that each node answers, written and embedded beside it (default: %(default)s)",
+    )
     command.add_argument(
         "--language",
         default=defaults.language,

@@ -140,6 +140,10 @@ class DocumentRetriever(RetrieverTwins, ABC, Generic[T]):
         """Documents by id."""
         return MappingProxyType({key: document for key, (document, _) in self._held.items()})
 
+    def nodes(self, document_id: str) -> Sequence[Node]:
+        """Everything of a document that can be found. Raises `InputError` if it is not there."""
+        return self._of(document_id)[1].nodes
+
     def insert(
         self, documents: Iterable[Document | str], *, progress: bool | Progress = False
     ) -> BuildReport:
@@ -163,8 +167,7 @@ class DocumentRetriever(RetrieverTwins, ABC, Generic[T]):
     def delete(self, document_id: str) -> None:
         """Remove a document with all that was derived from it. Raises `InputError` if not there."""
         with self._changes:
-            if document_id not in self._held:
-                raise InputError(f"no document {document_id!r} in {self.name}")
+            self._of(document_id)
             self._held = {k: held for k, held in self._held.items() if k != document_id}
 
     def search(
@@ -205,8 +208,8 @@ class DocumentRetriever(RetrieverTwins, ABC, Generic[T]):
     ) -> AnswerStream:
         """Search, read what was found in one forward, and answer; see `search`."""
         config = config or SearchConfig()
-        found = self._search(question, config, document_ids, filters, on_step)
-        retrieval, session = self._answering(*found, config)
+        searched = self._search(question, config, document_ids, filters, on_step)
+        retrieval, session = self._answering(*searched, config)
         reading = session.read([step.node.text for step in retrieval.steps])
         if retrieval.steps:
             last = replace(retrieval.steps[-1], p_yes=reading.p_yes)
@@ -240,6 +243,11 @@ class DocumentRetriever(RetrieverTwins, ABC, Generic[T]):
         made = cls(**options)  # type: ignore[arg-type]
         made.insert(documents, progress=progress)
         return made
+
+    def _of(self, document_id: str) -> tuple[Document, T]:
+        if document_id not in self._held:
+            raise InputError(f"no document {document_id!r} in {self.name}")
+        return self._held[document_id]
 
     def _insert(self, document: Document, report: BuildReport) -> None:
         document = replace(document, text=without_surrogates(document.text)[0])
@@ -282,7 +290,8 @@ class DocumentRetriever(RetrieverTwins, ABC, Generic[T]):
         filters: Filter | Mapping[str, Any] | None,
         on_step: OnStep | None,
         k: int | None = None,
-    ) -> tuple[Retrieval, Session]:
+    ) -> tuple[Retrieval, Session, object]:
+        """What was found, the session that will read it, and what the method carried over."""
         if not question.strip():
             raise InputError("the question is empty or only white space")
         question = without_surrogates(question)[0]
@@ -313,10 +322,10 @@ class DocumentRetriever(RetrieverTwins, ABC, Generic[T]):
             tuple(steps[len(taken) : max(len(taken), k or 0)]),
             {key: document for key, (document, _) in held.items()},
         )
-        return retrieval, session
+        return retrieval, session, found.carried
 
     def _answering(
-        self, retrieval: Retrieval, session: Session, config: SearchConfig
+        self, retrieval: Retrieval, session: Session, carried: Any, config: SearchConfig
     ) -> tuple[Retrieval, Session]:
         """What is answered from, and what answers, after a search."""
         return retrieval, session

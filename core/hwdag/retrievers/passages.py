@@ -94,10 +94,10 @@ class Whole:
         ]
 
 
-def checked_granularity(granularity: str) -> Granularity:
+def checked_granularity(granularity: str | int) -> Granularity:
     """The granularity itself. Raises `UnknownOption` for one that does not exist."""
     for known in get_args(Granularity):
-        if granularity == known:
+        if str(granularity) == known:
             return known  # type: ignore[no-any-return]
     known = ", ".join(map(repr, get_args(Granularity)))
     raise UnknownOption(f"granularity must be one of {known}, got {granularity!r}")

@@ -39,7 +39,8 @@ class Found:
     Nodes are taken in this order; one that does not fit into what is left of the budget is passed
     over and the next one is tried. `usage` is what the language model spent on finding them.
     `left_out` tells that the method itself left something out, because the budget had no room.
-    `beyond` were found too, best first, and are not read; they only fill up a `k`.
+    `beyond` were found too, best first, and are not read; they only fill up a `k`. `carried` is
+    what the method itself needs again for the answer.
     """
 
     ranked: Sequence[Scored]
@@ -47,6 +48,7 @@ class Found:
     notes: tuple[str, ...] = ()
     left_out: bool = False
     beyond: Sequence[Scored] = ()
+    carried: object = None
 
 
 def fitting(

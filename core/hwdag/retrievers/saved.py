@@ -13,12 +13,15 @@ import json
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import fields, replace
+from inspect import signature
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 from hwdag.build.calls import CallCache, Calls, MemoryCalls
 from hwdag.build.report import BuildReport
-from hwdag.config import SearchConfig
+from hwdag.config import SearchConfig, refuse
 from hwdag.embedding.base import Embedder
 from hwdag.errors import IndexFileError, IndexMismatch, InputError, ReaderRequired
 from hwdag.filters import Filter
@@ -41,6 +44,9 @@ from hwdag.store.records import content_hash
 from hwdag.text.prompts import SearchPrompts
 from hwdag.trace.progress import Progress
 from hwdag.types import Document, Retrieval
+
+COMMON_OPTIONS = ("reader", "prompts", "writer", "embedder", "config", "path")
+"""Of the constructors: models, the config as a whole, and the file."""
 
 WAIT_SECONDS = 30.0
 """How long a change waits for another process's change of the same file."""
@@ -124,6 +130,30 @@ class SavedRetriever(DocumentRetriever[T]):
     def _options(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
         """The options of the constructor that give these settings."""
         return dict(settings)
+
+    @classmethod
+    def configured(
+        cls, given: Mapping[str, Any], settings: Mapping[str, Any] = MappingProxyType({})
+    ) -> dict[str, Any]:
+        """Options of the constructor from names that stand for them, or for fields of its config.
+
+        Args:
+            given: such as `{"granularity": "sentence"}`, `{"mode": "tree", "chunk_tokens": 100}`.
+            settings: of a file, which are what the other fields of a config are taken from.
+
+        Raises:
+            UnknownOption: a name that is neither.
+            InputError: a value that the config refuses.
+        """
+        own = [name for name in signature(cls).parameters if name not in COMMON_OPTIONS]
+        options = {name: value for name, value in given.items() if name in own}
+        if rest := {name: value for name, value in given.items() if name not in own}:
+            config: Any = cls._options(settings).get("config")
+            known = [f.name for f in fields(config)] if config is not None else []
+            unknown = {name: value for name, value in rest.items() if name not in known}
+            refuse(unknown, f"the method {cls.method}", ", ".join([*own, *known]))
+            options["config"] = replace(config, **rest)
+        return options
 
     @abstractmethod
     def _pack(self, built: T) -> tuple[dict[str, Any], Arrays]:
@@ -260,7 +290,7 @@ class SavedRetriever(DocumentRetriever[T]):
         filters: Filter | Mapping[str, Any] | None,
         on_step: OnStep | None,
         k: int | None = None,
-    ) -> tuple[Retrieval, Session]:
+    ) -> tuple[Retrieval, Session, object]:
         if self.keeps_attention:
             self._check_reader()
         return super()._search(question, config, document_ids, filters, on_step, k)

@@ -15,18 +15,6 @@ Algorithm 1)."""
 Themes = Literal["spectral", "kmeans"]
 """What the summarised nodes have in common: an eigenvector of the graph, or a cluster (Table I)."""
 
-QUESTIONS = """\
-Write {number} different questions that the following text answers. Each question must be \
-understandable without the text, so use full names instead of pronouns. Write in the language of the \
-text, one question per line, each beginning with an asterisk and a space. Do not answer them, and do \
-not explain anything.
-
-Text:
-{text}"""
-
-RETRY = "\n\nReply with questions only. Each line begins with an asterisk and ends with a question mark."
-"""Added to the prompt of the single retry; greedy decoding of the same prompt would not change."""
-
 SUMMARY = (
     "The following passages of a document belong to one theme. Summarize what they say about it, "
     "including as many key details as possible: {text}:"

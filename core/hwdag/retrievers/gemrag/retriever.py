@@ -18,6 +18,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from hwdag.build.questions import Questioner
 from hwdag.embedding.base import Embedder, Vectors
 from hwdag.errors import InputError, UnknownOption
 from hwdag.lm.base import Reader, Writer
@@ -32,7 +33,6 @@ from hwdag.retrievers.gemrag.memory import (
     rows_per_node,
 )
 from hwdag.retrievers.gemrag.picture import page
-from hwdag.retrievers.gemrag.questions import Questioner
 from hwdag.retrievers.gemrag.spectrum import Floats, clusters, spectrum
 from hwdag.retrievers.packing import checked_array, demand, unpacked_texts
 from hwdag.retrievers.ranking import Found, Query, Scored, distinct

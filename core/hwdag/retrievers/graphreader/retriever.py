@@ -9,7 +9,6 @@ One graph per document; elements of several documents that share a spelling are 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -97,7 +96,6 @@ class GraphReaderRetriever(SavedRetriever[FactGraph]):
             raise UnknownOption(f'answers must be "nodes" or "notebooks", got {answers!r}')
         self.answers = answers
         self.config = config or GraphReaderConfig()
-        self._explored = threading.local()  # what `_retrieve` did last in this thread
         super().__init__(
             reader=reader, prompts=prompts, writer=writer, embedder=embedder, path=path
         )
@@ -161,15 +159,14 @@ class GraphReaderRetriever(SavedRetriever[FactGraph]):
         return {"config": GraphReaderConfig.from_dict(settings)}
 
     def _answering(
-        self, retrieval: Retrieval, session: Session, config: SearchConfig
+        self, retrieval: Retrieval, session: Session, carried: _Explored, config: SearchConfig
     ) -> tuple[Retrieval, Session]:
         """As `answers` says: the nodes, or the notebooks; where these give none, the nodes."""
         if self.answers == "nodes":
             return retrieval, session
-        explored: _Explored = self._explored.last
-        before = explored.agent.usage
-        answer = reasoned(explored.exploration, explored.agent)
-        spent = explored.agent.usage - before
+        before = carried.agent.usage
+        answer = reasoned(carried.exploration, carried.agent)
+        spent = carried.agent.usage - before
         if answer is None:
             note = "no answer could be reasoned from the notebooks: the nodes were answered from"
             notes, usage = (*retrieval.notes, note), retrieval.usage + spent
@@ -180,7 +177,7 @@ class GraphReaderRetriever(SavedRetriever[FactGraph]):
             self._prompts,
             config.heads,
             retrieval.question,
-            explored.agent.clipped(answer, config.max_new_tokens),
+            carried.agent.clipped(answer, config.max_new_tokens),
             spent,
         )
 
@@ -218,9 +215,9 @@ class GraphReaderRetriever(SavedRetriever[FactGraph]):
 
     def _retrieve(self, query: Query, built: Mapping[str, FactGraph]) -> Found:
         world = World(list(built.values()))
-        explored = self._explored.last = self._explore(query.question, world)
+        explored = self._explore(query.question, world)
         if not built:  # why: a filter may let nothing through
-            return Found(())
+            return Found((), carried=explored)
         found = evidence(
             explored.exploration, world, query, explored.vector, self.embedder, self.reader
         )
@@ -229,6 +226,7 @@ class GraphReaderRetriever(SavedRetriever[FactGraph]):
             explored.exploration.usage,
             (*_building_notes(list(built.values())), *explored.exploration.notes),
             found.left_out,
+            carried=explored,
         )
 
     def _explore(self, question: str, world: World) -> _Explored:

@@ -9,12 +9,26 @@ from dataclasses import dataclass
 from hwdag.build.calls import Calls
 from hwdag.build.points import Summarizing
 from hwdag.lm.base import Reader, Writer
-from hwdag.retrievers.gemrag.config import QUESTIONS, RETRY
-from hwdag.retrievers.summaries import BATCH, filled
 from hwdag.text.characters import without_surrogates
 from hwdag.text.points import parse_points
 from hwdag.text.sentences import sentences
 from hwdag.text.words import content_words
+
+QUESTIONS = """\
+Write {number} different questions that the following text answers. Each question must be \
+understandable without the text, so use full names instead of pronouns. Write in the language of the \
+text, one question per line, each beginning with an asterisk and a space. Do not answer them, and do \
+not explain anything.
+
+Text:
+{text}"""
+"""Ours; GEM-RAG (arXiv 2409.15566) describes its prompt and does not print it."""
+
+RETRY = "\n\nReply with questions only. Each line begins with an asterisk and ends with a question mark."
+"""Added to the prompt of the single retry; greedy decoding of the same prompt would not change."""
+
+BATCH = 4
+"""Texts that are asked about in one forward."""
 
 _QUESTION = re.compile(r".*[?？؟\u037e]", re.DOTALL)
 _INNER = re.compile(r"(?<=[?？؟\u037e])\s+(?=\S)")
@@ -71,7 +85,7 @@ class Questioner:
         self.texts += len(texts)
         found: list[list[str]] = [[] for _ in texts]
         if self.writer is not None and self.number:
-            prompts = [filled(QUESTIONS, number=str(self.number), text=text) for text in texts]
+            prompts = [_prompt(text, self.number) for text in texts]
             found = [parse_questions(r, self.number) for r in self._replies(prompts, advance)]
             missing = [i for i, questions in enumerate(found) if not questions]
             again = self._replies([prompts[i] + RETRY for i in missing], lambda amount: None)
@@ -103,6 +117,11 @@ class Questioner:
         assert self.writer is not None  # asked for where there is one
         asking = Summarizing(self.writer, self.reader, self.limit, BATCH)
         return asking.replies(prompts, self.calls, advance)
+
+
+def _prompt(text: str, number: int) -> str:
+    before, after = QUESTIONS.replace("{number}", str(number)).split("{text}")
+    return before + text + after
 
 
 def _questions_of(line: str) -> Iterator[str]:
