@@ -51,7 +51,12 @@ class InStores(Home):
 
     @classmethod
     def empty(cls, context: StorageContext, struct: HWDAGIndexStruct, options: Options) -> InStores:
-        """Of an index without documents."""
+        """Of an index without documents. Raises `InputError` for a config that needs a file."""
+        if options.config is not None and options.config.questions:
+            raise InputError(
+                "questions are embedded beside the nodes, and a vector store has one embedding per "
+                "node; keep the index in a file (path=...), or set questions=0"
+            )
         return cls(context, struct, CoreIndex(**options.models(), config=options.config))
 
     @classmethod

@@ -18,6 +18,7 @@ from worlds import random_text
 import langchain_hwdag
 import llama_index_hwdag
 from hwdag.build.calls import Calls
+from hwdag.build.questions import Questioner, own_sentences, parse_questions
 from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder, unit_rows
 from hwdag.errors import ContextTooSmall, InputError, UnknownOption, WriterFailed
@@ -27,7 +28,6 @@ from hwdag.lm.writers import CallableWriter
 from hwdag.retrievers.base import Retriever
 from hwdag.retrievers.gemrag import GemRagConfig, GemRagRetriever
 from hwdag.retrievers.gemrag.memory import Graph, best_first, by_questions, question_vectors
-from hwdag.retrievers.gemrag.questions import Questioner, own_sentences, parse_questions
 from hwdag.retrievers.gemrag.spectrum import (
     BLOCK,
     Affinity,

@@ -386,4 +386,5 @@ class HWDAGIndex(StoredIndex, AsyncTwins):
                 "extend it, since token counts and attention would not compare"
             )
         writer = self._models.points_writer(self.config)
-        return Tools(reader, writer, self.embedder, self.config, self.prompts)
+        questioner = self._models.questioner(self.config)
+        return Tools(reader, writer, self.embedder, self.config, self.prompts, questioner)

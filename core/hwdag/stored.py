@@ -350,7 +350,8 @@ class StoredIndex:
 
     def _header_of_models(self) -> Header:
         embedder = self.embedder
-        return self._header(self.reader.name, embedder.name, embedder.dimension)
+        width = embedder.dimension * (1 + self.config.questions)
+        return self._header(self.reader.name, embedder.name, width)
 
     def _header(self, reader: str, embedder: str, dimension: int) -> Header:
         return Header(reader, embedder, dimension, asdict(self.config), __version__)

@@ -32,10 +32,13 @@ __all__ = ["Built", "Tools", "build", "embedded_texts"]
 
 @dataclass(slots=True)
 class Built:
-    """A finished document: its graph, the embedding of every node, and what happened on the way."""
+    """A finished document: its graph, what its nodes are found by, and what happened on the way.
+
+    The width of a row of vectors is that of an embedding, times 1 + `BuildConfig.questions`.
+    """
 
     graph: HWDAG
-    vectors: Vectors  # (nodes, dimension)
+    vectors: Vectors  # (nodes, width)
     retries: int = 0
     fallbacks: int = 0
     notes: list[str] = field(default_factory=list)
@@ -153,8 +156,17 @@ class _Build:
         result.graph.check_integrity()
         result.retries, result.fallbacks = condenser.retries, condenser.fallbacks
         texts = embedded_texts(self._document, self._nodes, self._tools.config)
-        result.vectors = condenser.embedded(texts, known)
+        result.vectors = self._vectors(texts, known)
         return result
+
+    def _vectors(self, texts: list[str], known: Mapping[str, Vectors]) -> Vectors:
+        asked = self._condenser.questions
+        if asked is None:
+            return self._condenser.embedded(texts, known)
+        with self._progress.stage("questions", len(set(texts)), "text") as advance:
+            vectors = self._condenser.vectors(texts, known, advance)
+        self._result.notes += asked.notes(self._document.id)
+        return vectors
 
     def _note(self, text: str) -> None:
         self._result.notes.append(f"{self._document.id}: {text}")

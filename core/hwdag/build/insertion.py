@@ -53,7 +53,7 @@ class Insertion:
         self._store = store
         self._replace = replace
         self._prune = prune
-        self._meter = Meter(tools.reader, tools.writer, limits or Limits(), clock)
+        self._meter = Meter(tools.reader, tools.author, limits or Limits(), clock)
         self._report = BuildReport()
         self._seen: set[str] = set()
 
@@ -142,7 +142,8 @@ class Insertion:
         with suppress(IndexCorrupt):
             entry = self._store.load(document_id)
             texts = embedded_texts(entry.document, entry.graph.nodes, self._tools.config)
-            return dict(zip(texts, entry.vectors, strict=True))
+            own = entry.vectors[:, : self._tools.embedder.dimension]
+            return dict(zip(texts, own, strict=True))
         return {}
 
     def _is_known(self, document: Document) -> bool:

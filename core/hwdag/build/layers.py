@@ -52,6 +52,7 @@ class LayerChanges:
         retries: windows whose first reply held no bullet.
         fallbacks: windows whose second reply held none either; their points are extractive.
         reused: finished calls that an earlier run had left.
+        notes: about the questions that were asked for, in words.
     """
 
     made: int = 0
@@ -60,6 +61,7 @@ class LayerChanges:
     retries: int = 0
     fallbacks: int = 0
     reused: int = 0
+    notes: tuple[str, ...] = ()
 
 
 def repair_layers(
@@ -191,6 +193,7 @@ class _Repair:
             condenser.retries,
             condenser.fallbacks,
             self._calls.reused,
+            tuple(condenser.questions.notes("corpus layers")) if condenser.questions else (),
         )
 
     def _orphans(self) -> dict[str | None, list[int]]:
@@ -288,7 +291,7 @@ class _Repair:
         with stage(f"edges of corpus layer {layer}", len(windows), "window") as advance:
             replays = condenser.replay(windows, points, advance)
         texts = [point.text for made in points for point in made]
-        vectors = iter(condenser.embedded(texts, {}))
+        vectors = iter(condenser.vectors(texts, {}, lambda amount: None))
         for (forest, units), axis, made, replay in zip(found, axes, points, replays, strict=True):
             facts = GroupFacts(layer, sum(unit.tokens for unit in units), forest.tenant)
             rested = with_sources(made, axis.window, replay, MAX_SOURCES)

@@ -67,6 +67,7 @@ class BuildReport:
         self.retries += changes.retries
         self.fallbacks += changes.fallbacks
         self.reused += changes.reused
+        self.notes += changes.notes
 
     def __str__(self) -> str:
         lines = [

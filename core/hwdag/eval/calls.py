@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Self
@@ -13,6 +13,7 @@ from hwdag.config import Heads
 from hwdag.errors import InputError, ReaderRequired, WriterFailed
 from hwdag.lm.base import Reader, Replay, ReplayRequest, Scorer, ScoringSession, Session, Writer
 from hwdag.lm.columns import ColumnHeads, ColumnReader, column_reader
+from hwdag.lm.controller import Calibrated, Controller
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Usage
 
@@ -163,6 +164,11 @@ class CachedReader(CachedWriter):
     def p_yes_is_informative(self) -> bool:
         """False for a model known to be unable to tell "enough" from "not enough"."""
         return self._model.p_yes_is_informative
+
+    @property
+    def controllers(self) -> Mapping[str, Controller]:
+        """The progress controllers of the model."""
+        return self._model.controllers if isinstance(self._model, Calibrated) else {}
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Number of tokens of each text."""

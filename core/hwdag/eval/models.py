@@ -62,19 +62,23 @@ def load_models(
     dense: str | None = None,
     dtype: str | None = None,
     device: str | None = None,
+    heads: str | None = None,
 ) -> Models:
     """Models by name; None is the embedded default, and the reader's own part for the writer.
 
-    `dtype` and `device` are those of reader and writer.
+    `dtype` and `device` are those of reader and writer, `heads` is the file of a head list for the
+    reader.
 
     Raises:
         ModelNotFound: no model under one of the names.
-        InputError: the dtype is unknown.
+        InputError: the dtype is unknown, or the head list does not fit the reader.
     """
     from hwdag.embedding.default import default_embedder, load_embedder
-    from hwdag.lm.default import DEFAULT_MODEL, load_reader
+    from hwdag.lm.default import load_reader
 
-    loaded = load_reader(reader or DEFAULT_MODEL, dtype=dtype, device=device)
+    loaded = load_reader(reader, dtype=dtype, device=device)
+    if heads is not None:
+        loaded = loaded.with_heads(heads)
     return Models(
         reader=loaded,
         embedder=load_embedder(embedder) if embedder else default_embedder(),

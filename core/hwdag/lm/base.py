@@ -13,7 +13,8 @@ from typing import Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from hwdag.config import Heads
+from hwdag.config import HeadList, Heads
+from hwdag.errors import InputError
 from hwdag.lm.messages import Message
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Span, Usage
@@ -112,6 +113,27 @@ class Session(Protocol):
     @property
     def usage(self) -> Usage:
         """Cost so far."""
+
+
+@runtime_checkable
+class Noting(Protocol):
+    """A session that can write a note on what it has read; optional."""
+
+    def note(self, prompt: str, *, max_new_tokens: int) -> str:
+        """The greedy reply to `prompt` in the place of the second turn, which is then forgotten.
+
+        It is stripped, and empty where the context has no room for it.
+        """
+
+
+def noting(session: Session) -> Noting:
+    """The session itself. Raises `InputError` for one that cannot write notes."""
+    if isinstance(session, Noting):
+        return session
+    raise InputError(
+        f"a {type(session).__name__} cannot write notes; use a reader whose sessions can "
+        "(HuggingFaceLM), or set notebook=0"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +235,22 @@ class Reader(Protocol):
     @property
     def usage(self) -> Usage:
         """Cost of all replays (and writing, where it is a Writer too) so far."""
+
+
+@runtime_checkable
+class KnowsHeads(Protocol):
+    """A Reader that says which heads "auto" stands for; optional."""
+
+    @property
+    def known_heads(self) -> HeadList | None:
+        """(layer, head) pairs, best first; None where no list is known."""
+
+
+def heads_of(reader: Reader, heads: Heads) -> Heads:
+    """The heads themselves where "auto" stands for a list that the reader knows."""
+    if heads == "auto" and isinstance(reader, KnowsHeads):
+        return reader.known_heads or heads
+    return heads
 
 
 @runtime_checkable

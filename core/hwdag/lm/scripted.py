@@ -239,11 +239,14 @@ class ScriptedSession:
         """
         self.enough = enough
         self.charge(VERDICT_TOKENS + self._second_turn)
-        sentences = [sentence for text in self.texts for sentence in sentences_of(text)]
-        asked = content_words(self.question)
-        best = max(sentences, key=lambda s: len(content_words(s) & asked), default="")
         keys = [self.texts[node][span.start : span.end] for node, span in spans]
-        return ScriptedDecoding(self, cut(best, max_new_tokens), keys)
+        return ScriptedDecoding(self, cut(self._nearest(), max_new_tokens), keys)
+
+    def note(self, prompt: str, *, max_new_tokens: int) -> str:
+        """The sentence that `decode` would answer with; prompt and note are counted."""
+        note = cut(self._nearest(), max_new_tokens)
+        self.charge(VERDICT_TOKENS + sum(self._lm.count_tokens([prompt, note])))
+        return note
 
     def likelihoods(self, texts: Sequence[str], *, enough: bool) -> Floats:
         """Mean of `logprobs_after` the question and all that was read, (texts,).
@@ -257,6 +260,12 @@ class ScriptedSession:
             self.charge(VERDICT_TOKENS + self._second_turn + sum(lengths))
         before = "\n".join([self.question, *self.texts])
         return np.array([logprobs_after(before, text).mean() for text in texts], np.float64)
+
+    def _nearest(self) -> str:
+        """The sentence read that shares most content words with the question."""
+        sentences = [sentence for text in self.texts for sentence in sentences_of(text)]
+        asked = content_words(self.question)
+        return max(sentences, key=lambda s: len(content_words(s) & asked), default="")
 
     def charge(self, tokens: int) -> None:
         """Add to `usage`, the prompt included the first time."""

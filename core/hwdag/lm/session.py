@@ -56,7 +56,7 @@ class KVSession:
         self._question: Range = (len(turns.head) + parts[1][0], len(turns.head) + parts[1][1])
         self._pending = [*turns.head, *asked]  # encoded together with the first nodes
         self._slot = [*(codec.encode(after) if after else []), *turns.reply]
-        self._second_turn = [*turns.between, *codec.encode(prompts.answer), *turns.second_reply]
+        self._second_turn = self._asking(prompts.answer)
         self._yes, self._no = lm.verdict_tokens(prompts)
         self._verdicts = prompts.yes[0], prompts.no[0]
         answering = len(self._slot) + len(self._second_turn) + 2 + max_new_tokens
@@ -138,10 +138,34 @@ class KVSession:
         self._cache.crop(known - self.cached_tokens)
         return np.array(means)
 
+    def note(self, prompt: str, *, max_new_tokens: int) -> str:
+        """Decode the reply to `prompt` after a "No" in the first turn, and forget all of it."""
+        known = self.cached_tokens
+        ids = self._until(self._asking(prompt), enough=False)
+
+        def step(new: list[int]) -> int:
+            return int(self._forward(new, None)[0].argmax())
+
+        room = self._lm.context_tokens - known - len(ids)
+        limit, ends = min(max_new_tokens, room), self._lm.end_tokens
+        tokens = list(greedy(step, ids, max_new_tokens=limit, end_tokens=ends))
+        if passed := self.cached_tokens - known:
+            self._cache.crop(-passed)
+        return self._lm.codec.decode(tokens).strip()
+
     def _until_answer(self, enough: bool) -> list[int]:
         """All that stands between the cache and the answer."""
+        return self._until(self._second_turn, enough=enough)
+
+    def _until(self, second_turn: list[int], *, enough: bool) -> list[int]:
+        """All that stands between the cache and the reply in the second turn."""
         verdict = self._lm.codec.encode(self._verdicts[0 if enough else 1])
-        return [*self._pending, *self._slot, *verdict, *self._second_turn]
+        return [*self._pending, *self._slot, *verdict, *second_turn]
+
+    def _asking(self, prompt: str) -> list[int]:
+        """A second turn."""
+        turns = self._lm.turns
+        return [*turns.between, *self._lm.codec.encode(prompt), *turns.second_reply]
 
     def _answer(self, text: str) -> list[int]:
         """An answer given from outside; where there is no template, a space comes before it."""

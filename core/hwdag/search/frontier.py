@@ -63,7 +63,7 @@ class Frontier:
         visible = corpus.visible(allowed)
         self._visible = np.ones(len(corpus), bool) if visible is None else visible
         # why: before its weight, so that a walk without similarity still knows its top-level nodes
-        self._likeness = self._scaled(similarity)
+        self._likeness = self._scaled(similarity, self._visible)
         self._propagated = np.zeros(len(corpus))  # z
         self._unit = 0.0  # sum or peak of z
         self._reached = np.empty(0, np.intp)  # where z may be positive
@@ -87,9 +87,26 @@ class Frontier:
         return self._likeness
 
     @property
+    def unread(self) -> Mask:
+        """Visible nodes that were not read, whether they fit or not, (n,)."""
+        return self._unread
+
+    @property
     def open(self) -> Mask:
         """Nodes that can still be visited, (n,)."""
         return self._base > -np.inf
+
+    def turn(self, similarity: Floats) -> None:
+        """Look for something else from now on: another similarity of every node, (n,).
+
+        It is scaled over what is unread: what was read already is often most like what is sought,
+        and would leave nothing but the other parts to tell the rest apart.
+        """
+        self._likeness = self._scaled(similarity, self._unread)
+        found = self._scoring.similarity * self._likeness
+        self._base = np.where(self.open, found, -np.inf)
+        self._score = self._base.copy()
+        self._peak = 0.0  # so that the references are added again
 
     def parts(self, index: int) -> Parts:
         """What the score of a visible node consists of at this moment."""
@@ -206,14 +223,14 @@ class Frontier:
             return np.zeros(len(indices))
         return self._references.weighed[indices] / self._references.peak
 
-    def _scaled(self, values: Floats) -> Floats:
-        """Values over their sum or their peak, 0 for nodes that are not visible.
+    def _scaled(self, values: Floats, among: Mask) -> Floats:
+        """Values over their sum or their peak among these nodes, 0 for all others.
 
         Zeros where sum or peak is 0, so that the term drops out.
         """
-        seen = values[self._visible]
+        seen = values[among]
         unit = seen.sum() if self._scoring.scale == "share" else seen.max(initial=0.0)
-        return np.where(self._visible, values / unit, 0.0) if unit > 0 else np.zeros_like(values)
+        return np.where(among, values / unit, 0.0) if unit > 0 else np.zeros_like(values)
 
 
 def highest(values: Floats, count: int) -> Indices:

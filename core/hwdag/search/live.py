@@ -113,7 +113,8 @@ class Searcher:
 
     def _comparable(self, query_vector: Sequence[float]) -> Vectors:
         """A given embedding of a question as an array, (dimension,)."""
-        dimension, embedder = self._store.header.dimension, self._store.header.embedder
+        header = self._store.header
+        dimension, embedder = header.dimension // (1 + header.questions), header.embedder
         try:
             vector = np.asarray(query_vector, np.float32)
         except (TypeError, ValueError):

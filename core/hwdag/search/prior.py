@@ -17,14 +17,25 @@ def prior(
     vector: NDArray[np.float32],
     scoring: Scoring,
     allowed: Mask | None = None,
+    among: Mask | None = None,
 ) -> Floats:
-    """Similarity of every node to the question, at least 0, (n,); 0 for those not allowed.
+    """Similarity of every node to the question, at least 0, (n,); 0 for those not looked for.
 
     Cosine similarity clipped at 0 (GARLIC 3.2.2); with `scoring.sparse`, mixed with BM25 after both
     were stretched to [0, 1], as the two are on different scales.
+
+    Args:
+        corpus: the graph.
+        question: its words are searched.
+        vector: its embedding, (dimension,).
+        scoring: the share of BM25.
+        allowed: nodes that may be shown, (n,); words are counted in them. None allows all.
+        among: nodes that are looked for, some of those allowed, (n,); None for all of them.
     """
     allowed = corpus.visible(allowed)
-    keep = np.ones(len(corpus), bool) if allowed is None else allowed
+    keep = np.ones(len(corpus), bool)
+    for mask in (allowed, among):
+        keep = keep if mask is None else keep & mask
     dense = corpus.similarity(vector)
     if scoring.sparse == 0 or not keep.any():
         return np.where(keep, dense, 0.0)

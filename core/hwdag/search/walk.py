@@ -7,17 +7,19 @@ gives the node's relevance to the question and p_yes; then the slot is cropped f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from hwdag.config import SearchConfig
 from hwdag.embedding.base import Embedder, Vectors
 from hwdag.lm.base import Reader, Session
 from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier, Parts, highest
+from hwdag.search.notebook import Notebook
 from hwdag.search.prior import prior
 from hwdag.search.progress import ProgressControl
+from hwdag.search.reaction import opened
 from hwdag.search.references import References
-from hwdag.search.segments import Indices, Mask
+from hwdag.search.segments import Floats, Indices, Mask
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Node, Retrieval, Step, StopReason, Usage
 
@@ -28,9 +30,9 @@ OnStep = Callable[[Step], None]
 class Walked:
     """A finished walk: what was found, and the KV cache that the answer is decoded from.
 
-    `says_yes` is the model's own last word on whether it is enough, whatever stopped the walk;
-    a p_yes that must not steer has no say here either: it is always True then. `spent` is what
-    the search cost outside of the session.
+    `says_yes` is the last word of the model, or of its controller, on whether it is enough,
+    whatever stopped the walk; a p_yes that must not steer has no say here either: it is always True
+    then. `spent` is what the search cost outside of the session.
     """
 
     retrieval: Retrieval
@@ -68,15 +70,18 @@ def walk(
         on_step: called with every visited node as it happens.
 
     Raises:
+        InputError: the config wants a controller, or notes, and the reader has none.
         QuestionTooLong: question and prompts leave no room in the reader's context.
         Vanished: a document was deleted while it was being read.
     """
-    session = reader.session(
-        question, prompts=prompts, heads=config.heads, max_new_tokens=config.max_new_tokens
-    )
+    progress = ProgressControl(config, reader)
+    session = opened(reader, question, prompts=prompts, config=config)
     scoring = config.scoring
     allowed = corpus.visible(allowed)
     vector = embedder.embed_query(question) if query_vector is None else query_vector
+    notebook = Notebook(
+        question, vector, session=session, embedder=embedder, config=config, prompts=prompts
+    )
     frontier = Frontier(
         corpus,
         prior(corpus, question, vector, scoring, allowed),
@@ -84,20 +89,18 @@ def walk(
         scoring=scoring,
         references=References(corpus, question, scoring, allowed) if scoring.refers else None,
     )
-    progress = ProgressControl(config, reader)
-    stride = config.stride or (1 if progress.steers else UNSTEERED_STRIDE)
-    state = _Walk(corpus, session, frontier, config, stride, allowed)
+    state = _Walk(corpus, session, frontier, config, progress, notebook, allowed)
 
     enough = False
     for step in state.steps():
         if on_step:
             on_step(step)
-        if step.p_yes is not None and progress.is_enough(step.p_yes):
+        if progress.is_enough(step):
             enough = True
             break
     stop: StopReason = "sufficient" if enough else state.why_ended
 
-    notes = [] if progress.steers else ["p_yes is shown but does not stop the walk"]
+    notes = progress.notes
     if state.budget < config.token_budget:
         notes.append(f"the budget was cut to the {state.budget} tokens that fit into the context")
     retrieval = Retrieval(
@@ -108,9 +111,9 @@ def walk(
         session.usage,
         tuple(notes),
         tuple(state.beyond((k or 0) - len(state.visited))),
+        notebook=tuple(notebook.notes),
     )
-    says_yes = not progress.steers or (retrieval.p_yes or 0.0) > config.confidence
-    return Walked(retrieval, session, says_yes)
+    return Walked(retrieval, session, progress.says_yes)
 
 
 class _Walk:
@@ -122,14 +125,18 @@ class _Walk:
         session: Session,
         frontier: Frontier,
         config: SearchConfig,
-        stride: int,
+        progress: ProgressControl,
+        notebook: Notebook,
         allowed: Mask | None,
     ) -> None:
         self._corpus = corpus
         self._session = session
         self._frontier = frontier
         self._initial_share = config.initial_share
-        self._stride = stride
+        self._scoring = config.scoring
+        self._notebook = notebook
+        self._progress = progress
+        self._stride = config.stride or (1 if progress.steers else UNSTEERED_STRIDE)
         self._allowed = allowed
         self._nodes: dict[int, Node] = {}
         self._costs: dict[int, int] = {}
@@ -146,7 +153,7 @@ class _Walk:
         """Read the initial set in one forward, then `stride` nodes at a time."""
         if initial := self._initial():
             yield from self._append(initial, initial=True)
-        while nodes := self._frontier.best(self._costs_of, self._room, self._stride):
+        while nodes := self._next():
             yield from self._append(nodes, initial=False)
 
     def beyond(self, count: int) -> Iterator[Step]:
@@ -155,7 +162,10 @@ class _Walk:
         position = len(self.visited) + FIRST_POSITION
         for i, (index, node) in enumerate(zip(best, self._fetch(best), strict=True)):
             parts = self._frontier.parts(index)
-            yield Step(position + i, node, False, relevance=0.0, p_yes=None, **asdict(parts))
+            note = len(self._notebook.notes)
+            yield Step(
+                position + i, node, False, relevance=0.0, p_yes=None, note=note, **asdict(parts)
+            )
 
     @property
     def _room(self) -> int:
@@ -173,6 +183,31 @@ class _Walk:
             if index not in self._costs:
                 self._costs[index] = self._session.cost(node.text)
         return [self._costs[index] for index in indices]
+
+    def _next(self) -> list[int]:
+        """The nodes to be read next; a note that is due is written first, and chooses them."""
+        nodes, book = self._best(), self._notebook
+        if nodes and book.is_due(self.context_tokens, self.budget) and book.write():
+            self._frontier.turn(self._likeness_to(book))
+            nodes = self._best()
+        return self._until_note(nodes)
+
+    def _until_note(self, nodes: list[int]) -> list[int]:
+        """The first of these nodes, up to the one after which a note is due."""
+        used = self.context_tokens
+        for count, cost in enumerate(self._costs_of(nodes), start=1):
+            used += cost
+            if self._notebook.is_due(used, self.budget):
+                return nodes[:count]
+        return nodes
+
+    def _likeness_to(self, book: Notebook) -> Floats:
+        """Similarity of what is unread to the question with its notes, (n,)."""
+        unread, allowed = self._frontier.unread, self._allowed
+        return prior(self._corpus, book.query, book.vector, self._scoring, allowed, among=unread)
+
+    def _best(self) -> list[int]:
+        return self._frontier.best(self._costs_of, self._room, self._stride)
 
     def _initial(self) -> list[int]:
         """All top-level nodes; where their share of the budget is too small, the most similar ones.
@@ -226,13 +261,21 @@ class _Walk:
                 initial,
                 relevance=position * float(mean),
                 p_yes=reading.p_yes if i == indices[-1] else None,
+                note=len(self._notebook.notes),
                 **asdict(part),
             )
             self.context_tokens += self._costs[i]
             self._frontier.visit(i, step.relevance, node.text)
             self.visited.append(step)
             steps.append(step)
+        steps[-1] = self._judged(steps[-1])
         return steps
+
+    def _judged(self, last: Step) -> Step:
+        """The node visited last, with the probability of the controller that steers, if one does."""
+        if (p_enough := self._progress.p_enough(self.visited)) is not None:
+            self.visited[-1] = replace(last, p_enough=p_enough)
+        return self.visited[-1]
 
     def _parts(self, index: int, *, initial: bool) -> Parts:
         """The score parts of a node at this moment; of the initial set, similarity alone."""

@@ -17,7 +17,9 @@ def provenance(step: Step, retrieval: Retrieval) -> dict[str, Any]:
     Keys: `id`, `document_id` (empty for a node of a corpus layer, which rests on several documents),
     `level`, `origin`, `spans` (exact [start, end) character ranges), `span_documents` (the document
     of each span), `position` (visiting order, the question being 1), `visited`, `score` with its
-    parts `attention`, `similarity` and `reference`, `relevance`, `p_yes` (None where it was not read), `stop`.
+    parts `attention`, `similarity` and `reference`, `relevance`, `p_yes` (None where it was not read), `stop`;
+    where a controller steered the walk, also `p_enough`, its probability; where notes had joined the
+    question by then, also `note`, their number.
     """
     node = step.node
     return {
@@ -54,6 +56,8 @@ def _scores(step: Step) -> dict[str, Any]:
         "reference": step.reference,
         "relevance": step.relevance,
         "p_yes": step.p_yes,
+        **({} if step.p_enough is None else {"p_enough": step.p_enough}),
+        **({"note": step.note} if step.note else {}),
     }
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from hwdag.graph.dag import HWDAG
 from hwdag.text.characters import one_line, visible
 from hwdag.trace.provenance import provenance
-from hwdag.types import Answer, Citation, Retrieval, Step
+from hwdag.types import Answer, Citation, Node, Retrieval, Step
 
 HEADER = (
     f"{'#':>3} {'level':<6}{'attention':>10}{'similarity':>11}{'reference':>10}{'p_yes':>7}  node"
@@ -28,20 +28,32 @@ STOP_REASONS = {
 
 
 def step_line(step: Step, width: int = 110) -> str:
-    """One visited node: position, level, the parts of its score, p_yes, its text."""
+    """One visited node: position, level, the parts of its score, p_yes, its text.
+
+    Where a controller steers, its probability stands before the text, as in `[0.912 enough]`.
+    """
     attention, reference = (
         "-" if step.initial else f"{part:.4f}" for part in (step.attention, step.reference)
     )
     p_yes = "-" if step.p_yes is None else f"{step.p_yes:.3f}"
     text = _short(step.node.text, max(20, width - 50))
     parts = f"{attention:>10}{step.similarity:>11.4f}{reference:>10}{p_yes:>7}"
-    return f"{step.position:>3} L{step.node.level:<5}{parts}  {text}"
+    enough = "" if step.p_enough is None else f"  [{step.p_enough:.3f} enough]"
+    return f"{step.position:>3} L{step.node.level:<5}{parts}{enough}  {text}"
 
 
 def stop_line(retrieval: Retrieval) -> str:
     """Why the walk ended, and whatever was out of the ordinary."""
     reason = f"stopped: {retrieval.stop} ({STOP_REASONS[retrieval.stop]})"
     return "; ".join([reason, *retrieval.notes])
+
+
+def notebook_lines(retrieval: Retrieval) -> Iterator[str]:
+    """What the reader noted, and at which node it began to look for that."""
+    for number, note in enumerate(retrieval.notebook, start=1):
+        first = next((s.position for s in retrieval.steps if s.note == number), None)
+        before = "at the end" if first is None else f"before #{first}"
+        yield f"noted {before}: {visible(note)}"
 
 
 def citation_line(citation: Citation, width: int = 110) -> str:
@@ -75,6 +87,11 @@ def graph_lines(graph: HWDAG, *, points: int = 3, width: int = 110) -> Iterator[
             yield f"      {weights[at]:.2f}  {text}"
 
 
+def node_line(node: Node, width: int = 110) -> str:
+    """A node with its level and size."""
+    return f"  level {node.level}, {node.tokens} tokens  " + _short(node.text, width - 24)
+
+
 def _short(text: str, width: int) -> str:
     """The beginning of a text on one line."""
     return shorten(visible(text), width, placeholder=" ...")
@@ -86,6 +103,7 @@ def retrieval_json(retrieval: Retrieval) -> dict[str, Any]:
         "question": retrieval.question,
         "stop": retrieval.stop,
         "notes": list(retrieval.notes),
+        **({"notebook": list(retrieval.notebook)} if retrieval.notebook else {}),
         "context_tokens": retrieval.context_tokens,
         "steps": [
             {"text": step.node.text, **provenance(step, retrieval)} for step in retrieval.steps
