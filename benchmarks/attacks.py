@@ -30,7 +30,7 @@ from hwdag.embedding.default import default_embedder
 from hwdag.eval.data import Question, Record, read_records, sample
 from hwdag.eval.statistics import Interval, bootstrap
 from hwdag.lm.base import Reader
-from hwdag.lm.default import DEFAULT_MODEL, load_reader
+from hwdag.lm.default import load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.scripted import ScriptedLM
 from hwdag.lm.tokens import Codec, Range
@@ -122,7 +122,7 @@ def main() -> None:
     parser.add_argument("--data", default="hotpotqa", help="name of a set with paragraphs")
     parser.add_argument("--limit", type=int, default=16, help="questions")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--reader", default=DEFAULT_MODEL, help="hub name or path")
+    parser.add_argument("--reader", help="hub name or path (default: the embedded model)")
     parser.add_argument("--dtype", help="of the reader")
     parser.add_argument("--no-walks", action="store_true", help="single readings only")
     parser.add_argument("-o", "--output", type=Path, required=True, help="JSON file to write")

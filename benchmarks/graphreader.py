@@ -29,7 +29,7 @@ from pathlib import Path
 from hwdag.eval.calls import CachedReader, CachedWriter, Calls
 from hwdag.eval.data import Record, by_dataset, records_of, sample
 from hwdag.lm.base import Reader, Writer
-from hwdag.lm.default import DEFAULT_MODEL, load_reader
+from hwdag.lm.default import load_reader
 from hwdag.retrievers.graphreader import (
     Exploration,
     GraphReaderConfig,
@@ -52,7 +52,7 @@ def main() -> None:
     """Explore a sample of the questions of every data set, and print both tables."""
     options = parsed()
     config = GraphReaderConfig.from_dict(json.loads(options.config))
-    reader: Reader = load_reader(options.reader or DEFAULT_MODEL)
+    reader: Reader = load_reader(options.reader)
     writer = writer_of(options)
     if options.output is not None:
         calls = Calls(options.output)

@@ -19,7 +19,8 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from hashlib import blake2b
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -73,13 +74,14 @@ def main() -> None:
 
 def _measure(options: argparse.Namespace) -> None:
     lm = load_reader(options.reader, dtype=options.dtype)
+    _check_model(options.output, lm)
     found = read_examples(options.data, limit=2 * options.limit, seed=1)
     by_set: dict[str, list[Example]] = {}
     for example in found:
         short = _shorter(example, options.passages, options.words)
         by_set.setdefault(example.dataset, []).append(short)
     # sets take turns, so that a run that ends early has something of each
-    turns = [e for turn in zip(*by_set.values(), strict=True) for e in turn]
+    turns = [e for turn in zip_longest(*by_set.values()) for e in turn if e is not None]
     seen, held = turns[: len(turns) // 2], turns[len(turns) // 2 :]
     end = time.monotonic() + 60 * options.minutes
     path = options.output / "detect.jsonl"
@@ -91,6 +93,15 @@ def _measure(options: argparse.Namespace) -> None:
         return
     records = _windows(options.data, options.windows, options.passages)
     _all(records, options.output / "edges.jsonl", lambda r: edges(lm, r, lists), end)
+
+
+def _check_model(folder: Path, lm: HuggingFaceLM) -> None:
+    """Keep what the report has to know of the model; a folder is of one model."""
+    path = folder / "model.json"
+    model = {"name": lm.name, "dtype": str(lm.model.dtype), "heads_per_layer": lm._shape.heads}
+    if path.exists() and json.loads(path.read_text("utf-8")) != model:
+        raise SystemExit(f"{folder} is of another model or dtype; name another folder")
+    path.write_text(json.dumps(model), "utf-8")
 
 
 def _all(items: Sequence[Any], path: Path, measure: Callable[[Any], Line], end: float) -> bool:
@@ -120,8 +131,12 @@ def _key(item: Example | Record) -> str:
 
 
 def _shorter(example: Example, count: int, words: int) -> Example:
-    """All gold passages and the first others, in their order, and only the first words of each."""
-    others = example.negatives[: max(1, count - len(example.gold))]
+    """All gold passages and some others, in their order, and only the first words of each."""
+    # why drawn: were they the first ones, gold would stand behind them, and the last passage win
+    order = sorted(
+        example.negatives, key=lambda i: blake2b(f"{i} {example.question}".encode()).digest()
+    )
+    others = order[: max(1, count - len(example.gold))]
     kept = sorted({*example.gold, *others})
     gold = tuple(i for i, at in enumerate(kept) if at in example.gold)
     passages = tuple(" ".join(example.passages[i].split()[:words]) for i in kept)
@@ -280,6 +295,7 @@ def _hits(attention: Floats, sources: Sequence[set[int]], chosen: Sequence[bool]
 
 def report(folder: Path) -> None:
     """Print all tables of what is in the folder."""
+    model = json.loads((folder / "model.json").read_text("utf-8"))
     lists = (
         json.loads((folder / "lists.json").read_text()) if (folder / "lists.json").exists() else {}
     )
@@ -288,9 +304,9 @@ def report(folder: Path) -> None:
             print(f"{name:16} {' '.join(f'{layer}-{head}' for layer, head in pairs)}")
     if judge := _lines(folder / "judge.jsonl"):
         _print_rankings(judge)
-        _print_heads(judge)
+        _print_heads(judge, model["heads_per_layer"])
     if windows := _lines(folder / "edges.jsonl"):
-        _print_edges(windows)
+        _print_edges(windows, model["heads_per_layer"])
 
 
 def _print_rankings(lines: Sequence[Line]) -> None:
@@ -310,12 +326,7 @@ def _print_rankings(lines: Sequence[Line]) -> None:
     print("sets:", " ".join(sets))
 
 
-@cache
-def _pairs(count: int, per_layer: int) -> HeadList:
-    return tuple((i // per_layer, i % per_layer) for i in range(count))
-
-
-def _print_heads(lines: Sequence[Line], per_layer: int = 9) -> None:
+def _print_heads(lines: Sequence[Line], per_layer: int) -> None:
     groups = [line["group"] for line in lines]
     for order in ORDERS:
         table = np.array([line[f"heads/{order}/subtract"] for line in lines])
@@ -323,13 +334,13 @@ def _print_heads(lines: Sequence[Line], per_layer: int = 9) -> None:
         ranked = np.argsort(-means, kind="stable")
         print(f"\nsingle heads, question {order}, minus the null question: R-precision")
         for at in [*ranked[:10], *ranked[-5:]]:
-            layer, head = _pairs(len(means), per_layer)[at]
+            layer, head = divmod(int(at), per_layer)
             print(f"  {layer}-{head:<3} {bootstrap(table[:, at].tolist(), groups=groups)}")
         layers = means.reshape(-1, per_layer)
         print("best of every layer:", " ".join(f"{v:.2f}" for v in layers.max(axis=1)))
 
 
-def _print_edges(lines: Sequence[Line]) -> None:
+def _print_edges(lines: Sequence[Line], per_layer: int) -> None:
     print(f"\nedges of {len(lines)} windows: heaviest edge leads to the source; share of weight")
     for kind in ("sentence", "answer"):
         for name in (n for n, v in lines[0].items() if n.endswith(("/plain", "/centred"))):
@@ -342,7 +353,7 @@ def _print_edges(lines: Sequence[Line]) -> None:
                 )
         alone = np.mean([line["alone"][kind] for line in lines if kind in line["alone"]], axis=0)
         best = np.argsort(-alone, kind="stable")[:10]
-        names = (f"{at // 9}-{at % 9} {alone[at]:.2f}" for at in best)
+        names = (f"{at // per_layer}-{at % per_layer} {alone[at]:.2f}" for at in best)
         print(f"{kind}: best heads {', '.join(names)}; mean of single heads {alone.mean():.2f}")
 
 

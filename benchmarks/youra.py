@@ -31,7 +31,7 @@ from hwdag.eval.schema import Question
 from hwdag.eval.statistics import bootstrap
 from hwdag.eval.text_metrics import f1
 from hwdag.lm.base import Reader
-from hwdag.lm.default import DEFAULT_MODEL, load_reader
+from hwdag.lm.default import load_reader
 from hwdag.retrievers.base import Retriever
 from hwdag.retrievers.bm25 import BM25Retriever
 from hwdag.retrievers.truncate_middle import TruncateMiddleRetriever
@@ -88,7 +88,7 @@ def main() -> None:
     parser.add_argument("--max-new-tokens", type=int, default=16)
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
     parser.add_argument("--no-answers", action="store_true")
-    parser.add_argument("--reader", default=DEFAULT_MODEL)
+    parser.add_argument("--reader", help="hub name or path (default: the embedded model)")
     parser.add_argument("--dtype")
     options = parser.parse_args()
     reader = load_reader(options.reader, dtype=options.dtype)

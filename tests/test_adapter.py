@@ -131,6 +131,11 @@ REFUSED = {
     "biases": ({"bias": "all"}, "bias='all'"),
     "another base": ({"init_lora_weights": "pissa"}, "init_lora_weights='pissa'"),
     "no rank": ({"r": None}, "r=None"),
+    "a switch for a rank": ({"r": True}, "r=True"),
+    "no number": ({"lora_alpha": float("nan")}, "its lora_alpha is nan"),
+    "an infinite number": ({"lora_alpha": float("inf")}, "its lora_alpha is inf"),
+    "a number beyond all floats": ({"lora_alpha": 10**400}, "too large"),
+    "a rank beyond all floats": ({"r": 10**400}, "too large"),
     "another rank": ({"r": 8}, r"have shapes \(4, 96\) and \(64, 4\), and r=8"),
 }
 
@@ -156,6 +161,19 @@ def test_tensors_that_are_no_pairs_are_refused(tmp_path):
         Adapter.load(written(tmp_path / "more", tensors | {"head": torch.zeros(2)}))
     with pytest.raises(InputError, match="no tensors"):
         Adapter.load(written(tmp_path / "none", {}))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf")])
+def test_weights_that_are_not_finite_are_refused(tmp_path, value):
+    tensors = factors()
+    tensors[f"{PREFIX}{LAYERS[1]}.lora_B.weight"][0, 0] = value
+    with pytest.raises(InputError, match=rf"{LAYERS[1]} has values that are not finite"):
+        Adapter.load(written(tmp_path / "adapter", tensors))
+
+
+def test_a_plus_alone_does_not_make_an_adapter_of_a_name(tmp_path):
+    with pytest.raises(ModelNotFound, match=r"^cannot load '.*c\+\+/absent'"):
+        load_reader(str(tmp_path / "c++" / "absent"))
 
 
 def test_missing_and_broken_files_are_told(tmp_path):

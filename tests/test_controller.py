@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from hwdag.config import BuildConfig
 from hwdag.errors import InputError
 from hwdag.eval.data import Question
 from hwdag.heads.calibration import CONFIDENCES, Readings, calibrate, report_lines
@@ -57,8 +58,11 @@ def test_a_controller_belongs_to_a_model_and_its_adapter():
         ({"means": [1.0]}, "2 features needs as many means, scales and weights; got 1, 2, 2"),
         ({"scales": [1.0, 0.0]}, "scales above 0"),
         ({"bias": float("nan")}, "must be finite"),
-        ({"weights": ["much", 1.0]}, "no controller: could not convert"),
-        ({"weights": 3}, "no controller: 'int' object is not iterable"),
+        ({"bias": 10**400}, "no controller: int too large"),
+        ({"bias": True}, "no controller: True is not a number"),
+        ({"weights": ["1", 1.0]}, "no controller: '1' is not a number"),
+        ({"weights": "12"}, "no controller: '12' is not a list"),
+        ({"reader": None}, "no controller: None is not a text"),
         ({"more": 1}, "no controller: it must be an object with bias, features"),
     ],
 )
@@ -238,7 +242,34 @@ def test_walks_with_other_settings_are_refused(tmp_path):
     with pytest.raises(InputError, match="holds walks with other settings"):
         walked(tmp_path / "walks.jsonl", count=1, token_budget=50)
     with pytest.raises(InputError, match="holds walks with other settings"):
-        walked(tmp_path / "walks.jsonl", count=1, settings={"heads": [[0, 1]]})
+        walked(tmp_path / "walks.jsonl", count=1, settings={"weights": "0123"})
+    listed = ScriptedLM(p_yes=Reading())
+    listed.known_heads = ((0, 1),)
+    with pytest.raises(InputError, match=r"'heads': \[\[0, 1\]\]"):
+        walked(tmp_path / "walks.jsonl", count=1, lm=listed)
+
+
+def test_walks_go_on_whatever_the_types_of_their_settings(tmp_path):
+    """A JSON file has lists where settings have tuples."""
+    options = {"build": BuildConfig(edge_heads=((0, 1),)), "settings": {"pairs": ((0, 1),)}}
+    trails = walked(tmp_path / "walks.jsonl", count=1, **options)
+    lm = ScriptedLM(p_yes=Reading())
+    assert walked(tmp_path / "walks.jsonl", count=1, lm=lm, **options) == trails
+    assert not lm.sessions
+
+
+@pytest.mark.parametrize("line", ['{"dataset": "towns"}', '{"relevance": [1], "similarity": []}'])
+def test_a_damaged_walk_is_named(line, tmp_path):
+    file = tmp_path / "walks.jsonl"
+    walked(file, count=1)
+    file.write_text(file.read_text().splitlines()[0] + "\n" + line + "\n")
+    with pytest.raises(InputError, match=r"walks\.jsonl:2: no walk; remove the line"):
+        walked(file, count=1)
+
+
+def test_walks_that_cannot_be_written_are_told(tmp_path):
+    with pytest.raises(InputError, match=r"cannot be written.*name a file in a folder that exists"):
+        walked(tmp_path / "none" / "walks.jsonl", count=1)
 
 
 def test_an_error_is_part_of_the_trail_and_counts_nowhere(tmp_path):

@@ -2,6 +2,10 @@
 
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import lru_cache
 
 import pytest
 import torch
@@ -65,6 +69,23 @@ def test_the_adapter_can_be_switched_off_by_the_environment(monkeypatch):
     monkeypatch.setenv("HWDAG_ADAPTER", "no")
     with pytest.raises(InputError, match='HWDAG_ADAPTER must be "on" or "off", got \'no\''):
         default_reader()
+
+
+def test_threads_that_want_it_at_once_share_one(monkeypatch):
+    both, loaded = threading.Barrier(2), []
+
+    @lru_cache
+    def loading(*key):
+        loaded.append(key)
+        with suppress(threading.BrokenBarrierError):
+            both.wait(0.3)  # until the other one is here too, if it comes
+        return object()
+
+    monkeypatch.setattr(default, "_loaded", loading)
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda _: default_reader(adapter=False), range(2))
+    assert first is second
+    assert len(loaded) == 1
 
 
 def test_an_index_is_searched_by_the_model_that_built_it(tmp_path):

@@ -28,6 +28,8 @@ from hwdag.eval.systems import (
     patience_of,
     systems,
 )
+from hwdag.lm.base import heads_of
+from hwdag.lm.controller import CONTROLLERS, Controller
 from hwdag.lm.scripted import ScriptedLM, logprobs_after
 from hwdag.lm.writers import CallableWriter
 from hwdag.types import Usage
@@ -105,6 +107,23 @@ def test_other_settings_are_refused_with_what_differs(tmp_path):
     refused("max_new_tokens was 8 and is now 9", plan=replace(SIMPLE, max_new_tokens=9))
     refused("models: reader was 'scripted' and is now 'other'", lm=ScriptedLM(name="other"))
     refused("data: towns was ", data=world.records(3))
+
+
+def test_another_head_list_is_another_run(tmp_path):
+    plan = replace(SIMPLE, systems=("hwdag",))
+    run(world.records(1), world.models(), plan, tmp_path)
+    with pytest.raises(InputError, match="models: heads was None and is now '0123'"):
+        run(world.records(1), world.models(heads="0123"), plan, tmp_path)
+    run(world.records(1), world.models(heads="0123"), plan, tmp_path / "other")
+    names = [{path.name for path in (tmp_path / at / INDEXES).iterdir()} for at in ("", "other")]
+    assert names[0].isdisjoint(names[1])
+
+
+def test_a_system_without_its_controller_is_told_before_anything_is_done(tmp_path):
+    plan = replace(SIMPLE, systems=("hwdag", "hwdag-calibrated"))
+    with pytest.raises(InputError, match="progress='calibrated' needs a controller"):
+        run(world.records(1), world.models(), plan, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
 
 
 def test_another_definition_of_a_system_is_refused(tmp_path, monkeypatch):
@@ -246,6 +265,10 @@ def test_another_writer_writes_and_the_reader_answers(tmp_path):
 )
 def test_every_system_runs(tmp_path, system):
     lm = ScriptedLM(prefers_extraction=system in ("hwdag-no-graph", "hwdag-garlic", "memwalker"))
+    lm.controllers = {
+        name: Controller(used, *[(1.0,) * len(used)] * 3, 0.0, lm.name)
+        for name, used in CONTROLLERS.items()
+    }
     plan = replace(SIMPLE, systems=(system,), budgets=(20, 150))  # one sentence, or everything
     counts = run(world.records(1), world.models(lm), plan, tmp_path)
     assert counts.errors == 0
@@ -347,6 +370,14 @@ def test_remembered_calls_are_not_made_again_but_charged(tmp_path):
     with Calls(tmp_path / CALLS) as calls:
         cut = CachedReader(second, calls).write(["* One. Two."], max_new_tokens=1)
     assert (cut, second.writes) == (["*"], 1)  # another limit is another call
+
+
+def test_what_a_model_knows_of_its_heads_is_known_with_its_writing_remembered(tmp_path):
+    lm = ScriptedLM()
+    with Calls(tmp_path / CALLS) as calls:
+        assert heads_of(CachedReader(lm, calls), "auto") == "auto"
+        lm.known_heads = ((0, 1),)
+        assert heads_of(CachedReader(lm, calls), "auto") == ((0, 1),)
 
 
 def test_a_writer_that_breaks_its_contract_is_told(tmp_path):

@@ -65,6 +65,8 @@ WRONG = [
     ("layers", 0, "'layers' must be a positive number, got 0"),
     ("scores", [1.0], "2 pairs has 1 scores"),
     ("scores", [float("nan"), 1.0], "finite numbers"),
+    ("scores", [10**400, 1.0], "finite numbers"),
+    ("source", ["x" * 10_000], r"'source' must be a text, got \['x{1,20}\.\.\.x{1,20}'\]$"),
     ("model", 3, "'model' must be a text"),
     ("controller", [1], "'controller' must be an object"),
     ("colour", "red", "unknown 'colour'; it may have"),
@@ -105,6 +107,17 @@ def test_a_list_fits_names_without_folder_case_and_suffix(name):
     assert FILE.fits(name, model().config)
     assert not FILE.fits(name, model(num_hidden_layers=5).config)
     assert not FILE.fits("tiny2", model().config)
+
+
+def test_a_list_made_in_memory_fits_the_model_once_it_was_saved(tmp_path):
+    lm = model()
+    file = HeadFile.of("tiny", lm.config, LOW, source="by hand")
+    assert file.architecture == ""
+    lm.save_pretrained(tmp_path)
+    saved = type(lm.config).from_pretrained(tmp_path)
+    assert saved.architectures == ["LlamaForCausalLM"]
+    assert file.fits("tiny", saved)
+    assert not replace(file, architecture="MistralForCausalLM").fits("tiny", saved)
 
 
 @pytest.mark.parametrize(
@@ -166,6 +179,9 @@ def test_a_list_of_another_model_is_refused_with_both_keys():
         reader([(4, 0)])
     with pytest.raises(InputError, match="cannot be read"):
         reader("nowhere.json")
+    for wrong in (3, [(1,)], [1, 2], {"heads": []}):
+        with pytest.raises(InputError, match="heads must be a HeadFile, the path of one, or"):
+            reader(wrong)
 
 
 def test_a_fine_tuned_model_of_another_name_may_be_given_the_list_of_its_base():

@@ -9,10 +9,13 @@ from planted import PLANTED, planted, planted_model
 from tiny import model, tokenizer
 
 from hwdag.cli.main import main
+from hwdag.config import BuildConfig
 from hwdag.errors import ContextTooSmall, InputError, ReaderRequired, UnknownOption
 from hwdag.eval.data import DataError
+from hwdag.eval.models import load_models
 from hwdag.heads import AttentionScoring, Example, capture_ranking, detect_heads, read_examples
 from hwdag.heads.detection import contrast, detection_scoring, head_values, ndcg
+from hwdag.index import HWDAGIndex
 from hwdag.lm.heads import HeadFile, weights_digest
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.scripted import ScriptedLM
@@ -229,8 +232,17 @@ def test_long_questions_are_left_out_and_told(checkpoint, data, capsys):
     assert main([*command, "150"]) == 0
     told = capsys.readouterr()
     assert "of 3 questions, longer than 150 tokens" in told.err
-    assert main([*command, "20"]) == 2
-    assert "takes more than 20 tokens" in capsys.readouterr().err
+    for tokens in ("20", "0"):
+        assert main([*command, tokens]) == 2
+        assert f"takes more than {tokens} tokens" in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_written_is_told_before_anything_is_done(tmp_path, capsys):
+    for action in ("detect", "calibrate"):
+        for output in (tmp_path, tmp_path / "none" / "heads.json"):
+            command = ["heads", action, "--model", "nobody/nothing", "--data", "nowhere.jsonl"]
+            assert main([*command, "-o", str(output)]) == 2
+            assert f"{output}: cannot be written" in capsys.readouterr().err
 
 
 def test_shipped_lists_are_shown(capsys):
@@ -245,6 +257,50 @@ def test_shipped_lists_are_shown(capsys):
     assert "  16-19\n" in shown
     assert main(["heads", "show", "nobody/nothing"]) == 2
     assert "hwdag heads detect --model nobody/nothing" in capsys.readouterr().err
+
+
+def test_an_index_keeps_the_heads_of_its_edges(checkpoint, tmp_path, capsys):
+    lm = HuggingFaceLM.from_pretrained(checkpoint)
+    lists = {"a": (PLANTED,), "b": ((1, 1), (0, 3))}
+    for name, pairs in lists.items():
+        HeadFile.of("x", lm.model.config, pairs, source="by hand").save(tmp_path / name)
+    texts = ["The fox jumps over the dog. " * 20, "Who jumps? The lazy dog. " * 20]
+    for i, text in enumerate(texts):
+        (tmp_path / f"{i}.txt").write_text(text)
+    index, models = str(tmp_path / "a.hwdag"), ["-q", "--reader", checkpoint]
+    build = ["build", str(tmp_path / "0.txt"), "-o", index, "--points", "extractive", *models]
+    assert main([*build, "--heads", "all"]) == 2
+    assert "all: cannot be read" in capsys.readouterr().err
+    assert main([*build, "--heads", str(tmp_path / "a")]) == 0
+    for command in ("insert", "refresh"):
+        assert (
+            main([command, index, str(tmp_path / "1.txt"), *models, "--heads", str(tmp_path / "b")])
+            == 2
+        )
+        assert "was built with edges of the heads ((2, 5),)" in capsys.readouterr().err
+    assert main(["insert", index, str(tmp_path / "1.txt"), *models]) == 0
+    config = BuildConfig(points="extractive", edge_heads=lists["a"])
+    with HWDAGIndex.load(index, reader=lm) as found:
+        assert found.config.edge_heads == lists["a"]
+        expected = HWDAGIndex.from_documents(texts, reader=lm, config=config)
+        for one, other in zip(found.graphs.values(), expected.graphs.values(), strict=True):
+            np.testing.assert_allclose(one.raw.data, other.raw.data, rtol=1e-5)
+
+
+def test_the_list_of_a_run_is_recorded(checkpoint, tmp_path):
+    lm = HuggingFaceLM.from_pretrained(checkpoint)
+    files = [
+        HeadFile.of("x", lm.model.config, (pair,), source="by hand") for pair in ((0, 1), PLANTED)
+    ]
+    names = []
+    for i, file in enumerate(files):
+        file.save(tmp_path / str(i))
+        models = load_models(reader=checkpoint, embedder="hashing-64", heads=str(tmp_path / str(i)))
+        assert models.reader.known_heads == file.pairs
+        names.append(models.names["heads"])
+    assert names == [file.digest for file in files]
+    assert len(set(names)) == 2
+    assert "heads" not in load_models(reader=checkpoint, embedder="hashing-64").names
 
 
 def test_commands_that_load_a_reader_take_a_list(checkpoint, tmp_path, capsys):

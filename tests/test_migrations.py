@@ -14,9 +14,12 @@ import numpy as np
 import pytest
 from store_world import assert_same_block, change_file, files_no_longer_than
 
+from hwdag.cli.main import parser
+from hwdag.cli.models import reader
 from hwdag.config import BuildConfig
 from hwdag.errors import IndexCorrupt, IndexFileError, IndexVersionError
 from hwdag.graph.block import Block
+from hwdag.lm import default
 from hwdag.store.integrity import repair, verify
 from hwdag.store.migrations import OLD_VERSIONS
 from hwdag.store.schema import SCHEMA_VERSION
@@ -198,3 +201,26 @@ def test_the_fixture_is_of_its_version(path: Path, version: int) -> None:
     connection = sqlite3.connect(path)
     assert connection.execute("PRAGMA user_version").fetchone() == (version,)
     connection.close()
+
+
+@versions
+def test_the_command_line_finds_the_model_that_an_old_file_names(path: Path, version: int) -> None:
+    """Whatever it was asked to do with that model: a dtype alone, for example."""
+    arguments = ["ask", str(path), "Who?", "--dtype", "float32"]
+    assert _built_by_of(arguments, path) == seen(version)["header"]["reader"]
+
+
+def test_an_empty_file_names_no_model(tmp_path: Path) -> None:
+    """A build that was killed at its very start leaves one."""
+    path = tmp_path / "x.hwdag"
+    path.touch()
+    assert _built_by_of(["build", "-o", str(path), "a.txt", "--dtype", "float32"], path) is None
+
+
+def _built_by_of(arguments: list[str], path: Path) -> str | None:
+    """The name that `load_reader` is called with."""
+    asked: list[str | None] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(default, "load_reader", lambda name, **options: asked.append(name))
+        reader(parser().parse_args(arguments), path)
+    return asked[0]

@@ -186,11 +186,11 @@ class _Replies:
         return self.replies.pop(0)
 
 
-def notebook_of(session, count):
+def notebook_of(session, count, vector=None):
     embedder = HashingEmbedder()
     return Notebook(
         QUESTION,
-        embedder.embed_query(QUESTION),
+        embedder.embed_query(QUESTION) if vector is None else vector,
         session=session,
         embedder=embedder,
         config=SearchConfig(notebook=count),
@@ -215,6 +215,25 @@ def test_empty_and_repeated_notes_change_nothing_but_count():
     assert book.query == f"{QUESTION}\nA note."
     mean = vector + HashingEmbedder().embed_query("A note.")
     np.testing.assert_allclose(book.vector, mean / np.linalg.norm(mean), atol=1e-6)
+
+
+def test_the_length_of_a_given_vector_is_no_weight():
+    embedder, found = HashingEmbedder(), []
+    for length in (1, 40):
+        session, vector = _Replies("A note.", "Another one."), embedder.embed_query(QUESTION)
+        book = notebook_of(session, 2, length * vector)
+        assert book.write() and book.write()
+        found.append(book.vector)
+    np.testing.assert_allclose(found[0], found[1], atol=1e-6)
+
+
+@pytest.mark.parametrize("length", [0, 1])
+def test_notes_without_a_direction_leave_that_of_the_question(length):
+    """A note without words has the zero vector; so has a question, in a script that is unknown."""
+    vector = length * HashingEmbedder().embed_query(QUESTION)
+    book = notebook_of(_Replies("..."), 1, vector)
+    assert book.write()
+    np.testing.assert_allclose(book.vector, vector, atol=1e-7)
 
 
 def test_no_notes_are_no_cost_and_need_nothing_of_the_session():

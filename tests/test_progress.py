@@ -18,12 +18,13 @@ from hwdag.eval.data import write_records
 from hwdag.heads.calibration import calibrate
 from hwdag.heads.observations import Trail, observe, trail_of
 from hwdag.index import HWDAGIndex
+from hwdag.lm.base import Confident
 from hwdag.lm.controller import FEATURES, Controller
 from hwdag.lm.heads import HeadFile
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.scripted import ScriptedLM
 from hwdag.search.corpus import Corpus
-from hwdag.search.progress import Visit, signals
+from hwdag.search.progress import ProgressControl, Visit, signals
 from hwdag.search.walk import walk
 from hwdag.text.prompts import SearchPrompts
 from hwdag.trace.provenance import provenance
@@ -288,3 +289,16 @@ def test_a_trail_needs_nothing_of_a_retrieval_but_its_steps():
     )
     found = trail_of(SimpleNamespace(steps=(step,)), record, record.questions[0])
     assert found == Trail("towns", "doc0", "q0.0", (Visit(2, 0.5, 1.0, 0.3, 4),), (True,))
+
+
+def test_without_a_confidence_the_one_of_the_reader_counts():
+    def is_enough(p_yes, config):
+        return ProgressControl(config, lm).is_enough(SimpleNamespace(p_yes=p_yes, p_enough=None))
+
+    lm = ScriptedLM()
+    assert is_enough(0.6, SearchConfig()) and not is_enough(0.4, SearchConfig())
+    lm.confidence = 0.9
+    assert isinstance(lm, Confident)
+    assert is_enough(0.95, SearchConfig()) and not is_enough(0.85, SearchConfig())
+    assert is_enough(0.4, SearchConfig(confidence=0.3))
+    assert is_enough(0.6, SearchConfig.garlic())

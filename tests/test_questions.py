@@ -6,7 +6,7 @@ import pytest
 from hwdag.build.questions import QUESTIONS
 from hwdag.config import BuildConfig, Scoring, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.errors import InputError
+from hwdag.errors import IndexMismatch, InputError
 from hwdag.index import HWDAGIndex
 from hwdag.lm.scripted import ScriptedLM, first_sentences
 from hwdag.search.corpus import Corpus
@@ -172,6 +172,28 @@ def test_a_given_vector_of_a_question_has_the_length_of_one_embedding():
             index.search(QUESTION, config=BARE, query_vector=[0.0] * 192)
 
 
+@pytest.mark.parametrize("questions", [0, 1])
+def test_shorter_embeddings_under_the_same_name_are_not_taken_for_questions(questions):
+    """Half as long, or a third: a row could be cut into whole numbers of them."""
+
+    class Shorter(HashingEmbedder):
+        @property
+        def name(self) -> str:
+            return "hashing-64"
+
+    with index_of(questions) as index:
+        for dimension in (16, 32, 128):
+            other = HWDAGIndex.from_entries(
+                index.entries.values(),
+                built_by="scripted",
+                reader=ScriptedLM(),
+                embedder=Shorter(dimension),
+                config=index.config,
+            )
+            with other, pytest.raises(IndexMismatch, match="those of the nodes have 64 numbers"):
+                other.search(QUESTION, config=BARE)
+
+
 def test_the_estimate_counts_them():
     writer = ScriptedLM(reply=asked)
     new = Document("e", TEXT + "One more sentence stands here, and it stands alone.")
@@ -201,9 +223,11 @@ def test_a_model_that_is_too_small_to_write_is_not_asked(points, prefers_extract
     config = BuildConfig(points=points, questions=1)
     embedder = HashingEmbedder(64)
     with HWDAGIndex(reader=lm, embedder=embedder, config=config) as index:
-        report = index.insert([Document("d", TEXT)])
+        report = index.insert([Document("d", TEXT), Document("e", TEXT + "And a last one.")])
         assert any(asked_for) == writes
-        assert any("no writer, so its own sentences stand" in n for n in report.notes) != writes
+        told = [note for note in report.notes if note.startswith("no writer, so the sentences")]
+        assert len(told) == (0 if writes else 1)  # however many documents there are
+        assert index.insert([Document("d", TEXT)]).notes == []
         leaf = index.entries["d"].graph.nodes[0].text
         row = index.entries["d"].vectors[0].reshape(2, 64)
     expected = asked(f"Text:\n{leaf}").split("\n")[0].removeprefix("* ") if writes else leaf

@@ -7,8 +7,10 @@ import pytest
 import torch
 from planted import PLANTED, planted
 from tiny import FAMILIES, model, tokenizer
+from tokenizers import Tokenizer
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
+from transformers import PreTrainedTokenizerFast
 
 from hwdag.errors import ContextTooSmall, InputError, ModelError, ReaderRequired, UnknownOption
 from hwdag.heads import AttentionScoring, RankingCapture, capture_ranking, rank_passages
@@ -170,6 +172,44 @@ def test_blank_texts_are_refused(question, passages, message):
         capture_ranking(reader(), question, passages)
 
 
+def test_unknown_choices_are_refused():
+    lm = reader()
+    with pytest.raises(UnknownOption, match="order must be one of first, last, got 'middle'"):
+        capture_ranking(lm, QUESTION, PASSAGES, order="middle")
+    with pytest.raises(InputError, match='heads must be "auto", "all" or'):
+        capture_ranking(lm, QUESTION, PASSAGES, heads=[(-1, 0)])
+    for tokens in (0, -5):
+        with pytest.raises(InputError, match="window_tokens must be at least 1"):
+            rank_passages(lm, QUESTION, PASSAGES, window_tokens=tokens)
+
+
+def merging(*tokens):
+    """A reader whose tokenizer has one token for a border and what stands before it."""
+    inner = Tokenizer.from_str(tokenizer().backend_tokenizer.to_str())
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=inner, eos_token="<|im_end|>", pad_token="<|endoftext|>"
+    )
+    made.chat_template = tokenizer().chat_template
+    made.add_tokens(list(tokens))
+    return HuggingFaceLM(model(vocab_size=len(made)), made)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_passage_within_the_token_of_a_border_has_that_token(name):
+    """Llama 3 and Qwen read " .\n\n" as one token, which is that of what follows the passage."""
+    lm, passages = merging(".\n\n"), ("A fox.", ".", "B")
+    captured = capture_ranking(lm, QUESTION, passages)
+    assert np.diff(captured.ranges, axis=1)[:, 0].tolist()[1:] == [1, 1]
+    scores = rank_passages(lm, QUESTION, passages, scoring=name)
+    assert np.isfinite(scores).all()
+
+
+def test_nothing_attends_to_a_question_within_the_token_of_a_border():
+    before, between, _ = SearchPrompts().cut()
+    lm = merging(before[-1] + "?" + between[:2])
+    assert rank_passages(lm, "?", ("A fox.", "B"), scoring="garlic").tolist() == [0.0, 0.0]
+
+
 def test_what_exceeds_the_context_is_told():
     with pytest.raises(ContextTooSmall, match=r"3 passages take \d+ tokens.*rank_passages"):
         capture_ranking(reader(max_position_embeddings=64), QUESTION, PASSAGES)
@@ -297,6 +337,13 @@ def test_division_is_the_logarithm_of_the_quotient():
     )
 
 
+def test_a_head_that_sees_no_passage_has_no_quotient():
+    found = capture_ranking(reader("mistral"), QUESTION, ["word " * 30] * 4)
+    scoring = AttentionScoring(heads="all", calibration="divide", aggregate="mean")
+    assert (found.null.sum(axis=-1) == 0).any()
+    assert np.isfinite(scoring.per_head(found)).all()
+
+
 def test_scales():
     capture = made()
     plain = AttentionScoring().scores(capture)
@@ -378,6 +425,15 @@ def test_passages_beyond_the_window_are_read_in_several(order):
     assert found.argmax() == whole.argmax() == 7
     with pytest.raises(ContextTooSmall, match=r"passage \d+ takes \d+ tokens"):
         rank_passages(lm, "zzzz", passages, scoring=scoring, window_tokens=20)
+
+
+def test_quotients_do_not_depend_on_the_length_of_a_window():
+    lm = reader()
+    scoring = AttentionScoring(calibration="divide", aggregate="mean", heads="all")
+    alone = rank_passages(lm, QUESTION, PASSAGES, scoring=scoring)
+    room = ranking_tokens(lm, QUESTION, PASSAGES) + 9
+    found = rank_passages(lm, QUESTION, PASSAGES * 3, scoring=scoring, window_tokens=room)
+    np.testing.assert_allclose(found, np.tile(alone, 3))
 
 
 def test_windows_are_about_equally_long():

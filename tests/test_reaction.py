@@ -6,7 +6,7 @@ from tiny import model, tokenizer
 
 from hwdag.config import Scoring, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.errors import UnknownOption
+from hwdag.errors import InputError, UnknownOption
 from hwdag.index import HWDAGIndex
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.scripted import ScriptedLM, ScriptedSession
@@ -78,6 +78,13 @@ def test_a_reading_is_the_surplus_over_the_null_session():
     answers = [s.decode(enough=True, max_new_tokens=4, spans=spans) for s in (both, alone)]
     assert len({"".join(answer) for answer in answers}) == 1
     np.testing.assert_array_equal(answers[0].attention, answers[1].attention)
+
+
+def test_a_pair_that_cannot_write_notes_says_so_before_anything_is_read(monkeypatch):
+    monkeypatch.delattr(ScriptedSession, "note")
+    config = SearchConfig(calibration="null", notebook=1)
+    with pytest.raises(InputError, match="a ScriptedSession cannot write notes"):
+        opened(ScriptedLM(), QUESTION, prompts=PROMPTS, config=config)
 
 
 def test_without_calibration_nothing_else_is_read():

@@ -3,6 +3,7 @@
 import logging
 import math
 import re
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -21,6 +22,8 @@ from hwdag.retrievers.base import Retriever
 from hwdag.retrievers.bm25 import BM25Retriever
 from hwdag.retrievers.dense import DenseRetriever
 from hwdag.retrievers.full_context import FullContextRetriever
+from hwdag.retrievers.methods import METHODS
+from hwdag.retrievers.opening import retriever_class
 from hwdag.retrievers.passages import Passages, checked_granularity
 from hwdag.retrievers.truncate_middle import TruncateMiddleRetriever, ends
 from hwdag.text.prompts import SearchPrompts
@@ -134,6 +137,26 @@ def test_questions_and_documents_that_cannot_be_used(make):
         retriever.insert([Document("a", "Another text.")])
     with pytest.raises(InputError, match="k must be"):
         retriever.search("who?", k=0)
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [*((method, {}) for method in METHODS), ("graphreader", {"answers": "notebooks"})],
+)
+def test_a_filter_that_lets_nothing_through_finds_nothing(method, options):
+    """At no cost, and the answer is given from nothing."""
+    cls = retriever_class(method)
+    if "embedder" in signature(cls).parameters:
+        options = options | {"embedder": HashingEmbedder(64)}
+    lm = ScriptedLM()
+    made = cls.from_documents(["Clara built the harbour. Its lamp is new."], reader=lm, **options)
+    writes, replies = lm.writes, lm.replies
+    for scope in ({"filters": {"year": 1}}, {"document_ids": []}):
+        found = made.answer("Who built the harbour?", **scope)
+        assert found.retrieval.steps == found.retrieval.beyond == found.citations == ()
+        assert found.retrieval.stop == "exhausted"
+        assert found.text == ""
+    assert (lm.writes, lm.replies) == (writes, replies)
 
 
 @ALL

@@ -1,6 +1,8 @@
 """The command line on files of the retrievers beside HWDAG."""
 
 import json
+from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
@@ -121,15 +123,106 @@ def test_what_means_nothing_is_refused(arguments, message, folder, tmp_path, cap
     assert not path.exists()
 
 
+@pytest.mark.parametrize(
+    ("method", "option", "message"),
+    [
+        ("bm25", "contextual=False", "contextual must be true or false, got 'False'"),
+        ("bm25", "contextual=1", "contextual must be true or false, got 1"),
+        ("bm25", "k1=high", "k1 must be a number, got 'high'"),
+        ("gem-rag", "prompt_share=null", "prompt_share must be a number, got None"),
+        ("raptor", "threshold=[0.1]", r"threshold must be a number, got [0.1]"),
+        ("youra", "most_sentences=true", "most_sentences must be a number, got True"),
+        ("memwalker", "max_steps=many", "max_steps must be a whole number"),
+    ],
+)
+def test_values_of_another_kind_are_refused(method, option, message, folder, tmp_path, capsys):
+    path = tmp_path / "town"
+    build = ["build", str(folder), "-o", str(path), "--method", method, "--option", option]
+    assert main(build) == 2
+    assert message in capsys.readouterr().err
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_option_may_be_what_it_is_by_default(method):
+    cls = retriever_class(method)
+    config = cls._options({}).get("config")
+    usual = asdict(config) if config else {}
+    assert cls.configured(usual).get("config") == config
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["verify", "FILE"],
+        ["repair", "FILE"],
+        ["compact", "FILE"],
+        ["export", "FILE", "OUT"],
+        ["refresh", "FILE", "DOCS"],
+        ["estimate", "DOCS", "-o", "FILE"],
+        ["build", "DOCS", "-o", "FILE"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_commands_for_hwdag_name_those_for_other_methods(command, folder, tmp_path, capsys):
+    path = tmp_path / "town.bm25"
+    BM25Retriever.from_documents([TOWN], reader=ScriptedLM(), path=path)
+    before = path.read_bytes()
+    names = {"FILE": path, "OUT": tmp_path / "out", "DOCS": folder}
+    assert main([str(names.get(word, word)) for word in command]) == 2
+    told = capsys.readouterr().err
+    assert f"is of the method 'bm25', not an hwdag index; `hwdag {command[0]}` is for those" in told
+    assert "`hwdag build --method bm25`, insert, delete, show and ask" in told
+    assert path.read_bytes() == before
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ["--tenant", "a"],
+        ["--notebook", "2"],
+        ["--calibration", "null"],
+        ["--progress", "p_yes"],
+        ["--confidence", "0.9"],
+        ["--patience", "3"],
+        ["--scoring", "garlic"],
+    ],
+    ids=lambda option: option[0],
+)
+def test_options_of_the_walk_are_refused_where_nothing_walks(option, tmp_path, capsys):
+    path = tmp_path / "town.bm25"
+    BM25Retriever.from_documents([TOWN], reader=ScriptedLM(), path=path)
+    assert main(["ask", str(path), "Who?", *option]) == 2
+    assert f"{option[0]} is for HWDAG" in capsys.readouterr().err
+
+
+def test_a_damaged_file_is_not_sent_to_repair(tmp_path, capsys):
+    path = tmp_path / "town.bm25"
+    BM25Retriever.from_documents([TOWN], reader=ScriptedLM(), path=path)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    for command in (["show"], ["verify"], ["repair"], ["delete", "d"], ["insert", str(tmp_path)]):
+        assert main([command[0], str(path), *command[1:]]) == 2
+        told = capsys.readouterr().err
+        assert "restore a copy of the file, or delete it and build again" in told
+
+
+def test_a_file_that_cannot_be_read_is_left_to_whoever_opens_it(tmp_path, monkeypatch):
+    path = tmp_path / "town.bm25"
+    BM25Retriever.from_documents([TOWN], reader=ScriptedLM(), path=path)
+
+    def denied(*arguments, **options):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "open", denied)
+    assert not is_saved_retriever(path)
+
+
 def test_a_file_keeps_its_method(folder, tmp_path, capsys):
     lm, path = ScriptedLM(), tmp_path / "town.bm25"
     BM25Retriever.from_documents([TOWN], reader=lm, path=path)
     assert main(["build", str(folder), "-o", str(path), "--method", "dense"]) == 2
     assert "is of the method 'bm25', not 'dense'" in capsys.readouterr().err
-    assert main(["build", str(folder), "-o", str(path)]) == 2
-    assert "not an hwdag index" in capsys.readouterr().err
-    assert main(["ask", str(path), "Who?", "--tenant", "a"]) == 2
-    assert "--tenant is for HWDAG" in capsys.readouterr().err
 
 
 def test_nodes_of_a_document():

@@ -174,7 +174,8 @@ class SearchConfig:
             (`docs/progress.md`): a mix of p_yes with other signals, and the attention of the
             retrieval heads alone.
         confidence: a "Yes" is counted where p_yes, or the probability of the controller, exceeds it
-            (t_p of PECAN).
+            (t_p of PECAN). None is the reader's own for p_yes, which is PECAN's 0.5 unless the reader
+            knows better, and 0.8 for a controller.
         patience: counted "Yes" that stop the walk (t_s of PECAN).
         heads: heads whose attention to the question is read: "all" (the papers' mean), "auto" (the
             head list known for the model, else "all"), or (layer, head) pairs.
@@ -194,7 +195,7 @@ class SearchConfig:
 
     token_budget: int = 1024
     progress: Progress = "auto"
-    confidence: float = PAPER_CONFIDENCE
+    confidence: float | None = None
     patience: int = PAPER_PATIENCE
     heads: Heads = "auto"
     scoring: Scoring = field(default_factory=Scoring)
@@ -213,7 +214,7 @@ class SearchConfig:
         _one_of(self, "progress", get_args(Progress))
         _one_of(self, "calibration", get_args(Calibration))
         _at_least(self, "notebook", 0)
-        if not 0.0 <= self.confidence < 1.0:
+        if self.confidence is not None and not 0.0 <= self.confidence < 1.0:
             raise InputError(f"confidence must be in [0, 1), got {self.confidence!r}")
         share = self.initial_share
         if share not in ("auto", "equal") and not (
@@ -234,11 +235,12 @@ class SearchConfig:
 
     @classmethod
     def garlic(cls, **options: Any) -> Self:
-        """The papers' settings: their score, the mean over all heads."""
+        """The papers' settings: their score, the mean over all heads, their confidence."""
         papers: dict[str, Any] = {
             "scoring": Scoring.garlic(),
             "heads": "all",
             "initial_share": "equal",
+            "confidence": PAPER_CONFIDENCE,
             "stride": 1,
         }
         return cls(**papers | options)

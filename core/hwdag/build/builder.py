@@ -165,7 +165,8 @@ class _Build:
             return self._condenser.embedded(texts, known)
         with self._progress.stage("questions", len(set(texts)), "text") as advance:
             vectors = self._condenser.vectors(texts, known, advance)
-        self._result.notes += asked.notes(self._document.id)
+        if self._tools.questioner is not None:
+            self._result.notes += asked.notes(self._document.id)
         return vectors
 
     def _note(self, text: str) -> None:

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 VERSION = 1
 """Part of every key. To be raised when the same input begins to give another result: a change of
-the extraction, of a known head list, or of how a reader lays out a window."""
+the extraction, or of how a reader lays out a window."""
 
 MALFORMED = (ValueError, TypeError, LookupError, RecursionError, SafetensorError)
 """What a value raises that is no result of its kind."""

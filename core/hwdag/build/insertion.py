@@ -25,6 +25,9 @@ from hwdag.types import Document
 EMPTY = "empty or only white space"
 """Why a document was skipped."""
 
+UNASKED = "no writer, so the sentences of each text stand for the questions that it answers"
+"""A note of a build with questions that nobody can write."""
+
 
 class Insertion:
     """One-use state of an insertion: documents are finished and stored one by one.
@@ -85,6 +88,8 @@ class Insertion:
             self._report.pending = None if total is None else total - done
         if self._meter.blind:
             self._report.notes.append("max_tokens does not count this writer: it has no `usage`")
+        if self._tools.config.questions and self._tools.questioner is None and self._report.nodes:
+            self._report.notes.append(UNASKED)
         self._report.usage = self._meter.reading
         self._report.writing = self._meter.writing
         self._report.peak_memory = peak_memory()

@@ -193,8 +193,13 @@ class _Repair:
             condenser.retries,
             condenser.fallbacks,
             self._calls.reused,
-            tuple(condenser.questions.notes("corpus layers")) if condenser.questions else (),
+            self._notes(condenser),
         )
+
+    def _notes(self, condenser: Condenser) -> tuple[str, ...]:
+        if condenser.questions is None or self._tools.questioner is None:
+            return ()
+        return tuple(condenser.questions.notes("corpus layers"))
 
     def _orphans(self) -> dict[str | None, list[int]]:
         """Numbers of what no group rests on, of tenants with something to be done."""

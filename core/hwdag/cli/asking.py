@@ -93,9 +93,7 @@ def show_answer(index: Retriever, question: str, config: SearchConfig, **scope: 
 def _opened(options: argparse.Namespace) -> AbstractContextManager[Any]:
     """The index, or the retriever beside HWDAG, that the file holds."""
     if is_saved_retriever(options.file):
-        if options.tenant is not None:
-            raise InputError(f"--tenant is for HWDAG, and {options.file} is of another method")
-        return nullcontext(retrievers.opened(options, options.file))
+        return nullcontext(retrievers.asked(options))
     retrievers.refuse_options(options)
     return HWDAGIndex.load(
         options.file, reader=reader(options, options.file), embedder=options.embedder

@@ -29,6 +29,7 @@ def build(options: argparse.Namespace) -> int:
     if options.method != retrievers.HWDAG:
         return retrievers.build(options)
     retrievers.refuse_options(options)
+    retrievers.refuse_file(options, options.output)
     documents, skipped = given(options)
 
     def run() -> tuple[HWDAGIndex, BuildReport]:
@@ -55,6 +56,7 @@ def insert(options: argparse.Namespace) -> int:
 
 def refresh(options: argparse.Namespace) -> int:
     """Add what is new, rebuild what changed; with --prune, delete what is gone."""
+    retrievers.refuse_file(options, options.file)
 
     def change(index: HWDAGIndex, found: list[Document], skipped: Sequence[Skipped]) -> BuildReport:
         if options.prune and not found:
@@ -84,6 +86,7 @@ def delete(options: argparse.Namespace) -> int:
 
 def estimate(options: argparse.Namespace) -> int:
     """What building would cost, before anything is built."""
+    retrievers.refuse_file(options, options.output)
     documents, skipped = given(options)
     for file in skipped:
         print(f"skipped {file.path}: {file.reason}")
@@ -105,9 +108,20 @@ def _changed(
 
     def run() -> tuple[HWDAGIndex, BuildReport]:
         index = HWDAGIndex.load(options.file, **_models(options, options.file))
+        _check_heads(options, index)
         return index, change(index, documents, skipped)
 
     return _reported(run, options.file, skipped)
+
+
+def _check_heads(options: argparse.Namespace, index: HWDAGIndex) -> None:
+    """Raise `InputError` for heads other than those that the file has its edges of."""
+    heads, recorded = head_list(options), index.config.edge_heads
+    if heads is not None and recorded not in ("auto", heads.pairs):
+        raise InputError(
+            f"{options.file} was built with edges of the heads {recorded}, and {options.heads} has "
+            f"{heads.pairs}; leave out --heads, or build a file of its own with it"
+        )
 
 
 def _reported(

@@ -100,7 +100,7 @@ def _add_plan(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--limit",
-        type=_limit,
+        type=limit,
         default=defaults.limit,
         metavar="N",
         help="questions per data set, or all (default: %(default)s)",
@@ -148,9 +148,10 @@ def _numbers(text: str) -> list[int]:
     return [int(number) for number in _names(text)]
 
 
-def _limit(text: str) -> int | None:
+def limit(text: str) -> int | None:
+    """A number of questions; None for `all`."""
     return None if text == "all" else int(text)
 
 
 # why: argparse names the function in its message, "invalid _numbers value"
-_numbers.__name__, _limit.__name__ = "list of numbers", "number"
+_numbers.__name__, limit.__name__ = "list of numbers", "number"

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from hwdag.cli.heads_calibrate import calibrate
+from hwdag.cli.heads_calibrate import calibrate, check_output
 from hwdag.errors import InputError
 from hwdag.heads import Example, detect_heads, read_examples
 from hwdag.lm.default import load_reader
@@ -31,6 +31,8 @@ def detect(options: argparse.Namespace) -> int:
     """Find the retrieval heads of a model, print them, and write their file."""
     if options.top < 1:
         raise InputError(f"--top must be at least 1, got {options.top}")
+    if options.output is not None:
+        check_output(options.output)
     examples = read_examples(
         options.data,
         limit=options.limit,
@@ -71,7 +73,8 @@ def _short(
     lm: HuggingFaceLM, examples: list[Example], options: argparse.Namespace
 ) -> list[Example]:
     """The examples that are not too long, the others being told."""
-    room = min(options.max_tokens or lm.context_tokens, lm.context_tokens)
+    context = lm.context_tokens
+    room = context if options.max_tokens is None else min(options.max_tokens, context)
     kept = [
         example
         for example in examples

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hwdag.cli.evaluation_options import limit
 from hwdag.errors import InputError
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def add_calibrate(commands: Commands) -> None:
     )
     command.add_argument(
         "--limit",
-        type=_limit,
+        type=limit,
         default=LIMIT,
         metavar="N",
         help="questions per data set, or all (default: %(default)s)",
@@ -88,17 +89,19 @@ def calibrate(options: argparse.Namespace) -> int:
     from hwdag.eval.data import records_of, sample
     from hwdag.eval.plots import check_plots
 
+    check_output(options.output)
     if options.plot is not None:
         check_plots()
+        check_output(options.plot)
     records = sample(records_of(options.data), limit=options.limit, seed=options.seed)
     try:
         return _calibrated(options, records, *_models(options))
     except KeyboardInterrupt:
-        print(
-            f"\n{_walks(options.output)} holds every walk that was finished; the same command goes on "
-            "from there",
-            file=sys.stderr,
-        )
+        if (walks := _walks(options.output)).exists():
+            print(
+                f"\n{walks} holds every walk that was finished; the same command goes on from there",
+                file=sys.stderr,
+            )
         raise
 
 
@@ -120,7 +123,7 @@ def _calibrated(
         _walks(options.output),
         token_budget=options.budget,
         build=BuildConfig(points=options.points),
-        settings={"heads": [list(pair) for pair in heads.pairs], "weights": weights},
+        settings={"weights": weights},
         progress=not options.quiet,
     )
     sets = ", ".join(dict.fromkeys(record.dataset for record in records))
@@ -164,8 +167,7 @@ def _walks(output: Path) -> Path:
     return output.with_name(output.name + ".walks.jsonl")
 
 
-def _limit(text: str) -> int | None:
-    return None if text == "all" else int(text)
-
-
-_limit.__name__ = "number"  # why: argparse names the function in its message
+def check_output(path: Path) -> None:
+    """Raise `InputError` for a file that cannot be written, before hours are spent on it."""
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise InputError(f"{path}: cannot be written; name a file in a folder that exists")

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TypeAlias
 
+from hwdag.cli.evaluation_options import limit
 from hwdag.cli.heads_calibrate import add_calibrate
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -55,10 +56,10 @@ def _add_detect(actions: Commands) -> None:
     )
     command.add_argument(
         "--limit",
-        type=int,
+        type=limit,
         default=64,
         metavar="N",
-        help="questions per data set, at most (default: %(default)s)",
+        help="questions per data set, or all (default: %(default)s)",
     )
     command.add_argument(
         "--seed", type=int, default=0, metavar="N", help="of the choice of questions"

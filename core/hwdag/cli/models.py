@@ -9,6 +9,7 @@ from hwdag.errors import InputError
 from hwdag.lm.base import Reader, Writer
 from hwdag.lm.heads import HeadFile
 from hwdag.retrievers.opening import is_saved_retriever, saved_header
+from hwdag.store.opening import holds_something
 from hwdag.store.sqlite import Store
 
 HEAD_WORDS = ("auto", "all")
@@ -25,14 +26,15 @@ def reader(options: argparse.Namespace, file: Path | None) -> Reader | str | Non
         return str(options.reader) if options.reader else None
     from hwdag.lm.default import load_reader
 
-    recorded = _built_by(file) if file is not None and file.exists() else None
+    recorded = _built_by(file) if file is not None and holds_something(file) else None
     found = load_reader(options.reader or recorded, dtype=options.dtype, device=options.device)
     return found if heads is None else found.with_heads(heads)
 
 
 def head_list(options: argparse.Namespace) -> HeadFile | None:
     """The file of retrieval heads, if one was named. Raises `InputError` if it is none."""
-    return None if options.heads in (None, *HEAD_WORDS) else HeadFile.load(options.heads)
+    is_word = options.command == "ask" and options.heads in HEAD_WORDS
+    return None if options.heads is None or is_word else HeadFile.load(options.heads)
 
 
 def writer(options: argparse.Namespace) -> Writer | None:
@@ -52,5 +54,6 @@ def writer(options: argparse.Namespace) -> Writer | None:
 def _built_by(file: Path) -> str:
     if is_saved_retriever(file):
         return saved_header(file).reader
-    with Store.open(file, readonly=True) as store:
+    # why for writing: the command opens it so in any case, and an older format is migrated
+    with Store.open(file) as store:
         return store.header.reader

@@ -127,7 +127,12 @@ def add_ask(commands: Commands) -> None:
         default=defaults.progress,
         help="who says that it is enough (default: %(default)s)",
     )
-    ask.add_argument("--confidence", type=float, default=defaults.confidence, metavar="P")
+    ask.add_argument(
+        "--confidence",
+        type=float,
+        metavar="P",
+        help="a probability above it counts as a yes (default: the reader's own)",
+    )
     ask.add_argument("--patience", type=int, default=defaults.patience, metavar="N")
     ask.add_argument("--max-new-tokens", type=int, default=defaults.max_new_tokens, metavar="N")
     ask.add_argument(

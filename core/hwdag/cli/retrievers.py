@@ -6,15 +6,21 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
 from hwdag.cli.documents import given
 from hwdag.cli.models import reader, writer
-from hwdag.config import BuildConfig
+from hwdag.config import BuildConfig, SearchConfig
 from hwdag.errors import InputError
-from hwdag.retrievers.opening import open_retriever, retriever_class, saved_header
+from hwdag.retrievers.opening import (
+    is_saved_retriever,
+    open_retriever,
+    retriever_class,
+    saved_header,
+)
 from hwdag.retrievers.saved import SavedRetriever
 from hwdag.store.opening import holds_something
 from hwdag.trace import render
@@ -38,6 +44,17 @@ OF_HWDAG = (
     "max_seconds",
 )
 """Options of `hwdag build` and `hwdag insert` that mean nothing to the other methods."""
+
+OF_THE_WALK = (
+    "progress",
+    "confidence",
+    "patience",
+    "scoring",
+    "calibration",
+    "notebook",
+    "tenant",
+)
+"""Options of `hwdag ask` that mean nothing to the other methods."""
 
 
 def build(options: argparse.Namespace) -> int:
@@ -106,6 +123,28 @@ def opened(options: argparse.Namespace, file: Path) -> Retriever:
     return open_retriever(file, **changed, **_models(options, file, cls))
 
 
+def asked(options: argparse.Namespace) -> Retriever:
+    """The retriever that `hwdag ask` has to ask. Raises `InputError` for options of the walk."""
+    usual = asdict(SearchConfig()) | {"scoring": HWDAG}
+    for name in OF_THE_WALK:
+        if getattr(options, name) != usual.get(name):
+            raise InputError(
+                f"{_flag(name)} is for HWDAG, and {options.file} is of another method; leave it out"
+            )
+    return opened(options, options.file)
+
+
+def refuse_file(options: argparse.Namespace, file: Path | None) -> None:
+    """Raise `InputError` for a file of another method, where a command is for HWDAG alone."""
+    if file is not None and is_saved_retriever(file):
+        method = saved_header(file).method
+        raise InputError(
+            f"{file} is of the method {method!r}, not an hwdag index; `hwdag {options.command}` is "
+            f"for those. Such files are for `hwdag build --method {method}`, insert, delete, show "
+            "and ask"
+        )
+
+
 def refuse_options(options: argparse.Namespace) -> None:
     """Raise `InputError` for an `--option` that was given to HWDAG."""
     if options.option:
@@ -164,7 +203,11 @@ def _refuse_hwdag_options(options: argparse.Namespace) -> None:
     for name in OF_HWDAG:
         default = getattr(BuildConfig(), name, None)
         if getattr(options, name, default) != default:
-            flag = "--" + name.replace("_", "-")
             raise InputError(
-                f"{flag} is an option of HWDAG; other methods take theirs by --option NAME=VALUE"
+                f"{_flag(name)} is an option of HWDAG; other methods take theirs by --option "
+                "NAME=VALUE"
             )
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")

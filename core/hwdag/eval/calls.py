@@ -9,9 +9,19 @@ from pathlib import Path
 from threading import Lock
 from typing import Self
 
-from hwdag.config import Heads
+from hwdag.config import PAPER_CONFIDENCE, HeadList, Heads
 from hwdag.errors import InputError, ReaderRequired, WriterFailed
-from hwdag.lm.base import Reader, Replay, ReplayRequest, Scorer, ScoringSession, Session, Writer
+from hwdag.lm.base import (
+    Confident,
+    KnowsHeads,
+    Reader,
+    Replay,
+    ReplayRequest,
+    Scorer,
+    ScoringSession,
+    Session,
+    Writer,
+)
 from hwdag.lm.columns import ColumnHeads, ColumnReader, column_reader
 from hwdag.lm.controller import Calibrated, Controller
 from hwdag.text.prompts import SearchPrompts
@@ -166,9 +176,19 @@ class CachedReader(CachedWriter):
         return self._model.p_yes_is_informative
 
     @property
+    def confidence(self) -> float:
+        """From which p_yes on its "Yes" is to be believed."""
+        return self._model.confidence if isinstance(self._model, Confident) else PAPER_CONFIDENCE
+
+    @property
     def controllers(self) -> Mapping[str, Controller]:
         """The progress controllers of the model."""
         return self._model.controllers if isinstance(self._model, Calibrated) else {}
+
+    @property
+    def known_heads(self) -> HeadList | None:
+        """What "auto" stands for, where the model knows."""
+        return self._model.known_heads if isinstance(self._model, KnowsHeads) else None
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Number of tokens of each text."""

@@ -21,6 +21,8 @@ class Models:
             larger writer and a smaller reader).
         dense: embeds for the `dense` systems only (Dragon and the like); None is `embedder`.
         precision: of the reader's weights, recorded with the run.
+        heads: digest of a head list that the reader was given, recorded with the run; empty where it
+            has its own.
     """
 
     reader: Reader
@@ -28,6 +30,7 @@ class Models:
     writer: Writer | None = None
     dense: Embedder | None = None
     precision: str = ""
+    heads: str = ""
 
     def remembering(self, calls: Calls) -> Models:
         """The same models, with their writing remembered in `calls`."""
@@ -45,7 +48,8 @@ class Models:
     @property
     def names(self) -> dict[str, str]:
         """Names by role, as they are recorded."""
-        return {
+        given = {"heads": self.heads} if self.heads else {}
+        return given | {
             "reader": self.reader.name,
             "precision": self.precision,
             "writer": (self.writer or self.reader).name,
@@ -75,14 +79,17 @@ def load_models(
     """
     from hwdag.embedding.default import default_embedder, load_embedder
     from hwdag.lm.default import load_reader
+    from hwdag.lm.heads import HeadFile
 
+    given = None if heads is None else HeadFile.load(heads)
     loaded = load_reader(reader, dtype=dtype, device=device)
-    if heads is not None:
-        loaded = loaded.with_heads(heads)
+    if given is not None:
+        loaded = loaded.with_heads(given)
     return Models(
         reader=loaded,
         embedder=load_embedder(embedder) if embedder else default_embedder(),
         writer=load_reader(writer, dtype=dtype, device=device) if writer else None,
         dense=load_embedder(dense) if dense else None,
         precision=str(loaded.model.dtype).removeprefix("torch."),
+        heads="" if given is None else given.digest,
     )

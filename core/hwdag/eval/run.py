@@ -25,6 +25,7 @@ from hwdag.eval.schema import Question, Record
 from hwdag.eval.settings import check_settings
 from hwdag.eval.systems import System, systems
 from hwdag.lm.base import Reader
+from hwdag.search.progress import ProgressControl
 from hwdag.trace.progress import Progress, as_progress
 
 CALLS = "calls.sqlite"
@@ -73,12 +74,15 @@ def run(
 
     Raises:
         InputError: the folder holds a run with other settings, another process is writing to it,
-            or a library that scores answers is missing.
+            a library that scores answers is missing, or a system needs a progress controller that the
+            reader has not.
         UnknownOption: a system does not exist.
     """
     records = list(records)
     if plan.answer_budgets is None or plan.answer_budgets:
         check_metrics()
+    for system in systems(plan.systems):
+        ProgressControl(system.search, models.reader)  # why: or each of its questions fails
     folder.mkdir(parents=True, exist_ok=True)
     with Calls(folder / CALLS) as calls:
         check_settings(folder, plan, models, records, command)

@@ -7,6 +7,7 @@ other features can be tried without a model.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate
@@ -21,6 +22,7 @@ from hwdag.eval.journal import Journal, read_lines
 from hwdag.eval.models import Models
 from hwdag.eval.systems import index_options
 from hwdag.index import HWDAGIndex
+from hwdag.lm.base import heads_of
 from hwdag.search.progress import Visit
 from hwdag.search.walk import FIRST_POSITION
 from hwdag.trace.progress import Progress, as_progress
@@ -106,7 +108,7 @@ def observe(
         progress: a bar with the remaining time, your own, or silence.
 
     Raises:
-        InputError: the file was made with other settings.
+        InputError: the file was made with other settings, or is damaged, or cannot be written.
     """
     config = SearchConfig(token_budget=token_budget, progress="budget", stride=1)
     build = build or BuildConfig()
@@ -114,14 +116,16 @@ def observe(
         "models": models.names,
         "token_budget": token_budget,
         "build": asdict(build),
+        "heads": heads_of(models.reader, config.heads),
         **(settings or {}),
     }
+    depends = json.loads(json.dumps(depends))  # why: to be compared with what a file holds
     lines = _checked(file, depends)
-    done = {trail.key: trail for trail in map(Trail.from_json, lines[1:])}
+    done = {trail.key: trail for trail in _trails(file, lines[1:])}
     wanted = [(record, question) for record in records for question in _judgeable(record)]
     left = sum((record.dataset, question.id) not in done for record, question in wanted)
     with (
-        Journal(file) as journal,
+        _journal(file) as journal,
         as_progress(progress).stage("walks", left, "question") as advance,
     ):
         if not lines:
@@ -189,6 +193,27 @@ class _Walker:
 def _judgeable(record: Record) -> list[Question]:
     """Questions whose evidence is known."""
     return [question for question in record.questions if evidence_scores((), question)]
+
+
+def _trails(file: Path, lines: Iterable[dict[str, Any]]) -> Iterator[Trail]:
+    """The finished walks of the lines after the first one."""
+    for number, line in enumerate(lines, 2):
+        try:
+            yield Trail.from_json(line)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                f"{file}:{number}: no walk; remove the line, and the question is walked again"
+            ) from error
+
+
+def _journal(file: Path) -> Journal:
+    try:
+        return Journal(file)
+    except OSError as error:
+        raise InputError(
+            f"{file}: cannot be written ({error.strerror or error}); name a file in a folder that "
+            "exists"
+        ) from error
 
 
 def _checked(file: Path, depends: dict[str, Any]) -> list[dict[str, Any]]:

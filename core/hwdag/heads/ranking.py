@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hwdag.config import HeadList
-from hwdag.errors import ContextTooSmall, ReaderRequired
+from hwdag.errors import ContextTooSmall, InputError, ReaderRequired
 from hwdag.heads.scoring import AttentionScoring, Floats
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.ranking import Order, capture_ranking, every_head, ranking_tokens
@@ -28,7 +28,8 @@ def rank_passages(
 
     What does not fit into one window is read in several, of about the same length. A question that
     stands last spreads its attention over its window, so scores then are in units of what each token
-    would get if it were spread evenly. With the question first, use a scoring with `position`.
+    would get if it were spread evenly; quotients ("divide") have no unit. With the question first,
+    use a scoring with `position`.
 
     Args:
         reader: a `HuggingFaceLM`; its usage has the cost.
@@ -47,10 +48,13 @@ def rank_passages(
     """
     lm = local_model(reader)
     scoring = AttentionScoring.preset(scoring) if isinstance(scoring, str) else scoring
-    room = min(window_tokens or lm.context_tokens, lm.context_tokens)
+    room = lm.context_tokens if window_tokens is None else min(window_tokens, lm.context_tokens)
+    if room < 1:
+        raise InputError(f"window_tokens must be at least 1, got {window_tokens!r}")
     windows = _windows(lm, question, passages, scoring.order, room)
     # "auto" and "all" are left as they are: what they stand for is told, or captured as a whole
     heads = scoring.heads if scoring.layers is None else _in_layers(lm, scoring)
+    is_spread = len(windows) > 1 and scoring.order == "last" and scoring.calibration != "divide"
     found = []
     for first, last in windows:
         captured = capture_ranking(
@@ -61,7 +65,6 @@ def rank_passages(
             heads=heads,
             null=scoring.needs_null,
         )
-        is_spread = len(windows) > 1 and scoring.order == "last"
         unit = captured.attention.shape[-1] if is_spread else 1
         found.append(unit * scoring.unscaled(captured))
     return scoring.scaled(np.concatenate(found))

@@ -84,7 +84,8 @@ class AttentionScoring:
             as in the walk) or after them ("last": it attends to them).
         parts: what counts as the question: itself; with the "instruction" before it; or all of its
             "prompt", the opening of the reply included.
-        heads: "auto" (the list known for the model, else all), "all", or (layer, head) pairs.
+        heads: "auto" (the list known for the model, else all), "all" (that were captured), or
+            (layer, head) pairs.
         layers: only heads of the layers from the first to below the second number; None is all.
         calibration: against the attention that the null question gets: "subtract" it, "divide" by it
             (as a logarithm), or take the "absolute" difference.
@@ -117,7 +118,9 @@ class AttentionScoring:
                 raise UnknownOption(
                     f"{name} must be one of {', '.join(get_args(kind))}, got {value!r}"
                 )
-        if self.layers is not None and not 0 <= self.layers[0] < self.layers[1]:
+        if self.layers is not None and not (
+            len(self.layers) == 2 and 0 <= self.layers[0] < self.layers[1]
+        ):
             raise InputError(f"layers must be a range such as (8, 16), got {self.layers!r}")
         object.__setattr__(self, "heads", SearchConfig(heads=self.heads).heads)
 
@@ -242,7 +245,8 @@ def calibrated(asked: Floats, null: Floats, kind: Calibration) -> Floats:
         return asked - null
     if kind == "absolute":
         return np.abs(asked - null)
-    floor = FLOOR * null.mean(axis=-1, keepdims=True)
+    # a head with a sliding window may see no passage at all
+    floor = np.maximum(FLOOR * null.mean(axis=-1, keepdims=True), _TINY)
     quotient: Floats = np.log((asked + floor) / (null + floor))
     return quotient
 
@@ -260,5 +264,7 @@ def _mean_of_parts(
     weights = np.array(
         [n * (name in counted) for name, n in zip(PARTS, lengths, strict=True)], np.float64
     )
-    found: Floats = np.tensordot(weights, attention.astype(np.float64), axes=1) / weights.sum()
+    total = np.tensordot(weights, attention.astype(np.float64), axes=1)
+    # a question may be swallowed by the token of a border, and then nobody attends to it
+    found: Floats = total / max(1.0, weights.sum())
     return found

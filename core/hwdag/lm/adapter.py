@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -78,7 +79,7 @@ class Adapter:
             settings = json.loads(config)
             rank, scale = _checked(settings)
             factors = _pairs(load(weights), rank)
-        except (ValueError, SafetensorError) as error:
+        except (ValueError, OverflowError, RecursionError, SafetensorError) as error:
             raise InputError(
                 f"the adapter in {folder} cannot be used: {error}. It must be a plain LoRA adapter "
                 "in PEFT's format; others have to be merged by PEFT (merge_and_unload), and the "
@@ -141,9 +142,11 @@ def _checked(settings: Any) -> tuple[int, float]:
     if others:
         raise ValueError(f"it has {', '.join(others)}")
     rank, alpha = settings.get("r"), settings.get("lora_alpha")
-    if not isinstance(rank, int) or not isinstance(alpha, int | float) or rank < 1:
+    if type(rank) is not int or rank < 1 or not isinstance(alpha, int | float):
         raise ValueError(f"r={rank!r} and lora_alpha={alpha!r} are no rank and no number")
-    return rank, alpha / rank
+    if not math.isfinite(scale := alpha / rank):
+        raise ValueError(f"its lora_alpha is {alpha!r}")
+    return rank, scale
 
 
 def _pairs(tensors: Mapping[str, Tensor], rank: int) -> dict[str, tuple[Tensor, Tensor]]:
@@ -167,6 +170,8 @@ def _pairs(tensors: Mapping[str, Tensor], rank: int) -> dict[str, tuple[Tensor, 
         if down.ndim != 2 or up.ndim != 2 or not down.shape[0] == up.shape[1] == rank:
             shapes = f"{tuple(down.shape)} and {tuple(up.shape)}"
             raise ValueError(f"lora_A and lora_B of {layer} have shapes {shapes}, and r={rank}")
+        if not (down.isfinite().all() and up.isfinite().all()):
+            raise ValueError(f"lora_A or lora_B of {layer} has values that are not finite")
     return pairs
 
 
@@ -194,6 +199,11 @@ def _weight(model: PreTrainedModel, name: str, down: Tensor, up: Tensor) -> Tens
             "let PEFT merge it (merge_and_unload)"
         )
     return weight
+
+
+def is_fingerprint(text: str) -> bool:
+    """Whether it is how a reader's name says which adapter is in it."""
+    return re.fullmatch(rf"[0-9a-f]{{{NAME_DIGITS}}}", text) is not None
 
 
 def _is_hub_name(name: str) -> bool:

@@ -238,6 +238,15 @@ class Reader(Protocol):
 
 
 @runtime_checkable
+class Confident(Protocol):
+    """A Reader that says from which p_yes on its "Yes" is to be believed; optional."""
+
+    @property
+    def confidence(self) -> float:
+        """A "Yes" is counted above it, unless the search says otherwise (t_p of PECAN)."""
+
+
+@runtime_checkable
 class KnowsHeads(Protocol):
     """A Reader that says which heads "auto" stands for; optional."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from reprlib import repr as brief
 from typing import Any, Protocol, Self, runtime_checkable
 
 from hwdag.errors import InputError
@@ -94,17 +95,17 @@ class Controller:
             if not isinstance(data, Mapping) or data.keys() | {"source"} != names:
                 raise ValueError(f"it must be an object with {', '.join(sorted(names))}")
             return cls(
-                features=tuple(str(name) for name in data["features"]),
-                means=_numbers(data["means"]),
-                scales=_numbers(data["scales"]),
-                weights=_numbers(data["weights"]),
-                bias=float(data["bias"]),
-                reader=str(data["reader"]),
-                source=str(data.get("source", "")),
+                features=tuple(map(_text, _listed(data["features"]))),
+                means=tuple(map(_number, _listed(data["means"]))),
+                scales=tuple(map(_number, _listed(data["scales"]))),
+                weights=tuple(map(_number, _listed(data["weights"]))),
+                bias=_number(data["bias"]),
+                reader=_text(data["reader"]),
+                source=_text(data.get("source", "")),
             )
         except InputError:
             raise
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise InputError(
                 f"this is no controller: {error}; make one with `hwdag heads calibrate`"
             ) from error
@@ -146,5 +147,19 @@ def _last(name: str) -> str:
     return name.rstrip("/").rsplit("/")[-1].lower()
 
 
-def _numbers(values: Any) -> tuple[float, ...]:
-    return tuple(float(value) for value in values)
+def _listed(value: object) -> list[object]:
+    if isinstance(value, list):
+        return value
+    raise TypeError(f"{brief(value)} is not a list")
+
+
+def _number(value: object) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    raise TypeError(f"{brief(value)} is not a number")
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    raise TypeError(f"{brief(value)} is not a text")

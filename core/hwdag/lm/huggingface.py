@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from transformers import Cache, PreTrainedModel, PreTrainedTokenizerBase
 
-from hwdag.config import PAPER_WINDOW_TOKENS, HeadList, Heads
+from hwdag.config import PAPER_CONFIDENCE, PAPER_WINDOW_TOKENS, HeadList, Heads
 from hwdag.errors import ContextTooSmall, InputError, ReaderRequired
 from hwdag.flops import ModelShape, capture_flops, forward_flops
 from hwdag.lm.adapter import Adapter
@@ -55,6 +55,7 @@ class HuggingFaceLM:
         window_tokens: default length of a summary call (8,192 as in the papers).
         prefers_extraction: this model is too small to write Information Points.
         p_yes_is_informative: whether its "Yes" may stop a walk.
+        confidence: from which p_yes on its "Yes" is to be believed (PECAN App. E has some).
         heads: what "auto" stands for: a `HeadFile`, its path, or (layer, head) pairs; by default the
             list that hwdag ships for the model, and where there is none, all heads.
         batched_replay: replay several windows, and score several texts, in one padded forward; by
@@ -76,6 +77,7 @@ class HuggingFaceLM:
         window_tokens: int = PAPER_WINDOW_TOKENS,
         prefers_extraction: bool = False,
         p_yes_is_informative: bool = True,
+        confidence: float = PAPER_CONFIDENCE,
         batched_replay: bool | None = None,
         heads: GivenHeads | None = None,
     ) -> None:
@@ -96,6 +98,7 @@ class HuggingFaceLM:
         self._default_window = window_tokens
         self._prefers_extraction = prefers_extraction
         self._p_yes_is_informative = p_yes_is_informative
+        self._confidence = confidence
         on_cpu = model.device.type == "cpu"
         self.batched = not on_cpu if batched_replay is None else batched_replay
         self._lock = lock_of(model)
@@ -185,6 +188,11 @@ class HuggingFaceLM:
     def p_yes_is_informative(self) -> bool:
         """False for a model known to be unable to tell "enough" from "not enough"."""
         return self._p_yes_is_informative
+
+    @property
+    def confidence(self) -> float:
+        """From which p_yes on its "Yes" is to be believed."""
+        return self._confidence
 
     @property
     def controllers(self) -> Mapping[str, Controller]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from transformers import DynamicCache
 
-from hwdag.config import HeadList, Heads
-from hwdag.errors import ContextTooSmall, InputError, ModelError
+from hwdag.config import HeadList, Heads, SearchConfig
+from hwdag.errors import ContextTooSmall, InputError, ModelError, UnknownOption
 from hwdag.lm.attention import ColumnRequest, Request, SpanRequest, capture, cut_flops
 from hwdag.lm.tokens import Range, summary_reply
 from hwdag.text.characters import one_line
@@ -86,12 +86,13 @@ def capture_ranking(
     KV cache, and a second forward with the question first. All is metered in the usage of `lm`.
 
     Raises:
-        InputError: no passage, or a blank one, or a blank question.
+        InputError: no passage, or a blank one, or a blank question; or heads that cannot be.
+        UnknownOption: an unknown order.
         ContextTooSmall: question and passages exceed the context together.
         ModelError: the attention is not finite.
     """
     _check_texts(question, passages)
-    pairs = lm._resolve(heads)
+    pairs = lm._resolve(SearchConfig(heads=heads).heads)
     every = pairs or every_head(lm)
     read = _last if order == "last" else _first
     asked = [_Layout.of(lm, text, passages, order) for text in _questions(question, null)]
@@ -140,6 +141,8 @@ class _Layout:
 
     @classmethod
     def of(cls, lm: HuggingFaceLM, question: str, passages: Sequence[str], order: Order) -> Self:
+        if order not in get_args(Order):
+            raise UnknownOption(f"order must be one of {', '.join(get_args(Order))}, got {order!r}")
         pieces = _question_last if order == "last" else _question_first
         return cls._joined(lm, *pieces(question, passages), order)
 
@@ -158,7 +161,7 @@ class _Layout:
 
         if order == "first":
             around = append(asked)
-        passages = [ranges[1] for ranges in map(append, nodes)]
+        passages = [_held(*ranges[1]) for ranges in map(append, nodes)]
         if order == "last":
             around = append(asked)
             reply = summary_reply(codec, lm.turns)
@@ -260,6 +263,11 @@ def _stacked(captured: Capture, every: HeadList) -> NDArray[np.float32]:
     # within a layer, heads are captured in the order of the pairs
     left = {layer: iter(found[0].cpu().numpy()) for layer, found in captured.layers().items()}
     return np.stack([next(left[layer]) for layer, _ in every])
+
+
+def _held(start: int, end: int) -> Range:
+    """The range of a passage; of one that is swallowed by the token of a border, that token."""
+    return start, max(end, start + 1)
 
 
 def _filled(parts: NDArray[np.int64]) -> list[Range]:

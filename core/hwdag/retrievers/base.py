@@ -128,7 +128,7 @@ class DocumentRetriever(RetrieverTwins, ABC, Generic[T]):
 
     @abstractmethod
     def _retrieve(self, query: Query, built: Mapping[str, T]) -> Found:
-        """Rank the nodes of these documents, by document id, for a question."""
+        """Rank the nodes of these documents, one at least, by document id, for a question."""
 
     @property
     def reader(self) -> Reader:
@@ -299,7 +299,9 @@ class DocumentRetriever(RetrieverTwins, ABC, Generic[T]):
         built = {key: made for key, (_, made) in held.items()}
         session = self._session(question, config)
         budget = min(config.token_budget, session.room) if self.bounded else session.room
-        found = self._retrieve(Query(question, budget, config, session.cost), built)
+        query = Query(question, budget, config, session.cost)
+        # why: a filter may let nothing through
+        found = self._retrieve(query, built) if built else Found(())
         taken, left = list(found.ranked), list[Scored]()
         if self.bounded:
             taken, left = fitting(found.ranked, session, budget)

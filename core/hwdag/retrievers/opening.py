@@ -32,10 +32,13 @@ def retriever_class(method: str) -> type[SavedRetriever[Any]]:
 def is_saved_retriever(path: str | Path) -> bool:
     """Whether a file is that of a retriever beside HWDAG, as its first bytes say."""
     path = Path(path)
-    if not path.is_file():
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            start = file.read(APPLICATION_ID_AT + 4)
+    except OSError:  # why: what cannot be read is explained by whoever opens it
         return False
-    with path.open("rb") as file:
-        start = file.read(APPLICATION_ID_AT + 4)
     return start[APPLICATION_ID_AT:] == APPLICATION_ID.to_bytes(4, "big")
 
 

@@ -143,15 +143,19 @@ class SavedRetriever(DocumentRetriever[T]):
 
         Raises:
             UnknownOption: a name that is neither.
-            InputError: a value that the config refuses.
+            InputError: a value of another kind than the default, or that the config refuses.
         """
-        own = [name for name in signature(cls).parameters if name not in COMMON_OPTIONS]
+        parameters = signature(cls).parameters.values()
+        own = {p.name: p.default for p in parameters if p.name not in COMMON_OPTIONS}
+        config: Any = cls._options(settings).get("config")
+        known = {f.name: getattr(config, f.name) for f in fields(config)} if config else {}
+        usual = known | own
+        unknown = {name: value for name, value in given.items() if name not in usual}
+        refuse(unknown, f"the method {cls.method}", ", ".join([*own, *known]))
+        for name, value in given.items():
+            _check_kind(name, value, usual[name])
         options = {name: value for name, value in given.items() if name in own}
         if rest := {name: value for name, value in given.items() if name not in own}:
-            config: Any = cls._options(settings).get("config")
-            known = [f.name for f in fields(config)] if config is not None else []
-            unknown = {name: value for name, value in rest.items() if name not in known}
-            refuse(unknown, f"the method {cls.method}", ", ".join([*own, *known]))
             options["config"] = replace(config, **rest)
         return options
 
@@ -385,3 +389,15 @@ def _check_method(path: Path, header: SavedHeader, method: str) -> None:
             f"{path} was saved by the method {header.method!r}, not by {method!r}; load it with the "
             "class of that method"
         )
+
+
+def _check_kind(name: str, value: object, usual: object) -> None:
+    """Raise `InputError` for no switch or no number where the default is one."""
+    is_switch = isinstance(value, bool)
+    if isinstance(usual, bool):
+        fits, wanted = is_switch, "true or false"
+    else:
+        fits = not isinstance(usual, float) or (isinstance(value, int | float) and not is_switch)
+        wanted = "a number"
+    if not fits:
+        raise InputError(f"{name} must be {wanted}, got {value!r}")

@@ -95,7 +95,8 @@ class SavedFile:
             NotAnIndex, IndexVersionError, IndexCorrupt: the file cannot be used.
         """
         self._path = path
-        self._database = Database(path, create=header is not None, readonly=False)
+        with self._explained():
+            self._database = Database(path, create=header is not None, readonly=False)
         try:
             if header is not None:
                 self._create(header)

@@ -12,7 +12,7 @@ import numpy as np
 
 from hwdag.config import SearchConfig
 from hwdag.embedding.base import Embedder, Vectors
-from hwdag.errors import EmptyIndex, IndexBusy, InputError
+from hwdag.errors import EmptyIndex, IndexBusy, IndexMismatch, InputError
 from hwdag.filters import Equals, Filter
 from hwdag.lm.base import Reader
 from hwdag.search.corpus import Corpus, Vanished
@@ -81,6 +81,7 @@ class Searcher:
         Raises:
             InputError: there is no document, or not the one that is asked for, or `query_vector` is
                 not comparable with the embeddings of the nodes.
+            IndexMismatch: nor is what the embedder makes of the question.
             QuestionTooLong: the question leaves no room in the reader's context.
             IndexBusy: documents disappear faster than they can be read.
         """
@@ -90,6 +91,8 @@ class Searcher:
                 corpus = self._live.current()
                 if not corpus.numbers:
                     raise EmptyIndex("the index holds no document; insert some first")
+                if vector is None:
+                    vector = self._embedded(question, embedder)
                 walked = walk(
                     corpus,
                     question,
@@ -111,10 +114,22 @@ class Searcher:
             "again when fewer changes are made"
         )
 
+    def _embedded(self, question: str, embedder: Embedder) -> Vectors:
+        """The embedding of a question, (dimension,)."""
+        dimension = self._store.header.embedding
+        vector = np.asarray(embedder.embed_query(question), np.float32)
+        # why: a row of several embeddings can be read as more of shorter ones
+        if vector.shape != (dimension,):
+            raise IndexMismatch(
+                f"{embedder.name!r} makes embeddings of shape {vector.shape}, but those of the nodes "
+                f"have {dimension} numbers; pass the embedder that the index was built with, or "
+                "build anew"
+            )
+        return vector
+
     def _comparable(self, query_vector: Sequence[float]) -> Vectors:
         """A given embedding of a question as an array, (dimension,)."""
-        header = self._store.header
-        dimension, embedder = header.dimension // (1 + header.questions), header.embedder
+        dimension, embedder = self._store.header.embedding, self._store.header.embedder
         try:
             vector = np.asarray(query_vector, np.float32)
         except (TypeError, ValueError):

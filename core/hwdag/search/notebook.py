@@ -8,6 +8,7 @@ its words. The graph, the budget and the question that is answered stay as they 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hwdag.config import SearchConfig
 from hwdag.embedding.base import Embedder, Vectors
@@ -73,7 +74,13 @@ class Notebook:
 
 
 def _middle(vectors: list[Vectors]) -> Vectors:
-    """The mean direction, (dimension,); the first one where they cancel out."""
-    total = np.sum(vectors, axis=0, dtype=np.float64)
-    length = float(np.linalg.norm(total))
-    return np.asarray(total / length, np.float32) if length > 0 else vectors[0]
+    """The mean direction, (dimension,); the first vector where they cancel out."""
+    total = np.sum([_direction(vector) for vector in vectors], axis=0)
+    return np.asarray(_direction(total), np.float32) if total.any() else vectors[0]
+
+
+def _direction(vector: NDArray[np.floating]) -> NDArray[np.float64]:
+    """The vector with length 1, (dimension,); a zero vector has none and stays."""
+    # why: a question's vector may be given, and then it is of any length
+    length = float(np.linalg.norm(vector))
+    return np.asarray(vector / (length or 1.0), np.float64)

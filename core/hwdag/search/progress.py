@@ -10,14 +10,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hwdag.config import SearchConfig
+from hwdag.config import PAPER_CONFIDENCE, SearchConfig
 from hwdag.errors import InputError
-from hwdag.lm.base import Reader
+from hwdag.lm.base import Confident, Reader
 from hwdag.lm.controller import CONTROLLERS, Calibrated, Controller
 from hwdag.types import Step
 
 LEAST = 1e-6
 """Probabilities and masses below this count as this much, so that logarithms stay finite."""
+
+
+CONTROLLER_CONFIDENCE = 0.8
+"""Four of five walks that a controller ends here should have all evidence: it is calibrated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,7 @@ class ProgressControl:
             or (config.progress == "auto" and trusted)
         )
         self.says_yes = not self.steers
-        self._confidence = config.confidence
+        self._confidence = _confidence(config, reader, self._controller)
         self._left = config.patience
 
     @property
@@ -118,6 +122,15 @@ class ProgressControl:
         self.says_yes = said_yes or not self.steers
         self._left -= said_yes
         return self.steers and self._left <= 0
+
+
+def _confidence(config: SearchConfig, reader: Reader, controller: Controller | None) -> float:
+    """The threshold of the search; else that of the controller, or of the reader."""
+    if config.confidence is not None:
+        return config.confidence
+    if controller is not None:
+        return CONTROLLER_CONFIDENCE
+    return reader.confidence if isinstance(reader, Confident) else PAPER_CONFIDENCE
 
 
 def _controller(config: SearchConfig, reader: Reader) -> Controller | None:

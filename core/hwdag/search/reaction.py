@@ -26,7 +26,8 @@ def opened(
 ) -> Session:
     """A fresh session for a question, calibrated as the config says.
 
-    Raises `QuestionTooLong` if question and prompts leave no room.
+    Raises `QuestionTooLong` if question and prompts leave no room, and `InputError` if the config
+    wants notes and the reader has none.
     """
 
     def session(text: str) -> Session:
@@ -35,6 +36,8 @@ def opened(
         )
 
     asked = session(question)
+    if config.notebook:
+        noting(asked)  # why: a pair of sessions has `note`, whatever they have
     return asked if config.calibration == "none" else ReactionSession(asked, session(NULL_QUESTION))
 
 

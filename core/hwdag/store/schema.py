@@ -135,3 +135,8 @@ class Header:
         """Questions that are embedded beside each node; 0 where the config does not say it."""
         number = self.config.get("questions", 0)
         return max(0, number) if isinstance(number, int) else 0
+
+    @property
+    def embedding(self) -> int:
+        """The length of one embedding."""
+        return self.dimension // (1 + self.questions)

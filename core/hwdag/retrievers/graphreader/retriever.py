@@ -159,10 +159,14 @@ class GraphReaderRetriever(SavedRetriever[FactGraph]):
         return {"config": GraphReaderConfig.from_dict(settings)}
 
     def _answering(
-        self, retrieval: Retrieval, session: Session, carried: _Explored, config: SearchConfig
+        self,
+        retrieval: Retrieval,
+        session: Session,
+        carried: _Explored | None,
+        config: SearchConfig,
     ) -> tuple[Retrieval, Session]:
         """As `answers` says: the nodes, or the notebooks; where these give none, the nodes."""
-        if self.answers == "nodes":
+        if self.answers == "nodes" or carried is None:
             return retrieval, session
         before = carried.agent.usage
         answer = reasoned(carried.exploration, carried.agent)
@@ -216,8 +220,6 @@ class GraphReaderRetriever(SavedRetriever[FactGraph]):
     def _retrieve(self, query: Query, built: Mapping[str, FactGraph]) -> Found:
         world = World(list(built.values()))
         explored = self._explore(query.question, world)
-        if not built:  # why: a filter may let nothing through
-            return Found((), carried=explored)
         found = evidence(
             explored.exploration, world, query, explored.vector, self.embedder, self.reader
         )
