@@ -25,12 +25,18 @@ from hwdag.cli.main import main as hwdag
 ROOT = Path(__file__).parent.parent
 DATA = Path(os.environ.get("HWDAG_DATA") or ROOT / ".." / "shared" / "data") / "dev"
 
-RETRIEVAL = "hwdag,bm25,dense,bm25+title,dense+title,raptor-collapsed,raptor-tree,truncate-middle"
+RETRIEVAL = (
+    "hwdag,hwdag-no-progress,bm25,dense,bm25+title,dense+title,raptor-collapsed,raptor-tree,"
+    "gem-rag-graph,gem-rag-questions,youra,youra-paper,truncate-middle"
+)
 ABLATIONS = (
     "hwdag,hwdag-no-references,hwdag-no-edges,hwdag-no-attention,hwdag-no-sparse,"
     "hwdag-no-embedding,hwdag-no-graph,hwdag-chunks,hwdag-all-heads,hwdag-stride-1,hwdag-garlic"
 )
-ANSWERS = "hwdag,bm25@sentence,dense@sentence,raptor-collapsed,truncate-middle"
+ANSWERS = (
+    "hwdag,hwdag-no-progress,bm25@sentence+title,bm25@100+title,dense@sentence+title,"
+    "dense@100+title,raptor-collapsed,gem-rag-graph,youra,truncate-middle,full-context"
+)
 
 
 @dataclass(frozen=True)
@@ -85,20 +91,19 @@ TABLES: dict[str, tuple[Run, ...]] = {
     "answers": (
         Run(
             "answers",
-            (
-                "hotpotqa",
-                "musique",
-                "2wikimultihopqa",
-                "squad",
-                "fairytaleqa",
-                "qasper",
-                "quality",
-                "narrativeqa",
-            ),
+            ("hotpotqa", "2wikimultihopqa", "musique", "squad", "fairytaleqa"),
             ANSWERS,
             "512",
+            12,
+            ("--dtype", "bfloat16", "--max-new-tokens", "32"),
+        ),
+        Run(
+            "agents",
+            ("hotpotqa", "2wikimultihopqa"),
+            "graphreader",
+            "512",
             4,
-            ("--dtype", "bfloat16", "--max-new-tokens", "16"),
+            ("--dtype", "bfloat16", "--max-new-tokens", "32"),
         ),
         Run(
             "costly",
