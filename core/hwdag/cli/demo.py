@@ -38,7 +38,7 @@ QUESTIONS = (
 )
 
 
-PAGES = ("attention", "index-files", "kv-cache", "method", "models", "names")
+PAGES = ("index-files", "kv-cache", "method", "models", "names")
 """Of hwdag's own documentation: prose enough for a walk, little enough for two cores."""
 
 
