@@ -323,8 +323,8 @@ def test_calibration_is_deterministic_and_knows_where_walks_would_stop():
         assert tokens == sorted(tokens), name
     best = found.stops["head_mass"][0]
     assert best.complete == 1.0
-    assert best.tokens < 0.8 * found.full.tokens
-    assert (found.full.stopped, found.full.tokens) == (0.0, 60.0)
+    assert best.tokens < 0.8 * found.budgets[1.0].tokens
+    assert (found.budgets[1.0].stopped, found.budgets[1.0].tokens) == (0.0, 60.0)
 
 
 def test_a_document_is_judged_by_controllers_that_never_saw_it():
@@ -381,4 +381,4 @@ def test_the_report_tells_everything():
     for name in ("p_yes", "nodes", "head_mass", "calibrated"):
         assert f"\n{name} " in text
     assert "reliability of calibrated" in text
-    assert text.splitlines()[-1].split() == ["budget", "-", "0.00", "60", "1.00"]
+    assert text.splitlines()[-1].split() == ["budget", "100.0%", "0.00", "60", "1.00"]

@@ -24,7 +24,7 @@ from hwdag.lm.default import (
     embedded_gguf,
     load_reader,
 )
-from hwdag.lm.heads import known_heads, resolve, shipped
+from hwdag.lm.heads import head_file, resolve, shipped
 
 pytestmark = pytest.mark.model
 
@@ -164,7 +164,7 @@ def test_control_tokens_in_a_document_are_encoded_as_plain_text():
 def test_the_shipped_head_list_belongs_to_the_default_model():
     reader = default_reader()
     assert reader.known_heads in [file.pairs for file in shipped() if file.is_of(BASE_MODEL)]
-    assert known_heads("somebody/else", reader.model.config) is None
+    assert head_file(None, "somebody/else", reader.model.config) is None
     assert resolve("auto", reader.known_heads) == reader.known_heads
     assert resolve("all", reader.known_heads) is None
     assert resolve(((1, 2),), reader.known_heads) == ((1, 2),)

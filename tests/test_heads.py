@@ -16,7 +16,6 @@ from hwdag.lm.base import heads_of
 from hwdag.lm.heads import (
     HeadFile,
     head_file,
-    known_heads,
     resolve,
     shipped,
     warn_unknown,
@@ -138,11 +137,11 @@ def test_lists_of_large_models_are_shipped(name, config, first):
         family, num_hidden_layers=layers, num_attention_heads=heads, hidden_size=hidden
     )
     made.architectures = [{"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM"}[family]]
-    found = known_heads(name, made)
+    found = head_file(None, name, made)
     assert found is not None
-    assert first is None or (len(found), found[0]) == (16, first)
+    assert first is None or (len(found.pairs), found.pairs[0]) == (16, first)
     made.num_hidden_layers += 1
-    assert known_heads(name, made) is None
+    assert head_file(None, name, made) is None
 
 
 def test_every_shipped_list_says_where_it_is_from():

@@ -11,7 +11,12 @@ from hwdag.errors import InputError, UnknownOption
 from hwdag.lm.scripted import ScriptedLM
 from hwdag.retrievers.bm25 import BM25Retriever
 from hwdag.retrievers.methods import METHODS
-from hwdag.retrievers.opening import is_saved_retriever, open_retriever, retriever_class
+from hwdag.retrievers.opening import (
+    is_saved_retriever,
+    named_options,
+    open_retriever,
+    retriever_class,
+)
 from hwdag.retrievers.youra import YouraConfig, YouraRetriever
 
 TOWN = "The harbour was built in 1871 by Clara Holm. Its lamp was made in Lyon."
@@ -56,13 +61,15 @@ def test_other_files_are_told_apart(tmp_path):
 
 
 def test_options_are_those_of_the_constructor_and_of_its_config():
-    assert BM25Retriever.configured({"k1": 1.2}) == {"k1": 1.2}
-    made = YouraRetriever.configured({"mean": "geometric"}, {"window_tokens": 200, "heads": "all"})
+    assert named_options(BM25Retriever, {"k1": 1.2}) == {"k1": 1.2}
+    made = named_options(
+        YouraRetriever, {"mean": "geometric"}, {"window_tokens": 200, "heads": "all"}
+    )
     assert made == {"config": YouraConfig(window_tokens=200, heads="all", mean="geometric")}
     with pytest.raises(UnknownOption, match="method bm25 has no option 'k2'; it has granularity"):
-        BM25Retriever.configured({"k2": 1})
+        named_options(BM25Retriever, {"k2": 1})
     with pytest.raises(UnknownOption, match="no option 'reader'"):
-        YouraRetriever.configured({"reader": "gpt2"})
+        named_options(YouraRetriever, {"reader": "gpt2"})
 
 
 @pytest.mark.model
@@ -148,7 +155,7 @@ def test_every_option_may_be_what_it_is_by_default(method):
     cls = retriever_class(method)
     config = cls._options({}).get("config")
     usual = asdict(config) if config else {}
-    assert cls.configured(usual).get("config") == config
+    assert named_options(cls, usual).get("config") == config
 
 
 @pytest.mark.parametrize(

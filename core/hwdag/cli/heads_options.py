@@ -7,9 +7,14 @@ from pathlib import Path
 from typing import TypeAlias
 
 from hwdag.cli.evaluation_options import limit
-from hwdag.cli.heads_calibrate import add_calibrate
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+LIMIT = 100
+"""Questions per data set, unless the command says otherwise."""
+
+BUDGET = 1024
+"""Node tokens of a walk, unless the command says otherwise."""
 
 
 def add_heads(commands: Commands) -> None:
@@ -19,7 +24,7 @@ def add_heads(commands: Commands) -> None:
     )
     actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
     _add_detect(actions)
-    add_calibrate(actions)
+    _add_calibrate(actions)
     _add_show(actions)
 
 
@@ -31,11 +36,7 @@ def _add_detect(actions: Commands) -> None:
         "The best heads are written as a small file for --heads of the other commands, and for "
         "HuggingFaceLM(heads=FILE).",
     )
-    command.add_argument(
-        "--model",
-        metavar="NAME",
-        help="hub name or path of a causal LM (default: the embedded one)",
-    )
+    _add_model(command)
     command.add_argument(
         "--data",
         nargs="+",
@@ -62,9 +63,6 @@ def _add_detect(actions: Commands) -> None:
         help="questions per data set, or all (default: %(default)s)",
     )
     command.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="of the choice of questions"
-    )
-    command.add_argument(
         "--calibrate",
         action=argparse.BooleanOptionalAction,
         default=None,
@@ -82,8 +80,6 @@ def _add_detect(actions: Commands) -> None:
         metavar="N",
         help="leave out questions whose prompt is longer (default: the context of the model)",
     )
-    command.add_argument("--dtype", help="float32, bfloat16, ... (default: the model's own)")
-    command.add_argument("--device", help="cpu, cuda, mps, ... (default: the best)")
     command.add_argument(
         "--malformed",
         choices=("error", "skip"),
@@ -92,6 +88,71 @@ def _add_detect(actions: Commands) -> None:
     )
     command.add_argument("-o", "--output", type=Path, metavar="FILE", help="where the list goes")
     command.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
+
+
+def _add_calibrate(actions: Commands) -> None:
+    command = actions.add_parser(
+        "calibrate",
+        help="fit what says that a walk has read enough, and write it into a head file",
+        description="Walks questions whose evidence is known up to the token budget, and fits the "
+        "controllers of --progress calibrated and head_mass: how likely is it, after each node, that "
+        "all evidence was read? Prints how good they are on documents that they were not fitted to. "
+        "Started again with the same FILE, it goes on where it was.",
+    )
+    _add_model(command)
+    command.add_argument(
+        "--data",
+        nargs="+",
+        type=Path,
+        required=True,
+        metavar="DATA",
+        help="JSONL files as `hwdag eval` reads them, or folders of them",
+    )
+    command.add_argument(
+        "--heads", type=Path, metavar="FILE", help="head list (default: the one shipped for it)"
+    )
+    command.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FILE", help="head file to write"
+    )
+    command.add_argument(
+        "--limit",
+        type=limit,
+        default=LIMIT,
+        metavar="N",
+        help="questions per data set, or all (default: %(default)s)",
+    )
+    command.add_argument(
+        "--budget",
+        type=int,
+        default=BUDGET,
+        metavar="TOKENS",
+        help="node tokens of a walk (default: %(default)s)",
+    )
+    command.add_argument(
+        "--points",
+        choices=("auto", "generated", "extractive"),
+        default="auto",
+        help="Information Points of the graphs that are walked (default: %(default)s)",
+    )
+    command.add_argument("--embedder", metavar="NAME", help="sentence-transformers name or path")
+    command.add_argument(
+        "--plot", type=Path, metavar="FILE", help="also draw the reliability curves (.png, .svg)"
+    )
+    command.add_argument("-q", "--quiet", action="store_true", help="no progress bars")
+
+
+def _add_model(command: argparse.ArgumentParser) -> None:
+    """The model that is looked into, and which questions it gets."""
+    command.add_argument(
+        "--model",
+        metavar="NAME",
+        help="hub name or path of a causal LM (default: the embedded one)",
+    )
+    command.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="of the choice of questions"
+    )
+    command.add_argument("--dtype", help="float32, bfloat16, ... (default: the model's own)")
+    command.add_argument("--device", help="cpu, cuda, mps, ... (default: the best)")
 
 
 def _add_show(actions: Commands) -> None:

@@ -17,6 +17,7 @@ from hwdag.config import BuildConfig, SearchConfig
 from hwdag.errors import InputError
 from hwdag.retrievers.opening import (
     is_saved_retriever,
+    named_options,
     open_retriever,
     retriever_class,
     saved_header,
@@ -66,7 +67,9 @@ def build(options: argparse.Namespace) -> int:
         if holds_something(file):
             return opened(options, file)
         cls = retriever_class(options.method)
-        return cls(path=file, **cls.configured(_options(options)), **_models(options, file, cls))
+        return cls(
+            path=file, **named_options(cls, _options(options)), **_models(options, file, cls)
+        )
 
     return _changed(options, file, made)
 
@@ -119,7 +122,7 @@ def opened(options: argparse.Namespace, file: Path) -> Retriever:
             f"{file} is of the method {header.method!r}, not {method!r}; name another file"
         )
     cls = retriever_class(header.method)
-    changed = cls.configured(_options(options), header.settings)
+    changed = named_options(cls, _options(options), header.settings)
     return open_retriever(file, **changed, **_models(options, file, cls))
 
 

@@ -26,8 +26,11 @@ from hwdag.search.progress import signals
 FOLDS = 5
 """Of cross-validation; fewer where there are fewer documents."""
 
-CONFIDENCES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+CONFIDENCES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 """Thresholds for which it is told where walks would have stopped."""
+
+SHARES = (0.25, 0.375, 0.5, 0.625, 0.75, 1.0)
+"""Of the tokens of a whole walk: how far reading without any judge gets, for comparison."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ class Calibration:
             its cross-validated probabilities; all on the same readings, and areas by the same
             pairs of them.
         stops: by the same names.
-        full: what walking to the budget gives.
+        budgets: what reading a share of the tokens of each walk gives, by that share.
         questions: number of trails.
         documents: number of documents.
         failed: trails that are errors, and count nowhere.
@@ -66,7 +69,7 @@ class Calibration:
     controllers: dict[str, Controller]
     judgements: tuple[Judgement, ...]
     stops: dict[str, tuple[Stops, ...]]
-    full: Stops
+    budgets: dict[float, Stops]
     questions: int
     documents: int
     failed: int
@@ -141,7 +144,7 @@ def calibrate(trails: Sequence[Trail], *, reader: str, source: str = "") -> Cali
             for name, p in told.items()
         ),
         {name: stops(walked, readings, p) for name, p in told.items()},
-        stops(walked, readings, np.zeros(len(everything)))[0],
+        {share: _budget(walked, share) for share in SHARES},
         questions=len(walked),
         documents=len(set(readings.documents)),
         failed=len(trails) - len(walked),
@@ -175,15 +178,29 @@ def stops(trails: Sequence[Trail], readings: Readings, probabilities: Floats) ->
 
 
 def _stops(trails: Sequence[Trail], by_walk: Sequence[Floats], confidence: float) -> Stops:
-    ended, tokens, complete = [], [], []
+    counts = []
     for trail, told in zip(trails, by_walk, strict=True):
         above = np.flatnonzero(told > confidence)
-        last = trail.readings[above[0]] if len(above) else len(trail.visits)
-        ended.append(last < len(trail.visits))
-        tokens.append(sum(visit.tokens for visit in trail.visits[:last]))
-        complete.append(trail.complete[last - 1])
-    means = (float(np.mean(values)) for values in (ended, tokens, complete))
-    return Stops(confidence, *means)
+        counts.append(trail.readings[above[0]] if len(above) else len(trail.visits))
+    return _means(trails, counts, confidence)
+
+
+def _means(trails: Sequence[Trail], counts: Sequence[int], confidence: float) -> Stops:
+    """Of walks that end after so many nodes each."""
+    walks = list(zip(trails, counts, strict=True))
+    ended = [count < len(trail.visits) for trail, count in walks]
+    tokens = [sum(visit.tokens for visit in trail.visits[:count]) for trail, count in walks]
+    complete = [trail.complete[count - 1] for trail, count in walks]
+    return Stops(confidence, *(float(np.mean(values)) for values in (ended, tokens, complete)))
+
+
+def _budget(trails: Sequence[Trail], share: float) -> Stops:
+    """Walks that read as many of their nodes as fit into a share of their tokens, at least one."""
+    counts = []
+    for trail in trails:
+        read = np.cumsum([visit.tokens for visit in trail.visits])
+        counts.append(max(1, int(np.searchsorted(read, share * read[-1], side="right"))))
+    return _means(trails, counts, confidence=0.0)
 
 
 def _held_out(readings: Readings, features: Sequence[str], folds: Sequence[int]) -> Floats:
@@ -236,7 +253,10 @@ def report_lines(found: Calibration) -> list[str]:
     lines += ["", "walks that stop at the first probability above a confidence"]
     lines += [f"{'':<12}{'confidence':>11}{'stopped':>9}{'tokens':>8}{'complete':>10}"]
     lines += [_stop_line(name, one) for name in found.stops for one in found.stops[name]]
-    lines += [_stop_line("budget", found.full)]
+    lines += [
+        f"{'budget':<12}{f'{share:.1%}':>11}{_stop_numbers(one)}"
+        for share, one in found.budgets.items()
+    ]
     return lines
 
 
@@ -245,5 +265,8 @@ def _interval(found: Interval) -> str:
 
 
 def _stop_line(name: str, one: Stops) -> str:
-    confidence = "-" if name == "budget" else f"{one.confidence:.2f}"
-    return f"{name:<12}{confidence:>11}{one.stopped:>9.2f}{one.tokens:>8.0f}{one.complete:>10.2f}"
+    return f"{name:<12}{one.confidence:>11.2f}{_stop_numbers(one)}"
+
+
+def _stop_numbers(one: Stops) -> str:
+    return f"{one.stopped:>9.2f}{one.tokens:>8.0f}{one.complete:>10.2f}"

@@ -284,12 +284,6 @@ def _pairs(given: Sequence[tuple[int, int]]) -> HeadList:
         ) from error
 
 
-def known_heads(name: str, config: Any) -> HeadList | None:
-    """The shipped list for a model, or None."""
-    found = head_file(None, name, config)
-    return None if found is None else found.pairs
-
-
 def resolve(heads: Heads, known: HeadList | None) -> HeadList | None:
     """(layer, head) pairs, or None for all of them."""
     if heads == "auto":

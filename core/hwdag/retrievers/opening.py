@@ -6,16 +6,24 @@ retriever = retriever_class("gem-rag").from_documents(documents, path="notes.gem
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import fields, replace
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, cast
 
+from hwdag.config import refuse
 from hwdag.errors import IndexVersionError, InputError, UnknownOption
 from hwdag.retrievers.methods import METHODS
 from hwdag.retrievers.saved import SavedRetriever
 from hwdag.retrievers.saved_file import APPLICATION_ID, SavedFile, SavedHeader
 from hwdag.store.opening import holds_something
+
+COMMON_OPTIONS = ("reader", "prompts", "writer", "embedder", "config", "path")
+"""Of the constructors: models, the config as a whole, and the file."""
 
 APPLICATION_ID_AT = 68
 """Where SQLite keeps `application_id`, four bytes, big-endian (its file format, 1.3)."""
@@ -74,3 +82,46 @@ def open_retriever(path: str | Path, **options: Any) -> SavedRetriever[Any]:
             f"{', '.join(METHODS)}. Load it with the class that saved it, or upgrade hwdag"
         )
     return retriever_class(method).load(path, **options)
+
+
+def named_options(
+    cls: type[SavedRetriever[Any]],
+    given: Mapping[str, Any],
+    settings: Mapping[str, Any] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """Options of a constructor from names that stand for them, or for fields of its config.
+
+    Args:
+        cls: the class of the retriever.
+        given: such as `{"granularity": "sentence"}`, `{"mode": "tree", "chunk_tokens": 100}`.
+        settings: of a file, which are what the other fields of a config are taken from.
+
+    Raises:
+        UnknownOption: a name that is neither.
+        InputError: a value of another kind than the default, or that the config refuses.
+    """
+    parameters = signature(cls).parameters.values()
+    own = {p.name: p.default for p in parameters if p.name not in COMMON_OPTIONS}
+    config: Any = cls._options(settings).get("config")
+    known = {f.name: getattr(config, f.name) for f in fields(config)} if config else {}
+    usual = known | own
+    unknown = {name: value for name, value in given.items() if name not in usual}
+    refuse(unknown, f"the method {cls.method}", ", ".join([*own, *known]))
+    for name, value in given.items():
+        _check_kind(name, value, usual[name])
+    options = {name: value for name, value in given.items() if name in own}
+    if rest := {name: value for name, value in given.items() if name not in own}:
+        options["config"] = replace(config, **rest)
+    return options
+
+
+def _check_kind(name: str, value: object, usual: object) -> None:
+    """Raise `InputError` for no switch or no number where the default is one."""
+    is_switch = isinstance(value, bool)
+    if isinstance(usual, bool):
+        fits, wanted = is_switch, "true or false"
+    else:
+        fits = not isinstance(usual, float) or (isinstance(value, int | float) and not is_switch)
+        wanted = "a number"
+    if not fits:
+        raise InputError(f"{name} must be {wanted}, got {value!r}")

@@ -13,15 +13,12 @@ import json
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import fields, replace
-from inspect import signature
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 from hwdag.build.calls import CallCache, Calls, MemoryCalls
 from hwdag.build.report import BuildReport
-from hwdag.config import SearchConfig, refuse
+from hwdag.config import SearchConfig
 from hwdag.embedding.base import Embedder
 from hwdag.errors import IndexFileError, IndexMismatch, InputError, ReaderRequired
 from hwdag.filters import Filter
@@ -44,9 +41,6 @@ from hwdag.store.records import content_hash
 from hwdag.text.prompts import SearchPrompts
 from hwdag.trace.progress import Progress
 from hwdag.types import Document, Retrieval
-
-COMMON_OPTIONS = ("reader", "prompts", "writer", "embedder", "config", "path")
-"""Of the constructors: models, the config as a whole, and the file."""
 
 WAIT_SECONDS = 30.0
 """How long a change waits for another process's change of the same file."""
@@ -130,34 +124,6 @@ class SavedRetriever(DocumentRetriever[T]):
     def _options(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
         """The options of the constructor that give these settings."""
         return dict(settings)
-
-    @classmethod
-    def configured(
-        cls, given: Mapping[str, Any], settings: Mapping[str, Any] = MappingProxyType({})
-    ) -> dict[str, Any]:
-        """Options of the constructor from names that stand for them, or for fields of its config.
-
-        Args:
-            given: such as `{"granularity": "sentence"}`, `{"mode": "tree", "chunk_tokens": 100}`.
-            settings: of a file, which are what the other fields of a config are taken from.
-
-        Raises:
-            UnknownOption: a name that is neither.
-            InputError: a value of another kind than the default, or that the config refuses.
-        """
-        parameters = signature(cls).parameters.values()
-        own = {p.name: p.default for p in parameters if p.name not in COMMON_OPTIONS}
-        config: Any = cls._options(settings).get("config")
-        known = {f.name: getattr(config, f.name) for f in fields(config)} if config else {}
-        usual = known | own
-        unknown = {name: value for name, value in given.items() if name not in usual}
-        refuse(unknown, f"the method {cls.method}", ", ".join([*own, *known]))
-        for name, value in given.items():
-            _check_kind(name, value, usual[name])
-        options = {name: value for name, value in given.items() if name in own}
-        if rest := {name: value for name, value in given.items() if name not in own}:
-            options["config"] = replace(config, **rest)
-        return options
 
     @abstractmethod
     def _pack(self, built: T) -> tuple[dict[str, Any], Arrays]:
@@ -389,15 +355,3 @@ def _check_method(path: Path, header: SavedHeader, method: str) -> None:
             f"{path} was saved by the method {header.method!r}, not by {method!r}; load it with the "
             "class of that method"
         )
-
-
-def _check_kind(name: str, value: object, usual: object) -> None:
-    """Raise `InputError` for no switch or no number where the default is one."""
-    is_switch = isinstance(value, bool)
-    if isinstance(usual, bool):
-        fits, wanted = is_switch, "true or false"
-    else:
-        fits = not isinstance(usual, float) or (isinstance(value, int | float) and not is_switch)
-        wanted = "a number"
-    if not fits:
-        raise InputError(f"{name} must be {wanted}, got {value!r}")
