@@ -24,11 +24,9 @@ from typing import Any
 
 import torch
 
-from hwdag.build.builder import Tools, build
+from hwdag.building.builder import Tools, build
 from hwdag.config import BuildConfig, SearchConfig
 from hwdag.embedding.default import default_embedder
-from hwdag.eval.data import Question, Record, read_records, sample
-from hwdag.eval.statistics import Interval, bootstrap
 from hwdag.lm.base import Reader
 from hwdag.lm.default import load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
@@ -42,6 +40,8 @@ from hwdag.text.sentences import sentences
 from hwdag.trace.progress import Silent
 from hwdag.types import Document, Retrieval, Span
 from hwdag.version import __version__
+from hwdag_lab.eval.data import Question, Record, read_records, sample
+from hwdag_lab.eval.statistics import Interval, bootstrap
 
 ROOT = Path(__file__).parent.parent
 DATA = Path(os.environ.get("HWDAG_DATA") or ROOT / ".." / "shared" / "data") / "dev"

@@ -25,10 +25,10 @@ from typing import Any
 
 import numpy as np
 
-from hwdag.eval.data import read_records
-from hwdag.text.easy import by_offsets, by_wiggling
 from hwdag.text.sentences import sentences
 from hwdag.types import Span
+from hwdag_lab.eval.data import read_records
+from hwdag_lab.methods.youra.easy import by_offsets, by_wiggling
 
 BLOCK_CHARACTERS = 4000
 """Of a text that Algorithm 1 is run on: it encodes all that came before for every sentence."""

@@ -16,8 +16,8 @@ import numpy as np
 
 from hwdag import BuildConfig, Document, HWDAGIndex
 from hwdag.config import Heads
-from hwdag.eval.statistics import bootstrap
 from hwdag.graph.dag import HWDAG
+from hwdag_lab.eval.statistics import bootstrap
 
 
 def main() -> None:

@@ -17,8 +17,8 @@ import numpy as np
 
 from hwdag.embedding.base import Vectors
 from hwdag.embedding.hashing import unit_rows
-from hwdag.retrievers.gemrag.spectrum import Affinity, question_sums, spectrum
 from hwdag.trace.memory import peak_memory
+from hwdag_lab.methods.gemrag.spectrum import Affinity, question_sums, spectrum
 
 
 def planted(chunks: int, dimension: int, themes: int, questions: int) -> tuple[Vectors, Vectors]:

@@ -26,19 +26,19 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hwdag.eval.calls import CachedReader, CachedWriter, Calls
-from hwdag.eval.data import Record, by_dataset, records_of, sample
 from hwdag.lm.base import Reader, Writer
 from hwdag.lm.default import load_reader
-from hwdag.retrievers.graphreader import (
+from hwdag.types import Document
+from hwdag_lab.eval.calls import CachedReader, CachedWriter, Calls
+from hwdag_lab.eval.data import Record, by_dataset, records_of, sample
+from hwdag_lab.methods.graphreader import (
     Exploration,
     GraphReaderConfig,
     GraphReaderRetriever,
     call_statistics,
     graph_statistics,
 )
-from hwdag.retrievers.graphreader.graph import FactGraph
-from hwdag.types import Document
+from hwdag_lab.methods.graphreader.graph import FactGraph
 
 STAGES = {
     "facts": ("read_chunk", "stop_and_read_neighbor"),

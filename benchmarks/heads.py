@@ -29,11 +29,6 @@ from numpy.typing import NDArray
 
 from hwdag.config import HeadList
 from hwdag.embedding.default import default_embedder
-from hwdag.eval.data import records_of
-from hwdag.eval.schema import Record
-from hwdag.eval.statistics import bootstrap, paired_bootstrap
-from hwdag.heads import AttentionScoring, Example, capture_ranking, read_examples
-from hwdag.heads.detection import Criterion, detection_scoring, head_values, ndcg
 from hwdag.lm.attention import capture
 from hwdag.lm.base import ReplayRequest
 from hwdag.lm.default import BASE_MODEL, load_reader
@@ -43,6 +38,11 @@ from hwdag.lm.replay import Layout
 from hwdag.text.prompts import SummaryPrompt
 from hwdag.text.sentences import sentences
 from hwdag.types import Span
+from hwdag_lab.eval.data import records_of
+from hwdag_lab.eval.schema import Record
+from hwdag_lab.eval.statistics import bootstrap, paired_bootstrap
+from hwdag_lab.heads import AttentionScoring, Example, capture_ranking, read_examples
+from hwdag_lab.heads.detection import Criterion, detection_scoring, head_values, ndcg
 
 Floats = NDArray[np.float64]
 Line = dict[str, Any]
@@ -55,7 +55,7 @@ TOPS = (4, 8, 16)
 def main() -> None:
     """Measure what is not measured yet, then print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", nargs="+", type=Path, help="JSONL of hwdag.eval")
+    parser.add_argument("data", nargs="+", type=Path, help="JSONL of hwdag_lab.eval")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
     parser.add_argument("--limit", type=int, default=15, help="questions per set, found and judged")
     parser.add_argument("--passages", type=int, default=6, help="of a question, gold ones included")

@@ -25,19 +25,19 @@ from typing import TypeVar
 import numpy as np
 
 from hwdag import Document, SearchConfig
-from hwdag.eval.data import read_records
-from hwdag.eval.evidence import evidence_scores
-from hwdag.eval.schema import Question
-from hwdag.eval.statistics import bootstrap
-from hwdag.eval.text_metrics import f1
 from hwdag.lm.base import Reader
 from hwdag.lm.default import load_reader
-from hwdag.retrievers.base import Retriever
-from hwdag.retrievers.bm25 import BM25Retriever
-from hwdag.retrievers.truncate_middle import TruncateMiddleRetriever
-from hwdag.retrievers.youra import YouraConfig, YouraRetriever
+from hwdag.retriever import Retriever
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Retrieval
+from hwdag_lab.eval.data import read_records
+from hwdag_lab.eval.evidence import evidence_scores
+from hwdag_lab.eval.schema import Question
+from hwdag_lab.eval.statistics import bootstrap
+from hwdag_lab.eval.text_metrics import f1
+from hwdag_lab.methods.bm25 import BM25Retriever
+from hwdag_lab.methods.truncate_middle import TruncateMiddleRetriever
+from hwdag_lab.methods.youra import YouraConfig, YouraRetriever
 
 T = TypeVar("T")
 
@@ -81,7 +81,7 @@ class Row:
 def main() -> None:
     """Print one line per system."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", type=Path, help="JSONL of hwdag.eval")
+    parser.add_argument("data", type=Path, help="JSONL of hwdag_lab.eval")
     parser.add_argument("--limit", type=int, default=10, help="documents")
     parser.add_argument("--questions", type=int, default=1, help="of every document")
     parser.add_argument("--budget", type=int, default=1024, help="node tokens")

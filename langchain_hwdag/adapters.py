@@ -18,10 +18,10 @@ from hwdag.embedding.base import Embedder
 from hwdag.embedding.callable import CallableEmbedder
 from hwdag.errors import InputError, ReaderRequired, WriterFailed
 from hwdag.lm.base import Reader, Writer
-from hwdag.retrievers.given import Adapters
 from hwdag.text.characters import disarmed
 from hwdag.trace.provenance import METADATA_KEY, passages, provenance
 from hwdag.types import Retrieval, Step
+from hwdag_lab.methods.given import Adapters
 
 
 def as_core_document(document: Document) -> hwdag.Document:

@@ -10,8 +10,8 @@ from langchain_core.documents import Document
 from pydantic import Field, field_validator, model_validator
 
 from hwdag.config import SearchConfig
-from hwdag.retrievers.base import Retriever
-from hwdag.retrievers.given import as_core_retriever, made_retriever, tenant_option
+from hwdag.retriever import Retriever
+from hwdag_lab.methods.given import as_core_retriever, made_retriever, tenant_option
 from langchain_hwdag.adapters import MODELS, as_core_document
 from langchain_hwdag.events import build_progress, building
 from langchain_hwdag.retriever_face import Filters, RetrieverFace, unwrapped
@@ -27,7 +27,7 @@ class CoreRetriever(RetrieverFace):
     Relations: `HWDAGRetriever` is the same over `hwdag.HWDAGIndex`, and has its options of building.
 
     Attributes:
-        retriever: anything that satisfies `hwdag.retrievers.base.Retriever`; a retriever of this
+        retriever: anything that satisfies `hwdag_lab.methods.base.Retriever`; a retriever of this
             face is taken for the core's one in it.
         search: token budget and heads; a dict is read as the options of `SearchConfig`.
         k: number of nodes; as the following three also an option of `invoke`.

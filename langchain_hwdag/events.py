@@ -18,7 +18,7 @@ from hwdag.trace.progress import Advanced, Progress, Reporting
 STEP_EVENT = "hwdag.step"
 """Name of the custom event that every visited node fires; data as `step_record` of the core."""
 
-BUILD_EVENT = "hwdag.build"
+BUILD_EVENT = "hwdag.building"
 """Name of the custom event that every finished piece of a build fires.
 
 A build that is called within a run (in a `RunnableLambda`, in a node of LangGraph) fires it there;

@@ -26,14 +26,14 @@ from pydantic import (
     field_validator,
 )
 
-from hwdag.build.report import BuildReport
+from hwdag.building.report import BuildReport
 from hwdag.config import SearchConfig, checked_k, refuse
 from hwdag.errors import EmptyIndex, InputError
 from hwdag.filters import Filter, as_filter
-from hwdag.retrievers.base import Retriever
-from hwdag.retrievers.given import tenant_option
+from hwdag.retriever import Retriever
 from hwdag.trace.provenance import step_record
 from hwdag.types import Step
+from hwdag_lab.methods.given import tenant_option
 from langchain_hwdag.adapters import node_document
 from langchain_hwdag.events import STEP_EVENT, in_thread
 

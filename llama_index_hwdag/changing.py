@@ -13,7 +13,7 @@ from llama_index.core.indices.base import BaseIndex
 from llama_index.core.ingestion import run_transformations
 from llama_index.core.schema import BaseNode, Document
 
-from hwdag.build.report import BuildReport
+from hwdag.building.report import BuildReport
 from hwdag.config import refuse
 from hwdag.errors import InputError
 from hwdag.threads import in_builder_thread

@@ -9,11 +9,11 @@ from typing import Any, Self
 from llama_index.core.callbacks.base import CallbackManager
 from llama_index.core.schema import BaseNode, TextNode
 
-from hwdag.build.report import BuildReport
+from hwdag.building.report import BuildReport
 from hwdag.config import SearchConfig
-from hwdag.retrievers.base import Retriever
-from hwdag.retrievers.given import as_core_retriever, made_retriever
+from hwdag.retriever import Retriever
 from hwdag.types import Document
+from hwdag_lab.methods.given import as_core_retriever, made_retriever
 from llama_index_hwdag.adapters import MODELS
 from llama_index_hwdag.metadata_filters import Filters
 from llama_index_hwdag.nodes import Source, by_ref_doc
@@ -54,7 +54,7 @@ class CoreRetriever(RetrieverFace):
         """Wrap a retriever that holds its documents; `from_documents` also puts them in.
 
         Args:
-            retriever: anything that satisfies `hwdag.retrievers.base.Retriever`, or another of this
+            retriever: anything that satisfies `hwdag_lab.methods.base.Retriever`, or another of this
                 class, whose documents are shared. Later changes to it are seen.
             search: token budget and heads.
             k: number of nodes.

@@ -15,7 +15,7 @@ from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr
 from llama_index.core.instrumentation.events.base import BaseEvent  # type: ignore[attr-defined]
 from llama_index.core.instrumentation.span import active_span_id
 
-from hwdag.build.report import BuildReport
+from hwdag.building.report import BuildReport
 from hwdag.trace.progress import Advance, Progress, as_progress
 from hwdag.trace.provenance import step_record
 from hwdag.types import Retrieval, Step

@@ -14,7 +14,7 @@ from llama_index.core.schema import Document as LlamaDocument
 from llama_index.core.storage.docstore.types import RefDocInfo
 from llama_index.core.storage.storage_context import StorageContext
 
-from hwdag.build.builder import embedded_texts
+from hwdag.building.builder import embedded_texts
 from hwdag.config import BuildConfig
 from hwdag.embedding.base import Vectors
 from hwdag.embedding.default import as_embedder

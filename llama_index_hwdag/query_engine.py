@@ -24,12 +24,12 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
 
 from hwdag.errors import InputError
 from hwdag.lm.base import Reader
-from hwdag.retrievers.full_context import FullContextRetriever
 from hwdag.search.answering import AnswerStream
 from hwdag.threads import each_in_a_thread
 from hwdag.trace.provenance import METADATA_KEY
 from hwdag.trace.render import answer_json
 from hwdag.types import Document
+from hwdag_lab.methods.full_context import FullContextRetriever
 from llama_index_hwdag.events import dispatcher
 from llama_index_hwdag.retriever_face import RetrieverFace
 

@@ -21,11 +21,11 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from hwdag.config import SearchConfig, checked_k
 from hwdag.errors import EmptyIndex
 from hwdag.index import HWDAGIndex as CoreIndex
-from hwdag.retrievers.base import Retriever
-from hwdag.retrievers.given import tenant_option
+from hwdag.retriever import Retriever
 from hwdag.search.answering import AnswerStream
 from hwdag.trace.provenance import METADATA_KEY, passages, provenance
 from hwdag.types import Document, Retrieval, Step
+from hwdag_lab.methods.given import tenant_option
 from llama_index_hwdag.events import dispatcher, walked_in_steps
 from llama_index_hwdag.metadata_filters import Filters, as_core_filter
 from llama_index_hwdag.nodes import Source, text_node

@@ -24,8 +24,8 @@ from pathlib import Path
 import numpy as np
 from worlds import random_text
 
-from hwdag.build.condensing import Tools
-from hwdag.build.insertion import Insertion
+from hwdag.building.condensing import Tools
+from hwdag.building.insertion import Insertion
 from hwdag.config import BuildConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.lm.scripted import ScriptedLM, first_sentences

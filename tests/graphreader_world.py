@@ -8,8 +8,8 @@ from typing import Any
 
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.lm.scripted import ScriptedLM
-from hwdag.retrievers.graphreader import GraphReaderConfig, GraphReaderRetriever
 from hwdag.types import Document
+from hwdag_lab.methods.graphreader import GraphReaderConfig, GraphReaderRetriever
 
 PARAGRAPHS = (
     "The harbour was built by Clara Holm in 1871. It has two walls.",

@@ -66,10 +66,10 @@ def evaluation():
     """What the libraries of the extra `eval` are used for: metrics, plots, RAPTOR's clusters."""
     import numpy as np
 
-    from hwdag.eval.plots import check_plots
-    from hwdag.eval.text_metrics import bleu4, rouge_l
-    from hwdag.retrievers.raptor import RaptorConfig
-    from hwdag.retrievers.raptor.clustering import soft_clusters
+    from hwdag_lab.eval.plots import check_plots
+    from hwdag_lab.eval.text_metrics import bleu4, rouge_l
+    from hwdag_lab.methods.raptor import RaptorConfig
+    from hwdag_lab.methods.raptor.clustering import soft_clusters
 
     check_plots()
     assert rouge_l(TEXTS[0], TEXTS[:1]) == 1

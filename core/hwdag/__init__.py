@@ -15,11 +15,11 @@ _LAZY = {
     "Answer": "hwdag.types",
     "AnswerStream": "hwdag.search.answering",
     "BuildConfig": "hwdag.config",
-    "BuildReport": "hwdag.build.report",
+    "BuildReport": "hwdag.building.report",
     "Citation": "hwdag.types",
     "Document": "hwdag.types",
     "Equals": "hwdag.filters",
-    "Estimate": "hwdag.build.estimate",
+    "Estimate": "hwdag.building.estimate",
     "Exists": "hwdag.filters",
     "HWDAGError": "hwdag.errors",
     "HWDAGIndex": "hwdag.index",
@@ -32,7 +32,7 @@ _LAZY = {
     "Prompts": "hwdag.text.prompts",
     "Range": "hwdag.filters",
     "Retrieval": "hwdag.types",
-    "Retriever": "hwdag.retrievers.base",
+    "Retriever": "hwdag.retriever",
     "Scoring": "hwdag.config",
     "SearchConfig": "hwdag.config",
     "Span": "hwdag.types",
@@ -42,8 +42,8 @@ _LAZY = {
 __all__ = [*sorted(_LAZY), "__version__"]
 
 if TYPE_CHECKING:
-    from hwdag.build.estimate import Estimate as Estimate
-    from hwdag.build.report import BuildReport as BuildReport
+    from hwdag.building.estimate import Estimate as Estimate
+    from hwdag.building.report import BuildReport as BuildReport
     from hwdag.config import BuildConfig as BuildConfig
     from hwdag.config import Scoring as Scoring
     from hwdag.config import SearchConfig as SearchConfig
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from hwdag.index import HWDAGIndex as HWDAGIndex
     from hwdag.lm.huggingface import HuggingFaceLM as HuggingFaceLM
     from hwdag.lm.openai_compatible import OpenAIWriter as OpenAIWriter
-    from hwdag.retrievers.base import Retriever as Retriever
+    from hwdag.retriever import Retriever as Retriever
     from hwdag.search.answering import AnswerStream as AnswerStream
     from hwdag.text.prompts import Prompts as Prompts
     from hwdag.types import Answer as Answer

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mappi
 from functools import partial
 from typing import Any, Protocol, TypedDict, Unpack
 
-from hwdag.build.report import BuildReport
+from hwdag.building.report import BuildReport
 from hwdag.config import SearchConfig
 from hwdag.filters import Filter
 from hwdag.search.answering import AnswerStream

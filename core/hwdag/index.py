@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from hwdag.aio import AsyncTwins
-from hwdag.build.builder import Tools
-from hwdag.build.estimate import Estimate, estimate
-from hwdag.build.insertion import Insertion, as_document
-from hwdag.build.limits import Limits
-from hwdag.build.report import BuildReport
+from hwdag.building.builder import Tools
+from hwdag.building.estimate import Estimate, estimate
+from hwdag.building.insertion import Insertion, as_document
+from hwdag.building.limits import Limits
+from hwdag.building.report import BuildReport
 from hwdag.config import BuildConfig, SearchConfig, checked_k
 from hwdag.embedding.base import Embedder
 from hwdag.errors import IndexBusy, IndexMismatch, InputError

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from hwdag.build.report import BuildReport
+from hwdag.building.report import BuildReport
 from hwdag.config import BuildConfig
 from hwdag.embedding.base import Embedder
 from hwdag.errors import EmptyIndex, IndexMismatch, InputError

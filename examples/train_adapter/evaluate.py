@@ -24,13 +24,13 @@ from typing import Any
 import numpy as np
 
 from examples.train_adapter.lines import Json, lines_of
-from hwdag.eval.text_metrics import f1
 from hwdag.lm.default import BASE_MODEL, load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.text.characters import one_line
 from hwdag.text.points import parse_points
 from hwdag.text.prompts import SearchPrompts, SummaryPrompt
 from hwdag.text.words import content_words
+from hwdag_lab.eval.text_metrics import f1
 
 PROMPTS = SearchPrompts()
 RANKED, ANSWER_TOKENS = 8, 24

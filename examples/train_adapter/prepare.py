@@ -26,10 +26,10 @@ from pathlib import Path
 import bm25s
 
 from examples.train_adapter.lines import Json, lines_of
-from hwdag.build.extractive import self_containedness
-from hwdag.eval.text_metrics import normalised
+from hwdag.building.extractive import self_containedness
 from hwdag.text.sentences import sentences
 from hwdag.text.words import content_words
+from hwdag_lab.eval.text_metrics import normalised
 
 WALKS = {
     "hotpotqa": 1.0,

@@ -7,10 +7,10 @@ import io
 import atheris
 from harness import fuzz, instrumented, some_text
 
-with instrumented("hwdag.text", "hwdag.eval", "bs4", "html", "_markupbase"):
+with instrumented("hwdag.text", "hwdag_lab.eval", "bs4", "html", "_markupbase"):
     import bs4  # noqa: F401, I001 # which hwdag would import later
-    from hwdag.eval.data import parse_record
-    from hwdag.eval.fields import MalformedRecord, json_row
+    from hwdag_lab.eval.data import parse_record
+    from hwdag_lab.eval.fields import MalformedRecord, json_row
     from hwdag.text.files import UnreadableError, _reader
 
 from pypdf import PdfWriter

@@ -7,8 +7,10 @@ from contextlib import suppress
 import atheris
 from harness import fuzz, instrumented, some_text
 
-with instrumented("hwdag.store.arrays", "hwdag.store.records", "hwdag.graph", "hwdag.build.calls"):
-    from hwdag.build.calls import MALFORMED, Embeddings, Picks, Replays, Replies
+with instrumented(
+    "hwdag.store.arrays", "hwdag.store.records", "hwdag.graph", "hwdag.building.calls"
+):
+    from hwdag.building.calls import MALFORMED, Embeddings, Picks, Replays, Replies
     from hwdag.store import arrays, records
 
 import numpy as np

@@ -6,12 +6,12 @@ import atheris
 from harness import fuzz, instrumented, some_text
 
 with instrumented("hwdag.text"):
-    from hwdag.text import whole_words
     from hwdag.text.characters import disarmed, one_line, visible, without_surrogates
     from hwdag.text.chunking import chunk, leaves
     from hwdag.text.prompts import SearchPrompts, SummaryPrompt
     from hwdag.text.sentences import sentences
     from hwdag.text.words import content_words, words
+    from hwdag_lab.methods import whole_words
 
 from hwdag.errors import InputError
 from hwdag.types import Span

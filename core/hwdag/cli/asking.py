@@ -9,15 +9,15 @@ from contextlib import AbstractContextManager, nullcontext
 from reprlib import repr as brief
 from typing import Any
 
-from hwdag.cli import retrievers
 from hwdag.cli.models import reader
 from hwdag.config import Scoring, SearchConfig
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
-from hwdag.retrievers.base import Retriever
-from hwdag.retrievers.opening import is_saved_retriever
+from hwdag.retriever import Retriever
 from hwdag.trace import render
 from hwdag.types import Answer, Step
+from hwdag_lab.cli import retrievers
+from hwdag_lab.methods.opening import is_saved_retriever
 
 
 def ask(options: argparse.Namespace) -> int:

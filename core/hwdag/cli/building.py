@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from hwdag.build.report import BuildReport
-from hwdag.cli import retrievers
+from hwdag.building.report import BuildReport
 from hwdag.cli.documents import given
 from hwdag.cli.models import head_list, reader, writer
 from hwdag.config import BuildConfig
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
-from hwdag.retrievers.opening import is_saved_retriever
 from hwdag.store.opening import holds_something
 from hwdag.text.files import Skipped
 from hwdag.types import Document
+from hwdag_lab.cli import retrievers
+from hwdag_lab.methods.opening import is_saved_retriever
 
 EXIT_STOPPED = 3
 """A budget was used up: the index is whole, and the same command goes on from there."""

@@ -7,8 +7,6 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from hwdag.cli.evaluation_options import add_compare, add_convert, add_eval
-from hwdag.cli.heads_options import add_heads
 from hwdag.cli.options import (
     add_ask,
     add_build,
@@ -25,6 +23,8 @@ from hwdag.cli.terminal import visible_output
 from hwdag.errors import HWDAGError
 from hwdag.text.characters import visible
 from hwdag.version import __version__
+from hwdag_lab.cli.evaluation_options import add_compare, add_convert, add_eval
+from hwdag_lab.cli.heads_options import add_heads
 
 EXIT_ERROR = 2
 EXIT_INTERRUPTED = 130
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _command(name: str) -> Callable[[argparse.Namespace], int]:
     # imported here: `hwdag --help` must not wait for torch
     if name in ("eval", "compare", "convert"):
-        from hwdag.cli import evaluation
+        from hwdag_lab.cli import evaluation
 
         return {
             "eval": evaluation.evaluate,
@@ -64,7 +64,7 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
             "convert": evaluation.convert_data,
         }[name]
     if name == "heads":
-        from hwdag.cli.heads import heads
+        from hwdag_lab.cli.heads import heads
 
         return heads
     from hwdag.cli import asking, building, demo, upkeep

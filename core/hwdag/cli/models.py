@@ -8,9 +8,9 @@ from pathlib import Path
 from hwdag.errors import InputError
 from hwdag.lm.base import Reader, Writer
 from hwdag.lm.heads import HeadFile
-from hwdag.retrievers.opening import is_saved_retriever, saved_header
 from hwdag.store.opening import holds_something
 from hwdag.store.sqlite import Store
+from hwdag_lab.methods.opening import is_saved_retriever, saved_header
 
 HEAD_WORDS = ("auto", "all")
 """What `--heads` of `hwdag ask` may be beside a file."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from hwdag.config import BuildConfig, Progress, SearchConfig
-from hwdag.retrievers.methods import METHODS
+from hwdag_lab.methods.methods import METHODS
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]

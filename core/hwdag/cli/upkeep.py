@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from hwdag.cli.retrievers import refuse_file
 from hwdag.store.exchange import export_index, import_index
 from hwdag.store.integrity import compact as compact_file
 from hwdag.store.integrity import repair as repair_file
 from hwdag.store.integrity import verify as verify_file
+from hwdag_lab.cli.retrievers import refuse_file
 
 EXIT_DAMAGED = 1
 

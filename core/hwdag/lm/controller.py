@@ -1,6 +1,6 @@
 """Controllers: tiny logistic models that say how likely it is that enough was read.
 
-They are fitted by `hwdag.heads.calibration`, travel in the head file of a model
+They are fitted by `hwdag_lab.heads.calibration`, travel in the head file of a model
 (`hwdag.lm.heads`), and steer walks through `hwdag.search.progress`.
 """
 

@@ -2,7 +2,7 @@
 
 A few middle-layer *retrieval heads* carry most of the retrieval signal (QRHead, arXiv 2506.09944;
 CoRe, arXiv 2510.02219). Lists are small JSON files keyed by architecture, sizes and base-model
-name, so that merging an adapter or quantising keeps them valid. `hwdag.heads` finds them.
+name, so that merging an adapter or quantising keeps them valid. `hwdag_lab.heads` finds them.
 """
 
 from __future__ import annotations

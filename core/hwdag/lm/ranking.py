@@ -2,7 +2,7 @@
 
 Two orders of the prompt. With the question last its tokens attend to the passages, as in ICR (arXiv
 2410.02642), QRHead and CoRe; with the question first the tokens of the passages attend to it, as in
-the walk of GARLIC and PECAN. The scores are made in `hwdag.heads`.
+the walk of GARLIC and PECAN. The scores are made in `hwdag_lab.heads`.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class _Layout:
             raise ContextTooSmall(
                 f"a question and {len(self.passages)} passages take {len(self.ids)} tokens, the "
                 f"context of {lm.name} holds {lm.context_tokens}; give fewer or shorter passages, or "
-                "use hwdag.heads.rank_passages, which reads them window by window"
+                "use hwdag_lab.heads.rank_passages, which reads them window by window"
             )
 
 

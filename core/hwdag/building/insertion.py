@@ -1,0 +1,184 @@
+"""Putting documents into a store: finished, stored and counted one by one."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Mapping, Sized
+from contextlib import suppress
+from dataclasses import replace
+
+from hwdag.building.builder import Tools, build, embedded_texts
+from hwdag.building.calls import Calls
+from hwdag.building.layers import repair_layers
+from hwdag.building.limits import LimitReached, Limits, Meter
+from hwdag.building.report import BuildReport
+from hwdag.embedding.base import Vectors
+from hwdag.errors import IndexCorrupt, InputError
+from hwdag.store.calls import Withdrawn
+from hwdag.store.sqlite import Store, content_hash
+from hwdag.text.characters import without_surrogates
+from hwdag.trace.memory import peak_device_memory, peak_memory
+from hwdag.trace.progress import Progress
+from hwdag.types import Document
+
+EMPTY = "empty or only white space"
+"""Why a document was skipped."""
+
+UNASKED = "no writer, so the sentences of each text stand for the questions that it answers"
+"""A note of a build with questions that nobody can write."""
+
+
+class Insertion:
+    """One-use state of an insertion: documents are finished and stored one by one.
+
+    Args:
+        tools: what a build works with.
+        store: where documents, and finished calls of unfinished ones, are kept.
+        replace: whether a document takes the place of another one with its id.
+        prune: which of the documents that are not among the given ones are deleted, by id; None
+            for none.
+        limits: what the run may spend.
+        clock: seconds, from any origin.
+    """
+
+    def __init__(
+        self,
+        tools: Tools,
+        store: Store,
+        *,
+        replace: bool,
+        prune: Callable[[str], bool] | None = None,
+        limits: Limits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._tools = tools
+        self._store = store
+        self._replace = replace
+        self._prune = prune
+        self._meter = Meter(tools.reader, tools.author, limits or Limits(), clock)
+        self._report = BuildReport()
+        self._seen: set[str] = set()
+
+    def run(self, documents: Iterable[Document | str], progress: Progress) -> BuildReport:
+        """Build what is new or changed; documents are taken one by one, as they are needed.
+
+        Corpus layers, if the index has them, are brought up to date at the end.
+
+        Raises:
+            InputError: a document cannot be used, or its id is taken.
+            ContextTooSmall: the reader's context cannot hold one chunk and the prompt.
+            WriterFailed: the writer raised or broke its contract.
+        """
+        total = len(documents) if isinstance(documents, Sized) else None
+        done = 0
+        try:
+            with progress.stage("documents", total or 0, "document") as advance:
+                for document in documents:
+                    self._meter.check()
+                    self._one(as_document(document), progress)
+                    done += 1
+                    advance()
+            if self._prune is not None:
+                self._delete_others(self._prune)
+            if self._tools.config.corpus_layers:
+                self._repair_layers(progress)
+        except LimitReached as reached:
+            self._report.stopped = reached.limit
+            self._report.pending = None if total is None else total - done
+        if self._meter.blind:
+            self._report.notes.append("max_tokens does not count this writer: it has no `usage`")
+        if self._tools.config.questions and self._tools.questioner is None and self._report.nodes:
+            self._report.notes.append(UNASKED)
+        self._report.usage = self._meter.reading
+        self._report.writing = self._meter.writing
+        self._report.peak_memory = peak_memory()
+        self._report.peak_device_memory = peak_device_memory()
+        return self._report
+
+    def _one(self, document: Document, progress: Progress) -> None:
+        text, replaced = without_surrogates(document.text)
+        if replaced:
+            document = replace(document, text=text)
+            self._report.notes.append(f"{document.id}: {replaced} lone surrogates replaced")
+        if not document.text.strip():
+            self._report.skipped.append((document.id, EMPTY))
+            if self._replace:  # what it said before is no longer so
+                self._delete(document.id)
+        elif self._is_known(document):
+            self._report.unchanged.append(document.id)
+        else:
+            self._build(document, progress)
+        self._seen.add(document.id)
+
+    def _delete_others(self, gone: Callable[[str], bool]) -> None:
+        for identity in (*self._store.ids(), *self._store.unfinished()):
+            if identity not in self._seen and gone(identity):
+                self._delete(identity)
+
+    def _delete(self, document_id: str) -> None:
+        known = self._store.number_of(document_id) is not None
+        if self._store.delete(document_id) and known:
+            self._report.deleted.append(document_id)
+
+    def _repair_layers(self, progress: Progress) -> None:
+        before_call = self._meter.before_call
+        self._report.add_layers(repair_layers(self._store, self._tools, progress, before_call))
+
+    def _build(self, document: Document, progress: Progress) -> None:
+        cache = self._store.building(document.id)
+        calls = Calls(cache, self._meter.before_call)
+        try:
+            built = build(document, self._tools, progress, calls, self._embedded(document.id))
+            self._store.put(document, built.graph, built.vectors, calls=calls.kept, building=cache)
+        except Withdrawn:
+            self._report.notes.append(
+                f"{document.id}: deleted while it was being built, and so not stored"
+            )
+            return
+        finally:
+            self._report.reused += calls.reused
+        self._report.add(document.id, built)
+
+    def _embedded(self, document_id: str) -> Mapping[str, Vectors]:
+        """Embeddings of the document's present version by text; none if that is damaged."""
+        if self._store.number_of(document_id) is None:
+            return {}
+        with suppress(IndexCorrupt):
+            entry = self._store.load(document_id)
+            texts = embedded_texts(entry.document, entry.graph.nodes, self._tools.config)
+            own = entry.vectors[:, : self._tools.embedder.dimension]
+            return dict(zip(texts, own, strict=True))
+        return {}
+
+    def _is_known(self, document: Document) -> bool:
+        """Whether this very content is there already; one id must not mean two contents."""
+        # why first: what cannot be stored must not cost a build
+        content = content_hash(document)
+        found = self._store.content_hash_of(document.id)
+        if found is None or found == content:
+            return found is not None
+        if document.id in self._seen:
+            raise InputError(
+                f"two different documents have the id {document.id!r}; ids must be unique"
+            )
+        if not self._replace:
+            raise InputError(
+                f"the index holds another document under the id {document.id!r}; use refresh() to "
+                "replace it, or delete() it first"
+            )
+        return False
+
+
+def as_document(document: Document | str) -> Document:
+    """A bare text gets an id made from its content."""
+    if isinstance(document, Document):
+        return document
+    if isinstance(document, str):
+        # why surrogates pass: they are replaced later, and reported
+        content = document.encode("utf-8", "surrogatepass")
+        return Document(f"text-{hashlib.sha256(content).hexdigest()[:12]}", document)
+    raise InputError(
+        f"documents must be hwdag.Document or str, got {type(document).__name__}; framework "
+        "documents go through llama_index_hwdag or langchain_hwdag"
+    )

@@ -1,0 +1,102 @@
+"""What a build did: counted, so that nothing degrades silently."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hwdag.building.builder import Built
+from hwdag.building.layers import LayerChanges
+from hwdag.building.limits import Stop
+from hwdag.types import Usage
+
+
+@dataclass(slots=True)
+class BuildReport:
+    """What an insertion did.
+
+    Attributes:
+        built: ids of documents whose graph was built.
+        unchanged: ids of documents that were there already, with the same content.
+        skipped: (document id, reason) of input that holds nothing to index.
+        deleted: ids of documents that were removed because they are gone from the source.
+        nodes: nodes made, those of corpus layers among them.
+        groups: groups of corpus layers made.
+        retries: windows whose first reply held no bullet.
+        fallbacks: windows whose second reply held none either; their points are extractive.
+        reused: calls of a model that an earlier run, or an earlier version of a document, had
+            finished: replies, replayed windows, extractions and batches of embeddings.
+        notes: guards that came into effect, in words.
+        usage: tokens, TFLOPs and seconds of the local model.
+        writing: the same of a writer beside it; zero where it does not count them.
+        stopped: the limit that ended the run, None if it went through.
+        pending: documents that were not finished because of that; None if their number is not
+            known, because they came from an iterator.
+        peak_memory: most bytes of the process in main memory so far; None where not known.
+        peak_device_memory: most bytes allocated on a CUDA device so far; None where none is in use.
+    """
+
+    built: list[str] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+    nodes: int = 0
+    groups: int = 0
+    retries: int = 0
+    fallbacks: int = 0
+    reused: int = 0
+    notes: list[str] = field(default_factory=list)
+    usage: Usage = field(default_factory=Usage)
+    writing: Usage = field(default_factory=Usage)
+    stopped: Stop | None = None
+    pending: int | None = 0
+    peak_memory: int | None = None
+    peak_device_memory: int | None = None
+
+    def add(self, document_id: str, built: Built) -> None:
+        """Count one finished document."""
+        self.built.append(document_id)
+        self.nodes += len(built.graph)
+        self.retries += built.retries
+        self.fallbacks += built.fallbacks
+        self.notes += built.notes
+
+    def add_layers(self, changes: LayerChanges) -> None:
+        """Count what became of corpus layers."""
+        self.groups += changes.made
+        self.nodes += changes.nodes
+        self.retries += changes.retries
+        self.fallbacks += changes.fallbacks
+        self.reused += changes.reused
+        self.notes += changes.notes
+
+    def __str__(self) -> str:
+        lines = [
+            f"{len(self.built)} documents built, {len(self.unchanged)} unchanged, "
+            f"{len(self.skipped)} skipped, {len(self.deleted)} deleted; {self.nodes} nodes",
+            f"{_spent(self.usage)} in the model",
+        ]
+        if self.writing != Usage():
+            lines.append(f"{_spent(self.writing)} in the writer")
+        if self.groups:
+            lines.append(f"{self.groups} groups of corpus layers made")
+        if self.reused:
+            lines.append(f"{self.reused} finished calls were used again")
+        if self.retries or self.fallbacks:
+            lines.append(
+                f"{self.retries} retries, {self.fallbacks} windows fell back to extraction"
+            )
+        peaks = {"": self.peak_memory, " on the device": self.peak_device_memory}
+        shown = [f"{size / 2**20:,.0f} MB{where}" for where, size in peaks.items() if size]
+        if shown:
+            lines.append(f"peak memory {', '.join(shown)}")
+        if self.stopped:
+            left = {None: "more documents", 0: "corpus layers"}.get(
+                self.pending, f"{self.pending} documents"
+            )
+            lines.append(f"stopped at {self.stopped}, {left} to go; run the same again to go on")
+        lines += [f"skipped {name}: {reason}" for name, reason in self.skipped]
+        return "\n".join([*lines, *self.notes])
+
+
+def _spent(usage: Usage) -> str:
+    return f"{usage.tokens:,} tokens, {usage.tflops:.2f} TFLOPs, {usage.seconds:.1f} s"

@@ -1,0 +1,69 @@
+"""What faces, command line and evaluation ask of a method: documents in, nodes and an answer out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Protocol, runtime_checkable
+
+from hwdag.building.report import BuildReport
+from hwdag.config import SearchConfig
+from hwdag.filters import Filter
+from hwdag.search.answering import AnswerStream
+from hwdag.search.walk import OnStep
+from hwdag.trace.progress import Progress
+from hwdag.types import Answer, Document, Retrieval
+
+
+@runtime_checkable
+class Retriever(Protocol):
+    """Documents in, a question to nodes and an answer out. `hwdag.HWDAGIndex` is one."""
+
+    @property
+    def name(self) -> str:
+        """Names the method in tables and traces."""
+
+    @property
+    def documents(self) -> Mapping[str, Document]:
+        """Documents by id."""
+
+    def insert(
+        self, documents: Iterable[Document | str], *, progress: bool | Progress = False
+    ) -> BuildReport:
+        """Add documents; those that are there with the same content cost nothing."""
+
+    def delete(self, document_id: str) -> None:
+        """Remove a document with all that was derived from it."""
+
+    def search(
+        self,
+        question: str,
+        *,
+        config: SearchConfig | None = None,
+        document_ids: Collection[str] | None = None,
+        filters: Filter | Mapping[str, Any] | None = None,
+        k: int | None = None,
+        on_step: OnStep | None = None,
+    ) -> Retrieval:
+        """The nodes for a question, within `config.token_budget`."""
+
+    def stream(
+        self,
+        question: str,
+        *,
+        config: SearchConfig | None = None,
+        document_ids: Collection[str] | None = None,
+        filters: Filter | Mapping[str, Any] | None = None,
+        on_step: OnStep | None = None,
+    ) -> AnswerStream:
+        """Search, then the answer as a stream of text pieces."""
+
+    def answer(
+        self,
+        question: str,
+        *,
+        config: SearchConfig | None = None,
+        document_ids: Collection[str] | None = None,
+        filters: Filter | Mapping[str, Any] | None = None,
+        on_step: OnStep | None = None,
+    ) -> Answer:
+        """Search, then answer from what was found."""

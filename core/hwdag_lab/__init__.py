@@ -1,0 +1,1 @@
+"""What measures and compares: other papers' methods, baselines, evaluation, studies of heads."""

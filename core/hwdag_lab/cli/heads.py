@@ -1,0 +1,114 @@
+"""The command `heads`: finds retrieval heads, and shows lists of them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from hwdag.errors import InputError
+from hwdag.lm.default import load_reader
+from hwdag.lm.heads import HeadFile, shipped
+from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.lm.ranking import ranking_tokens
+from hwdag.text.characters import visible
+from hwdag_lab.cli.heads_calibrate import calibrate, check_output
+from hwdag_lab.heads import Example, detect_heads, read_examples
+
+
+def heads(options: argparse.Namespace) -> int:
+    """Run one of the commands of `hwdag heads`."""
+    actions: dict[str, Callable[[argparse.Namespace], int]] = {
+        "detect": detect,
+        "calibrate": calibrate,
+        "show": show,
+    }
+    return actions[options.action](options)
+
+
+def detect(options: argparse.Namespace) -> int:
+    """Find the retrieval heads of a model, print them, and write their file."""
+    if options.top < 1:
+        raise InputError(f"--top must be at least 1, got {options.top}")
+    if options.output is not None:
+        check_output(options.output)
+    examples = read_examples(
+        options.data,
+        limit=options.limit,
+        seed=options.seed,
+        malformed=options.malformed,
+        on_skip=_warn,
+    )
+    lm = load_reader(options.model, dtype=options.dtype, device=options.device)
+    short = _short(lm, examples, options)
+    found = detect_heads(
+        lm,
+        short,
+        criterion=options.criterion,
+        order=options.query,
+        calibrate=options.calibrate,
+        progress=not options.quiet,
+    )
+    names = ", ".join(sorted({path.name for path in options.data}))
+    file = found.head_file(lm, top=options.top, source=f"{found.description}, of {names}")
+    _print(file)
+    if options.output is not None:
+        file.save(options.output)
+        print(f"{options.output}: {len(file.pairs)} heads; use it with --heads {options.output}")
+    return 0
+
+
+def show(options: argparse.Namespace) -> int:
+    """Print a list, or one line for each that is shipped."""
+    if options.list is None:
+        for file in shipped():
+            print(f"{file.key}: {len(file.pairs)} heads")
+        return 0
+    _print(HeadFile.load(options.list) if Path(options.list).is_file() else _shipped(options.list))
+    return 0
+
+
+def _short(
+    lm: HuggingFaceLM, examples: list[Example], options: argparse.Namespace
+) -> list[Example]:
+    """The examples that are not too long, the others being told."""
+    context = lm.context_tokens
+    room = context if options.max_tokens is None else min(options.max_tokens, context)
+    kept = [
+        example
+        for example in examples
+        if ranking_tokens(lm, example.question, example.passages, order=options.query) <= room
+    ]
+    if not kept:
+        raise InputError(
+            f"each of the {len(examples)} questions takes more than {room} tokens with its passages; "
+            "give shorter ones, or fewer passages"
+        )
+    if left := len(examples) - len(kept):
+        _warn(f"{left} of {len(examples)} questions, longer than {room} tokens with their passages")
+    return kept
+
+
+def _shipped(name: str) -> HeadFile:
+    if found := next((file for file in shipped() if file.is_of(name)), None):
+        return found
+    known = ", ".join(file.model for file in shipped())
+    raise InputError(
+        f"no file {name!r}, and no list is shipped for a model of that name; there are {known}. Make "
+        f"one with `hwdag heads detect --model {name} --data DATA.jsonl -o HEADS.json`"
+    )
+
+
+def _print(file: HeadFile) -> None:
+    print(file.key)
+    print(f"source: {file.source}")
+    for i, (layer, head) in enumerate(file.pairs):
+        score = f"  {file.scores[i]:.4f}" if file.scores else ""
+        print(f"  {layer}-{head}{score}")
+    if file.controller is not None:
+        print(f"controllers: {', '.join(sorted(file.controller))}")
+
+
+def _warn(message: str) -> None:
+    print(f"hwdag: skipped: {visible(message)}", file=sys.stderr)

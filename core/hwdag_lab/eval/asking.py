@@ -1,0 +1,139 @@
+"""One question put to one system: retrieval, answer, scores and costs.
+
+A multiple-choice question is asked as it is, without its options: they would be part of the query,
+and the wrong ones lead a search astray. The option whose text is the most likely answer is chosen
+(mean log-probability per token), and nothing is decoded.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from hwdag.config import SearchConfig
+from hwdag.errors import HWDAGError
+from hwdag.retriever import Retriever
+from hwdag.search.answering import AnswerStream
+from hwdag.types import Retrieval, Step, Usage
+from hwdag_lab.eval.evidence import evidence_scores
+from hwdag_lab.eval.memory import peaks_mb, reset_peaks
+from hwdag_lab.eval.records import Result
+from hwdag_lab.eval.schema import Question
+from hwdag_lab.eval.text_metrics import bleu4, exact_match, f1, rouge_l
+
+ACCURACY = "accuracy"
+TEXT_METRICS = {"f1": f1, "em": exact_match, "rouge_l": rouge_l, "bleu4": bleu4}
+"""Scores of a decoded answer, by name."""
+
+
+def asked(result: Result, question: Question, retriever: Retriever, config: SearchConfig) -> Result:
+    """`result`, which says what is asked, filled in; an `HWDAGError` is part of it."""
+    reset_peaks()
+    try:
+        asking = _answered if result.answered else _searched
+        filled = asking(result, question, retriever, config)
+    except HWDAGError as error:
+        filled = failed(result, question, error)
+    return replace(filled, peak_memory_mb=peaks_mb())
+
+
+def failed(result: Result, question: Question, error: HWDAGError) -> Result:
+    """The result of a question that could not be asked: 0 in everything that would be scored."""
+    names = evidence_scores((), question).keys() | set(_metrics(result, question))
+    return replace(
+        result,
+        metrics=dict.fromkeys(sorted(names), 0.0),
+        error=f"{type(error).__name__}: {error}",
+    )
+
+
+def check_metrics() -> None:
+    """Raise `InputError` if a library that scores answers is missing."""
+    for metric in TEXT_METRICS.values():
+        metric("a", ("a",))
+
+
+def _metrics(result: Result, question: Question) -> Sequence[str]:
+    """What an answer is scored by."""
+    if not result.answered:
+        return ()
+    return [ACCURACY] if question.options else list(TEXT_METRICS)
+
+
+def _searched(
+    result: Result, question: Question, retriever: Retriever, config: SearchConfig
+) -> Result:
+    began = time.perf_counter()
+    retrieval = retriever.search(question.text, config=config)
+    seconds = time.perf_counter() - began
+    return _retrieved(result, question, retrieval, seconds)
+
+
+def _answered(
+    result: Result, question: Question, retriever: Retriever, config: SearchConfig
+) -> Result:
+    clock = _Clock()
+    stream = retriever.stream(question.text, config=config, on_step=clock.on_step)
+    prediction, total, metrics = (
+        _chosen(stream, question) if question.options else _text(stream, question)
+    )
+    seconds = clock.elapsed
+    found = _retrieved(result, question, stream.retrieval, clock.found)
+    return replace(
+        found,
+        prediction=prediction,
+        metrics=metrics | dict(found.metrics),
+        answer=replace(total - stream.retrieval.usage, seconds=seconds - clock.found),
+    )
+
+
+Answered = tuple[str, Usage, dict[str, float]]
+"""The answer, the cost of everything, the scores of the answer."""
+
+
+def _text(stream: AnswerStream, question: Question) -> Answered:
+    answer = stream.answer
+    scores = {name: metric(answer.text, question.answers) for name, metric in TEXT_METRICS.items()}
+    return answer.text, answer.usage, scores
+
+
+def _chosen(stream: AnswerStream, question: Question) -> Answered:
+    likelihoods = stream.likelihoods(question.options)
+    best = int(likelihoods.argmax())
+    return question.options[best], stream.usage, {ACCURACY: float(best == question.label)}
+
+
+def _retrieved(result: Result, question: Question, retrieval: Retrieval, seconds: float) -> Result:
+    spans = [span for step in retrieval.steps for span in step.node.sources]
+    return replace(
+        result,
+        metrics=evidence_scores(spans, question),
+        context_tokens=retrieval.context_tokens,
+        nodes=len(retrieval.steps),
+        stop=retrieval.stop,
+        p_yes=tuple(step.p_yes for step in retrieval.steps if step.p_yes is not None),
+        # what was remembered (`hwdag_lab.eval.calls`) took its time before
+        search=replace(retrieval.usage, seconds=max(seconds, retrieval.usage.seconds)),
+        notes=retrieval.notes,
+    )
+
+
+@dataclass(slots=True)
+class _Clock:
+    """Wall time since it was made, and at the last node: until then it was search."""
+
+    began: float = 0.0
+    found: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.began = time.perf_counter()
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since it was made."""
+        return time.perf_counter() - self.began
+
+    def on_step(self, step: Step) -> None:
+        """A node was found."""
+        self.found = self.elapsed

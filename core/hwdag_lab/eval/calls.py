@@ -1,0 +1,240 @@
+"""Finished calls of the writer, kept in a file, so that a killed run does not repeat them."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Self
+
+from hwdag.config import PAPER_CONFIDENCE, HeadList, Heads
+from hwdag.errors import InputError, ReaderRequired, WriterFailed
+from hwdag.lm.base import (
+    Confident,
+    KnowsHeads,
+    Reader,
+    Replay,
+    ReplayRequest,
+    Scorer,
+    ScoringSession,
+    Session,
+    Writer,
+)
+from hwdag.lm.controller import Calibrated, Controller
+from hwdag.text.prompts import SearchPrompts
+from hwdag.types import Usage
+from hwdag_lab.methods.youra.columns import ColumnHeads, ColumnReader, column_reader
+
+_TABLE = """CREATE TABLE IF NOT EXISTS calls (
+    key TEXT PRIMARY KEY, reply TEXT NOT NULL,
+    tokens INTEGER NOT NULL, tflops REAL NOT NULL, seconds REAL NOT NULL
+)"""
+
+
+class Calls:
+    """Replies by model, prompt and length limit, in an SQLite file.
+
+    The file is locked as long as it is open: it also keeps two runs from writing to one folder.
+
+    Raises:
+        InputError: another process has it open, or it is not such a file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._lock = Lock()
+        self._connection = sqlite3.connect(path, timeout=0, check_same_thread=False)
+        try:
+            self._connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            self._connection.execute("BEGIN EXCLUSIVE")
+            self._connection.execute(_TABLE)
+            self._connection.commit()
+        except sqlite3.DatabaseError as error:
+            self._connection.close()
+            raise InputError(
+                f"{path} cannot be used ({error}); if another run writes to this folder, wait for "
+                "it or choose another folder"
+            ) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._connection.close()
+
+    def get(self, key: str) -> tuple[str, Usage] | None:
+        """The reply kept under a key, and what it had cost."""
+        with self._lock:
+            row = self._connection.execute(
+                "SELECT reply, tokens, tflops, seconds FROM calls WHERE key = ?", [key]
+            ).fetchone()
+        return None if row is None else (row[0], Usage(*row[1:]))
+
+    def put(self, replies: dict[str, tuple[str, Usage]]) -> None:
+        """Keep replies, on disk when this returns."""
+        rows = (
+            (key, reply, usage.tokens, usage.tflops, usage.seconds)
+            for key, (reply, usage) in replies.items()
+        )
+        with self._lock, self._connection:
+            self._connection.executemany(
+                "INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?, ?)", rows
+            )
+
+
+class CachedWriter:
+    """A Writer whose finished calls are never made again, not even by another process.
+
+    What was remembered still counts as cost: `usage` is what all calls would have cost, had none
+    been remembered, so that two systems that ask the same thing are charged alike.
+    """
+
+    def __init__(self, writer: Writer, calls: Calls) -> None:
+        self._writer = writer
+        self._calls = calls
+        self._saved = Usage()
+
+    @property
+    def name(self) -> str:
+        """That of the writer itself."""
+        return self._writer.name
+
+    @property
+    def usage(self) -> Usage:
+        """Cost of the writer itself so far, where it counts, and of what was remembered."""
+        return spent(self._writer) + self._saved
+
+    def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
+        """One reply per prompt, in order; only what is new reaches the writer, in one batch.
+
+        Raises:
+            WriterFailed: the writer did not return one reply per prompt.
+        """
+        keys = [self._key(prompt, max_new_tokens) for prompt in prompts]
+        replies = {key: found for key in keys if (found := self._calls.get(key))}
+        new = {k: p for k, p in zip(keys, prompts, strict=True) if k not in replies}
+        replies |= self._ask(new, max_new_tokens)
+        for key in keys:
+            if new.pop(key, None) is None:  # the first use of a new one was paid for just now
+                self._saved += replies[key][1]
+        return [replies[key][0] for key in keys]
+
+    def _ask(self, prompts: dict[str, str], max_new_tokens: int) -> dict[str, tuple[str, Usage]]:
+        if not prompts:
+            return {}
+        before = spent(self._writer)
+        replies = self._writer.write(list(prompts.values()), max_new_tokens=max_new_tokens)
+        if len(replies) != len(prompts):
+            raise WriterFailed(
+                f"the writer {self.name} returned {len(replies)} replies to {len(prompts)} prompts"
+            )
+        costs = _shares(spent(self._writer) - before, len(prompts))
+        made = dict(zip(prompts, zip(replies, costs, strict=True), strict=True))
+        self._calls.put(made)
+        return made
+
+    def _key(self, prompt: str, max_new_tokens: int) -> str:
+        parts = (self.name, str(max_new_tokens), prompt)
+        return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class CachedReader(CachedWriter):
+    """A local model that plays both roles, with its writing remembered; all else is the model's."""
+
+    def __init__(self, model: Reader, calls: Calls) -> None:
+        if not isinstance(model, Writer):
+            raise InputError(
+                f"the reader {model.name} does not write; there is nothing to remember"
+            )
+        super().__init__(model, calls)
+        self._model: Reader = model
+
+    @property
+    def context_tokens(self) -> int:
+        """Length of the model's context."""
+        return self._model.context_tokens
+
+    @property
+    def window_tokens(self) -> int:
+        """Default length of a summary call."""
+        return self._model.window_tokens
+
+    @property
+    def template_tokens(self) -> int:
+        """Tokens that the chat template puts around a prompt."""
+        return self._model.template_tokens
+
+    @property
+    def prefers_extraction(self) -> bool:
+        """True for a model known to be too small to write Information Points."""
+        return self._model.prefers_extraction
+
+    @property
+    def p_yes_is_informative(self) -> bool:
+        """False for a model known to be unable to tell "enough" from "not enough"."""
+        return self._model.p_yes_is_informative
+
+    @property
+    def confidence(self) -> float:
+        """From which p_yes on its "Yes" is to be believed."""
+        return self._model.confidence if isinstance(self._model, Confident) else PAPER_CONFIDENCE
+
+    @property
+    def controllers(self) -> Mapping[str, Controller]:
+        """The progress controllers of the model."""
+        return self._model.controllers if isinstance(self._model, Calibrated) else {}
+
+    @property
+    def known_heads(self) -> HeadList | None:
+        """What "auto" stands for, where the model knows."""
+        return self._model.known_heads if isinstance(self._model, KnowsHeads) else None
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Number of tokens of each text."""
+        return self._model.count_tokens(texts)
+
+    def replay(self, requests: Sequence[ReplayRequest], *, heads: Heads) -> list[Replay]:
+        """Attention of points to their windows."""
+        return self._model.replay(requests, heads=heads)
+
+    def session(
+        self, question: str, *, prompts: SearchPrompts, heads: Heads, max_new_tokens: int
+    ) -> Session:
+        """A fresh session."""
+        return self._model.session(
+            question, prompts=prompts, heads=heads, max_new_tokens=max_new_tokens
+        )
+
+    def scoring(self) -> ScoringSession:
+        """Log-probabilities of texts; raises `ReaderRequired` if the model cannot tell them."""
+        if not isinstance(self._model, Scorer):
+            raise ReaderRequired(
+                f"{self.name} cannot tell how likely a text is; use a local model that can "
+                "(HuggingFaceLM), or leave out the systems that need it"
+            )
+        return self._model.scoring()
+
+    def columns(self, heads: ColumnHeads, *, memory_bytes: int) -> ColumnReader:
+        """Means of the columns of attention; raises `ReaderRequired` if the model has none."""
+        return column_reader(self._model, heads, memory_bytes=memory_bytes)
+
+
+def remembering(model: Writer | Reader, calls: Calls) -> CachedWriter:
+    """The model with its writing remembered."""
+    return CachedReader(model, calls) if isinstance(model, Reader) else CachedWriter(model, calls)
+
+
+def spent(model: object) -> Usage:
+    """What a model says that it has cost so far; nothing for one that does not count."""
+    counts = isinstance(model, Reader | CachedWriter)
+    return model.usage if counts else Usage()  # type: ignore[attr-defined]
+
+
+def _shares(usage: Usage, count: int) -> list[Usage]:
+    """A batch's cost in equal parts; the first takes the tokens that are left over."""
+    tokens, rest = divmod(usage.tokens, count)
+    return [
+        Usage(tokens + (rest if i == 0 else 0), usage.tflops / count, usage.seconds / count)
+        for i in range(count)
+    ]

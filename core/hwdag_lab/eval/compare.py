@@ -1,0 +1,133 @@
+"""Whether two runs, or two systems of one run, differ: paired bootstrap over common questions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hwdag.errors import InputError
+from hwdag_lab.eval.records import Key, Result, read_results
+from hwdag_lab.eval.settings import read_settings
+from hwdag_lab.eval.statistics import Difference
+from hwdag_lab.eval.summary import LEVEL, gain, headlines
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of a comparison: a system of a run."""
+
+    folder: Path
+    system: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`a` minus `b` on one data set, at one budget, by one metric."""
+
+    dataset: str
+    budget: int | None
+    metric: str
+    a: Side
+    b: Side
+    difference: Difference
+
+    @property
+    def verdict(self) -> str:
+        """In words; a difference that is not shown may still be there."""
+        return "differs" if self.difference.p_value < LEVEL else "no difference shown"
+
+
+def compare(
+    folders: Sequence[Path], *, systems: Sequence[str] = (), metrics: Sequence[str] = ()
+) -> list[Comparison]:
+    """Paired differences over the questions that both sides have, per data set and budget.
+
+    Args:
+        folders: one or two folders of runs.
+        systems: of two folders, none for every system that both have, one for it in both, or two
+            for the first in the first folder and the second in the second one; of one folder, two.
+        metrics: names; by default one of answers and one of evidence where both sides have them.
+
+    Raises:
+        InputError: sides are missing, a system or a metric is unknown to a run, or no question is
+            common to both.
+    """
+    runs = {folder: _run(folder) for folder in folders}
+    pairs = _sides(folders, systems, runs)
+    found = [
+        comparison
+        for a, b in pairs
+        for comparison in _compared(a, b, runs[a.folder], runs[b.folder], metrics)
+    ]
+    if not found:
+        wanted = f"with the metric {', '.join(metrics)} " if metrics else ""
+        raise InputError(
+            f"there is no question {wanted}that both sides of "
+            f"{', '.join(f'{a.system} / {b.system}' for a, b in pairs)} were asked at the same "
+            "budget; compare runs over the same data with the same seed"
+        )
+    return found
+
+
+Run = Mapping[Key, Result]
+
+
+def _run(folder: Path) -> Run:
+    read_settings(folder)  # why: a folder without any is not a run, and the message says so
+    return read_results(folder)
+
+
+def _sides(
+    folders: Sequence[Path], systems: Sequence[str], runs: Mapping[Path, Run]
+) -> list[tuple[Side, Side]]:
+    named = {folder: list(dict.fromkeys(key[0] for key in run)) for folder, run in runs.items()}
+    if len(folders) == 2 and not systems:
+        first, second = folders
+        common = [name for name in named[first] if name in named[second]]
+        if not common:
+            raise InputError(
+                f"{first} and {second} have no system in common ({', '.join(named[first])}; "
+                f"{', '.join(named[second])}); name one of each with two --system"
+            )
+        return [(Side(first, name), Side(second, name)) for name in common]
+    places, names = list(folders), list(systems)
+    places = places * 2 if len(places) == 1 else places
+    names = names * 2 if len(names) == 1 and len(folders) == 2 else names
+    if len(places) != 2 or len(names) != 2:
+        raise InputError(
+            f"a comparison has two sides, got {len(folders)} folders and {len(systems)} systems; "
+            "name two folders and at most two systems, or one folder and two systems"
+        )
+    for folder, name in zip(places, names, strict=True):
+        if name not in named[folder]:
+            raise InputError(f"{folder} has no system {name!r}; it has {', '.join(named[folder])}")
+    a, b = (Side(folder, name) for folder, name in zip(places, names, strict=True))
+    return [(a, b)]
+
+
+def _compared(a: Side, b: Side, ours: Run, theirs: Run, metrics: Sequence[str]) -> list[Comparison]:
+    mine, other = _grouped(ours, a.system), _grouped(theirs, b.system)
+    found = []
+    for key in sorted(mine.keys() & other.keys(), key=lambda k: (k[0], k[1] or math.inf)):
+        for metric in metrics or headlines(_common(mine[key], other[key])):
+            difference = gain(mine[key], other[key], metric)
+            if difference is not None:
+                found.append(Comparison(*key, metric, a, b, difference))
+    return found
+
+
+def _grouped(run: Run, system: str) -> dict[tuple[str, int | None], list[Result]]:
+    """Results of a system by data set and budget."""
+    groups: dict[tuple[str, int | None], list[Result]] = {}
+    for result in run.values():
+        if result.system == system:
+            groups.setdefault((result.dataset, result.budget), []).append(result)
+    return groups
+
+
+def _common(ours: Sequence[Result], theirs: Sequence[Result]) -> set[str]:
+    """Metrics that both sides have."""
+    mine, other = ({m for result in side for m in result.metrics} for side in (ours, theirs))
+    return mine & other

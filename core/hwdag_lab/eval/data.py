@@ -1,0 +1,113 @@
+"""Data sets as JSONL: reading, writing, and a seeded choice; the schema is in `hwdag_lab.eval.schema`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from hwdag_lab.eval.fields import (
+    DataError,
+    Malformed,
+    MalformedRecord,
+    OnSkip,
+    checked,
+    json_row,
+    lines,
+)
+from hwdag_lab.eval.sampling import by_dataset, sample
+from hwdag_lab.eval.schema import Paragraph, Question, Record, parse_record
+
+__all__ = [
+    "DataError",
+    "Malformed",
+    "OnSkip",
+    "Paragraph",
+    "Question",
+    "Record",
+    "by_dataset",
+    "parse_record",
+    "read_records",
+    "records_of",
+    "sample",
+    "unique",
+    "write_records",
+]
+
+
+def read_records(
+    path: Path, *, malformed: Malformed = "error", on_skip: OnSkip | None = None
+) -> Iterator[Record]:
+    """The records of a JSONL file, one line at a time; blank lines are passed over.
+
+    With `malformed="skip"` a record that cannot be used is left out as a whole, and `on_skip` is
+    called with the message that would have been raised.
+
+    Raises:
+        DataError: the file cannot be read; or a line is not UTF-8 or not JSON, a field is missing,
+            blank or of the wrong type, a paragraph or quoted evidence does not occur in the text,
+            an evidence id is unknown, a label is out of range, an id of a document or question
+            stands twice in a data set.
+        UnknownOption: `malformed` is neither "error" nor "skip".
+    """
+    return checked(lines(path), unique(_parse_line), malformed, on_skip)
+
+
+def records_of(
+    paths: Iterable[Path], *, malformed: Malformed = "error", on_skip: OnSkip | None = None
+) -> list[Record]:
+    """The records of several files; a folder stands for the `*.jsonl` directly in it, sorted.
+
+    Raises:
+        DataError: as in `read_records`, where ids are unique over all files; or a folder holds no
+            such file.
+    """
+    places = (place for path in paths for file in _files(path) for place in lines(file))
+    return list(checked(places, unique(_parse_line), malformed, on_skip))
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    if found := sorted(path.glob("*.jsonl")):
+        return found
+    raise DataError(f"{path}: holds no *.jsonl; give files, or a folder that holds some")
+
+
+def write_records(path: Path, records: Iterable[Record]) -> None:
+    """Write JSONL that `read_records` reads back as equal records.
+
+    The file appears when it is complete; an exception leaves an older one as it was.
+    """
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with partial.open("w", encoding="utf-8", newline="\n") as file:
+            for record in records:
+                file.write(json.dumps(record.to_json(), ensure_ascii=False) + "\n")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def unique(parse: Callable[[Any], Record]) -> Callable[[Any], Record]:
+    """`parse` that also refuses a document id or question id that its data set had before."""
+    seen: set[tuple[str, str, str]] = set()
+
+    def parse_unique(item: Any) -> Record:
+        record = parse(item)
+        new: set[tuple[str, str, str]] = set()
+        names = [("document", record.id), *(("question", q.id) for q in record.questions)]
+        for kind, name in names:
+            key = (record.dataset, kind, name)
+            if key in seen or key in new:
+                raise MalformedRecord(f"{kind} id {name!r} occurs twice in {record.dataset!r}")
+            new.add(key)
+        seen.update(new)
+        return record
+
+    return parse_unique
+
+
+def _parse_line(line: bytes) -> Record:
+    return parse_record(json_row(line))

@@ -1,0 +1,119 @@
+"""How much of the gold evidence lies inside what was retrieved, by exact character spans.
+
+No string is compared: a paragraph counts because the returned text was taken from it, not because
+the same words stand somewhere else. Retrieved spans that overlap count once.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from hwdag.graph.dag import union_of_spans
+from hwdag.types import Span
+from hwdag_lab.eval.data import Question
+
+TOUCHED = 0.10
+"""Share of a gold paragraph's characters that must be returned for it to count as touched."""
+
+HALF = 0.50
+"""Share of a gold paragraph's characters that must be returned for it to count as half covered."""
+
+SENTENCE = 0.80
+"""Share of a gold sentence's characters that must be returned for it to count as found."""
+
+PARAGRAPH_METRICS = (
+    "paragraph_touched",
+    "paragraph_half",
+    "all_touched",
+    "all_half",
+    "evidence_precision",
+)
+"""Keys of `evidence_scores` where the question has gold paragraphs."""
+
+SENTENCE_METRICS = ("sentence_recall", "all_sentences")
+"""Keys of `evidence_scores` where the question has gold sentences."""
+
+
+def evidence_scores(spans: Iterable[Span], question: Question) -> dict[str, float]:
+    """Evidence recall, precision and all-evidence-found of returned spans, each in [0, 1].
+
+    `paragraph_touched`, `paragraph_half`: share of the gold paragraphs of which at least `TOUCHED`
+    or `HALF` of the characters lie inside the union of `spans`. `all_touched`, `all_half`: 1 where
+    that holds for every one of them. `sentence_recall`, `all_sentences`: the same for gold
+    sentences at `SENTENCE`. `evidence_precision`: share of the returned characters that lie inside
+    gold paragraphs; 0 where nothing was returned.
+
+    With `evidence_sets` (Qasper: one per annotator) each metric is the best over the sets, apart
+    from each other as in the data set's own evidence F1; a set without spans (an annotator who
+    found no answer in the text) cannot be retrieved and is left out. A question without gold
+    paragraphs lacks `PARAGRAPH_METRICS`, one without gold sentences lacks `SENTENCE_METRICS`:
+    nothing is measured, so nothing is to be averaged. Gold spans without characters are ignored.
+
+    Takes O((m + g) log m) for m spans and g gold spans, whatever the length of the document.
+    """
+    cover = _Cover.of(spans)
+    sets = [gold for one in question.evidence_sets or (question.evidence,) if (gold := _gold(one))]
+    scores = [_paragraph_scores(cover, gold) for gold in sets]
+    best = {name: max(s[name] for s in scores) for name in PARAGRAPH_METRICS} if scores else {}
+    return best | _sentence_scores(cover, _gold(question.sentences))
+
+
+@dataclass(frozen=True, slots=True)
+class _Cover:
+    """A union of spans that can be asked how many of its characters a range holds."""
+
+    starts: list[int]
+    ends: list[int]
+    before: list[int]  # characters of all earlier spans, one more entry than there are spans
+
+    @classmethod
+    def of(cls, spans: Iterable[Span]) -> _Cover:
+        union = union_of_spans(list(spans))
+        lengths = accumulate((len(span) for span in union), initial=0)
+        return cls([s.start for s in union], [s.end for s in union], list(lengths))
+
+    @property
+    def characters(self) -> int:
+        return self.before[-1]
+
+    def inside(self, span: Span) -> int:
+        """Characters of `span` that are covered."""
+        return self._below(span.end) - self._below(span.start)
+
+    def _below(self, position: int) -> int:
+        """Covered characters in front of `position`."""
+        last = bisect_right(self.starts, position) - 1
+        if last < 0:
+            return 0
+        return self.before[last] + min(position, self.ends[last]) - self.starts[last]
+
+
+def _gold(spans: Iterable[Span]) -> list[Span]:
+    return sorted({span for span in spans if len(span)})
+
+
+def _paragraph_scores(cover: _Cover, gold: Sequence[Span]) -> dict[str, float]:
+    touched, half = _found(cover, gold, TOUCHED), _found(cover, gold, HALF)
+    relevant = sum(cover.inside(span) for span in union_of_spans(gold))
+    return {
+        "paragraph_touched": touched,
+        "paragraph_half": half,
+        "all_touched": float(touched == 1),
+        "all_half": float(half == 1),
+        "evidence_precision": relevant / cover.characters if cover.characters else 0.0,
+    }
+
+
+def _sentence_scores(cover: _Cover, gold: Sequence[Span]) -> dict[str, float]:
+    if not gold:
+        return {}
+    recall = _found(cover, gold, SENTENCE)
+    return {"sentence_recall": recall, "all_sentences": float(recall == 1)}
+
+
+def _found(cover: _Cover, gold: Sequence[Span], share: float) -> float:
+    """Share of the gold spans that are covered to at least `share`."""
+    return sum(cover.inside(span) / len(span) >= share for span in gold) / len(gold)

@@ -1,0 +1,113 @@
+"""What the formats share: the signature, the rows of a file, the layout of many short texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from hwdag_lab.eval.data import Record, parse_record, unique
+from hwdag_lab.eval.fields import (
+    DataError,
+    Malformed,
+    MalformedRecord,
+    OnSkip,
+    Row,
+    checked,
+    json_file,
+    text_field,
+)
+
+Item = TypeVar("Item")
+Built = dict[str, Any]
+"""A record in the schema of `hwdag_lab.eval.data`, or a part of one, before it is checked."""
+
+
+class Format(Protocol):
+    """Reads an official format; `path`, `malformed`, `on_skip` and errors as in `read_records`."""
+
+    def __call__(
+        self, path: Path, *, malformed: Malformed = "error", on_skip: OnSkip | None = None
+    ) -> Iterator[Record]:
+        """The records, one at a time."""
+        ...
+
+
+def records(
+    items: Iterable[tuple[str, Item]],
+    build: Callable[[Item], Built],
+    malformed: Malformed,
+    on_skip: OnSkip | None,
+) -> Iterator[Record]:
+    """A record of every item, through the schema, so that one check serves all formats."""
+    return checked(items, unique(lambda item: parse_record(build(item))), malformed, on_skip)
+
+
+def merged(
+    items: Iterable[tuple[str, Item]],
+    build: Callable[[Item], Built],
+    malformed: Malformed,
+    on_skip: OnSkip | None,
+) -> Iterator[Record]:
+    """Records of which several items hold a part: those of one id, whose questions are joined.
+
+    Text and title are those of the first item of an id. An item that cannot be used is left out
+    alone. All records are in memory before the first is given.
+    """
+    parts = checked(
+        ((place, (place, item)) for place, item in items),
+        lambda placed: (placed[0], build(placed[1])),
+        malformed,
+        on_skip,
+    )
+    return records(_joined(parts), lambda built: built, malformed, on_skip)
+
+
+def _joined(parts: Iterable[tuple[str, Built]]) -> Iterator[tuple[str, Built]]:
+    whole: dict[str, tuple[str, Built]] = {}
+    for place, built in parts:
+        if (first := whole.setdefault(built["id"], (place, built)))[1] is not built:
+            first[1]["questions"] += built["questions"]
+    yield from whole.values()
+
+
+def json_list(path: Path) -> Iterator[tuple[str, Any]]:
+    """The items of a JSON list, which is read as a whole; their places count from 0."""
+    value = json_file(path)
+    if not isinstance(value, list):
+        raise DataError(f"{path}: holds no JSON list; give the file as its authors publish it")
+    for index, item in enumerate(value):
+        yield f"{path}: item {index}", item
+
+
+def passages(texts: Iterable[tuple[str, str, str]]) -> Built:
+    """`text` and `paragraphs` of many short texts, given as id, title, and text.
+
+    The layout is LongBench's: "Passage 1:", the title, the text, a blank line. Blank texts are
+    left out.
+    """
+    kept = [(name, t.strip(), text.strip()) for name, t, text in texts if text.strip()]
+    return {
+        "text": "\n\n".join(
+            f"Passage {number}:\n{title}\n{text}" for number, (_, title, text) in enumerate(kept, 1)
+        ),
+        "paragraphs": [{"id": name, "title": title, "text": text} for name, title, text in kept],
+    }
+
+
+def answer_field(row: Row, key: str) -> str:
+    """The gold answer; MalformedRecord says so where a test set withholds it."""
+    if row.get(key) is None:
+        raise MalformedRecord(f'"{key}" is missing; test sets withhold it, so give the dev set')
+    return text_field(row, key)
+
+
+def distinct(texts: Iterable[str]) -> list[str]:
+    """Stripped texts in order, without blank and repeated ones."""
+    return list(dict.fromkeys(stripped for text in texts if (stripped := text.strip())))
+
+
+def squeezed(text: str) -> str:
+    """The text with every run of whitespace as one space, none around."""
+    return re.sub(r"\s+", " ", text).strip()

@@ -1,0 +1,48 @@
+"""What an evaluation is to run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hwdag.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be run.
+
+    Attributes:
+        systems: names, see `hwdag_lab.eval.systems`.
+        budgets: node tokens that a system may put before the reader.
+        limit: questions per data set, at most; None for all.
+        seed: of the choice of questions.
+        max_new_tokens: length limit of an answer.
+        answer_budgets: budgets at which an answer is asked for; None for all, () for none. A system
+            that reads everything answers unless it is ().
+        retry_errors: ask questions again whose result is an error.
+    """
+
+    systems: Sequence[str]
+    budgets: Sequence[int] = (256, 512, 1024, 2048)
+    limit: int | None = 20
+    seed: int = 0
+    max_new_tokens: int = 32
+    answer_budgets: Sequence[int] | None = None
+    retry_errors: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.budgets or min(self.budgets) < 1:
+            raise InputError(f"budgets must be numbers of at least 1, got {list(self.budgets)}")
+        strange = set(self.answer_budgets or ()) - set(self.budgets)
+        if strange:
+            raise InputError(
+                f"answers are asked for at the budgets {sorted(strange)}, which are not among "
+                f"{list(self.budgets)}; add them to the budgets"
+            )
+
+    def answers_at(self, budget: int | None) -> bool:
+        """Whether an answer is asked for at a budget; None is that of a system without one."""
+        if self.answer_budgets is None:
+            return True
+        return bool(self.answer_budgets) if budget is None else budget in self.answer_budgets

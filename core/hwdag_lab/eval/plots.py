@@ -1,0 +1,281 @@
+"""Figures of a run, each as SVG and PNG: quality against cost, visited nodes, patience.
+
+Colours are those of Okabe and Ito, which the colour-blind tell apart; markers and line styles say
+the same again, so that the figures also work in black and white.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+from hwdag.errors import InputError
+from hwdag_lab.eval.records import Result
+from hwdag_lab.eval.summary import DatasetSummary, Row, headlines
+from hwdag_lab.eval.systems import family, patience_of
+
+PLOTS = "plots"
+"""Folder of the figures within a run's folder."""
+
+COLOURS = {
+    "hwdag": "#D55E00",
+    "bm25": "#0072B2",
+    "dense": "#009E73",
+    "raptor": "#CC79A7",
+    "memwalker": "#B8860B",
+    "gem-rag": "#999933",
+    "graphreader": "#8B4513",
+    "youra": "#6A3D9A",
+    "longllmlingua": "#56B4E9",
+    "truncate-middle": "#777777",
+    "full-context": "#000000",
+}
+"""By family (`hwdag_lab.eval.systems.family`)."""
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+"""The star is that of `hwdag`."""
+STYLES = ("-", "--", ":", "-.")
+
+BOTTOM = -0.02
+"""Of axes of metrics, so that markers at 0 are seen whole."""
+
+_STYLE: dict[Any, Any] = {
+    "figure.constrained_layout.use": True,
+    "font.size": 10,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "savefig.dpi": 150,
+    "svg.hashsalt": "hwdag",
+}
+
+
+def write_plots(
+    folder: Path, summaries: Sequence[DatasetSummary], results: Iterable[Result]
+) -> dict[str, list[Path]]:
+    """Draw all figures that the numbers allow; PNG files by data set, SVG files beside them.
+
+    Raises:
+        InputError: matplotlib is not installed.
+    """
+    (folder / PLOTS).mkdir(exist_ok=True)
+    by_dataset: dict[str, list[Result]] = {}
+    for result in results:
+        by_dataset.setdefault(result.dataset, []).append(result)
+    return {
+        one.dataset: list(_figures(folder / PLOTS, one, by_dataset[one.dataset]))
+        for one in summaries
+    }
+
+
+def check_plots() -> None:
+    """Raise `InputError` if matplotlib is not installed."""
+    _figure_class()
+
+
+def _figures(folder: Path, one: DatasetSummary, results: Sequence[Result]) -> Iterator[Path]:
+    name = re.sub(r"[^\w.-]+", "_", one.dataset)
+    for metric in headlines(one.metrics):
+        for cost, label, base in _COSTS:
+            if _has_spread(one, metric, cost):
+                with _figure(folder / f"{name}-{metric}-{cost}") as (axes, path):
+                    _draw_quality(axes, one, metric, cost)
+                    _label(axes, label, metric, one.dataset)
+                    _set_log(axes, _points(one, metric, cost), base)
+                yield path
+    if visited := _visited(results):
+        with _figure(folder / f"{name}-nodes") as (axes, path):
+            _draw_visited(axes, visited)
+            _label(axes, "visited nodes", "share of questions", one.dataset)
+        yield path
+    for metric in headlines(one.metrics)[:1]:
+        if curve := _patience_rows(one, metric):
+            with _figure(folder / f"{name}-patience") as (axes, path):
+                _draw_patience(axes, curve, metric)
+                _label(axes, "patience", metric, f"{one.dataset}, {curve[0].budget} tokens")
+            yield path
+
+
+_COSTS = (
+    ("context_tokens", "node tokens before the reader (mean)", 2),
+    ("tflops", "TFLOPs per query (mean)", 10),
+)
+"""Cost, label, base of the logarithmic axis."""
+
+
+def _draw_quality(axes: Any, one: DatasetSummary, metric: str, cost: str) -> None:
+    """One line per system over its budgets, with intervals; patience has a figure of its own."""
+    for system, look in _looks(_drawn(one)).items():
+        rows = [row for row in one.rows if row.system == system and metric in row.scores]
+        points = [(row.costs[cost].mean, row.scores[metric]) for row in rows if cost in row.costs]
+        if points:
+            x = [at for at, _ in points]
+            y = [score.mean for _, score in points]
+            below = [_or_zero(score.mean - score.low) for _, score in points]
+            above = [_or_zero(score.high - score.mean) for _, score in points]
+            drawn = axes.errorbar(x, y, yerr=[below, above], elinewidth=0.8, label=system, **look)
+            for bar in drawn.lines[2]:  # many systems stand close together
+                bar.set_alpha(0.35)
+    axes.set_ylim(bottom=BOTTOM)
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9)
+
+
+def _drawn(one: DatasetSummary) -> list[str]:
+    return [system for system in one.systems if patience_of(system) is None]
+
+
+def _looks(systems: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """A colour per family; a marker and a line style per member."""
+    members: dict[str, int] = {}
+    looks: dict[str, dict[str, Any]] = {}
+    markers = cycle(MARKERS)
+    for system in systems:
+        number = members.setdefault(family(system), 0)
+        members[family(system)] += 1
+        is_ours = system == "hwdag"
+        looks[system] = {
+            "color": COLOURS.get(family(system), "#000000"),
+            "marker": "*" if is_ours else next(markers),
+            "linestyle": STYLES[number % len(STYLES)],
+            "linewidth": 2.4 if is_ours else 1.2,
+            "markersize": 11 if is_ours else 5.5,
+            "zorder": 5 if is_ours else 2,
+        }
+    return looks
+
+
+def _draw_visited(axes: Any, visited: Mapping[int, Sequence[int]]) -> None:
+    """How many nodes `hwdag` visits (PECAN Figure 3), one outline per budget."""
+    top = max(max(counts) for counts in visited.values())
+    width = max(1, math.ceil(top / 30))
+    edges = [edge - 0.5 for edge in range(0, top + width + 1, width)]
+    shades = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#000000")
+    for (budget, counts), shade, style in zip(
+        visited.items(), cycle(shades), cycle(STYLES), strict=False
+    ):
+        axes.hist(
+            counts,
+            bins=edges,
+            weights=[1 / len(counts)] * len(counts),
+            histtype="step",
+            color=shade,
+            linestyle=style,
+            linewidth=1.8,
+            label=f"{budget} tokens (mean {sum(counts) / len(counts):.1f})",
+        )
+    axes.legend(frameon=False)
+
+
+def _visited(results: Iterable[Result]) -> dict[int, list[int]]:
+    """Numbers of nodes that `hwdag` visited, by budget."""
+    found: dict[int, list[int]] = {}
+    for result in results:
+        if result.system == "hwdag" and result.budget is not None and result.error is None:
+            found.setdefault(result.budget, []).append(result.nodes)
+    return dict(sorted(found.items()))
+
+
+def _draw_patience(axes: Any, rows: Sequence[Row], metric: str) -> None:
+    """Quality and TFLOPs against patience (PECAN Figure 4)."""
+    patience = [patience_of(row.system) for row in rows]
+    scores = [row.scores[metric] for row in rows]
+    yerr = [
+        [_or_zero(score.mean - score.low) for score in scores],
+        [_or_zero(score.high - score.mean) for score in scores],
+    ]
+    quality = axes.errorbar(
+        patience,
+        [score.mean for score in scores],
+        yerr=yerr,
+        color="#0072B2",
+        marker="o",
+        elinewidth=0.6,
+        label=metric,
+    )
+    axes.set_xticks(patience)
+    right = axes.twinx()
+    right.spines["right"].set_visible(True)
+    right.grid(visible=False)
+    right.set_ylabel("TFLOPs per query (mean)", color="#D55E00")
+    (cost,) = right.plot(
+        patience,
+        [row.costs["tflops"].mean for row in rows],
+        color="#D55E00",
+        marker="s",
+        linestyle="--",
+        label="TFLOPs per query",
+    )
+    axes.set_ylim(bottom=0)
+    right.set_ylim(bottom=0)
+    axes.legend(handles=[quality, cost], loc="lower right", frameon=False)
+
+
+def _patience_rows(one: DatasetSummary, metric: str) -> list[Row]:
+    """The rows of the patience curve at the largest budget, by patience; [] below two."""
+    rows = [r for r in one.rows if patience_of(r.system) is not None and metric in r.scores]
+    largest = max((row.budget or 0 for row in rows), default=0)
+    chosen = [row for row in rows if row.budget == largest and "tflops" in row.costs]
+    return sorted(chosen, key=lambda row: patience_of(row.system) or 0) if len(chosen) > 1 else []
+
+
+def _points(one: DatasetSummary, metric: str, cost: str) -> list[float]:
+    rows = [row for row in one.rows if row.system in _drawn(one) and metric in row.scores]
+    return [row.costs[cost].mean for row in rows if cost in row.costs]
+
+
+def _has_spread(one: DatasetSummary, metric: str, cost: str) -> bool:
+    """Whether there is a cost to draw against: a model that counts no FLOPs has none."""
+    return max(_points(one, metric, cost), default=0.0) > 0
+
+
+def _set_log(axes: Any, points: Sequence[float], base: int) -> None:
+    """A logarithmic axis; what costs nothing (no model was asked) stands at its left end."""
+    if min(points) > 0:
+        axes.set_xscale("log", base=base)
+    else:
+        smallest = min(point for point in points if point > 0)
+        axes.set_xscale("symlog", base=base, linthresh=smallest)
+        axes.set_xlim(left=-smallest / 10)
+    axes.xaxis.set_major_formatter("{x:g}")
+
+
+def _label(axes: Any, x: str, y: str, title: str) -> None:
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.set_title(title)
+
+
+def _or_zero(value: float) -> float:
+    """Length of an error bar; none where the interval is not known."""
+    return 0.0 if math.isnan(value) else max(0.0, value)
+
+
+@contextmanager
+def _figure(stem: Path) -> Iterator[tuple[Any, Path]]:
+    """Axes, and the PNG file that they go to when the block ends, together with an SVG file."""
+    figure_class = _figure_class()
+    from matplotlib import rc_context
+
+    with rc_context(_STYLE):
+        figure = figure_class(figsize=(8, 4.5))
+        png = stem.with_name(stem.name + ".png")
+        yield figure.subplots(), png
+        figure.savefig(png)
+        figure.savefig(stem.with_name(stem.name + ".svg"), metadata={"Date": None})
+
+
+def _figure_class() -> Any:
+    """The `Figure` of matplotlib, which draws by Agg where nobody asks for a window."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise InputError(
+            f'plots are drawn by a library that is missing here ({error}): pip install "hwdag[eval]"'
+        ) from error
+    return Figure

@@ -1,0 +1,264 @@
+"""`report.md`: the settings, one section per data set, and plainly where HWDAG loses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hwdag_lab.eval.journal import write_text
+from hwdag_lab.eval.plots import write_plots
+from hwdag_lab.eval.records import read_results
+from hwdag_lab.eval.settings import read_settings
+from hwdag_lab.eval.statistics import Interval
+from hwdag_lab.eval.summary import LEVEL, BuildRow, DatasetSummary, Gain, Row, write_summary
+
+REPORT = "report.md"
+
+TABLED = (
+    "accuracy",
+    "f1",
+    "em",
+    "rouge_l",
+    "sentence_recall",
+    "paragraph_touched",
+    "paragraph_half",
+    "all_half",
+    "evidence_precision",
+)
+"""Metrics with a table of their own; the others are in `summary.json`."""
+
+MEANINGS = {
+    "accuracy": "the right option is the most likely one",
+    "f1": "token F1 of the answer",
+    "em": "exact match of the answer",
+    "rouge_l": "ROUGE-L of the answer",
+    "sentence_recall": "gold sentences at least 80 % inside the returned spans",
+    "paragraph_touched": "gold paragraphs at least 10 % inside the returned spans",
+    "paragraph_half": "gold paragraphs at least 50 % inside the returned spans",
+    "all_half": "questions with all gold paragraphs at least 50 % inside",
+    "evidence_precision": "returned characters that lie inside gold paragraphs",
+}
+
+_NOTES = """\
+Every system reads, counts tokens and answers with the same model, and may put the same number of
+node tokens before it (the budget; `all`: it reads everything). Brackets hold 95 % bootstrap
+intervals over documents. TFLOPs are analytic and those of the language model: embedding and BM25
+count in seconds only. A question that ended in an error scores 0. Bold is the best of a column.
+"""
+
+
+def report(folder: Path) -> Path:
+    """Write `summary.json`, the plots and `report.md` from the records of a run; the last's path.
+
+    Raises:
+        InputError: the folder holds no run, or matplotlib is not installed.
+    """
+    summaries = write_summary(folder)
+    plots = write_plots(folder, summaries, read_results(folder).values())
+    return write_report(folder, summaries, plots)
+
+
+def write_report(
+    folder: Path, summaries: Sequence[DatasetSummary], plots: Mapping[str, Sequence[Path]]
+) -> Path:
+    """Write `report.md`; `plots` are the figures of each data set. Returns the file.
+
+    Raises:
+        InputError: the folder holds no settings of a run.
+    """
+    settings = read_settings(folder)
+    lines = ["# Evaluation", "", *_settings(settings), "", _NOTES, *_losses(summaries)]
+    for one in summaries:
+        lines += ["", f"## {one.dataset}", "", *_dataset(one)]
+        lines += [f"![{path.stem}]({path.relative_to(folder)})\n" for path in plots[one.dataset]]
+    path = folder / REPORT
+    write_text(path, "\n".join(lines).rstrip() + "\n")
+    return path
+
+
+def _settings(settings: Mapping[str, Any]) -> Iterator[str]:
+    limit = settings["limit"]
+    rows = {
+        "hwdag": settings["hwdag"],
+        **{role.replace("_", " "): name for role, name in settings["models"].items() if name},
+        "questions": "all" if limit is None else f"at most {limit} per data set",
+        "seed": settings["seed"],
+        "answers": f"at most {settings['max_new_tokens']} tokens",
+    }
+    yield from _table(["setting", "value"], [[key, str(value)] for key, value in rows.items()])
+    for run in settings["runs"]:
+        machine = ", ".join(f"{key} {value}" for key, value in run["machine"].items())
+        yield from ("", f"Begun {run['began']} on {machine}:")
+        yield from ("", f"    {run['command'] or '(called from Python)'}")
+
+
+def _losses(summaries: Sequence[DatasetSummary]) -> Iterator[str]:
+    """The generated section on where HWDAG is behind the best baseline."""
+    gains = [(one.dataset, gain) for one in summaries for gain in one.gains]
+    if not gains:
+        return
+    lost = [(name, g) for name, g in gains if _differs(g) and g.difference.mean < 0]
+    behind = [(name, g) for name, g in gains if not _differs(g) and g.difference.mean < 0]
+    won = sum(_differs(g) and g.difference.mean > 0 for _, g in gains)
+    yield from ("## Where HWDAG loses", "")
+    yield (
+        f"`hwdag` against the best baseline of each data set, metric and budget, paired by question: "
+        f"of {len(gains)} comparisons it wins {won} and loses {len(lost)} (p < {LEVEL}); in "
+        f"{len(behind)} more it is behind by less than chance allows to tell. The best of several "
+        "baselines is chosen on these same questions, which favours it. With so many comparisons "
+        "some fall below p < 0.05 by chance.\n"
+    )
+    for title, found in (("It loses", lost), ("It is behind, but no difference is shown", behind)):
+        if found:
+            yield f"{title}:\n"
+            yield from _gain_table(found)
+            yield ""
+
+
+def _dataset(one: DatasetSummary) -> Iterator[str]:
+    questions = {row.questions for row in one.rows}
+    documents = max(row.documents for row in one.rows)
+    yield f"{_counted(max(questions), 'question')} about {_counted(documents, 'document')}."
+    if len(questions) > 1:
+        yield (
+            f"Not every row has all of them yet (the smallest has {min(questions)}): rows compare "
+            "once the run is complete."
+        )
+    for metric in (m for m in TABLED if m in one.metrics):
+        yield from ("", f"### {metric}: {MEANINGS[metric]}", "", *_scores(one, metric))
+    yield from ("", "### Costs of a question", "", *_costs(one))
+    if one.builds:
+        yield from ("", "### Costs of a document", "", *_builds(one.builds))
+    if one.variants:
+        found = [(one.dataset, gain) for gain in one.variants if gain.metric in TABLED]
+        yield from ("", "### Variants against `hwdag`", "", *_gain_table(found))
+    yield ""
+
+
+def _scores(one: DatasetSummary, metric: str) -> Iterator[str]:
+    """Systems by budgets, the best of each budget in bold."""
+    budgets = [b for b in one.budgets if _column(one, metric, b)]
+    lines = []
+    for system in one.systems:
+        rows = [one.row(system, budget) for budget in budgets]
+        means = [None if row is None else row.scores.get(metric) for row in rows]
+        if any(means):
+            best = [_best(one, metric, budget) for budget in budgets]
+            lines.append([f"`{system}`", *map(_cell, means, best)])
+    yield from _table(["system", *map(_budget, budgets)], lines)
+
+
+def _best(one: DatasetSummary, metric: str, budget: int | None) -> float | None:
+    """The largest mean of a column; None where all are equal."""
+    means = _column(one, metric, budget)
+    return max(means) if max(means) > min(means) else None
+
+
+def _column(one: DatasetSummary, metric: str, budget: int | None) -> list[float]:
+    return [r.scores[metric].mean for r in one.rows if r.budget == budget and metric in r.scores]
+
+
+def _cell(mean: Interval | None, best: float | None) -> str:
+    if mean is None:
+        return ""
+    is_best = best is not None and math.isclose(mean.mean, best, abs_tol=1e-12)
+    value, _, interval = str(mean).partition(" ")
+    return f"**{value}** {interval}" if is_best else f"{value} {interval}"
+
+
+def _costs(one: DatasetSummary) -> Iterator[str]:
+    header = ["system", "budget", "questions", "errors", "node tokens", "nodes"]
+    header += ["TFLOPs search", "TFLOPs answer", "seconds search", "seconds answer", "peak MB"]
+    names = ("search_tflops", "answer_tflops", "search_seconds", "answer_seconds")
+    lines = [
+        [
+            f"`{row.system}`",
+            _budget(row.budget),
+            str(row.questions),
+            str(row.errors or ""),
+            _number(row.costs.get("context_tokens"), 0),
+            _number(row.costs.get("nodes"), 1),
+            *(_number(row.costs.get(name), 3) for name in names),
+            _peaks(row),
+        ]
+        for row in one.rows
+    ]
+    yield from _table(header, lines)
+
+
+def _builds(builds: Iterable[BuildRow]) -> Iterator[str]:
+    header = ["build", "documents", "words", "nodes", "tokens", "TFLOPs", "seconds"]
+    header += ["tokens / 1k words", "TFLOPs / 1k words", "seconds / 1k words"]
+    header += ["retries", "fallbacks", "peak MB"]
+    lines = [
+        [
+            f"`{one.build}`",
+            str(one.documents),
+            f"{one.words:,.0f}",
+            f"{one.nodes:,.0f}",
+            f"{one.tokens:,.0f}",
+            f"{one.tflops:,.3f}",
+            f"{one.seconds:,.2f}",
+            f"{one.tokens_per_1k_words:,.0f}",
+            f"{one.tflops_per_1k_words:,.3f}",
+            f"{one.seconds_per_1k_words:,.2f}",
+            str(one.retries or ""),
+            str(one.fallbacks or ""),
+            _peaks(one),
+        ]
+        for one in builds
+    ]
+    yield from _table(header, lines)
+
+
+def _gain_table(gains: Iterable[tuple[str, Gain]]) -> Iterator[str]:
+    header = ["data set", "metric", "budget", "system", "against", "difference", "n"]
+    lines = [
+        [
+            dataset,
+            one.metric,
+            str(one.budget),
+            f"`{one.system}`",
+            f"`{one.against}`",
+            str(one.difference),
+            str(one.difference.n),
+        ]
+        for dataset, one in gains
+    ]
+    yield from _table(header, lines)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _differs(one: Gain) -> bool:
+    return one.difference.p_value < LEVEL
+
+
+def _budget(budget: int | None) -> str:
+    return "all" if budget is None else str(budget)
+
+
+def _number(mean: Interval | None, digits: int) -> str:
+    return "" if mean is None else f"{mean.mean:,.{digits}f}"
+
+
+def _peaks(row: Row | BuildRow) -> str:
+    return ", ".join(f"{name} {value:,.0f}" for name, value in row.peak_memory_mb.items())
+
+
+def _table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> Iterator[str]:
+    """A Markdown table; columns without words are set to the right."""
+    lines = list(lines)
+    rules = [":---" if any(map(_is_word, cells)) else "---:" for cells in zip(*lines, strict=True)]
+    yield f"| {' | '.join(header)} |"
+    yield f"| {' | '.join(rules)} |"
+    for line in lines:
+        yield f"| {' | '.join(line)} |"
+
+
+def _is_word(cell: str) -> bool:
+    return cell[:1].isalpha() or cell[:1] == "`"

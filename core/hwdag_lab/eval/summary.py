@@ -1,0 +1,292 @@
+"""Records to numbers: every mean with its interval, costs, and paired differences.
+
+Documents are resampled, not questions (`hwdag_lab.eval.statistics`). A question that ended in an error
+scores 0; its costs, which are not known, are left out of the means of costs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from hwdag_lab.eval.evidence import PARAGRAPH_METRICS, SENTENCE_METRICS
+from hwdag_lab.eval.journal import write_json
+from hwdag_lab.eval.records import Build, Result, datasets_of, read_builds, read_results
+from hwdag_lab.eval.settings import read_settings
+from hwdag_lab.eval.statistics import Difference, Interval, bootstrap, paired_bootstrap
+from hwdag_lab.eval.systems import is_baseline
+
+SUMMARY = "summary.json"
+
+ANSWER_METRICS = ("accuracy", "f1", "em", "rouge_l", "bleu4")
+METRICS = (*ANSWER_METRICS, *SENTENCE_METRICS, *PARAGRAPH_METRICS)
+"""All metrics in the order of tables."""
+
+LEVEL = 0.05
+"""p-values below it count as a difference."""
+
+COSTS: Mapping[str, Callable[[Result], float | None]] = {
+    "context_tokens": lambda r: r.context_tokens,
+    "nodes": lambda r: r.nodes,
+    "search_tokens": lambda r: r.search.tokens,
+    "search_tflops": lambda r: r.search.tflops,
+    "search_seconds": lambda r: r.search.seconds,
+    "answer_tokens": lambda r: r.answer.tokens if r.answer else None,
+    "answer_tflops": lambda r: r.answer.tflops if r.answer else None,
+    "answer_seconds": lambda r: r.answer.seconds if r.answer else None,
+    "tflops": lambda r: r.total.tflops,
+    "seconds": lambda r: r.total.seconds,
+}
+"""Costs of a question by name; the last two are of search and, where asked for, answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One system at one budget on one data set; `scores` and `costs` are means by name."""
+
+    system: str
+    budget: int | None
+    questions: int
+    documents: int
+    errors: int
+    answered: int
+    scores: Mapping[str, Interval]
+    costs: Mapping[str, Interval]
+    peak_memory_mb: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRow:
+    """What preparing a document cost on average; per 1,000 words it is the ratio of the sums."""
+
+    build: str
+    documents: int
+    words: float
+    nodes: float
+    tokens: float
+    tflops: float
+    seconds: float
+    tokens_per_1k_words: float
+    tflops_per_1k_words: float
+    seconds_per_1k_words: float
+    retries: int
+    fallbacks: int
+    peak_memory_mb: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """Mean of `system` minus `against`, over the questions that both were asked at this budget."""
+
+    system: str
+    against: str
+    budget: int
+    metric: str
+    difference: Difference
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetSummary:
+    """One data set: its rows, builds, HWDAG against the best baseline, variants against HWDAG."""
+
+    dataset: str
+    rows: Sequence[Row]
+    builds: Sequence[BuildRow]
+    gains: Sequence[Gain]
+    variants: Sequence[Gain]
+
+    @property
+    def metrics(self) -> list[str]:
+        """Names of the metrics that some row has, in the order of tables."""
+        return [metric for metric in METRICS if any(metric in row.scores for row in self.rows)]
+
+    @property
+    def systems(self) -> list[str]:
+        """Names of the rows."""
+        return list(dict.fromkeys(row.system for row in self.rows))
+
+    @property
+    def budgets(self) -> list[int | None]:
+        """Budgets ascending; None, of systems that read everything, last."""
+        found = {row.budget for row in self.rows}
+        return sorted(found, key=lambda b: math.inf if b is None else b)
+
+    def row(self, system: str, budget: int | None) -> Row | None:
+        """The row of a system at a budget."""
+        return next((r for r in self.rows if (r.system, r.budget) == (system, budget)), None)
+
+
+def headlines(metrics: Collection[str]) -> list[str]:
+    """Of these metrics the first of answers and the first of evidence, where there are any."""
+    groups = (("accuracy", "f1"), ("sentence_recall", "paragraph_half"))
+    firsts = (next((m for m in group if m in metrics), None) for group in groups)
+    return [metric for metric in firsts if metric]
+
+
+def summarise(folder: Path) -> list[DatasetSummary]:
+    """The numbers of a run, data set by data set; raises `InputError` if it cannot be read."""
+    order = list(read_settings(folder)["systems"])
+    results, builds = list(read_results(folder).values()), list(read_builds(folder).values())
+    return [
+        summarise_dataset(
+            name,
+            [result for result in results if result.dataset == name],
+            [build for build in builds if build.dataset == name],
+            order,
+        )
+        for name in datasets_of(results)
+    ]
+
+
+def summarise_dataset(
+    name: str, results: Sequence[Result], builds: Sequence[Build], order: Sequence[str]
+) -> DatasetSummary:
+    """The numbers of one data set; `order` is that of its systems."""
+    rows = _grouped(results, lambda r: (r.system, r.budget))
+    place = {system: i for i, system in enumerate(order)}
+    keys = sorted(rows, key=lambda k: (place.get(k[0], len(place)), k[1] or math.inf))
+    by_build = _grouped(builds, lambda b: b.build)
+    return DatasetSummary(
+        dataset=name,
+        rows=[_row(system, budget, rows[system, budget]) for system, budget in keys],
+        builds=[_build_row(build, group) for build, group in by_build.items()],
+        gains=list(_gains(rows)),
+        variants=list(_variants(rows)),
+    )
+
+
+def write_summary(folder: Path) -> list[DatasetSummary]:
+    """`summarise`, and write `summary.json`; an interval that is not known is null there."""
+    found = summarise(folder)
+    write_json(folder / SUMMARY, {one.dataset: _without_nan(asdict(one)) for one in found})
+    return found
+
+
+def gain(ours: Iterable[Result], theirs: Iterable[Result], metric: str) -> Difference | None:
+    """Paired difference over the questions of one data set that both have a score for."""
+    pairs = _pairs(ours, theirs, metric)
+    if not pairs:
+        return None
+    documents, mine, other = zip(*pairs, strict=True)
+    return paired_bootstrap(mine, other, groups=documents)
+
+
+def _pairs(
+    ours: Iterable[Result], theirs: Iterable[Result], metric: str
+) -> list[tuple[str, float, float]]:
+    """Document, and both scores, of every question that both have."""
+    mine, other = _scores(ours, metric), _scores(theirs, metric)
+    return [(key[0], score, other[key]) for key, score in mine.items() if key in other]
+
+
+def _scores(results: Iterable[Result], metric: str) -> dict[tuple[str, str], float]:
+    """By document and question."""
+    return {(r.document, r.question): r.metrics[metric] for r in results if metric in r.metrics}
+
+
+def _row(system: str, budget: int | None, results: Sequence[Result]) -> Row:
+    sound = [result for result in results if result.error is None]
+    scores = {m: _mean(results, lambda r, m=m: r.metrics.get(m)) for m in METRICS}  # type: ignore[misc]
+    costs = {name: _mean(sound, cost) for name, cost in COSTS.items()}
+    return Row(
+        system,
+        budget,
+        questions=len(results),
+        documents=len({result.document for result in results}),
+        errors=len(results) - len(sound),
+        answered=sum(result.answered for result in results),
+        scores={name: mean for name, mean in scores.items() if mean is not None},
+        costs={name: mean for name, mean in costs.items() if mean is not None},
+        peak_memory_mb=_largest([result.peak_memory_mb for result in results]),
+    )
+
+
+def _mean(results: Sequence[Result], value: Callable[[Result], float | None]) -> Interval | None:
+    """Mean over the results that have the value, with whole documents resampled."""
+    found = [(r.document, v) for r in results if (v := value(r)) is not None]
+    if not found:
+        return None
+    return bootstrap([v for _, v in found], groups=[document for document, _ in found])
+
+
+def _build_row(name: str, builds: Sequence[Build]) -> BuildRow:
+    count, words = len(builds), sum(build.words for build in builds)
+    totals = {
+        "tokens": float(sum(build.usage.tokens for build in builds)),
+        "tflops": sum(build.usage.tflops for build in builds),
+        "seconds": sum(build.usage.seconds for build in builds),
+    }
+    return BuildRow(
+        name,
+        documents=count,
+        words=words / count,
+        nodes=sum(build.nodes for build in builds) / count,
+        **{key: total / count for key, total in totals.items()},
+        **{f"{key}_per_1k_words": 1000 * total / max(1, words) for key, total in totals.items()},
+        retries=sum(build.retries for build in builds),
+        fallbacks=sum(build.fallbacks for build in builds),
+        peak_memory_mb=_largest([build.peak_memory_mb for build in builds]),
+    )
+
+
+Rows = Mapping[tuple[str, int | None], Sequence[Result]]
+
+
+def _gains(rows: Rows) -> Iterator[Gain]:
+    """`hwdag` against the baseline that is best by the same questions, metric and budget."""
+    for budget in _budgets(rows):
+        against = [s for s, b in rows if b == budget and is_baseline(s)]
+        for metric in METRICS:
+            means = {other: _mean_gain(rows, other, budget, metric) for other in against}
+            known = {other: mean for other, mean in means.items() if mean is not None}
+            if known:
+                best = min(known, key=lambda other: known[other])
+                yield from _compared(rows, budget, metric, [("hwdag", best)])
+
+
+def _mean_gain(rows: Rows, other: str, budget: int, metric: str) -> float | None:
+    pairs = _pairs(rows["hwdag", budget], rows[other, budget], metric)
+    return sum(a - b for _, a, b in pairs) / len(pairs) if pairs else None
+
+
+def _variants(rows: Rows) -> Iterator[Gain]:
+    """Other rows of HWDAG against `hwdag` itself."""
+    for budget in _budgets(rows):
+        others = [s for s, b in rows if b == budget and s != "hwdag" and not is_baseline(s)]
+        for metric in METRICS:
+            yield from _compared(rows, budget, metric, [(other, "hwdag") for other in others])
+
+
+def _budgets(rows: Rows) -> list[int]:
+    return sorted({b for s, b in rows if b is not None and s == "hwdag"})
+
+
+def _compared(rows: Rows, budget: int, metric: str, pairs: Iterable[tuple[str, str]]) -> list[Gain]:
+    found = ((a, b, gain(rows[a, budget], rows[b, budget], metric)) for a, b in pairs)
+    return [Gain(a, b, budget, metric, one) for a, b, one in found if one is not None]
+
+
+def _grouped(items: Iterable[Any], key: Callable[[Any], Any]) -> dict[Any, list[Any]]:
+    groups: dict[Any, list[Any]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
+def _largest(peaks: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for peak in peaks:
+        for name, value in peak.items():
+            found[name] = max(value, found.get(name, 0.0))
+    return found
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nan(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(one) for one in value]
+    return None if isinstance(value, float) and math.isnan(value) else value

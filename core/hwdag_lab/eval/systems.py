@@ -1,0 +1,308 @@
+"""The systems of a comparison by name: HWDAG, its ablations, and what one would use instead.
+
+hwdag                   the defaults
+hwdag-<variant>         VARIANTS: the ablations of GARLIC Table 2, and the papers' presets
+hwdag/patience=N        stops after N times "Yes" (PECAN Figure 4)
+bm25@300                over 300-token chunks; also @100 and @sentence, and the same for dense
+bm25@sentence+title     with the heading or passage title in front of what is compared
+bm25, dense             all three granularities; bm25+title, dense+title: all three with titles
+...                     BASELINES: one row each
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from hwdag.config import BuildConfig, Scoring, SearchConfig
+from hwdag.errors import InputError, UnknownOption
+
+if TYPE_CHECKING:  # why: names are asked for by `hwdag --help`, which must not wait for torch
+    from hwdag.retriever import Retriever
+    from hwdag_lab.eval.models import Models
+    from hwdag_lab.methods.gemrag import Mode as GemMode
+    from hwdag_lab.methods.graphreader.config import Answers
+    from hwdag_lab.methods.passages import Granularity
+    from hwdag_lab.methods.raptor import Mode
+
+Make: TypeAlias = "Callable[[Models], Retriever]"
+"""Gives a retriever without documents."""
+
+GRANULARITIES = ("300", "100", "sentence")
+"""What BM25 and dense retrieval rank: chunks of that many tokens, or sentences."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """Settings of HWDAG; budget and length of the answer are those of the run."""
+
+    build: BuildConfig = field(default_factory=BuildConfig)
+    search: SearchConfig = field(default_factory=SearchConfig)
+
+
+VARIANTS: Mapping[str, Variant] = {
+    "hwdag": Variant(),
+    "hwdag-no-graph": Variant(build=BuildConfig(tree=True, window_tokens=640, chunk_tokens=128)),
+    "hwdag-no-progress": Variant(search=SearchConfig(progress="budget")),
+    "hwdag-head-mass": Variant(search=SearchConfig(progress="head_mass")),
+    "hwdag-calibrated": Variant(search=SearchConfig(progress="calibrated")),
+    "hwdag-no-attention": Variant(
+        search=SearchConfig(scoring=Scoring(attention=0.0, mentions=0.0, echoes=0.0))
+    ),
+    "hwdag-no-embedding": Variant(
+        search=SearchConfig(scoring=Scoring(similarity=0.0), initial_share="equal")
+    ),
+    "hwdag-no-edges": Variant(search=SearchConfig(scoring=Scoring(attention=0.0))),
+    "hwdag-no-references": Variant(search=SearchConfig(scoring=Scoring(mentions=0.0, echoes=0.0))),
+    "hwdag-no-sparse": Variant(search=SearchConfig(scoring=Scoring(sparse=0.0))),
+    "hwdag-chunks": Variant(build=BuildConfig(leaves="chunks")),
+    "hwdag-all-heads": Variant(search=SearchConfig(heads="all")),
+    "hwdag-stride-1": Variant(search=SearchConfig(stride=1)),
+    "hwdag-null": Variant(search=SearchConfig(progress="budget", calibration="null")),
+    "hwdag-notebook": Variant(search=SearchConfig(progress="budget", notebook=1)),
+    "hwdag-questions": Variant(BuildConfig(questions=3), SearchConfig(progress="budget")),
+    "hwdag-garlic": Variant(BuildConfig.garlic(), SearchConfig.garlic()),
+    "hwdag-pecan": Variant(BuildConfig.garlic(), SearchConfig.garlic()),
+}
+"""HWDAG by name: ours, the ablations of GARLIC Table 2, one for each part that is ours, one for each
+option that is off by default, and the papers' own settings (PECAN's search is GARLIC's; its thresholds per data set are its users' choice).
+
+"no-attention" leaves out all that attention decides, the weights of references too; "no-edges" only
+what is passed on along the edges. Without similarity nothing is known before something is read, so
+"no-embedding" starts from the top level. "null", "notebook" and "questions" are what helped other
+retrievers; to be compared with "no-progress", since they use the budget, whatever p_yes says.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """One row of a table.
+
+    Attributes:
+        name: of the row.
+        build: what it searches, by name; systems with the same one share what was built.
+        make: gives the retriever, without documents.
+        graph: how HWDAG builds its graph; None for everything else.
+        search: how it is asked, budget and length of the answer apart.
+        bounded: False if it reads everything, whatever the token budget says.
+    """
+
+    name: str
+    build: str
+    make: Make
+    graph: BuildConfig | None = None
+    search: SearchConfig = field(default_factory=SearchConfig)
+    bounded: bool = True
+
+    def config(self, budget: int, max_new_tokens: int) -> SearchConfig:
+        """How it is asked at a budget."""
+        return replace(self.search, token_budget=budget, max_new_tokens=max_new_tokens)
+
+    @property
+    def definition(self) -> dict[str, Any]:
+        """What tells it from another system of the same name, as JSON-able values."""
+        if self.graph is None:
+            return {"build": self.build}
+        search = asdict(self.search)
+        del search["token_budget"], search["max_new_tokens"]
+        return {"build": asdict(self.graph), "search": search}
+
+
+def systems(names: Iterable[str]) -> list[System]:
+    """Systems by name, groups expanded, each once, in the order given.
+
+    Raises:
+        UnknownOption: a name that stands for none; the message lists what there is.
+        InputError: no name at all.
+    """
+    expanded = dict.fromkeys(one for name in names for one in _expanded(name))
+    if not expanded:
+        raise InputError(f"no system was named; there are {listed()}")
+    return [_system(name) for name in expanded]
+
+
+def patience(values: Iterable[int]) -> list[str]:
+    """Names of the systems of a patience curve (PECAN Figure 4)."""
+    return [f"hwdag/patience={value}" for value in values]
+
+
+def patience_of(name: str) -> int | None:
+    """N of `hwdag/patience=N`; None for any other name."""
+    return int(match[1]) if (match := _PATIENCE.fullmatch(name)) else None
+
+
+def family(name: str) -> str:
+    """The method that a row belongs to: "hwdag", "bm25", "raptor", ..."""
+    return re.split(r"[-@/+]", name)[0] if name not in BASELINES else BASELINES[name].family
+
+
+def is_baseline(name: str) -> bool:
+    """Whether a row is something else than HWDAG."""
+    return family(name) != "hwdag"
+
+
+def listed() -> str:
+    """All names, for messages and help."""
+    ranked = [f"{name}[@{'|@'.join(GRANULARITIES)}][+title]" for name in ("bm25", "dense")]
+    return ", ".join([*VARIANTS, "hwdag/patience=N", *ranked, *BASELINES])
+
+
+_PATIENCE = re.compile(r"hwdag/patience=([1-9]\d*)")
+_RANKED = re.compile(rf"(bm25|dense)(?:@({'|'.join(GRANULARITIES)}))?(\+title)?")
+
+
+def _expanded(name: str) -> list[str]:
+    match = _RANKED.fullmatch(name)
+    if match and match[2] is None:
+        return [f"{match[1]}@{granularity}{match[3] or ''}" for granularity in GRANULARITIES]
+    if match or name in VARIANTS or name in BASELINES or _PATIENCE.fullmatch(name):
+        return [name]
+    raise UnknownOption(f"there is no system {name!r}; there are {listed()}")
+
+
+def _system(name: str) -> System:
+    if name in VARIANTS:
+        return _hwdag(name, VARIANTS[name])
+    if (value := patience_of(name)) is not None:
+        return _hwdag(name, Variant(search=SearchConfig(progress="p_yes", patience=value)))
+    if match := _RANKED.fullmatch(name):
+        make = partial(
+            {"bm25": _bm25, "dense": _dense}[match[1]],
+            cast("Granularity", match[2]),
+            bool(match[3]),
+        )
+        return System(name, name, make)
+    baseline = BASELINES[name]
+    return System(name, name, baseline.make, bounded=baseline.bounded)
+
+
+def _hwdag(name: str, variant: Variant) -> System:
+    """Variants that build alike share the graph of the first of them."""
+    build = next((other for other, v in VARIANTS.items() if v.build == variant.build), name)
+    make = partial(_index, variant.build)
+    return System(name, build, make, graph=variant.build, search=variant.search)
+
+
+def _index(config: BuildConfig, models: Models) -> Retriever:
+    from hwdag.index import HWDAGIndex
+
+    return HWDAGIndex(**index_options(config, models))
+
+
+def index_options(config: BuildConfig, models: Models) -> dict[str, Any]:
+    """What `HWDAGIndex` is given; a writer only where the config lets one write."""
+    return {
+        "reader": models.reader,
+        "writer": None if config.points == "extractive" else models.writer,
+        "embedder": models.embedder,
+        "config": config,
+    }
+
+
+def _bm25(granularity: Granularity, contextual: bool, models: Models) -> Retriever:
+    from hwdag_lab.methods.bm25 import BM25Retriever
+
+    return BM25Retriever(reader=models.reader, granularity=granularity, contextual=contextual)
+
+
+def _dense(granularity: Granularity, contextual: bool, models: Models) -> Retriever:
+    from hwdag_lab.methods.dense import DenseRetriever
+
+    return DenseRetriever(
+        reader=models.reader,
+        embedder=models.dense or models.embedder,
+        granularity=granularity,
+        contextual=contextual,
+    )
+
+
+def _raptor(mode: Mode, models: Models) -> Retriever:
+    from hwdag_lab.methods.raptor import RaptorRetriever
+
+    return RaptorRetriever(
+        reader=models.reader, writer=models.writer, embedder=models.embedder, mode=mode
+    )
+
+
+def _gem_rag(mode: GemMode, models: Models) -> Retriever:
+    from hwdag_lab.methods.gemrag import GemRagRetriever
+
+    return GemRagRetriever(
+        reader=models.reader, writer=models.writer, embedder=models.embedder, mode=mode
+    )
+
+
+def _memwalker(models: Models) -> Retriever:
+    from hwdag_lab.methods.memwalker import MemWalkerRetriever
+
+    return MemWalkerRetriever(reader=models.reader, writer=models.writer, embedder=models.embedder)
+
+
+def _graphreader(answers: Answers, models: Models) -> Retriever:
+    from hwdag_lab.methods.graphreader import GraphReaderRetriever
+
+    return GraphReaderRetriever(
+        reader=models.reader, writer=models.writer, embedder=models.embedder, answers=answers
+    )
+
+
+def _youra(papers: bool, models: Models) -> Retriever:
+    from hwdag_lab.methods.youra import YouraConfig, YouraRetriever
+
+    config = YouraConfig.paper() if papers else YouraConfig()
+    return YouraRetriever(reader=models.reader, config=config)
+
+
+def _longllmlingua(models: Models) -> Retriever:
+    from hwdag_lab.methods.longllmlingua import LongLLMLinguaRetriever
+
+    return LongLLMLinguaRetriever(reader=models.reader)
+
+
+def _truncate_middle(models: Models) -> Retriever:
+    from hwdag_lab.methods.truncate_middle import TruncateMiddleRetriever
+
+    return TruncateMiddleRetriever(reader=models.reader)
+
+
+def _full_context(models: Models) -> Retriever:
+    from hwdag_lab.methods.full_context import FullContextRetriever
+
+    return FullContextRetriever(reader=models.reader)
+
+
+@dataclass(frozen=True, slots=True)
+class _Baseline:
+    make: Make
+    family: str
+    bounded: bool = True
+
+
+BASELINES: Mapping[str, _Baseline] = {
+    "raptor-collapsed": _Baseline(partial(_raptor, "collapsed"), "raptor"),
+    "raptor-tree": _Baseline(partial(_raptor, "tree"), "raptor"),
+    "memwalker": _Baseline(_memwalker, "memwalker"),
+    "gem-rag-graph": _Baseline(partial(_gem_rag, "graph"), "gem-rag"),
+    "gem-rag-questions": _Baseline(partial(_gem_rag, "questions"), "gem-rag"),
+    "graphreader": _Baseline(partial(_graphreader, "nodes"), "graphreader"),
+    "graphreader-notebooks": _Baseline(partial(_graphreader, "notebooks"), "graphreader"),
+    "youra": _Baseline(partial(_youra, False), "youra"),
+    "youra-paper": _Baseline(partial(_youra, True), "youra"),
+    "longllmlingua": _Baseline(_longllmlingua, "longllmlingua"),
+    "truncate-middle": _Baseline(_truncate_middle, "truncate-middle"),
+    "full-context": _Baseline(_full_context, "full-context", bounded=False),
+}
+"""What is neither HWDAG nor has granularities; `bounded` repeats that of the retriever's class."""
+
+_SECOND_READINGS = ("gem-rag-questions", "graphreader-notebooks", "youra-paper")
+
+DEFAULT_SYSTEMS = (
+    "hwdag",
+    "bm25",
+    "dense",
+    *(name for name in BASELINES if name not in _SECOND_READINGS),
+)
+"""What is compared unless systems are named: of a method that comes in two readings, the first."""

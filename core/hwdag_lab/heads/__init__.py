@@ -1,0 +1,23 @@
+"""Retrieval heads and controllers: found, fitted and judged on data with known evidence."""
+
+from __future__ import annotations
+
+from hwdag.lm.heads import HeadFile
+from hwdag.lm.ranking import RankingCapture, capture_ranking
+from hwdag_lab.heads.data import Example, read_examples
+from hwdag_lab.heads.detection import Criterion, Detection, detect_heads
+from hwdag_lab.heads.ranking import rank_passages
+from hwdag_lab.heads.scoring import AttentionScoring
+
+__all__ = [
+    "AttentionScoring",
+    "Criterion",
+    "Detection",
+    "Example",
+    "HeadFile",
+    "RankingCapture",
+    "capture_ranking",
+    "detect_heads",
+    "rank_passages",
+    "read_examples",
+]

@@ -1,0 +1,152 @@
+"""Questions with passages of which the gold ones are known: what heads are found on.
+
+One JSON object per line, either `{"question": ..., "passages": [...], "gold": [indices]}` or a
+record of `hwdag_lab.eval` (one document with paragraphs, questions and evidence).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from hwdag.errors import InputError
+from hwdag_lab.eval.data import unique
+from hwdag_lab.eval.fields import (
+    Malformed,
+    MalformedRecord,
+    OnSkip,
+    Row,
+    checked,
+    field,
+    integer,
+    items,
+    json_row,
+    lines,
+    text_field,
+    texts_field,
+)
+from hwdag_lab.eval.sampling import sample
+from hwdag_lab.eval.schema import Question, Record, parse_record
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A question and its candidate passages; `gold` are the indices of those that answer it.
+
+    `dataset` and `group` say where it is from: examples of one group share a document.
+
+    Raises:
+        InputError: a blank text; or no gold passage, or none beside it, or one that does not exist.
+    """
+
+    question: str
+    passages: tuple[str, ...]
+    gold: tuple[int, ...]
+    dataset: str = ""
+    group: str = ""
+
+    def __post_init__(self) -> None:
+        if not all(text.strip() for text in (self.question, *self.passages)):
+            raise InputError("the question or a passage is blank")
+        if outside := [i for i in self.gold if not 0 <= i < len(self.passages)]:
+            raise InputError(
+                f'"gold" names {outside}, but the {len(self.passages)} passages count from 0'
+            )
+        if not 0 < len(set(self.gold)) < len(self.passages):
+            raise InputError(
+                f"{len(set(self.gold))} of {len(self.passages)} passages are gold; heads are told "
+                "apart by at least one that is and one that is not"
+            )
+
+    @property
+    def negatives(self) -> tuple[int, ...]:
+        """Indices of the passages that are not gold."""
+        return tuple(i for i in range(len(self.passages)) if i not in self.gold)
+
+
+def read_examples(
+    paths: Iterable[Path],
+    *,
+    limit: int | None = None,
+    seed: int = 0,
+    malformed: Malformed = "error",
+    on_skip: OnSkip | None = None,
+) -> list[Example]:
+    """Examples of JSONL files, at most `limit` per data set.
+
+    Of evaluation records, questions without gold paragraphs, or with nothing else, are passed over,
+    and the choice is seeded and takes one question of every document before a second one. A line
+    with passages counts to the data set that is the name of its file, and the first ones are taken.
+    With `malformed="skip"` a line that is neither of the two is left out, and told to `on_skip`.
+
+    Raises:
+        DataError: a file cannot be read, or a line is neither of the two; it names the line.
+        InputError: nothing can be used, or `limit` is below 1.
+    """
+    parse = unique(parse_record)
+    given: list[Example] = []
+    records: list[Record] = []
+    for path in paths:
+        for found in checked(lines(path), partial(_parsed, parse, path.stem), malformed, on_skip):
+            if isinstance(found, Example):
+                given.append(found)
+            else:
+                records.append(found)
+    usable = [
+        replace(record, questions=kept)
+        for record in records
+        if (kept := tuple(q for q in record.questions if _is_usable(record, q)))
+    ]
+    chosen = sample(usable, limit=limit, seed=seed, per_document=1)
+    examples = [*_first(given, limit), *(_of(r, q) for r in chosen for q in r.questions)]
+    if not examples:
+        raise InputError(
+            "no line has a question with gold passages and others beside them; give lines with "
+            '"question", "passages" and "gold", or evaluation data with paragraphs and evidence'
+        )
+    return examples
+
+
+def _parsed(parse: Callable[[Row], Record], dataset: str, line: bytes) -> Example | Record:
+    row = json_row(line)
+    return _given(row, dataset) if "passages" in row else parse(row)
+
+
+def _given(row: Row, dataset: str) -> Example:
+    gold = [integer(v, f'"gold"[{i}]') for i, v in enumerate(items(field(row, "gold"), '"gold"'))]
+    question, passages = text_field(row, "question"), tuple(texts_field(row, "passages"))
+    try:
+        return Example(question, passages, tuple(sorted(set(gold))), dataset)
+    except InputError as error:
+        raise MalformedRecord(str(error)) from error
+
+
+def _first(examples: Iterable[Example], limit: int | None) -> Iterator[Example]:
+    """At most `limit` of every data set, in their order."""
+    counts: Counter[str] = Counter()
+    for example in examples:
+        counts[example.dataset] += 1
+        if limit is None or counts[example.dataset] <= limit:
+            yield example
+
+
+def _is_usable(record: Record, question: Question) -> bool:
+    gold = {p.span for p in record.paragraphs} & set(question.evidence)
+    return 0 < len(gold) < len(record.paragraphs)
+
+
+def _of(record: Record, question: Question) -> Example:
+    gold = set(question.evidence)
+    return Example(
+        question.text,
+        tuple(
+            f"{p.title}\n{record.text[p.span.start : p.span.end]}".strip()
+            for p in record.paragraphs
+        ),
+        tuple(i for i, p in enumerate(record.paragraphs) if p.span in gold),
+        record.dataset,
+        f"{record.dataset}/{record.id}",
+    )

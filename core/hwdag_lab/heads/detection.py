@@ -1,0 +1,205 @@
+"""Which heads are retrieval heads: every head alone ranks passages of which the gold ones are known.
+
+Three criteria, the mean over examples of each. "qrhead": the score of the gold passages (QRHead,
+arXiv 2506.09944, equations 2 to 4). "ndcg": nDCG@10 of the head's ranking, by which the QRHead
+release picks heads for its question-answering sets. "core": the share that a gold passage has of a
+softmax over it and all passages that are not gold (CoRe, arXiv 2510.02219), which a head that
+attends to everything cannot win.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import numpy as np
+
+from hwdag.config import HeadList
+from hwdag.errors import InputError, UnknownOption
+from hwdag.lm.heads import HeadFile, weights_digest
+from hwdag.lm.ranking import Order, capture_ranking
+from hwdag.trace.progress import Progress, as_progress
+from hwdag_lab.heads.data import Example
+from hwdag_lab.heads.ranking import local_model
+from hwdag_lab.heads.scoring import AttentionScoring, Floats
+
+Criterion = Literal["qrhead", "ndcg", "core"]
+
+CORE_TEMPERATURE = 0.001
+"""Of the softmax; the CoRe release has 0.001 for Mistral and Granite, 0.1 for Llama and Phi."""
+
+NDCG_AT = 10
+
+TOP = 16
+"""Heads of a list: what QRHead takes for models below 10 billion parameters; CoRe takes 8."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Detection:
+    """What every head scored.
+
+    Attributes:
+        criterion: what the numbers are.
+        scoring: how passages were scored by each head.
+        pairs: all (layer, head) pairs of the model, layer by layer.
+        values: one number per example and head, (examples, heads).
+    """
+
+    criterion: Criterion
+    scoring: AttentionScoring
+    pairs: HeadList
+    values: Floats
+
+    @property
+    def scores(self) -> Floats:
+        """Mean over the examples, (heads,)."""
+        mean: Floats = self.values.mean(axis=0)
+        return mean
+
+    def ranked(self) -> list[tuple[tuple[int, int], float]]:
+        """Pairs with their scores, best first; of equal ones the lower layer and head first."""
+        scored = zip(self.pairs, self.scores.tolist(), strict=True)
+        return sorted(scored, key=lambda item: (-item[1], item[0]))
+
+    def head_file(self, reader: object, *, top: int = TOP, source: str = "") -> HeadFile:
+        """The best heads as a list for the reader that they were found in.
+
+        Raises:
+            InputError: `top` is below 1.
+        """
+        if top < 1:
+            raise InputError(f"a head list needs at least one head, got top={top}")
+        lm, best = local_model(reader), self.ranked()[:top]
+        return HeadFile.of(
+            lm.name,
+            lm.model.config,
+            tuple(pair for pair, _ in best),
+            source=source or self.description,
+            scores=tuple(round(score, 6) for _, score in best),
+            criterion=self.criterion,
+            weights=weights_digest(lm.model),
+        )
+
+    @property
+    def description(self) -> str:
+        """How the heads were found, in words."""
+        minus = " minus the null question" if self.scoring.needs_null else ""
+        return (
+            f"hwdag heads detect: {self.criterion} on {len(self.values)} questions, question "
+            f"{self.scoring.order}{minus}"
+        )
+
+
+def detect_heads(
+    reader: object,
+    examples: Sequence[Example],
+    *,
+    criterion: Criterion = "qrhead",
+    order: Order = "last",
+    calibrate: bool | None = None,
+    temperature: float = CORE_TEMPERATURE,
+    progress: bool | Progress = False,
+) -> Detection:
+    """Score every head of a model on examples; two forwards each, or one and a few tokens.
+
+    Args:
+        reader: a `HuggingFaceLM`.
+        examples: a few dozen; see `hwdag_lab.heads.data.read_examples`.
+        criterion: what a good head is.
+        order: where the question stands.
+        calibrate: whether the null question's attention is subtracted; None does what the papers
+            do: QRHead subtracts it, CoRe does not.
+        temperature: of the softmax of "core".
+        progress: True for a bar, or your own.
+
+    Raises:
+        ReaderRequired: the reader is no `HuggingFaceLM`.
+        InputError: no example, or a temperature that is not above 0.
+        UnknownOption: an unknown criterion.
+        ContextTooSmall: an example exceeds the model's context.
+    """
+    lm, scoring = local_model(reader), detection_scoring(criterion, order, calibrate)
+    if not examples or not temperature > 0:
+        raise InputError(
+            "heads are found on at least one example, with a temperature above 0; got "
+            f"{len(examples)} examples and {temperature!r}"
+        )
+    found = []
+    with as_progress(progress).stage("heads", len(examples), "question") as advance:
+        for example in examples:
+            captured = capture_ranking(
+                lm, example.question, example.passages, order=order, null=scoring.needs_null
+            )
+            scores = scoring.per_head(captured)
+            found.append(head_values(scores, example, criterion, temperature=temperature))
+            advance()
+    return Detection(criterion, scoring, captured.pairs, np.stack(found))
+
+
+def detection_scoring(
+    criterion: Criterion, order: Order = "last", calibrate: bool | None = None
+) -> AttentionScoring:
+    """How passages are scored by a single head: as the releases do, or as the walk does.
+
+    With the question last, "core" is the plain attention to a passage, and the other two leave out
+    atypical tokens after calibration. With the question first it is the mean that the walk reads.
+    """
+    if criterion not in get_args(Criterion):
+        known = ", ".join(get_args(Criterion))
+        raise UnknownOption(f"criterion must be one of {known}, got {criterion!r}")
+    is_core = criterion == "core"
+    if order == "first":
+        scoring = AttentionScoring.preset("garlic")
+    else:
+        scoring = AttentionScoring.preset("core" if is_core else "qrhead", heads="all")
+    if is_core:
+        scoring = replace(scoring, tokens="all")
+    subtract = not is_core if calibrate is None else calibrate
+    return replace(scoring, calibration="subtract" if subtract else "none")
+
+
+def head_values(
+    scores: Floats,
+    example: Example,
+    criterion: Criterion,
+    *,
+    temperature: float = CORE_TEMPERATURE,
+) -> Floats:
+    """The criterion for every head on one example, (heads, passages) -> (heads,)."""
+    gold = list(example.gold)
+    if criterion == "qrhead":
+        total: Floats = scores[:, gold].sum(axis=1)
+        return total
+    if criterion == "ndcg":
+        return ndcg(scores, gold)
+    return contrast(scores, gold, list(example.negatives), temperature)
+
+
+def ndcg(scores: Floats, gold: Sequence[int], *, at: int = NDCG_AT) -> Floats:
+    """nDCG@`at` of the ranking by every row, with gain 1 for gold, (heads, passages) -> (heads,).
+
+    Of equal scores the earlier passage is ranked first.
+    """
+    is_gold = np.isin(np.arange(scores.shape[1]), gold)
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :at]
+    discounts = 1.0 / np.log2(np.arange(2, at + 2))
+    gains = is_gold[order] @ discounts[: order.shape[1]]
+    ideal: float = discounts[: len(set(gold))].sum()
+    found: Floats = gains / ideal
+    return found
+
+
+def contrast(
+    scores: Floats, gold: Sequence[int], negatives: Sequence[int], temperature: float
+) -> Floats:
+    """Mean over gold passages of their share of a softmax with all negatives, (heads,)."""
+    against = scores[:, list(negatives)] / temperature
+    shares = []
+    for index in gold:
+        own = scores[:, index, None] / temperature
+        logits = np.concatenate([own, against], axis=1)
+        powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+        shares.append(powers[:, 0] / powers.sum(axis=1))
+    found: Floats = np.mean(shares, axis=0)
+    return found

@@ -1,0 +1,302 @@
+"""What all retrievers beside HWDAG share.
+
+A retriever of its own is two methods: `_build` makes of one document whatever is searched later,
+`_retrieve` ranks the nodes of all documents for a question. Insertion, deletion, the token budget,
+answering and provenance are the same for all, so that comparisons differ in retrieval only.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+
+from hwdag.building.insertion import as_document
+from hwdag.building.report import BuildReport
+from hwdag.config import SearchConfig, checked_k
+from hwdag.errors import EmptyIndex, InputError
+from hwdag.filters import Filter, as_filter
+from hwdag.lm.base import Metered, Reader, Session
+from hwdag.models import Models
+from hwdag.search.answering import AnswerStream
+from hwdag.search.walk import FIRST_POSITION, OnStep, Walked
+from hwdag.text.characters import without_surrogates
+from hwdag.text.prompts import SearchPrompts
+from hwdag.trace.progress import Progress, as_progress
+from hwdag.types import Answer, Document, Node, Retrieval, Step, Usage
+from hwdag_lab.methods.ranking import Found, Query, Scored, fitting
+from hwdag_lab.methods.twins import RetrieverTwins
+
+
+class Built(Protocol):
+    """What a retriever keeps of one document."""
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """Everything of the document that can be found."""
+
+
+T = TypeVar("T", bound=Built)
+
+
+class DocumentRetriever(RetrieverTwins, ABC, Generic[T]):
+    """Base of all retrievers beside HWDAG.
+
+    Searching is safe from many threads; changes are serialised. Both have asynchronous twins. `reader` counts tokens, answers,
+    and for some methods also finds; None is the embedded default, loaded when first needed.
+
+    Args:
+        reader: a local model, or the name of one.
+        prompts: the two turns in which the answer is asked for.
+    """
+
+    name: ClassVar[str]
+    bounded: ClassVar[bool] = True
+    """False for methods that read everything, whatever the token budget says."""
+
+    def __init__(
+        self, *, reader: Reader | str | None = None, prompts: SearchPrompts | None = None
+    ) -> None:
+        self._models = Models(reader)
+        self._prompts = prompts or SearchPrompts()
+        # why: replaced, never changed, so that searches need no lock
+        self._held: Mapping[str, tuple[Document, T]] = {}
+        self._changes = threading.RLock()
+        self._progress = as_progress(False)  # of the insertion that is running
+
+    @abstractmethod
+    def _build(self, document: Document) -> T:
+        """What is kept of a document; called once per document."""
+
+    @abstractmethod
+    def _retrieve(self, query: Query, built: Mapping[str, T]) -> Found:
+        """Rank the nodes of these documents, one at least, by document id, for a question."""
+
+    @property
+    def reader(self) -> Reader:
+        """The local model; loaded on first use."""
+        return self._models.reader
+
+    @property
+    def documents(self) -> Mapping[str, Document]:
+        """Documents by id."""
+        return MappingProxyType({key: document for key, (document, _) in self._held.items()})
+
+    def nodes(self, document_id: str) -> Sequence[Node]:
+        """Everything of a document that can be found. Raises `InputError` if it is not there."""
+        return self._of(document_id)[1].nodes
+
+    def insert(
+        self, documents: Iterable[Document | str], *, progress: bool | Progress = False
+    ) -> BuildReport:
+        """Add documents; those that are there with the same content cost nothing.
+
+        Raises:
+            InputError: an id is taken by a document with other content.
+        """
+        report, found = BuildReport(), [as_document(document) for document in documents]
+        with self._changes:
+            self._progress = as_progress(progress)
+            reading, writing = self._spent()
+            with self._progress.stage("documents", len(found), "document") as advance:
+                for document in found:
+                    self._insert(document, report)
+                    advance()
+            after = self._spent()
+            report.usage, report.writing = after[0] - reading, after[1] - writing
+        return report
+
+    def delete(self, document_id: str) -> None:
+        """Remove a document with all that was derived from it. Raises `InputError` if not there."""
+        with self._changes:
+            self._of(document_id)
+            self._held = {k: held for k, held in self._held.items() if k != document_id}
+
+    def search(
+        self,
+        question: str,
+        *,
+        config: SearchConfig | None = None,
+        document_ids: Collection[str] | None = None,
+        filters: Filter | Mapping[str, Any] | None = None,
+        k: int | None = None,
+        on_step: OnStep | None = None,
+    ) -> Retrieval:
+        """The nodes for a question, within `config.token_budget`.
+
+        Args:
+            question: any text.
+            config: budget and length of the answer.
+            document_ids: only these documents; None for all.
+            filters: only documents whose metadata match, see `hwdag.filters`.
+            k: number of nodes wanted, for `Retrieval.best`.
+            on_step: called with every node.
+
+        Raises:
+            InputError: the question is blank, there is no document, or k is not a number.
+            QuestionTooLong: the question leaves no room in the reader's context.
+        """
+        config = config or SearchConfig()
+        return self._search(question, config, document_ids, filters, on_step, checked_k(k))[0]
+
+    def stream(
+        self,
+        question: str,
+        *,
+        config: SearchConfig | None = None,
+        document_ids: Collection[str] | None = None,
+        filters: Filter | Mapping[str, Any] | None = None,
+        on_step: OnStep | None = None,
+    ) -> AnswerStream:
+        """Search, read what was found in one forward, and answer; see `search`."""
+        config = config or SearchConfig()
+        searched = self._search(question, config, document_ids, filters, on_step)
+        retrieval, session = self._answering(*searched, config)
+        reading = session.read([step.node.text for step in retrieval.steps])
+        if retrieval.steps:
+            last = replace(retrieval.steps[-1], p_yes=reading.p_yes)
+            retrieval = replace(retrieval, steps=(*retrieval.steps[:-1], last))
+        walked = Walked(retrieval, session, says_yes=True, spent=retrieval.usage)
+        return AnswerStream(walked, config.max_new_tokens)
+
+    def answer(
+        self,
+        question: str,
+        *,
+        config: SearchConfig | None = None,
+        document_ids: Collection[str] | None = None,
+        filters: Filter | Mapping[str, Any] | None = None,
+        on_step: OnStep | None = None,
+    ) -> Answer:
+        """Search, then answer from what was found; see `search`."""
+        return self.stream(
+            question, config=config, document_ids=document_ids, filters=filters, on_step=on_step
+        ).answer
+
+    @classmethod
+    def from_documents(
+        cls,
+        documents: Iterable[Document | str],
+        *,
+        progress: bool | Progress = False,
+        **options: object,
+    ) -> Self:
+        """Make one with the constructor's options, and insert documents."""
+        made = cls(**options)  # type: ignore[arg-type]
+        made.insert(documents, progress=progress)
+        return made
+
+    def _of(self, document_id: str) -> tuple[Document, T]:
+        if document_id not in self._held:
+            raise InputError(f"no document {document_id!r} in {self.name}")
+        return self._held[document_id]
+
+    def _insert(self, document: Document, report: BuildReport) -> None:
+        document = replace(document, text=without_surrogates(document.text)[0])
+        known, _ = self._held.get(document.id, (None, None))
+        if not document.text.strip():
+            report.skipped.append((document.id, "empty or only white space"))
+        elif known is not None and self._is_same(known, document):
+            report.unchanged.append(document.id)
+        elif known is not None:
+            raise InputError(
+                f"{self.name} holds another document under the id {document.id!r}; delete() it first"
+            )
+        else:
+            built = self._build(document)
+            report.built.append(document.id)
+            report.nodes += len(built.nodes)
+            named = f"{document.id}: "
+            report.notes += [named + n.removeprefix(named) for n in getattr(built, "notes", ())]
+            self._keep(document, built)
+
+    def _is_same(self, known: Document, document: Document) -> bool:
+        return known == document
+
+    def _keep(self, document: Document, built: T) -> None:
+        """Hold what was built; called once per document, when it is finished."""
+        self._held = {**self._held, document.id: (document, built)}
+
+    def _spent(self) -> tuple[Usage, Usage]:
+        """Cost of the reader, and of a writer beside it, so far."""
+        writer, reader = self._models.given_writer, self.reader
+        if isinstance(writer, Metered) and writer is not reader:
+            return reader.usage, writer.usage
+        return reader.usage, Usage()
+
+    def _search(
+        self,
+        question: str,
+        config: SearchConfig,
+        document_ids: Collection[str] | None,
+        filters: Filter | Mapping[str, Any] | None,
+        on_step: OnStep | None,
+        k: int | None = None,
+    ) -> tuple[Retrieval, Session, object]:
+        """What was found, the session that will read it, and what the method carried over."""
+        if not question.strip():
+            raise InputError("the question is empty or only white space")
+        question = without_surrogates(question)[0]
+        held = self._chosen(document_ids, as_filter(filters))
+        built = {key: made for key, (_, made) in held.items()}
+        session = self._session(question, config)
+        budget = min(config.token_budget, session.room) if self.bounded else session.room
+        query = Query(question, budget, config, session.cost)
+        # why: a filter may let nothing through
+        found = self._retrieve(query, built) if built else Found(())
+        taken, left = list(found.ranked), list[Scored]()
+        if self.bounded:
+            taken, left = fitting(found.ranked, session, budget)
+        left += found.beyond
+        total = sum(max(0.0, scored.score) for scored in [*found.ranked, *found.beyond]) or 1.0
+        steps = [
+            Step(FIRST_POSITION + i, scored.node, False, 0.0, scored.score / total, 0.0, p_yes=None)
+            for i, scored in enumerate([*taken, *left])
+        ]
+        for step in steps[: len(taken)]:
+            if on_step:
+                on_step(step)
+        retrieval = Retrieval(
+            question,
+            tuple(steps[: len(taken)]),
+            "budget" if left or found.left_out else "exhausted",
+            sum(session.cost(scored.node.text) for scored in taken),
+            found.usage,
+            found.notes,
+            tuple(steps[len(taken) : max(len(taken), k or 0)]),
+            {key: document for key, (document, _) in held.items()},
+        )
+        return retrieval, session, found.carried
+
+    def _answering(
+        self, retrieval: Retrieval, session: Session, carried: Any, config: SearchConfig
+    ) -> tuple[Retrieval, Session]:
+        """What is answered from, and what answers, after a search."""
+        return retrieval, session
+
+    def _session(self, question: str, config: SearchConfig) -> Session:
+        """What reads the nodes; raises `QuestionTooLong`."""
+        return self.reader.session(
+            question,
+            prompts=self._prompts,
+            heads=config.heads,
+            max_new_tokens=config.max_new_tokens,
+        )
+
+    def _chosen(
+        self, document_ids: Collection[str] | None, filters: Filter | None
+    ) -> Mapping[str, tuple[Document, T]]:
+        held = self._held
+        if not held:
+            raise EmptyIndex(f"{self.name} holds no document; insert some first")
+        if missing := sorted(set(document_ids or ()) - held.keys()):
+            raise InputError(f"no document {missing[0]!r} in {self.name}")
+        return {
+            key: (document, built)
+            for key, (document, built) in held.items()
+            if (document_ids is None or key in document_ids)
+            and (filters is None or filters.matches(document.metadata))
+        }

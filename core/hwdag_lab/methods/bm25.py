@@ -1,0 +1,144 @@
+"""BM25 over passages: what shares rare words with the question.
+
+Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009; Lucene's
+variant of the formula, as bm25s computes it (Lù, arXiv 2407.03618).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwdag.errors import InputError
+from hwdag.lm.base import Reader
+from hwdag.text.prompts import SearchPrompts
+from hwdag.text.words import content_words
+from hwdag.types import Document, Node
+from hwdag_lab.methods.packing import demand, packed_nodes, unpacked_nodes, unpacked_texts
+from hwdag_lab.methods.passages import Granularity, Passages, checked_granularity
+from hwdag_lab.methods.ranking import Found, Query, Scored
+from hwdag_lab.methods.saved import SavedRetriever
+from hwdag_lab.methods.saved_file import Arrays
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WordedPassages:
+    """One document, cut, with the words of every passage."""
+
+    nodes: tuple[Node, ...]
+    words: tuple[list[str], ...]
+
+
+class BM25Retriever(SavedRetriever[WordedPassages]):
+    """Passages by the BM25 score of the question's words.
+
+        score(q, p) = sum over words w of q: idf(w) tf / (tf + k1 (1 - b + b |p| / mean |p|))
+        idf(w) = ln(1 + (N - n + 1/2) / (n + 1/2))
+
+    tf counts w in p, |p| its words, n the passages with w among all N. The words are the content
+    words of `hwdag.text.words`: of any language, lower-cased, not stemmed, without the English
+    stopwords. N, n and the mean length are those of the documents that are searched, so with
+    `document_ids` the others do not show through. Passages without a common word come last, in
+    reading order.
+
+    Args:
+        reader: counts tokens and answers; a local model, the name of one, or None for the default.
+        prompts: the two turns in which the answer is asked for.
+        granularity: how documents are cut.
+        contextual: search every passage behind its heading, or its document's title.
+        k1: how fast repetitions of a word stop counting; the paper advises 1.2 to 2.
+        b: how much the length of a passage counts; the paper advises 0.5 to 0.8.
+        path: a file to keep everything in; see `SavedRetriever`.
+
+    Raises:
+        InputError: a negative k1, or a b that is not in [0, 1].
+    """
+
+    name = method = "bm25"
+    keeps_vectors = False
+
+    def __init__(
+        self,
+        reader: Reader | str | None = None,
+        prompts: SearchPrompts | None = None,
+        granularity: Granularity = "300",
+        *,
+        contextual: bool = False,
+        k1: float = 1.5,
+        b: float = 0.75,
+        path: str | Path | None = None,
+    ) -> None:
+        if not (0 <= k1 < float("inf") and 0 <= b <= 1):
+            raise InputError(f"BM25 needs a finite k1 >= 0 and a b in [0, 1], got {k1!r} and {b!r}")
+        self._k1, self._b = k1, b
+        self._granularity = checked_granularity(granularity)
+        self._contextual = contextual
+        self._latest: _Index | None = None
+        super().__init__(reader=reader, prompts=prompts, path=path)
+
+    def settings(self) -> dict[str, Any]:
+        """How documents are cut, and which words count; k1 and b only matter to a search."""
+        return {"granularity": self._granularity, "contextual": self._contextual}
+
+    def delete(self, document_id: str) -> None:
+        """Remove a document with all that was derived from it. Raises `InputError` if not there."""
+        super().delete(document_id)
+        self._latest = None
+
+    def _build(self, document: Document) -> WordedPassages:
+        passages = Passages.of(
+            document, self._granularity, self.reader, contextual=self._contextual
+        )
+        return WordedPassages(passages.nodes, tuple(map(content_words, passages.indexed)))
+
+    def _retrieve(self, query: Query, built: Mapping[str, WordedPassages]) -> Found:
+        index = self._latest
+        if index is None or index.documents != tuple(built.values()):
+            self._latest = index = _Index(tuple(built.values()), self._k1, self._b)
+        scores = index.scores(content_words(query.question))
+        nodes = [node for document in index.documents for node in document.nodes]
+        order = np.argsort(-scores, kind="stable")
+        return Found([Scored(nodes[i], float(scores[i])) for i in order])
+
+    def _pack(self, built: WordedPassages) -> tuple[dict[str, Any], Arrays]:
+        words = [list(each) for each in built.words]
+        return {"nodes": packed_nodes(built.nodes), "words": words}, {}
+
+    def _unpack(self, document: Document, record: dict[str, Any], arrays: Arrays) -> WordedPassages:
+        nodes = unpacked_nodes(document, record["nodes"])
+        words = tuple(list(unpacked_texts(each)) for each in record["words"])
+        demand(len(words) == len(nodes))
+        return WordedPassages(nodes, words)
+
+
+class _Index:
+    """bm25s over certain documents; they are compared by identity."""
+
+    def __init__(self, documents: tuple[WordedPassages, ...], k1: float, b: float) -> None:
+        self.documents = documents
+        self._passages = [words for document in documents for words in document.words]
+        # why: bm25s cannot index a collection without a single word
+        self._bm25 = _indexed(self._passages, k1, b) if any(self._passages) else None
+
+    def scores(self, words: list[str]) -> NDArray[np.float32]:
+        """The score of every passage, (passages,)."""
+        known = [w for w in words if self._bm25 is not None and w in self._bm25.vocab_dict]
+        if self._bm25 is None or not known:
+            return np.zeros(len(self._passages), dtype=np.float32)
+        return np.asarray(self._bm25.get_scores(known), dtype=np.float32)
+
+
+def _indexed(passages: list[list[str]], k1: float, b: float) -> Any:
+    import bm25s
+
+    # why: its logger is set to DEBUG on import, which every handler of the root logger would show
+    logging.getLogger("bm25s").setLevel(logging.WARNING)
+    index = bm25s.BM25(method="lucene", k1=k1, b=b, backend="numpy")
+    index.index(passages, show_progress=False)
+    return index

@@ -1,0 +1,92 @@
+"""Dense retrieval: passages whose embedding is nearest to that of the question.
+
+Karpukhin et al., "Dense Passage Retrieval", arXiv 2004.04906, with any embedder: the default one,
+any of sentence-transformers, or two encoders such as Dragon by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hwdag.embedding.base import Embedder, Vectors
+from hwdag.lm.base import Reader
+from hwdag.text.prompts import SearchPrompts
+from hwdag.types import Document, Node
+from hwdag_lab.methods.packing import checked_array, packed_nodes, unpacked_nodes
+from hwdag_lab.methods.passages import Granularity, Passages, checked_granularity
+from hwdag_lab.methods.ranking import Found, Query, Scored
+from hwdag_lab.methods.saved import SavedRetriever
+from hwdag_lab.methods.saved_file import Arrays
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EmbeddedPassages:
+    """One document, cut, with the embedding of every passage."""
+
+    nodes: tuple[Node, ...]
+    vectors: Vectors  # (nodes, dimension)
+
+
+class DenseRetriever(SavedRetriever[EmbeddedPassages]):
+    """Passages by the similarity of their embeddings to the question's.
+
+    That is the dot product: the cosine for embedders with unit vectors, and the inner product for
+    two encoders that were trained with it. Equally near passages stay in reading order.
+
+    Args:
+        reader: counts tokens and answers; a local model, the name of one, or None for the default.
+        prompts: the two turns in which the answer is asked for.
+        embedder: an Embedder, the name of one (`hwdag.embedding.default.load_embedder`), or None
+            for the embedded default.
+        granularity: how documents are cut.
+        contextual: embed every passage behind its heading, or its document's title.
+        path: a file to keep everything in; see `SavedRetriever`.
+    """
+
+    name = method = "dense"
+
+    def __init__(
+        self,
+        reader: Reader | str | None = None,
+        prompts: SearchPrompts | None = None,
+        embedder: Embedder | str | None = None,
+        granularity: Granularity = "300",
+        *,
+        contextual: bool = False,
+        path: str | Path | None = None,
+    ) -> None:
+        self._granularity = checked_granularity(granularity)
+        self._contextual = contextual
+        super().__init__(reader=reader, prompts=prompts, embedder=embedder, path=path)
+
+    def settings(self) -> dict[str, Any]:
+        """How documents are cut, and what is embedded of them."""
+        return {"granularity": self._granularity, "contextual": self._contextual}
+
+    def _build(self, document: Document) -> EmbeddedPassages:
+        passages = Passages.of(
+            document, self._granularity, self.reader, contextual=self._contextual
+        )
+        return EmbeddedPassages(passages.nodes, self.embedder.embed(passages.indexed))
+
+    def _retrieve(self, query: Query, built: Mapping[str, EmbeddedPassages]) -> Found:
+        asked = self.embedder.embed_query(query.question)
+        scores = np.concatenate([passages.vectors @ asked for passages in built.values()])
+        nodes = [node for passages in built.values() for node in passages.nodes]
+        order = np.argsort(-scores, kind="stable")
+        return Found([Scored(nodes[i], float(scores[i])) for i in order])
+
+    def _pack(self, built: EmbeddedPassages) -> tuple[dict[str, Any], Arrays]:
+        return {"nodes": packed_nodes(built.nodes)}, {"vectors": built.vectors}
+
+    def _unpack(
+        self, document: Document, record: dict[str, Any], arrays: Arrays
+    ) -> EmbeddedPassages:
+        nodes = unpacked_nodes(document, record["nodes"])
+        vectors = checked_array(arrays["vectors"], np.float32, (len(nodes), None))
+        return EmbeddedPassages(nodes, vectors)

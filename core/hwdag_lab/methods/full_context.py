@@ -1,0 +1,178 @@
+"""Full context: the reader gets the whole text. Where that does not fit, it is read in windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+from hwdag.building.windows import LINE_TOKENS, pack
+from hwdag.config import SearchConfig
+from hwdag.errors import QuestionTooLong
+from hwdag.lm.base import Decoding, Floats, Reader, Reading, Session
+from hwdag.text.chunking import chunk
+from hwdag.text.prompts import SearchPrompts
+from hwdag.types import Document, Node, Span, Usage
+from hwdag_lab.methods.base import DocumentRetriever
+from hwdag_lab.methods.passages import Whole
+from hwdag_lab.methods.ranking import Found, Query, Scored, may_cost
+
+
+class FullContextRetriever(DocumentRetriever[Whole]):
+    """Everything, in the order of the documents; the token budget does not apply.
+
+    Text that does not fit into the reader's context is cut between sentences and read in windows,
+    each in a context of its own. The answer is that of the window after which the reader is surest
+    that it can answer (the highest p_yes, the first of equals), so only that one is decoded. The
+    p_yes of the last step is that window's, `Retrieval.notes` tells the number of windows, and the
+    usage counts all of them.
+
+    Args:
+        reader: counts tokens and answers; a local model, the name of one, or None for the default.
+        prompts: the two turns in which the answer is asked for.
+    """
+
+    name = "full-context"
+    bounded = False
+
+    def __init__(
+        self, reader: Reader | str | None = None, prompts: SearchPrompts | None = None
+    ) -> None:
+        super().__init__(reader=reader, prompts=prompts)
+
+    def _build(self, document: Document) -> Whole:
+        return Whole.of(document, self.reader)
+
+    def _session(self, question: str, config: SearchConfig) -> Session:
+        return WindowedSession(partial(super()._session, question, config))
+
+    def _retrieve(self, query: Query, built: Mapping[str, Whole]) -> Found:
+        nodes = [node for document in built.values() for node in self._cut(document, query)]
+        windows = pack([query.cost(node.text) for node in nodes], query.budget)
+        note = (
+            f"the text was read in {len(windows)} windows; the answer is that of the window with "
+            "the highest p_yes"
+        )
+        return Found(
+            [Scored(node, 1.0) for node in nodes], notes=(note,) if len(windows) > 1 else ()
+        )
+
+    def _cut(self, document: Whole, query: Query) -> Sequence[Node]:
+        """A document as it is if it fits into a window, else its parts that do."""
+        if _fits(document.nodes, query):
+            return document.nodes
+        text, limit = document.node.text, max(1, query.budget - LINE_TOKENS)
+        while True:
+            spans = chunk(text, count_tokens=self.reader.count_tokens, limit=limit)
+            names = [f"window.{i}" for i in range(len(spans))]
+            nodes = document.cut(spans, names, self.reader)
+            if _fits(nodes, query):
+                return nodes
+            if limit == 1:
+                raise QuestionTooLong(
+                    f"the question leaves {query.budget} tokens of the context of "
+                    f"{self.reader.name}, too few for a window of text; shorten it, or use a model "
+                    "with a longer context"
+                )
+            limit = max(1, limit - LINE_TOKENS)
+
+
+class WindowedSession:
+    """Sessions one after the other, each with its part of the nodes; see `hwdag.lm.base.Session`.
+
+    Only the one with the highest p_yes is kept; its cache is what answers.
+
+    Args:
+        make: a fresh session.
+    """
+
+    def __init__(self, make: Callable[[], Session]) -> None:
+        self._make = make
+        self._best = make()
+        self._window_room = self._best.room
+        self._held = range(0)  # the nodes of the best window
+        self._p_yes = -1.0
+        self._read_nodes = 0
+        self._spent = Usage()  # by the other windows
+
+    def cost(self, text: str) -> int:
+        """Tokens that appending `text` as a node would take."""
+        return self._best.cost(text)
+
+    @property
+    def room(self) -> int:
+        """Node tokens that fit into one window; there may be any number of windows."""
+        return self._window_room
+
+    def read(self, texts: Sequence[str]) -> Reading:
+        """Read nodes in as many windows as it takes; p_yes is the highest of all windows so far."""
+        windows = pack([self.cost(text) for text in texts], self.room) or [range(0)]
+        attention = [self._read_window(texts[w.start : w.stop]) for w in windows]
+        return Reading(np.concatenate(attention), self._p_yes)
+
+    def decode(
+        self, *, enough: bool, max_new_tokens: int, spans: Sequence[tuple[int, Span]] = ()
+    ) -> Decoding:
+        """Answer from the best window; spans of nodes in other windows get no attention."""
+        inside = np.array([node in self._held for node, _ in spans], dtype=bool)
+        own = [(node - self._held.start, span) for node, span in spans if node in self._held]
+        decoding = self._best.decode(enough=enough, max_new_tokens=max_new_tokens, spans=own)
+        return _WindowDecoding(decoding, inside)
+
+    def likelihoods(self, texts: Sequence[str], *, enough: bool) -> Floats:
+        """Mean log-probability per token of each text as the best window's answer, (texts,)."""
+        return self._best.likelihoods(texts, enough=enough)
+
+    @property
+    def usage(self) -> Usage:
+        """Cost of all windows so far."""
+        return self._spent + self._best.usage
+
+    def _read_window(self, texts: Sequence[str]) -> Floats:
+        """Read nodes in a fresh session, keep it if it is the best; attention to the question."""
+        session = self._make() if self._read_nodes else self._best
+        reading = session.read(texts)
+        if reading.p_yes > self._p_yes:
+            if session is not self._best:
+                self._spent += self._best.usage
+            self._best, self._p_yes = session, reading.p_yes
+            self._held = range(self._read_nodes, self._read_nodes + len(texts))
+        else:
+            self._spent += session.usage
+        self._read_nodes += len(texts)
+        return reading.attention
+
+
+class _WindowDecoding:
+    """The answer of one window, with attention for the spans of all windows."""
+
+    def __init__(
+        self, decoding: Decoding, inside: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    ) -> None:
+        self._decoding = decoding
+        self._inside = inside
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._decoding)
+
+    @property
+    def text(self) -> str:
+        """What was decoded so far, stripped."""
+        return self._decoding.text
+
+    @property
+    def attention(self) -> Floats:
+        """Attention mass on each of the asked spans, (spans,)."""
+        attention = np.zeros(len(self._inside))
+        attention[self._inside] = self._decoding.attention
+        return attention
+
+
+def _fits(nodes: Sequence[Node], query: Query) -> bool:
+    """Whether each of these nodes fits into a window of its own."""
+    # why: encoding whole books is slow
+    return all(
+        may_cost(node.text, query.budget) and query.cost(node.text) <= query.budget
+        for node in nodes
+    )

@@ -1,0 +1,159 @@
+"""What GEM-RAG keeps of a document, and all of it as one graph that a question is asked of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwdag.embedding.base import Vectors
+from hwdag.embedding.hashing import unit_rows
+from hwdag.types import Node
+from hwdag_lab.methods.gemrag.spectrum import Affinity, Floats, question_sums
+from hwdag_lab.methods.trees import SummaryTree
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Memory:
+    """The graph of one document: its chunks, and a summary of each theme.
+
+    Attributes:
+        tree: chunks (level 1), themes (level 2) with their members as children.
+        questions: utility questions per node.
+        question_vectors: means of the embeddings of every question and its node, (questions, d),
+            ordered by node; a node without questions has its own embedding there.
+        eigenvalues: of the graph over the chunks, by falling magnitude, (k,); as many as were used.
+    """
+
+    tree: SummaryTree
+    questions: tuple[tuple[str, ...], ...]
+    question_vectors: Vectors
+    eigenvalues: Floats
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """Chunks, then themes."""
+        return self.tree.nodes
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What differed from the plain method."""
+        return self.tree.notes
+
+    @property
+    def owners(self) -> NDArray[np.intp]:
+        """The node of every question vector, (questions,)."""
+        return np.repeat(np.arange(len(self.questions)), rows_per_node(self.questions))
+
+
+def rows_per_node(questions: Sequence[Sequence[str]]) -> list[int]:
+    """Question vectors of every node."""
+    return [max(1, len(each)) for each in questions]
+
+
+def question_vectors(questions: Sequence[Sequence[str]], asked: Vectors, texts: Vectors) -> Vectors:
+    """The mean of every question's and its node's embedding, (questions, d).
+
+    Args:
+        questions: per node.
+        asked: embeddings of all questions in turn.
+        texts: embeddings of the nodes.
+    """
+    rows: list[Vectors] = []
+    at = 0
+    for each, text in zip(questions, texts, strict=True):
+        rows.append((asked[at : at + len(each)] + text) / 2 if each else text[None])
+        at += len(each)
+    return np.concatenate(rows, dtype=np.float32)
+
+
+def affinity(
+    questions: Sequence[Sequence[str]], vectors: Vectors, texts: Vectors, number: int
+) -> Affinity:
+    """The weights between nodes with these questions; `number` is m, what was asked for."""
+    firsts = np.array([0, *accumulate(rows_per_node(questions))])
+    return Affinity.of(question_sums(vectors, firsts, max(1, number)), unit_rows(texts))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Graph:
+    """The memories of several documents as one complete graph."""
+
+    memories: tuple[Memory, ...]
+    nodes: tuple[Node, ...]
+    costs: NDArray[np.int64]  # (nodes,): tokens as lines
+    questions: Vectors  # (questions, d): unit vectors
+    owners: NDArray[np.intp]  # (questions,)
+    sums: Vectors  # (nodes, d): mean of the unit vectors of each node's questions
+    texts: Vectors  # (nodes, d): unit vectors
+
+    @classmethod
+    def of(cls, memories: Sequence[Memory]) -> Graph:
+        """Join memories; an edge joins nodes of different documents as it does those of one."""
+        firsts = [0, *accumulate(len(memory.nodes) for memory in memories)]
+        counts = [count for memory in memories for count in rows_per_node(memory.questions)]
+        vectors = np.concatenate([memory.question_vectors for memory in memories])
+        return cls(
+            tuple(memories),
+            tuple(node for memory in memories for node in memory.nodes),
+            np.array([cost for memory in memories for cost in memory.tree.costs]),
+            unit_rows(vectors),
+            np.concatenate(
+                [memory.owners + first for first, memory in zip(firsts, memories, strict=False)]
+            ),
+            question_sums(vectors, np.array([0, *accumulate(counts)]), 1),
+            unit_rows(np.concatenate([memory.tree.vectors for memory in memories])),
+        )
+
+    def likeness(self, prompt: Vectors) -> Floats:
+        """Cosine of every node's best utility question to a prompt, (nodes,)."""
+        cosines = self.questions @ unit_rows(prompt[None])[0]
+        best = np.full(len(self.nodes), -np.inf)
+        np.maximum.at(best, self.owners, cosines.astype(np.float64))
+        return best
+
+    def edges(self, node: int) -> Floats:
+        """Weights of the edges of a node, per question: means of cosines, (nodes,)."""
+        found = self.texts @ self.sums[node] + self.sums @ self.texts[node]
+        return np.asarray(found, np.float64) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Nodes in the order in which they are read, and what each scored when it was chosen."""
+
+    order: tuple[int, ...]
+    scores: tuple[float, ...]
+
+
+def by_questions(likeness: Floats) -> Ranking:
+    """Algorithm 1: nodes by their best utility question."""
+    order = np.argsort(-likeness, kind="stable")
+    return Ranking(tuple(order.tolist()), tuple(likeness[order].tolist()))
+
+
+def best_first(graph: Graph, likeness: Floats, budget: int, prompt_share: float) -> Ranking:
+    """Best-first search: the best utility question's node, then along the edges up to a budget.
+
+    A node is as promising as `prompt_share` of its likeness to the prompt and the rest of its
+    strongest edge to a visited node. Nodes that do not fit into what is left are not visited. All
+    others follow as they are then.
+    """
+    reached = np.full(len(likeness), -np.inf)
+    promise = likeness.copy()
+    waiting = np.ones(len(likeness), np.bool_)
+    order, scores = list[int](), list[float]()
+    while (open_ := waiting & (graph.costs <= budget)).any():
+        node = int(np.where(open_, promise, -np.inf).argmax())
+        order.append(node)
+        scores.append(float(promise[node]))
+        waiting[node] = False
+        budget -= int(graph.costs[node])
+        np.maximum(reached, graph.edges(node), out=reached)
+        promise = prompt_share * likeness + (1 - prompt_share) * reached
+    rest = np.flatnonzero(waiting)
+    rest = rest[np.argsort(-promise[rest], kind="stable")]
+    return Ranking((*order, *rest.tolist()), (*scores, *promise[rest].tolist()))

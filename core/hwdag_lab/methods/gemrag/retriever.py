@@ -1,0 +1,266 @@
+"""GEM-RAG (Rappazzo et al. 2024, arXiv 2409.15566): memories that are joined by what they answer.
+
+    chunks -> utility questions of each -> weighted complete graph -> its leading eigenvectors
+           -> a summary of the top chunks of each, with utility questions and edges of its own
+
+The paper's two readings of retrieval are both here: `mode="questions"` is Algorithm 1, which ranks
+the utility questions; `mode="graph"` is the text, a best-first search that starts at the best of
+them. What the printed formulas leave open is told where it is decided: the weights in `spectrum`,
+the search in `memory.best_first`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from hwdag.building.questions import Questioner
+from hwdag.embedding.base import Embedder, Vectors
+from hwdag.errors import InputError, UnknownOption
+from hwdag.lm.base import Reader, Writer
+from hwdag.text.prompts import SearchPrompts
+from hwdag.types import Document
+from hwdag_lab.methods.gemrag.config import SUMMARY, GemRagConfig, Mode
+from hwdag_lab.methods.gemrag.memory import (
+    Graph,
+    Memory,
+    affinity,
+    best_first,
+    by_questions,
+    question_vectors,
+    rows_per_node,
+)
+from hwdag_lab.methods.gemrag.picture import page
+from hwdag_lab.methods.gemrag.spectrum import Floats, clusters, spectrum
+from hwdag_lab.methods.packing import checked_array, demand, unpacked_texts
+from hwdag_lab.methods.ranking import Found, Query, Scored, distinct
+from hwdag_lab.methods.saved_file import Arrays
+from hwdag_lab.methods.summaries import Summarizer
+from hwdag_lab.methods.trees import (
+    GrowingTree,
+    SummarizingRetriever,
+    packed_tree,
+    repetitions_last,
+    unpacked_tree,
+)
+
+FEWEST_CHUNKS = 3
+"""Of fewer chunks no theme is made: the spectrum of two nodes is 1 and -1, whatever they say."""
+
+DEFAULT_THEMES = 2
+"""Where the gap rule finds no gap; the paper's best number."""
+
+
+class GemRagRetriever(SummarizingRetriever[Memory]):
+    """GEM-RAG: chunks and themes, found by the questions that they answer.
+
+    Every document is a graph with themes of its own. A search sees the graphs of all documents as
+    one: the weight of an edge only depends on the two nodes, whatever document they are of.
+
+    A writer asks the questions and writes the summaries. Without one (see `SummarizingRetriever`)
+    the sentences of a chunk stand for its questions and summaries are extracted; the notes say so.
+    Verbatim nodes whose sentences have all come before are ranked last, as with RAPTOR.
+
+    Args:
+        reader: a local model, or the name of one; None is the embedded default.
+        prompts: the two turns in which the answer is asked for.
+        writer: who writes questions and summaries.
+        embedder: an Embedder, the name of one, or None for the embedded default.
+        mode: "graph" or "questions".
+        prompt_share: how much the likeness to the prompt counts in the search over the graph, and
+            not the edges to what was visited, in [0, 1]; 1 is Algorithm 1. The paper does not say;
+            the default did best of 0, 0.25, 0.5, 0.75 and 0.9 on 21 training questions of MuSiQue.
+        config: how memory graphs are built.
+        path: a file to keep everything in; see `SavedRetriever`.
+
+    Raises:
+        UnknownOption: there is no such mode.
+        InputError: prompt_share is not in [0, 1].
+    """
+
+    method = "gem-rag"
+
+    def __init__(
+        self,
+        *,
+        reader: Reader | str | None = None,
+        prompts: SearchPrompts | None = None,
+        writer: Writer | Callable[[str], str] | None = None,
+        embedder: Embedder | str | None = None,
+        mode: Mode = "graph",
+        prompt_share: float = 0.9,
+        config: GemRagConfig | None = None,
+        path: str | Path | None = None,
+    ) -> None:
+        if mode not in get_args(Mode):
+            raise UnknownOption(f'mode must be "graph" or "questions", got {mode!r}')
+        if not 0 <= prompt_share <= 1:
+            raise InputError(f"prompt_share must be in [0, 1], got {prompt_share!r}")
+        self.mode, self.prompt_share = mode, prompt_share
+        self.config = config or GemRagConfig()
+        self._latest: Graph | None = None
+        super().__init__(
+            reader=reader, prompts=prompts, writer=writer, embedder=embedder, path=path
+        )
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """`gem-rag-graph` or `gem-rag-questions`."""
+        return f"gem-rag-{self.mode}"
+
+    def settings(self) -> dict[str, Any]:
+        """How memory graphs are built; mode and prompt_share only matter to a search."""
+        return asdict(self.config)
+
+    @classmethod
+    def _options(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+        return {"config": GemRagConfig(**settings)}
+
+    def delete(self, document_id: str) -> None:
+        """Remove a document with all that was derived from it. Raises `InputError` if not there."""
+        super().delete(document_id)
+        self._latest = None
+
+    @property
+    def memories(self) -> Mapping[str, Memory]:
+        """What is kept of every document, by id."""
+        return {key: memory for key, (_, memory) in self._held.items()}
+
+    def export_html(
+        self,
+        path: str | Path,
+        *,
+        document_ids: Collection[str] | None = None,
+        neighbors: int = 4,
+    ) -> None:
+        """Write an interactive view of the memory graph: one page that needs nothing else.
+
+        Nodes lie where the second and the third eigenvector of the whole graph put them, and each
+        is joined to its strongest neighbours. A click shows the text, the utility questions and
+        the neighbours; typing finds nodes. Texts are shown as text, whatever they hold, and the
+        page can load nothing.
+
+        Args:
+            path: of the page; what is there is replaced.
+            document_ids: only these documents; None for all.
+            neighbors: edges drawn per node.
+
+        Raises:
+            InputError: there is no document, or none of that id.
+        """
+        held = self._chosen(document_ids, None)
+        titles = {key: document.title or key for key, (document, _) in held.items()}
+        graph = Graph.of([memory for _, memory in held.values()])
+        Path(path).write_text(page(graph, titles, neighbors), encoding="utf-8")
+
+    def _build(self, document: Document) -> Memory:
+        config, tree = self.config, GrowingTree(document, self.reader, self.embedder)
+        summarizer = self._summarizer(SUMMARY, limit=config.summary_tokens, ratio=config.ratio)
+        asker = Questioner(
+            self.reader,
+            self.writer,
+            summarizer.calls,
+            config.questions,
+            config.question_tokens,
+        )
+        chunks = tree.at(tree.add_chunks(config.chunk_tokens))
+        vectors, costs = tree.vectors, tree.costs
+        with self._progress.stage("utility questions", len(chunks), "node") as advance:
+            questions = asker.questions([node.text for node in chunks], advance)
+        asked = self._question_vectors(questions, vectors)
+        notes = list[str]()
+        groups, values = self._themes(questions, asked, vectors, notes)
+        tree.notes += [f"{document.id}: {note}" for note in notes]
+        if groups := _readable(groups, costs, summarizer):
+            themes = tree.at(tree.add_summaries(groups, summarizer))
+            theirs = asker.questions([node.text for node in themes])
+            asked = np.concatenate([asked, self._question_vectors(theirs, tree.vectors)])
+            questions = [*questions, *theirs]
+        tree.notes += asker.notes(document.id)
+        return Memory(tree.finished(), tuple(questions), asked, values)
+
+    def _question_vectors(self, questions: Sequence[Sequence[str]], texts: Vectors) -> Vectors:
+        flat = [question for each in questions for question in each]
+        asked = self.embedder.embed(flat) if flat else texts[:0]
+        return question_vectors(questions, asked, texts)
+
+    def _themes(
+        self,
+        questions: Sequence[Sequence[str]],
+        asked: Vectors,
+        texts: Vectors,
+        notes: list[str],
+    ) -> tuple[list[tuple[int, ...]], Floats]:
+        """Chunks of every theme, and the eigenvalues that were looked at."""
+        config, size = self.config, len(texts)
+        if size < FEWEST_CHUNKS or config.components == 0:
+            return [], np.zeros(0)
+        wanted = min(config.components or config.max_components + 1, size - 1)
+        graph = affinity(questions, asked, texts, config.questions)
+        found = spectrum(graph, wanted)
+        if len(found.values) < wanted:
+            notes.append(f"of {wanted} eigenvectors {len(found.values)} were found")
+        count = config.components
+        if count is None:
+            count = found.estimated_themes(config.near_one, config.gap)
+            if count is None:
+                count = DEFAULT_THEMES
+                notes.append(f"the spectrum has no gap, so {count} themes are taken")
+        if config.themes == "kmeans":
+            return clusters(graph.texts.astype(np.float32), count, config.members), found.values
+        return found.themes(count, config.members), found.values
+
+    def _retrieve(self, query: Query, built: Mapping[str, Memory]) -> Found:
+        graph = self._latest
+        if graph is None or graph.memories != tuple(built.values()):
+            self._latest = graph = Graph.of(list(built.values()))
+        likeness = graph.likeness(self.embedder.embed_query(query.question))
+        if self.mode == "questions":
+            ranking = by_questions(likeness)
+        else:
+            ranking = best_first(graph, likeness, query.budget, self.prompt_share)
+        notes = tuple(note for memory in built.values() for note in memory.notes)
+        ranked = distinct(
+            Scored(graph.nodes[i], score)
+            for i, score in zip(ranking.order, ranking.scores, strict=True)
+        )
+        return Found(repetitions_last(list(ranked)), notes=notes)
+
+    def _pack(self, built: Memory) -> tuple[dict[str, Any], Arrays]:
+        record, arrays = packed_tree(built.tree)
+        record["questions"] = [list(each) for each in built.questions]
+        found: Arrays = {"questions": built.question_vectors, "eigenvalues": built.eigenvalues}
+        return record, {**arrays, **found}
+
+    def _unpack(self, document: Document, record: dict[str, Any], arrays: Arrays) -> Memory:
+        tree = unpacked_tree(document, record, arrays)
+        questions = tuple(unpacked_texts(each) for each in record["questions"])
+        demand(len(questions) == len(tree.nodes))
+        shape = (sum(rows_per_node(questions)), tree.vectors.shape[1])
+        vectors = checked_array(arrays["questions"], np.float32, shape)
+        values = checked_array(arrays["eigenvalues"], np.float64, (None,))
+        return Memory(tree, questions, vectors, values)
+
+
+def _readable(
+    groups: Sequence[tuple[int, ...]], costs: Sequence[int], summarizer: Summarizer
+) -> list[tuple[int, ...]]:
+    """Groups in reading order, each once, cut to the strongest members that the writer can read.
+
+    One chunk is no theme: its summary would say what it says.
+    """
+    capacity = summarizer.capacity
+    found: dict[tuple[int, ...], None] = {}
+    for group in groups:
+        kept, left = list[int](), capacity
+        for member in group:
+            if left is not None and kept and costs[member] > left:
+                break
+            kept.append(member)
+            left = None if left is None else left - costs[member]
+        found.setdefault(tuple(sorted(kept)))
+    return [group for group in found if len(group) > 1]

@@ -1,0 +1,138 @@
+"""The paper's own answer: reasoned by the writer over all notebooks (GraphReader, section 3.4).
+
+What was written is replayed by the reader behind the nodes: its attention to their sentences makes
+the citations, as it does where the reader answers itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from hwdag.config import Heads
+from hwdag.lm.base import Decoding, Floats, Reader, Reading, ReplayRequest, Session
+from hwdag.text.prompts import SearchPrompts
+from hwdag.types import Span, Usage
+from hwdag_lab.methods.graphreader import prompts
+from hwdag_lab.methods.graphreader.agent import Agent, Request
+from hwdag_lab.methods.graphreader.exploration import Exploration
+from hwdag_lab.methods.graphreader.parsing import answer_of
+from hwdag_lab.methods.summaries import filled
+
+
+def reasoned(explored: Exploration, agent: Agent) -> str | None:
+    """The answer by all notebooks; None where they are empty, or no reply could be used."""
+    notebooks = explored.notebooks
+    if not notebooks:
+        return None
+    shown = "\n\n".join(f"Notebook {i}:\n{notes}" for i, notes in enumerate(notebooks, 1))
+    votes = "\n".join(f"Notebook {i}: ..." for i in range(1, len(notebooks) + 1))
+    prompt = filled(prompts.ANSWER, question=explored.question, notebooks=shown, votes=votes)
+
+    def parse(reply: str) -> str | None:
+        return answer_of(reply, len(notebooks))
+
+    limit = agent.config.reply_tokens
+    [answer] = agent.decide([Request(prompt, parse, prompts.ANSWER_RETRY, limit)])
+    return answer
+
+
+class NotebookSession:
+    """A session whose answer was written from notebooks; all else is the session's own.
+
+    Args:
+        session: has read the nodes, or nothing.
+        reader: replays the answer.
+        search: the prompts of the session.
+        heads: whose attention makes the citations.
+        question: of the session.
+        answer: what was written.
+        spent: on writing it.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        reader: Reader,
+        search: SearchPrompts,
+        heads: Heads,
+        question: str,
+        answer: str,
+        spent: Usage,
+    ) -> None:
+        self._session = session
+        self._reader = reader
+        self._search = search
+        self._heads = heads
+        self._question = question
+        self._answer = answer
+        self._spent = spent
+        self._texts: list[str] = []
+
+    @property
+    def room(self) -> int:
+        """Node tokens that still fit into the context."""
+        return self._session.room
+
+    @property
+    def usage(self) -> Usage:
+        """Cost so far, that of the answer included."""
+        return self._session.usage + self._spent
+
+    def cost(self, text: str) -> int:
+        """Tokens that appending `text` as a node would take."""
+        return self._session.cost(text)
+
+    def read(self, texts: Sequence[str]) -> Reading:
+        """Append nodes and probe the answer slot."""
+        self._texts += texts
+        return self._session.read(texts)
+
+    def likelihoods(self, texts: Sequence[str], *, enough: bool) -> Floats:
+        """How likely the reader finds each text as the answer from the nodes, (texts,)."""
+        return self._session.likelihoods(texts, enough=enough)
+
+    def decode(
+        self, *, enough: bool, max_new_tokens: int, spans: Sequence[tuple[int, Span]] = ()
+    ) -> Decoding:
+        """The answer that was written; the length limit was the writer's."""
+        return _Written(self, self._answer, spans)
+
+    def attention(self, spans: Sequence[tuple[int, Span]]) -> Floats:
+        """The attention of the answer to parts of the nodes, (spans,)."""
+        if not spans:
+            return np.zeros(0)
+        before, between, _ = self._search.cut()
+        units = [[span for node, span in spans if node == i] for i in range(len(self._texts))]
+        request = ReplayRequest(
+            before + self._question + between,
+            tuple(self._texts),
+            "\n\n" + self._search.answer,
+            (self._answer,),
+            tuple(map(tuple, units)),
+        )
+        began = self._reader.usage
+        [replay] = self._reader.replay([request], heads=self._heads)
+        self._spent += self._reader.usage - began
+        mass: Floats = replay.attention[0] * replay.unit_tokens
+        return mass
+
+
+class _Written:
+    """A Decoding that is complete from the beginning."""
+
+    def __init__(
+        self, session: NotebookSession, text: str, spans: Sequence[tuple[int, Span]]
+    ) -> None:
+        self._session = session
+        self._spans = spans
+        self.text = text
+
+    def __iter__(self) -> Iterator[str]:
+        yield self.text
+
+    @property
+    def attention(self) -> Floats:
+        """Attention of the whole answer to each of the asked spans, (spans,)."""
+        return self._session.attention(self._spans)

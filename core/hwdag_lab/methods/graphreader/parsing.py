@@ -1,0 +1,270 @@
+"""Tolerant reading of what the agent writes. Nothing is evaluated; all of it is linear in the text.
+
+Each function gives nothing for a reply that it cannot use, whatever the reply is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from hwdag.text.characters import without_surrogates
+from hwdag.text.points import parse_points
+from hwdag_lab.methods.graphreader.elements import key_of, singular
+
+Function = Literal[
+    "read_chunk",
+    "stop_and_read_neighbor",
+    "search_more",
+    "read_previous_chunk",
+    "read_subsequent_chunk",
+    "read_neighbor_node",
+    "termination",
+]
+"""The predefined functions of the paper (section 3.3.2)."""
+
+FUNCTIONS: tuple[Function, ...] = get_args(Function)
+
+LONGEST_ARGUMENT = 400
+"""Characters of a call's argument that are looked at."""
+
+LONGEST_FACT = 600
+"""Characters of an atomic fact; what is longer is none."""
+
+LONGEST_ELEMENT = 80
+"""Characters of a key element; what is longer is none."""
+
+MOST_ELEMENTS = 16
+"""Key elements of a fact; further ones are left out, or a list of words would join everything."""
+
+LONGEST_NOTHING = 40
+"""Characters of "(none)", "unknown." and the like; a longer text says something."""
+
+_GAP = r"[ \t_-]{0,3}"
+_SPELLINGS: Mapping[Function, str] = {
+    "read_chunk": "read _ chunks?",
+    "stop_and_read_neighbor": "stop _ and _ read _ (?:the _ )?neighbou?rs?",
+    "search_more": "search _ more",
+    "read_previous_chunk": "read _ (?:the _ )?previous _ chunks?",
+    "read_subsequent_chunk": "read _ (?:the _ )?(?:subsequent|next) _ chunks?",
+    "read_neighbor_node": "read _ (?:the _ )?neighbou?r(?:ing)?s? _ (?:nodes?)?",
+    "termination": "terminat(?:ion|e)",
+}
+_CALLS = {
+    name: re.compile(rf"\b{spelling.replace(' _ ', _GAP)}(?![^\W_])", re.IGNORECASE)
+    for name, spelling in _SPELLINGS.items()
+}
+_NUMBER = re.compile(r"(?<!\d)\d{1,9}(?!\d)")
+_LABEL = re.compile(
+    r"[ \t*#_>•-]*(?:(?:my|the|updated|rational|chosen|next|final) ){0,3}"
+    r"(notebook(?: \d{1,3})?|plan|reason(?:ing)?|rationale(?: for[^:\n]{0,40})?|action|answer)"
+    r"[ \t*_]{0,8}[:：](?:\*\*|__)?",
+    re.IGNORECASE,
+)
+_FACT_ECHO = re.compile(r"\W*atomic facts?(?:\s*\d+)?\W*", re.IGNORECASE)
+_FACT_LABEL = re.compile(r"(?:the \w{1,10} )?atomic fact(?: \d{1,3})?[ *]{0,3}[:：]", re.IGNORECASE)
+_ELEMENT_ECHO = re.compile(r"\W*(?:key )?elements?(?:\s*\d+)?\W*", re.IGNORECASE)
+_KEY_ELEMENTS = re.compile(r"\bkey elements?[ \t]{0,8}[:：]", re.IGNORECASE)
+_NOTHING = re.compile(r"\W*(?:empty|none|n/?a|unknown|nothing|unclear|unanswerable)?\W*", re.I)
+_END_OF_THINKING = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
+_THINKING = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
+_FENCE = re.compile(r"\s*(?:```|~~~)\w*")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function that was called, and the text after its name on the same line."""
+
+    function: Function
+    argument: str
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """An atomic fact and its key elements, as they were written."""
+
+    text: str
+    elements: tuple[str, ...]
+
+
+def sound(reply: str) -> str:
+    """The reply without thinking and without lone surrogates."""
+    text, _ = without_surrogates(reply)
+    # why: some chat templates open the block themselves, so the reply only closes it
+    text = _END_OF_THINKING.split(text)[-1]
+    return _THINKING.split(text)[0]
+
+
+def sections(reply: str) -> dict[str, str]:
+    """What stands behind each label ("notebook", "action", ...); the last one of a kind counts."""
+    found: dict[str, list[str]] = {}
+    current: list[str] = []
+    for line in sound(reply).splitlines():
+        if label := _LABEL.match(line):
+            current = found[label[1].lower()] = [line[label.end() :]]
+        elif not _FENCE.fullmatch(line):
+            current.append(line)
+    return {name: "\n".join(lines).strip() for name, lines in found.items()}
+
+
+def says_something(text: str) -> bool:
+    """Whether there is more in a text than "none"."""
+    bare = text.strip()
+    is_nothing = len(bare) <= LONGEST_NOTHING and _NOTHING.fullmatch(bare)
+    return not is_nothing and any(map(str.isalnum, bare))
+
+
+def call_of(reply: str, legal: Collection[Function]) -> Call | None:
+    """The first legal call behind "Action:"; without that, the only function that is named at all.
+
+    So a reply that merely repeats what it might have chosen from calls nothing.
+    """
+    action = sections(reply).get("action", "")
+    called = _first_call(action, legal)
+    if called is not None:
+        return called
+    text = sound(reply)
+    named = {name for name in legal if _CALLS[name].search(text)}
+    return _first_call(text, named) if len(named) == 1 else None
+
+
+def numbers(argument: str) -> list[int]:
+    """The whole numbers in an argument, each once, in order."""
+    return list(dict.fromkeys(int(number) for number in _NUMBER.findall(argument)))
+
+
+def named_element(argument: str, offered: Sequence[str]) -> int | None:
+    """Index of the offered element that an argument names; the longest where it names several.
+
+    A part of a name will do where only one has it.
+    """
+    keys = {key: i for i, name in reversed(list(enumerate(offered))) if (key := _folded(name))}
+    asked = _folded(argument)
+    if asked in keys:
+        return keys[asked]
+    padded = f" {asked} "
+    if inside := [key for key in keys if f" {key} " in padded]:
+        return keys[max(inside, key=len)]
+    around = [key for key in keys if asked and padded in f" {key} "]
+    return keys[around[0]] if len(around) == 1 else None
+
+
+def chosen_elements(reply: str, offered: Sequence[str]) -> list[int]:
+    """Indices of the offered elements that a reply lists, a line each, in its order."""
+    text = sound(reply)
+    lines = parse_points(text) or [part for line in text.splitlines() for part in line.split(",")]
+    found = (named_element(line[:LONGEST_ARGUMENT], offered) for line in lines)
+    return list(dict.fromkeys(i for i in found if i is not None))
+
+
+def plan_of(reply: str) -> str | None:
+    """The plan in a reply, with or without its label."""
+    plan = sections(reply).get("plan") or sound(reply).strip()
+    return plan if says_something(plan) else None
+
+
+def notebook_of(reply: str) -> str | None:
+    """The rewritten notebook in a reply; None if there is none, or nothing in it."""
+    notes = sections(reply).get("notebook", "")
+    return notes if says_something(notes) else None
+
+
+def answer_of(reply: str, notebooks: int) -> str | None:
+    """The final answer; where there is none, the one that most notebooks support, the first if even.
+
+    A final answer that says nothing ("unknown") counts where no notebook supports any other.
+    """
+    found = sections(reply)
+    final = _first_line(found.get("answer", ""))
+    if says_something(final):
+        return final
+    votes: dict[str, list[str]] = {}
+    for i in range(1, notebooks + 1):
+        vote = _first_line(found.get(f"notebook {i}", ""))
+        if says_something(vote):
+            votes.setdefault(key_of(vote), []).append(vote)
+    if votes:
+        return max(votes.values(), key=len)[0]
+    return final if any(map(str.isalnum, final)) else None
+
+
+def facts_of(reply: str) -> list[Extracted]:
+    """The facts of a reply, as a list of lines, as a table, or as JSON; each once."""
+    text = sound(reply)
+    rows = _json_facts(text) or _line_facts(text)
+    kept = {row.text.casefold(): row for row in reversed(rows) if _is_fact(row.text)}
+    return list(reversed(kept.values()))
+
+
+def _folded(text: str) -> str:
+    """The key of a text, every word of it without its plural ending."""
+    return " ".join(map(singular, key_of(text).split()))
+
+
+def _first_line(text: str) -> str:
+    return next((bare for line in text.splitlines() if (bare := line.strip(" \t*_`"))), "")
+
+
+def _first_call(text: str, legal: Collection[Function]) -> Call | None:
+    found = [(match, name) for name in legal if (match := _CALLS[name].search(text))]
+    if not found:
+        return None
+    match, name = min(found, key=lambda one: one[0].start())
+    line = text[match.end() : match.end() + LONGEST_ARGUMENT].partition("\n")[0]
+    return Call(name, line.strip())
+
+
+def _is_fact(text: str) -> bool:
+    says = any(map(str.isalnum, text)) and not _FACT_ECHO.fullmatch(text)
+    return says and len(text) <= LONGEST_FACT
+
+
+def _line_facts(text: str) -> list[Extracted]:
+    rows = (line.strip("| \t") for line in text.splitlines() if "|" in line)
+    return [_line_fact(line) for line in parse_points(text) or rows]
+
+
+def _line_fact(line: str) -> Extracted:
+    label = _FACT_LABEL.match(line)
+    fact, _, rest = line[label.end() if label else 0 :].partition("|")
+    if label := _KEY_ELEMENTS.search(fact):
+        fact, rest = (
+            fact[: label.start()].rstrip(" ([-–—"),
+            fact[label.end() :] + (rest and f"|{rest}"),
+        )
+    rest = _KEY_ELEMENTS.sub("", rest)
+    separator = r"[;|；]" if re.search(r"[;|；]", rest) else r"[,，、]"
+    return Extracted(" ".join(fact.split()), _elements(re.split(separator, rest)))
+
+
+def _elements(names: Sequence[object]) -> tuple[str, ...]:
+    texts = (name for name in names if isinstance(name, str) and len(name) <= LONGEST_ELEMENT)
+    plain = (" ".join(name.split()).strip("\"'`*[](){}<> .") for name in texts)
+    kept = (n for n in plain if key_of(n) and not _ELEMENT_ECHO.fullmatch(n))
+    return tuple(dict.fromkeys(kept))[:MOST_ELEMENTS]
+
+
+def _json_facts(text: str) -> list[Extracted]:
+    """Facts of `[{"atomic_fact": ..., "key_elements": [...]}]`, or of such a list in an object."""
+    bare = text.strip().removeprefix("```json").strip("`~ \n")
+    if bare[:1] not in ("[", "{"):
+        return []
+    try:
+        return list(_facts_in(json.loads(bare)))
+    except (ValueError, RecursionError):
+        return []
+
+
+def _facts_in(value: Any) -> Iterator[Extracted]:
+    if isinstance(value, dict):
+        value = next((one for one in value.values() if isinstance(one, list)), [])
+    for row in value if isinstance(value, list) else ():
+        fields = {str(k).lower(): v for k, v in row.items()} if isinstance(row, dict) else {}
+        fact = fields.get("atomic_fact", fields.get("fact"))
+        elements = fields.get("key_elements", fields.get("elements"))
+        if isinstance(fact, str):
+            fact, _ = without_surrogates(" ".join(fact.split()))
+            yield Extracted(fact, _elements(elements if isinstance(elements, list) else []))

@@ -1,0 +1,346 @@
+"""LongLLMLingua: drop passages, then words, that say little about the question.
+
+Jiang et al., "LongLLMLingua: Accelerating and Enhancing LLMs in Long Context Scenarios via Prompt
+Compression", ACL 2024, arXiv 2310.06839. Two stages, both by the likelihoods of a causal LM:
+
+1. Coarse (section 4.1): passages are ranked by the perplexity of the question, with a statement that
+   ties it to the documents, after the passage. The best ones survive.
+2. Fine (section 4.1, eq. 3): a token's score is its contrastive perplexity, how much less surprising
+   the question makes it. The surviving text is read segment by segment after what was kept before
+   (LLMLingua, arXiv 2310.05736, algorithm 1); better passages keep more of it (section 4.3).
+
+The passages are read best first (section 4.2). What is ours: perplexities are compared as
+log-probabilities, as in the authors' code; whole words are kept or dropped, by the mean score of
+their tokens, because half words help nobody; segments end with sentences; and the ratios are shifted
+so that they spend the budget where the paper's would miss it. The subsequence recovery of section
+4.4 is not needed, since the exact spans of what was kept are known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from hwdag.errors import InputError, QuestionTooLong, ReaderRequired
+from hwdag.lm.base import Reader, Scorer, ScoringSession
+from hwdag.text.characters import one_line
+from hwdag.text.chunking import chunk
+from hwdag.text.prompts import SearchPrompts
+from hwdag.types import Document, Node, Span
+from hwdag_lab.methods.base import DocumentRetriever
+from hwdag_lab.methods.ranking import Found, Query, Scored
+from hwdag_lab.methods.whole_words import owners, words
+
+RESTRICTION = "We can get the answer to this question in the given documents."
+"""The statement after the question, to the letter of section 4.1."""
+
+HALVINGS = 50
+"""Steps of the search for the shift of the ratios; far below one token."""
+
+
+@dataclass(frozen=True, slots=True)
+class LongLLMLinguaConfig:
+    """How much is dropped where; the defaults are the paper's.
+
+    Attributes:
+        chunk_tokens: of a passage; passages end with sentences.
+        coarse_ratio: passages worth this many budgets survive the coarse stage (k).
+        delta_tau: the best surviving passage keeps this share of its tokens more than the middle
+            one, the worst one this share less.
+        segment_tokens: text that is scored at once, and compressed before what follows is scored.
+        restriction: what is said after the question in the coarse stage.
+
+    Raises:
+        InputError: a number outside its range.
+    """
+
+    chunk_tokens: int = 300
+    coarse_ratio: float = 2.0
+    delta_tau: float = 0.25
+    segment_tokens: int = 200
+    restriction: str = RESTRICTION
+
+    def __post_init__(self) -> None:
+        for name, least in (("chunk_tokens", 8), ("segment_tokens", 8), ("coarse_ratio", 1.0)):
+            if not least <= getattr(self, name) < math.inf:
+                raise InputError(f"{name} must be at least {least}, got {getattr(self, name)!r}")
+        if not 0.0 <= self.delta_tau <= 1.0:
+            raise InputError(f"delta_tau must be between 0 and 1, got {self.delta_tau!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Passages:
+    """The passages of one document; `costs` are their tokens as lines before the reader."""
+
+    nodes: tuple[Node, ...]
+    costs: tuple[int, ...]
+
+
+class LongLLMLinguaRetriever(DocumentRetriever[Passages]):
+    """Compresses the documents for a question, until they fit into the budget.
+
+    Every question passes all documents through the model once, so a question costs as much as
+    reading everything; nothing but the cutting is done at insertion. Texts that fit into the budget
+    are only put into order. A compressed passage is a node of origin "compressed", whose text is
+    its `sources`, one after the other; the passages that did not survive come after them.
+
+    Args:
+        reader: a local model that can score texts, or the name of one.
+        prompts: the two turns in which the answer is asked for.
+        config: sizes and ratios.
+    """
+
+    name = "longllmlingua"
+
+    def __init__(
+        self,
+        *,
+        reader: Reader | str | None = None,
+        prompts: SearchPrompts | None = None,
+        config: LongLLMLinguaConfig | None = None,
+    ) -> None:
+        super().__init__(reader=reader, prompts=prompts)
+        self.config = config or LongLLMLinguaConfig()
+
+    def _build(self, document: Document) -> Passages:
+        count = self.reader.count_tokens
+        spans = chunk(document.text, count_tokens=count, limit=self.config.chunk_tokens)
+        texts = [document.text[span.start : span.end] for span in spans]
+        nodes = [
+            Node(f"{document.id}#1.{i}", document.id, 1, text, "chunk", max(1, tokens), (span,))
+            for i, (text, tokens, span) in enumerate(zip(texts, count(texts), spans, strict=True))
+        ]
+        return Passages(tuple(nodes), tuple(count([_line(text) for text in texts])))
+
+    def _retrieve(self, query: Query, built: Mapping[str, Passages]) -> Found:
+        scoring = self._scorer.scoring()
+        nodes = [node for passages in built.values() for node in passages.nodes]
+        costs = [cost for passages in built.values() for cost in passages.costs]
+        perplexities = self._perplexities(scoring, query.question, nodes)
+        order = sorted(range(len(nodes)), key=perplexities.__getitem__)
+        ranked = [Scored(nodes[i], 1.0 / perplexities[i]) for i in order]
+        if sum(costs) <= query.budget:
+            return Found(ranked, scoring.usage)
+        wanted = self.config.coarse_ratio * query.budget
+        count = survivors([costs[i] for i in order], wanted)
+        tokens = [costs[i] for i in order[:count]]
+        compressor = self._compressor(scoring, query.question)
+        compressed = list(self._compressed(compressor, ranked[:count], tokens, query.budget))
+        note = f"{count} of {len(nodes)} passages survived the coarse stage and were compressed"
+        return Found([*compressed, *ranked[count:]], scoring.usage, (note,))
+
+    @property
+    def _scorer(self) -> Scorer:
+        if isinstance(self.reader, Scorer):
+            return self.reader
+        raise ReaderRequired(
+            f"{self.name} needs the log-probabilities of given texts, and a "
+            f"{type(self.reader).__name__} has no scoring(); use HuggingFaceLM as the reader, or "
+            "give yours the method of hwdag.lm.base.Scorer"
+        )
+
+    def _perplexities(
+        self, scoring: ScoringSession, question: str, nodes: Sequence[Node]
+    ) -> list[float]:
+        """Of the question after each passage (eq. 2); a long passage counts by its best window."""
+        if len(nodes) == 1:
+            return [1.0]  # there is nothing to rank
+        text = f"{question} {self.config.restriction}"
+        room = _checked_room(scoring.room(text), self.reader)
+        windows = [(i, w) for i, node in enumerate(nodes) for w in self._windows(node, room)]
+        found = scoring.after([window for _, window in windows], text)
+        perplexities = [math.inf] * len(nodes)
+        for (i, _), logprobs in zip(windows, found, strict=True):
+            perplexities[i] = min(perplexities[i], math.exp(-float(logprobs.mean())))
+        return perplexities
+
+    def _windows(self, node: Node, room: int) -> list[str]:
+        if node.tokens <= room:
+            return [node.text]
+        spans = chunk(node.text, count_tokens=self.reader.count_tokens, limit=room)
+        return [node.text[span.start : span.end] for span in spans]
+
+    def _compressor(self, scoring: ScoringSession, question: str) -> Compressor:
+        made = Compressor(scoring, question, self.reader.count_tokens, self.config.segment_tokens)
+        _checked_room(made.segment_tokens, self.reader)
+        return made
+
+    def _compressed(
+        self, compressor: Compressor, ranked: Sequence[Scored], tokens: Sequence[int], budget: int
+    ) -> Iterator[Scored]:
+        """What is left of the passages, best first; what one leaves of its share is the next's."""
+        shares = ratios(tokens, budget, self.config.delta_tau)
+        allowed, spent = 0.0, 0
+        for scored, share, cost in zip(ranked, shares, tokens, strict=True):
+            allowed += share * cost
+            pieces = compressor.compress(scored.node.text, cost, round(allowed) - spent)
+            if pieces:
+                node = _node(scored.node, pieces, self.reader)
+                spent += compressor.cost(node.text)
+                yield replace(scored, node=node)
+
+
+def survivors(costs: Sequence[int], wanted: float) -> int:
+    """How many of the ranked passages are needed to have so many tokens; at least one."""
+    total = 0
+    for count, cost in enumerate(costs, start=1):
+        total += cost
+        if total >= wanted:
+            return count
+    return len(costs)
+
+
+def ratios(tokens: Sequence[int], budget: float, delta: float) -> list[float]:
+    """Share of its tokens that each passage keeps, by rank (eq. 6): linear, within [0, 1].
+
+    tau_k = min(1, max(0, tau + delta * (1 - 2 k / (n - 1)))) for k = 0 .. n - 1, with the tau for
+    which the tokens kept are the budget.
+    """
+    last = max(1, len(tokens) - 1)
+    slope = [delta * (1 - 2 * k / last) if len(tokens) > 1 else 0.0 for k in range(len(tokens))]
+    low, high = -delta, 1.0 + delta
+    for _ in range(HALVINGS):
+        tau = (low + high) / 2
+        kept = sum(n * _clipped(tau + s) for n, s in zip(tokens, slope, strict=True))
+        low, high = (tau, high) if kept <= budget else (low, tau)
+    return [_clipped(low + s) for s in slope]
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of a passage, the mean contrastive score of its tokens, and their number."""
+
+    span: Span
+    score: float
+    tokens: int
+
+
+class Compressor:
+    """One-use state of the fine stage: the text kept so far, alone and after the question."""
+
+    def __init__(
+        self,
+        scoring: ScoringSession,
+        question: str,
+        count_tokens: Callable[[Sequence[str]], list[int]],
+        segment_tokens: int,
+    ) -> None:
+        self._plain = scoring.stream("")
+        self._asked = scoring.stream(question + "\n")  # a line break begins every passage
+        self._count = count_tokens
+        # half of the context is for what was kept; two tokens for what joins a segment to it
+        self.segment_tokens = min(segment_tokens, self._asked.room // 2 - 2)
+
+    def cost(self, text: str) -> int:
+        """Tokens of a text as a line before the reader."""
+        return self._count([_line(text)])[0]
+
+    def compress(self, text: str, tokens: int, room: int) -> list[Span]:
+        """The pieces of a passage of `tokens` tokens that are kept: at most `room` as one line."""
+        kept: list[Word] = []
+        spent = self.cost("")
+        for segment in chunk(text, count_tokens=self._count, limit=self.segment_tokens):
+            lead = _lead(text, segment)
+            scored = self.contrast(lead, text[segment.start : segment.end], segment.start)
+            size = self._count([text[segment.start : segment.end]])[0]
+            chosen = _best(scored, (room - spent) * size / max(size, tokens))
+            kept += chosen
+            tokens -= size
+            if chosen:
+                left = lead + joined(text, pieces_of(text, chosen))
+                spent += self._count([left])[0]
+                self._plain.keep(left)
+                self._asked.keep(left)
+        return self._within(text, kept, room)
+
+    def contrast(self, lead: str, segment: str, origin: int) -> list[Word]:
+        """Words of a segment with s_i = ppl(x_i | x_<i) - ppl(x_i | question, x_<i), as logs.
+
+        `lead` is the white space before the segment, `origin` where the segment begins.
+        """
+        text, shift = lead + segment, origin - len(lead)
+        plain, asked = self._plain.score(text), self._asked.score(text)
+        scores = asked.logprobs - plain.logprobs
+        spans = words(text, plain.spans)
+        return [
+            Word(Span(span.start + shift, span.end + shift), float(scores[own].mean()), len(own))
+            for span, own in zip(spans, owners(spans, plain.spans), strict=True)
+            if own
+        ]
+
+    def _within(self, text: str, kept: Sequence[Word], room: int) -> list[Span]:
+        """The pieces, without the worst words where tokens of the whole are more than of parts."""
+        best = sorted(kept, key=lambda word: -word.score)
+        while best:
+            pieces = pieces_of(text, sorted(best, key=lambda word: word.span))
+            surplus = self.cost(joined(text, pieces)) - room
+            if surplus <= 0:
+                return pieces
+            while best and surplus > 0:
+                surplus -= best.pop().tokens
+        return []
+
+
+def pieces_of(text: str, kept: Sequence[Word]) -> list[Span]:
+    """Spans of words in order, one character of white space behind each, merged where they touch."""
+    pieces: list[Span] = []
+    for word in kept:
+        start, end = word.span.start, word.span.end
+        if pieces and pieces[-1].end == start:
+            start = pieces.pop().start
+        pieces.append(Span(start, end + text[end : end + 1].isspace()))
+    if pieces:
+        pieces[-1] = Span(pieces[-1].start, kept[-1].span.end)
+    return pieces
+
+
+def joined(text: str, pieces: Sequence[Span]) -> str:
+    """The pieces, one after the other."""
+    return "".join(text[piece.start : piece.end] for piece in pieces)
+
+
+def _best(scored: Sequence[Word], room: float) -> list[Word]:
+    """Words with the largest scores as long as they fit, in the order of the text."""
+    chosen = []
+    for word in sorted(scored, key=lambda word: -word.score):
+        if word.tokens <= room:
+            chosen.append(word)
+            room -= word.tokens
+    return sorted(chosen, key=lambda word: word.span)
+
+
+def _node(passage: Node, pieces: Sequence[Span], reader: Reader) -> Node:
+    text, origin = joined(passage.text, pieces), passage.sources[0].start
+    return replace(
+        passage,
+        text=text,
+        origin="compressed",
+        tokens=max(1, reader.count_tokens([text])[0]),
+        sources=tuple(Span(origin + piece.start, origin + piece.end) for piece in pieces),
+    )
+
+
+def _lead(text: str, segment: Span) -> str:
+    """The white space that joins a segment to what was kept before it."""
+    if segment.start == 0:
+        return "\n"
+    before = text[segment.start - 1]
+    return before if before.isspace() else ""
+
+
+def _line(text: str) -> str:
+    return f"* {one_line(text)}\n"
+
+
+def _clipped(ratio: float) -> float:
+    return min(1.0, max(0.0, ratio))
+
+
+def _checked_room(room: int, reader: Reader) -> int:
+    if room < 1:
+        raise QuestionTooLong(
+            f"the question leaves no room for a passage in the context of {reader.name}, which "
+            f"holds {reader.context_tokens} tokens; shorten it, or use a longer context"
+        )
+    return room

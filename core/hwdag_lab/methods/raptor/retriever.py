@@ -1,0 +1,258 @@
+"""RAPTOR (Sarthi et al. 2024, arXiv 2401.18059): a tree of summaries of clusters of similar nodes.
+
+    chunks -> [ embed -> soft clusters -> a summary of each ] until few nodes remain
+
+One tree per document. The collapsed tree ranks the nodes of all layers alike; tree traversal goes
+down from the top layer along the children.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from hwdag.embedding.base import Embedder, Vectors
+from hwdag.errors import ContextTooSmall, UnknownOption
+from hwdag.lm.base import Reader, Writer
+from hwdag.text.prompts import SearchPrompts
+from hwdag.types import Document, Node
+from hwdag_lab.methods.ranking import Found, Query, Scored, distinct
+from hwdag_lab.methods.raptor.clustering import Clustering, clusters
+from hwdag_lab.methods.summaries import Summarizer
+from hwdag_lab.methods.trees import (
+    Floats,
+    GrowingTree,
+    SummaryTree,
+    TreeRetriever,
+    check_counts,
+    check_shares,
+    repetitions_last,
+)
+
+Mode = Literal["collapsed", "tree"]
+"""Rank all nodes alike, or go down layer by layer."""
+
+SUMMARY = "Write a summary of the following, including as many key details as possible: {text}:"
+"""The paper's prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class RaptorConfig:
+    """How trees are built and traversed.
+
+    The chunk length is the paper's; dimensions, threshold, max_components, max_cluster_tokens and
+    seed are those of the authors' code (`cluster_utils.py`). The other defaults are ours.
+
+    Attributes:
+        chunk_tokens: of a leaf; leaves end with sentences.
+        summary_tokens: at most this many tokens per summary.
+        ratio: tokens of an extractive summary per token of its cluster.
+        dimensions: that UMAP reduces to.
+        threshold: probability from which a node belongs to a cluster.
+        max_components: of a mixture.
+        max_cluster_tokens: larger clusters are split; the writer's context is never exceeded.
+        min_nodes: a layer of fewer nodes is the top. The authors stop below dimensions + 2.
+        max_layers: of summaries.
+        top_k: nodes chosen per layer in tree traversal; None takes as many as the budget pays for.
+        seed: of UMAP and of the mixtures.
+    """
+
+    chunk_tokens: int = 100
+    summary_tokens: int = 200
+    ratio: float = 0.28
+    dimensions: int = 10
+    threshold: float = 0.1
+    max_components: int = 50
+    max_cluster_tokens: int = 3500
+    min_nodes: int = 12
+    max_layers: int = 5
+    top_k: int | None = None
+    seed: int = 224
+
+    def __post_init__(self) -> None:
+        least = {
+            "chunk_tokens": 8,
+            "summary_tokens": 8,
+            "dimensions": 2,
+            "max_components": 1,
+            "max_cluster_tokens": 8,
+            "min_nodes": 2,
+            "max_layers": 0,
+            "top_k": 1,
+            "seed": 0,
+        }
+        check_counts(self, least, may_be_none=("top_k",))
+        check_shares(self, ("ratio", "threshold"))
+
+    @property
+    def clustering(self) -> Clustering:
+        """The part of it that clustering needs."""
+        return Clustering(
+            self.dimensions,
+            self.threshold,
+            self.max_components,
+            self.max_cluster_tokens,
+            self.seed,
+        )
+
+
+class RaptorRetriever(TreeRetriever):
+    """RAPTOR, in either of its retrieval modes.
+
+    Several documents are trees side by side: the collapsed trees are ranked as one, and traversal
+    begins with the top layers of all.
+
+    Deviations from the authors' code, on purpose: everything is seeded; every node belongs to a
+    cluster; layers too small for UMAP are one cluster; the collapsed tree goes on to the next node
+    that fits into the budget; verbatim nodes whose sentences have all come before are ranked last
+    (extractive summaries repeat their leaves, which the paper's written ones do not).
+
+    Args:
+        reader: a local model, or the name of one; None is the embedded default.
+        prompts: the two turns in which the answer is asked for.
+        writer: who writes the summaries; see `TreeRetriever`.
+        embedder: an Embedder, the name of one, or None for the embedded default.
+        mode: "collapsed" or "tree".
+        config: how trees are built and traversed.
+        path: a file to keep everything in; see `SavedRetriever`.
+    """
+
+    method = "raptor"
+
+    def __init__(
+        self,
+        *,
+        reader: Reader | str | None = None,
+        prompts: SearchPrompts | None = None,
+        writer: Writer | Callable[[str], str] | None = None,
+        embedder: Embedder | str | None = None,
+        mode: Mode = "collapsed",
+        config: RaptorConfig | None = None,
+        path: str | Path | None = None,
+    ) -> None:
+        if mode not in get_args(Mode):
+            raise UnknownOption(f'mode must be "collapsed" or "tree", got {mode!r}')
+        self.mode = mode
+        self.config = config or RaptorConfig()
+        super().__init__(
+            reader=reader, prompts=prompts, writer=writer, embedder=embedder, path=path
+        )
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """`raptor-collapsed` or `raptor-tree`."""
+        return f"raptor-{self.mode}"
+
+    def settings(self) -> dict[str, Any]:
+        """How trees are built, and top_k; the mode only matters to a search."""
+        return asdict(self.config)
+
+    @classmethod
+    def _options(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+        return {"config": RaptorConfig(**settings)}
+
+    def _build(self, document: Document) -> SummaryTree:
+        config, tree = self.config, GrowingTree(document, self.reader, self.embedder)
+        summarizer = self._summarizer(SUMMARY, limit=config.summary_tokens, ratio=config.ratio)
+        options = self._clustering(summarizer)
+        layer = tree.add_chunks(config.chunk_tokens)
+        while len(layer) >= config.min_nodes and tree.height <= config.max_layers:
+            groups = clusters(tree.vectors, tree.costs, options)
+            if len(groups) >= len(layer):
+                tree.notes.append(
+                    f"{document.id}: the {len(layer)} nodes of level {tree.height} fell into "
+                    f"{len(groups)} clusters, so this level is the top"
+                )
+                break
+            indices = [[layer[i] for i in group] for group in groups]
+            layer = tree.add_summaries(indices, summarizer)
+        return tree.finished()
+
+    def _clustering(self, summarizer: Summarizer) -> Clustering:
+        """With clusters that the writer can read; raises `ContextTooSmall` if that is not a node."""
+        options, capacity = self.config.clustering, summarizer.capacity
+        if capacity is None:
+            return options
+        longest = max(self.config.chunk_tokens, self.config.summary_tokens)
+        if capacity < longest:
+            raise ContextTooSmall(
+                f"beside the summary prompt and a summary of {self.config.summary_tokens} tokens, "
+                f"the writer's context has room for {capacity} tokens, but a node may have "
+                f"{longest}; lower chunk_tokens and summary_tokens, or use another writer"
+            )
+        return replace(options, max_tokens=min(options.max_tokens, capacity))
+
+    def _retrieve(self, query: Query, built: Mapping[str, SummaryTree]) -> Found:
+        vector = self.embedder.embed_query(query.question)
+        forest = Forest.of(list(built.values()), vector)
+        if self.mode == "collapsed":
+            order = forest.collapsed()
+        elif self.config.top_k is not None:
+            order = forest.traversed(self.config.top_k)
+        else:
+            order = forest.traversed_within(query.budget)
+        notes = tuple(note for tree in built.values() for note in tree.notes)
+        ranked = distinct(Scored(forest.nodes[i], float(forest.similarity[i])) for i in order)
+        return Found(repetitions_last(list(ranked)), notes=notes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Forest:
+    """All trees as one, and the similarity of every node to a question."""
+
+    nodes: Sequence[Node]
+    children: Sequence[Sequence[int]]
+    roots: Sequence[int]  # nodes of the top layer of each tree
+    costs: Sequence[int]
+    similarity: Floats  # (nodes,)
+
+    @classmethod
+    def of(cls, trees: Sequence[SummaryTree], query: Vectors) -> Forest:
+        """Concatenate trees; indices become global."""
+        firsts = [0, *accumulate(len(tree.nodes) for tree in trees)]
+        shifted = list(zip(firsts, trees, strict=False))
+        return cls(
+            [node for tree in trees for node in tree.nodes],
+            [[first + i for i in below] for first, tree in shifted for below in tree.children],
+            [first + i for first, tree in shifted for i in tree.top],
+            [cost for tree in trees for cost in tree.costs],
+            np.concatenate([tree.similarity(query) for tree in trees]),
+        )
+
+    def collapsed(self) -> list[int]:
+        """All nodes, the most similar first."""
+        return self._best(range(len(self.nodes)), len(self.nodes))
+
+    def traversed(self, k: int) -> list[int]:
+        """The k best of the top layers, then the k best of their children, and so on."""
+        order: list[int] = []
+        layer: Sequence[int] = self.roots
+        while layer:
+            chosen = self._best(layer, k)
+            order += chosen
+            layer = sorted({child for i in chosen for child in self.children[i]})
+        return order
+
+    def traversed_within(self, budget: int) -> list[int]:
+        """Traversal with k = 1, 2, ... as long as its nodes all fit into the budget.
+
+        So the last layer, the leaves, is never cut off by summaries above it. What a traversal with
+        k + 1 would add follows, for the rest of the budget.
+        """
+        order, k = self.traversed(1), 1
+        while True:
+            wider = self.traversed(k + 1)
+            if len(wider) == len(order) or self._cost(wider) > budget:
+                return list(dict.fromkeys([*order, *wider]))
+            order, k = wider, k + 1
+
+    def _best(self, indices: Sequence[int], k: int) -> list[int]:
+        return sorted(indices, key=lambda i: -self.similarity[i])[:k]
+
+    def _cost(self, indices: Iterable[int]) -> int:
+        return sum(self.costs[i] for i in indices)

@@ -1,0 +1,165 @@
+"""Summaries of groups of nodes, for the retrievers that search a tree of them.
+
+A summary is written by a Writer, or picked from the text by the same extraction as HWDAG's own
+points (`hwdag.building.points.extract`), so that methods are compared by equal means. `Node.origin`
+says which, and `Node.sources` follow from it:
+
+- "extractive": the exact spans of the picked sentences, in reading order. The text of the node is
+  these slices of the document, one after the other, with `JOINT` between two;
+- "generated": the union of the spans of its children, since a written text may rest on all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from hwdag.building.calls import Calls
+from hwdag.building.points import Part, Point, Summarizing, Window, extract
+from hwdag.embedding.base import Embedder
+from hwdag.errors import ContextTooSmall
+from hwdag.graph.dag import union_of_spans
+from hwdag.lm.base import Reader, Writer
+from hwdag.text.chunking import chunk
+from hwdag.text.sentences import sentences
+from hwdag.types import Node, Span
+
+JOINT = " "
+"""Between two picked sentences; one character, so that offsets can be told from the spans."""
+
+BATCH = 4
+"""Summaries that are written in one forward."""
+
+_FIELD = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Summarizer:
+    """Groups of nodes to one summary each.
+
+    `writer` None extracts: `ratio` of the tokens of a group, at most `limit`. What a writer writes
+    is cut to whole sentences within `limit` tokens; where it writes nothing, that summary is
+    extracted. `prompt` has the field {text}. `calls` are those that are finished already.
+    """
+
+    reader: Reader
+    writer: Writer | None
+    embedder: Embedder
+    prompt: str
+    limit: int
+    ratio: float
+    calls: Calls = field(default_factory=Calls)
+
+    @property
+    def capacity(self) -> int | None:
+        """Tokens of a group that the writer can read; None where nothing limits them.
+
+        Raises:
+            ContextTooSmall: prompt and summary fill the context.
+        """
+        if self.writer is None or not isinstance(self.writer, Reader):
+            return None
+        [prompt] = self.reader.count_tokens([self.prompt])
+        free = self.writer.context_tokens - self.writer.template_tokens - prompt - self.limit
+        if free < 1:
+            raise ContextTooSmall(
+                f"the context of {self.writer.name} holds {self.writer.context_tokens} tokens, but "
+                f"the summary prompt takes {prompt} and a summary may take {self.limit}; lower "
+                "summary_tokens, or use a writer with a longer context"
+            )
+        return free
+
+    def summaries(self, groups: Sequence[Sequence[Node]]) -> list[Point]:
+        """One point per group; see the module for their sources."""
+        if self.writer is None:
+            return self._extracted(groups)
+        texts = self._written(self.writer, groups)
+        missing = iter(self._extracted([g for g, t in zip(groups, texts, strict=True) if not t]))
+        return [
+            Point(text, "generated", _sources(group)) if text else next(missing)
+            for group, text in zip(groups, texts, strict=True)
+        ]
+
+    def _written(self, writer: Writer, groups: Sequence[Sequence[Node]]) -> list[str]:
+        prompts = [
+            filled(self.prompt, text="\n\n".join(node.text for node in group)) for group in groups
+        ]
+        asking = Summarizing(writer, self.reader, self.limit, BATCH)
+        replies = asking.replies(prompts, self.calls, lambda amount: None)
+        return [self._within_limit(reply.strip()) for reply in replies]
+
+    def _within_limit(self, text: str) -> str:
+        spans = chunk(text, count_tokens=self.reader.count_tokens, limit=self.limit)
+        return text[spans[0].start : spans[0].end] if spans else ""
+
+    def _extracted(self, groups: Sequence[Sequence[Node]]) -> list[Point]:
+        if not groups:
+            return []
+        windows = [_window(group) for group in groups]
+        picked = extract(windows, self.reader, self.embedder, ratio=self.ratio, limit=self.limit)
+        return [self._capped(joined(points)) for points in picked]
+
+    def _capped(self, point: Point) -> Point:
+        """Without the rest of a sentence that is longer than a summary may be."""
+        if point.origin != "extractive" or len(point.sources) > 1:
+            return point
+        if self.reader.count_tokens([point.text])[0] <= self.limit:
+            return point
+        head = chunk(point.text, count_tokens=self.reader.count_tokens, limit=self.limit)[0]
+        [source] = point.sources
+        cut = Span(source.start + head.start, source.start + head.end)
+        return Point(point.text[head.start : head.end], point.origin, (cut,))
+
+
+def filled(template: str, **values: str) -> str:
+    """The template with its {fields} filled; braces within the values stay what they are."""
+    return _FIELD.sub(lambda field: values[field[1]], template)
+
+
+def joined(points: Sequence[Point]) -> Point:
+    """Picked parts as one text in reading order; "generated" if one of them was."""
+    ordered = sorted(points, key=lambda point: point.sources)
+    text = JOINT.join(point.text for point in ordered)
+    spans = [span for point in ordered for span in point.sources]
+    if all(point.origin == "extractive" for point in ordered):
+        return Point(text, "extractive", tuple(spans))
+    return Point(text, "generated", union_of_spans(spans))
+
+
+def _sources(group: Sequence[Node]) -> tuple[Span, ...]:
+    return union_of_spans([span for node in group for span in node.sources])
+
+
+def _window(group: Sequence[Node]) -> Window:
+    """The parts that a summary of these nodes may be made of, each once.
+
+    Soft clusters share nodes, so two summaries may have picked the same sentence.
+    """
+    parts: dict[tuple[str, tuple[Span, ...]], Part] = {}
+    for segment, node in enumerate(group):
+        for part in _parts(node, segment):
+            parts.setdefault((part.text, part.sources), part)
+    return Window(tuple(node.text for node in group), tuple(parts.values()))
+
+
+def _parts(node: Node, segment: int) -> Iterator[Part]:
+    """The sentences of a chunk, the sentences that a summary was made of, or a text as a whole."""
+    if node.origin == "generated":
+        yield Part(node.text, segment, Span(0, len(node.text)), node.sources, "generated")
+        return
+    for unit, source in units(node):
+        yield Part(node.text[unit.start : unit.end], segment, unit, (source,))
+
+
+def units(node: Node) -> Iterator[tuple[Span, Span]]:
+    """Sentences of a verbatim node: their spans within its text and within the document."""
+    if node.origin == "chunk":
+        origin = node.sources[0].start
+        for span in sentences(node.text):
+            yield span, Span(origin + span.start, origin + span.end)
+        return
+    at = 0
+    for source in node.sources:
+        yield Span(at, at + len(source)), source
+        at += len(source) + len(JOINT)

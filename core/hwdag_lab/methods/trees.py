@@ -1,0 +1,245 @@
+"""What RAPTOR, MeMWalker and GEM-RAG share: summaries over the chunks of each document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwdag.building.points import Point, line_costs
+from hwdag.embedding.base import Embedder, Vectors
+from hwdag.errors import InputError
+from hwdag.lm.base import Reader, Writer
+from hwdag.text.chunking import chunk
+from hwdag.types import Document, Node, Span
+from hwdag_lab.methods.base import T
+from hwdag_lab.methods.packing import (
+    checked_array,
+    demand,
+    packed_nodes,
+    unpacked_groups,
+    unpacked_nodes,
+    unpacked_texts,
+)
+from hwdag_lab.methods.ranking import Scored
+from hwdag_lab.methods.saved import SavedRetriever
+from hwdag_lab.methods.saved_file import Arrays
+from hwdag_lab.methods.summaries import Summarizer
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SummaryTree:
+    """The finished tree of one document: chunks first, then summaries level by level.
+
+    Levels may share children (RAPTOR's soft clusters). `costs` are the tokens of every node as the
+    line that the reader sees; `notes` say what differed from the plain method.
+    """
+
+    nodes: tuple[Node, ...]
+    children: tuple[tuple[int, ...], ...]  # indices of nodes one level below; () for chunks
+    vectors: Vectors  # (nodes, dimension)
+    costs: tuple[int, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def top(self) -> tuple[int, ...]:
+        """The nodes of the highest level."""
+        height = self.nodes[-1].level
+        return tuple(i for i, node in enumerate(self.nodes) if node.level == height)
+
+    def similarity(self, query: Vectors) -> Floats:
+        """Cosine of every node to a query, (nodes,)."""
+        similarity: Floats = (self.vectors @ query).astype(np.float64)
+        return similarity
+
+
+class GrowingTree:
+    """One-use state of a tree in the making: levels are added from the bottom."""
+
+    def __init__(self, document: Document, reader: Reader, embedder: Embedder) -> None:
+        self._document = document
+        self._reader = reader
+        self._embedder = embedder
+        self._nodes: list[Node] = []
+        self._children: list[tuple[int, ...]] = []
+        self._vectors: list[Vectors] = []
+        self._costs: list[int] = []
+        self.notes: list[str] = []
+
+    def add_chunks(self, limit: int) -> range:
+        """Level 1: sentence-aligned slices of at most `limit` tokens; the indices of its nodes."""
+        text = self._document.text
+        spans = chunk(text, count_tokens=self._reader.count_tokens, limit=limit)
+        points = [Point(text[span.start : span.end], "chunk", (span,)) for span in spans]
+        return self._add(points, [()] * len(points))
+
+    def add_summaries(self, groups: Sequence[Sequence[int]], summarizer: Summarizer) -> range:
+        """The next level, a summary of every group of nodes; the indices of its nodes."""
+        points = summarizer.summaries([self.at(group) for group in groups])
+        missed = sum(point.origin == "extractive" for point in points)
+        if summarizer.writer is not None and missed:
+            self.notes.append(
+                f"{self._document.id}: {missed} of {len(points)} summaries were extracted, because "
+                f"{summarizer.writer.name} wrote nothing"
+            )
+        return self._add(points, [tuple(int(i) for i in group) for group in groups])
+
+    def at(self, indices: Sequence[int]) -> list[Node]:
+        """Nodes by index."""
+        return [self._nodes[i] for i in indices]
+
+    @property
+    def height(self) -> int:
+        """Number of levels."""
+        return len(self._vectors)
+
+    @property
+    def vectors(self) -> Vectors:
+        """Embeddings of the newest level, (nodes, dimension)."""
+        return self._vectors[-1]
+
+    @property
+    def costs(self) -> list[int]:
+        """Tokens of the nodes of the newest level, as lines."""
+        return self._costs[-len(self.vectors) :]
+
+    def finished(self) -> SummaryTree:
+        """The tree, immutable."""
+        return SummaryTree(
+            tuple(self._nodes),
+            tuple(self._children),
+            np.concatenate(self._vectors),
+            tuple(self._costs),
+            tuple(self.notes),
+        )
+
+    def _add(self, points: Sequence[Point], children: Sequence[tuple[int, ...]]) -> range:
+        texts = [point.text for point in points]
+        level, document = len(self._vectors) + 1, self._document.id
+        tokens = self._reader.count_tokens(texts)
+        first = len(self._nodes)
+        self._nodes += [
+            Node(
+                f"{document}#{level}.{i}",
+                document,
+                level,
+                point.text,
+                point.origin,
+                max(1, count),
+                point.sources,
+            )
+            for i, (point, count) in enumerate(zip(points, tokens, strict=True))
+        ]
+        self._children += children
+        self._vectors.append(self._embedder.embed(texts))
+        self._costs += line_costs(texts, self._reader)
+        return range(first, len(self._nodes))
+
+
+class SummarizingRetriever(SavedRetriever[T]):
+    """Base of the retrievers that keep summaries.
+
+    Args:
+        reader: a local model, or the name of one; None is the embedded default.
+        prompts: the two turns in which the answer is asked for.
+        writer: who writes the summaries; a Writer, a function from prompt to text, or None for the
+            reader if it can write and does not prefer extraction, else for extraction.
+        embedder: an Embedder, the name of one, or None for the embedded default.
+        path: a file to keep everything in; see `SavedRetriever`.
+    """
+
+    @property
+    def writer(self) -> Writer | None:
+        """Who writes the summaries; None where they are extracted."""
+        if (given := self._models.given_writer) is not None:
+            return given
+        reader = self.reader
+        return reader if isinstance(reader, Writer) and not reader.prefers_extraction else None
+
+    def _summarizer(self, prompt: str, *, limit: int, ratio: float) -> Summarizer:
+        calls = self._calls()
+        return Summarizer(self.reader, self.writer, self.embedder, prompt, limit, ratio, calls)
+
+
+class TreeRetriever(SummarizingRetriever[SummaryTree]):
+    """Base of the retrievers that search a tree of summaries."""
+
+    def _pack(self, built: SummaryTree) -> tuple[dict[str, Any], Arrays]:
+        return packed_tree(built)
+
+    def _unpack(self, document: Document, record: dict[str, Any], arrays: Arrays) -> SummaryTree:
+        return unpacked_tree(document, record, arrays)
+
+
+def packed_tree(tree: SummaryTree) -> tuple[dict[str, Any], Arrays]:
+    """A tree as a JSON-able record and arrays."""
+    record = {
+        "nodes": packed_nodes(tree.nodes),
+        "children": [list(below) for below in tree.children],
+        "costs": list(tree.costs),
+        "notes": list(tree.notes),
+    }
+    return record, {"vectors": tree.vectors}
+
+
+def unpacked_tree(document: Document, record: dict[str, Any], arrays: Arrays) -> SummaryTree:
+    """The tree that `packed_tree` packed; raises one of `packing.MALFORMED`."""
+    nodes = unpacked_nodes(document, record["nodes"])
+    children = unpacked_groups(record["children"], len(nodes))
+    costs = tuple(record["costs"])
+    demand(len(nodes) == len(children) == len(costs) > 0)
+    demand(all(type(cost) is int for cost in costs))
+    for node, below in zip(nodes, children, strict=True):
+        demand(all(nodes[child].level == node.level - 1 for child in below))
+    vectors = checked_array(arrays["vectors"], np.float32, (len(nodes), None))
+    return SummaryTree(nodes, children, vectors, costs, unpacked_texts(record["notes"]))
+
+
+def repetitions_last(ranked: Sequence[Scored]) -> list[Scored]:
+    """Verbatim nodes that nodes before them hold completely go to the end, in their order."""
+    held = {
+        document: np.zeros(max(span.end for span in spans), dtype=np.bool_)
+        for document, spans in _spans_by_document(ranked).items()
+    }
+    fresh: list[Scored] = []
+    repeated: list[Scored] = []
+    for scored in ranked:
+        node = scored.node
+        known = held[node.document_id]
+        is_verbatim = node.origin != "generated"
+        says_nothing_new = all(known[span.start : span.end].all() for span in node.sources)
+        (repeated if is_verbatim and says_nothing_new else fresh).append(scored)
+        for span in node.sources if is_verbatim else ():
+            known[span.start : span.end] = True
+    return [*fresh, *repeated]
+
+
+def _spans_by_document(ranked: Sequence[Scored]) -> dict[str, list[Span]]:
+    found: dict[str, list[Span]] = {}
+    for scored in ranked:
+        found.setdefault(scored.node.document_id, []).extend(scored.node.sources)
+    return found
+
+
+def check_counts(config: object, least: Mapping[str, int], may_be_none: Sequence[str] = ()) -> None:
+    """Raise `InputError` unless these options are whole numbers of at least that much."""
+    for name, minimum in least.items():
+        value = getattr(config, name)
+        is_whole = isinstance(value, int) and not isinstance(value, bool) and value >= minimum
+        if not is_whole and not (value is None and name in may_be_none):
+            raise InputError(
+                f"{name} must be a whole number of at least {minimum}"
+                f"{' or None' if name in may_be_none else ''}, got {value!r}"
+            )
+
+
+def check_shares(config: object, names: Sequence[str]) -> None:
+    """Raise `InputError` unless these options are between 0 and 1."""
+    for name in names:
+        if not 0.0 < getattr(config, name) < 1.0:
+            raise InputError(f"{name} must be between 0 and 1, got {getattr(config, name)!r}")

@@ -1,0 +1,8 @@
+"""YOURA: the sentences whose attention reacts most to the question (arXiv 2409.13695)."""
+
+from __future__ import annotations
+
+from hwdag_lab.methods.youra.config import YouraConfig
+from hwdag_lab.methods.youra.retriever import YouraRetriever
+
+__all__ = ["YouraConfig", "YouraRetriever"]

@@ -1,0 +1,217 @@
+"""The columns of a Hugging Face model's attention (`hwdag_lab.methods.youra.columns`), with KV caches of contexts."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from hashlib import blake2b
+from itertools import pairwise
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from transformers import DynamicCache
+
+from hwdag.config import HeadList
+from hwdag.errors import ContextTooSmall, QuestionTooLong
+from hwdag.lm.attention import ColumnRequest, capture, cut_flops, layer_count
+from hwdag.lm.likelihood import BLANK_LINE, tokens_with_spans
+from hwdag.lm.tokens import Codec
+from hwdag.types import Span, Usage
+from hwdag_lab.methods.youra.columns import Asked, ColumnHeads, Ids, Located, Means
+from hwdag_lab.methods.youra.easy import Range, by_offsets, by_wiggling
+
+if TYPE_CHECKING:
+    from hwdag.lm.huggingface import HuggingFaceLM
+
+BLOCK = 32
+"""Sentences that are encoded together where a tokenizer has no offsets.
+
+Algorithm 1 encodes the text from its beginning for every sentence, which is quadratic.
+"""
+
+
+class ModelColumns:
+    """See `hwdag_lab.methods.youra.columns.ColumnReader`."""
+
+    def __init__(self, lm: HuggingFaceLM, heads: ColumnHeads, *, memory_bytes: int) -> None:
+        self._lm = lm
+        self._pairs = _pairs(lm, heads)
+        self._before = lm.codec.opening or lm.codec.encode("\n")
+        self._caches = _Caches(memory_bytes)
+
+    @property
+    def heads(self) -> HeadList | None:
+        """The pairs that are averaged; None is all."""
+        return self._pairs
+
+    @property
+    def opening(self) -> int:
+        """Tokens before every context."""
+        return len(self._before)
+
+    def locate(self, text: str, sentences: Sequence[Span]) -> Located:
+        """Tokens of a text and of its sentences."""
+        codec = self._lm.codec
+        if codec.tokenizer.is_fast:
+            ids, spans = tokens_with_spans(codec, text)
+            ranges = by_offsets(spans, sentences)
+        else:
+            ids, ranges = wiggled(codec, text, sentences)
+        return Located(
+            np.array(ids, np.int32), np.array(ranges, np.int32).reshape(len(sentences), 2)
+        )
+
+    def context(self, ids: Ids) -> Means:
+        """Mean attention of a context to each of its tokens, (tokens,)."""
+        row = [*self._before, *ids.tolist()]
+        if len(row) > self._lm.context_tokens:
+            raise ContextTooSmall(
+                f"a window takes {len(row)} tokens, the context of {self._lm.name} holds "
+                f"{self._lm.context_tokens}; lower window_tokens"
+            )
+        cache = DynamicCache() if self._caches.limit else None  # no config, see KVSession
+        with self._lm._metered(len(row), self._tflops(len(row), 0, len(row))):
+            means = self._means(row, 0, cache)
+        self._caches.put(ids, cache)
+        return means[len(self._before) :]
+
+    def ask(self, ids: Ids, question: str) -> Asked:
+        """Mean attention of a question, a blank line before it, to each token of a context."""
+        began = time.perf_counter()
+        asked = self._lm.codec.encode(BLANK_LINE + question)
+        length = len(self._before) + len(ids)
+        if length + len(asked) > self._lm.context_tokens:
+            raise QuestionTooLong(
+                f"a window of {length} tokens and a question of {len(asked)} exceed the context of "
+                f"{self._lm.name}, which holds {self._lm.context_tokens}; shorten the question, or "
+                "build with smaller window_tokens"
+            )
+        cache = self._caches.get(ids)
+        known = 0 if cache is None else length
+        row = [*self._before, *ids.tolist(), *asked][known:]
+        if cache is None and self._caches.limit:
+            cache = DynamicCache()
+        means = self._means(row, len(row) - len(asked), cache)
+        if cache is not None and not known:
+            cache.crop(-len(asked))
+            self._caches.put(ids, cache)
+        tflops = self._tflops(len(row), known, len(asked))
+        usage = Usage(len(row), tflops, time.perf_counter() - began)
+        return Asked(means[len(self._before) : length], len(asked), usage)
+
+    def forget(self, ids: Ids) -> None:
+        """Drop a context's cache."""
+        self._caches.drop(ids)
+
+    def _means(self, row: list[int], first: int, cache: DynamicCache | None) -> Means:
+        """Run new tokens: the mean of the rows from `first` on, for every token seen, (seen,)."""
+        request = ColumnRequest([(first, len(row))])
+        model = self._lm.model
+        # cut: what stands above the last of the heads is not needed
+        with self._lm._lock, capture(model, [request], self._pairs, cut=True) as captured:
+            self._lm.logits([row], last=1, cache=cache)
+        means: Means = captured.mean(0)[0].cpu().numpy()
+        return means
+
+    def _tflops(self, new: int, cached: int, rows: int) -> float:
+        """Of a forward that ends with the queries, keys and values of the last layer in use."""
+        return (
+            cut_flops(
+                self._lm._shape,
+                self._pairs,
+                new_tokens=new,
+                cached_tokens=cached,
+                row_tokens=rows,
+            )
+            / 1e12
+        )
+
+
+class _Caches:
+    """KV caches by their tokens, up to a number of bytes; those used last stay."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.bytes = 0  # of all that is held
+        self._held: OrderedDict[bytes, tuple[DynamicCache, int]] = OrderedDict()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def get(self, ids: Ids) -> DynamicCache | None:
+        """One that may be grown: what it shares with the one that is held is never changed."""
+        with self._lock:
+            held, _ = self._held.get(_digest(ids), (None, 0))
+            if held is None:
+                return None
+            self._held.move_to_end(_digest(ids))
+        grown = copy.copy(held)
+        grown.layers = [copy.copy(layer) for layer in held.layers]
+        return grown
+
+    def put(self, ids: Ids, cache: DynamicCache | None) -> None:
+        if cache is None or (size := _size(cache)) > self.limit:
+            return
+        with self._lock:
+            self._drop(_digest(ids))
+            self._held[_digest(ids)] = cache, size
+            self.bytes += size
+            while self.bytes > self.limit:
+                self._drop(next(iter(self._held)))
+
+    def drop(self, ids: Ids) -> None:
+        with self._lock:
+            self._drop(_digest(ids))
+
+    def _drop(self, digest: bytes) -> None:
+        self.bytes -= self._held.pop(digest, (None, 0))[1]
+
+
+def _digest(ids: Ids) -> bytes:
+    return blake2b(ids.tobytes(), digest_size=16).digest()
+
+
+def _size(cache: DynamicCache) -> int:
+    layers: Any = cache.layers
+    return sum(int(layer.keys.nbytes + layer.values.nbytes) for layer in layers)
+
+
+def _pairs(lm: HuggingFaceLM, heads: ColumnHeads) -> HeadList | None:
+    if heads != "last":
+        return lm._resolve(heads)
+    last = layer_count(lm.model) - 1
+    return tuple((last, head) for head in range(lm._shape.heads))
+
+
+def wiggled(codec: Codec, text: str, sentences: Sequence[Span]) -> tuple[list[int], list[Range]]:
+    """Ids of a text, and the tokens of its sentences, by Algorithm 1 within blocks of sentences."""
+    ids: list[int] = []
+    ranges: list[Range] = []
+    for first in range(0, len(sentences), BLOCK):
+        block = sentences[first : first + BLOCK]
+        starts = [*(span.start for span in block), block[-1].end]
+        parts = [text[a:b] for a, b in pairwise(starts)]
+        found = codec.encode("".join(parts))
+        ends = by_wiggling(found, parts, encode=codec.encode, decode=codec.decode, clean=_bare)
+        for start, end in pairwise([0, *ends]):
+            ranges.append(_visible(codec, found, start, end, len(ids)))
+        ids += found
+    return ids, ranges
+
+
+def _visible(codec: Codec, ids: Sequence[int], start: int, end: int, origin: int) -> Range:
+    """A range without the white space around it, moved by `origin`."""
+    while end > start and not codec.decode(ids[end - 1 : end]).strip():
+        end -= 1
+    while start < end and not codec.decode(ids[start : start + 1]).strip():
+        start += 1
+    return (origin + start, origin + end) if start < end else (0, 0)
+
+
+def _bare(text: str) -> str:
+    """What is left of a text that a tokenizer may have lower-cased, or spaced otherwise."""
+    return "".join(text.split()).casefold()

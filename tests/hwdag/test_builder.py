@@ -1,0 +1,353 @@
+"""Documents to graphs: windows, points, edges, guards, fallbacks; scripted and tiny real models."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny import model, tokenizer
+from worlds import random_text
+
+from hwdag.building.builder import Tools, build
+from hwdag.building.edges import segment_attention, source_units
+from hwdag.building.windows import FULL_ENOUGH, WindowPlan, pack
+from hwdag.config import BuildConfig
+from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.errors import ContextTooSmall, InputError, WriterFailed
+from hwdag.lm.base import Replay
+from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.lm.scripted import ScriptedLM, attention_between
+from hwdag.lm.writers import CallableWriter
+from hwdag.text.prompts import Prompts, SummaryPrompt
+from hwdag.trace.progress import Silent
+from hwdag.types import Document, Span
+
+
+def prose(sentences: int, seed: int = 0) -> Document:
+    rng = np.random.default_rng(seed)
+    text = " ".join(random_text(rng, int(rng.integers(5, 12))) for _ in range(sentences))
+    return Document("prose", text)
+
+
+def built(document, *, reader=None, writer=None, prompts=None, **config):
+    tools = Tools(
+        reader or ScriptedLM(),
+        writer,
+        HashingEmbedder(),
+        BuildConfig(**config),
+        prompts or Prompts(),
+    )
+    return build(document, tools, Silent())
+
+
+def test_chunks_are_slices_and_levels_end_with_one_window():
+    document = prose(150)
+    result = built(document, chunk_tokens=40, window_tokens=300)
+    graph = result.graph
+    graph.check_integrity()
+    chunks = [graph.nodes[i] for i in graph.at_level(1)]
+    for node in chunks:
+        (span,) = node.sources
+        assert document.text[span.start : span.end] == node.text
+        assert node.tokens <= 40
+    assert graph.height >= 3
+    top = sum(graph.nodes[i].tokens for i in graph.top)
+    assert top < 300
+    assert len(result.vectors) == len(graph)
+    assert result.notes == []
+
+
+def test_extractive_points_are_slices_of_the_document():
+    document = prose(60)
+    graph = built(document, chunk_tokens=40, window_tokens=300).graph
+    for node in graph.nodes[len(graph.at_level(1)) :]:
+        (span,) = node.sources
+        assert document.text[span.start : span.end] == node.text
+        assert node.origin == "extractive"
+
+
+def test_edges_are_the_replayed_attention():
+    """One window, so every point has an edge to every chunk; weights by the scripted formula."""
+    document = prose(12)
+    graph = built(document, chunk_tokens=40).graph
+    assert graph.height == 2
+    chunks = graph.at_level(1)
+    for index in graph.top:
+        children, weights = graph.children(int(index))
+        assert children.tolist() == chunks.tolist()
+        assert weights.sum() == pytest.approx(1)
+        strongest = graph.nodes[children[weights.argmax()]]
+        assert strongest.sources[0].overlap(graph.nodes[index].sources[0]) > 0
+
+
+def test_a_node_has_the_token_weighted_mean_over_its_sentences():
+    attention = np.array([[0.1, 0.4, 0.2], [0.3, 0.1, 0.5]])
+    replay = Replay(attention, np.array([1, 3, 5]), np.array([0, 0, 1]))
+    np.testing.assert_allclose(
+        segment_attention(replay), [[(0.1 + 3 * 0.4) / 4, 0.2], [(0.3 + 3 * 0.1) / 4, 0.5]]
+    )
+
+
+def test_sentence_means_combine_to_the_chunk_mean_of_a_real_replay():
+    """Units are free: replaying chunks whole, or by sentence, gives the same edges."""
+    lm, document = HuggingFaceLM(model(), tokenizer()), prose(6)
+    from hwdag.lm.base import ReplayRequest
+    from hwdag.text.sentences import sentences
+
+    segments = (document.text[:100], document.text[100:])
+    fine = ReplayRequest("A", segments, "B", ("C",), tuple(tuple(sentences(s)) for s in segments))
+    whole = tuple((Span(0, len(segment)),) for segment in segments)
+    coarse = ReplayRequest("A", segments, "B", ("C",), whole)
+    replays = [lm.replay([request], heads="all")[0] for request in (fine, coarse)]
+    np.testing.assert_allclose(*map(segment_attention, replays), rtol=0.02)
+
+
+def test_sources_are_the_units_that_stand_out():
+    assert source_units(np.array([[0.1, 0.9, 0.1, 0.1]])) == [[1]]
+    assert source_units(np.array([[0.5, 0.1, 0.5, 0.1, 0.1]])) == [[0]]
+    assert source_units(np.array([[0.2, 0.2]])) == [[0]]
+
+
+@given(st.lists(st.integers(1, 50), max_size=40), st.integers(1, 80))
+def test_windows_cover_every_node_in_order_and_fit(costs, limit):
+    windows = pack(costs, limit)
+    assert [i for window in windows for i in window] == list(range(len(costs)))
+    for window in windows:
+        held = sum(costs[i] for i in window)
+        assert held <= limit or len(window) == 1
+    for one, two in pairwise(windows):
+        assert sum(costs[i] for i in one) + costs[two.start] > limit
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 50), st.text(max_size=2)), max_size=60), st.integers(1, 200)
+)
+def test_windows_with_borders_by_content_are_half_full_at_least(items, limit):
+    costs, texts = [cost for cost, _ in items], [text for _, text in items]
+    windows = pack(costs, limit, texts)
+    assert [i for window in windows for i in window] == list(range(len(costs)))
+    for window in windows[:-1]:
+        held = sum(costs[i] for i in window)
+        full = held + costs[window.stop] > limit
+        assert held <= limit or len(window) == 1
+        assert held >= FULL_ENOUGH * limit or full
+    assert len(windows) == 1 or sum(costs) > limit or not items
+
+
+def test_borders_by_content_find_back_after_an_edit():
+    """A new item in the middle of 14 windows; filled to the brim, 8 of them would change."""
+    changed = []
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        costs, at = rng.integers(5, 60, 400).tolist(), int(rng.integers(180, 220))
+        texts = [f"text {i} of {seed}" for i in range(400)]
+        before = _packed(texts, costs)
+        after = _packed([*texts[:at], "new", *texts[at:]], [*costs[:at], 20, *costs[at:]])
+        changed.append(len(set(after) - set(before)))
+    assert np.mean(changed) < 1.5
+    assert np.quantile(changed, 0.95) <= 3
+
+
+def _packed(texts, costs):
+    return [tuple(texts[i] for i in window) for window in pack(costs, 1200, texts)]
+
+
+def test_generated_points_name_the_sentences_they_attended_to():
+    document = Document("d", "Anna bought a red boat. The weather was fine. Bob sold green apples.")
+    writer = CallableWriter(lambda prompt: "* Anna bought boat\n* Bob sold apples", name="w")
+    graph = built(document, writer=writer).graph
+    points = [graph.nodes[i] for i in graph.top]
+    assert [(node.text, node.origin) for node in points] == [
+        ("Anna bought boat", "generated"),
+        ("Bob sold apples", "generated"),
+    ]
+    sources = [[document.text[s.start : s.end] for s in node.sources] for node in points]
+    assert sources == [["Anna bought a red boat."], ["Bob sold green apples."]]
+    assert attention_between("Anna bought boat", sources[0][0]) > 0
+
+
+def test_an_unusable_reply_costs_one_retry_and_then_falls_back_counted():
+    asked = []
+
+    def rambling(prompt):
+        asked.append(prompt)
+        return "I am sorry, I cannot do that."
+
+    result = built(prose(10), writer=CallableWriter(rambling))
+    assert len(asked) == 2
+    assert asked[1].startswith(asked[0])
+    assert (result.retries, result.fallbacks) == (1, 1)
+    assert {node.origin for node in result.graph.nodes} == {"chunk", "extractive"}
+
+
+def test_a_retry_that_works_is_no_fallback():
+    replies = iter(["nothing", "* A point."])
+    result = built(prose(5), writer=CallableWriter(lambda prompt: next(replies)))
+    assert (result.retries, result.fallbacks) == (1, 0)
+
+
+def test_a_writer_that_does_not_shrink_the_text_is_stopped():
+    def verbose(prompt):
+        return "\n".join(f"* {random_text(np.random.default_rng(i), 12)}" for i in range(80))
+
+    writer = CallableWriter(verbose)
+    result = built(prose(60), writer=writer, chunk_tokens=30, window_tokens=400, summary_tokens=0.4)
+    assert any("was not shorter" in note for note in result.notes)
+    result.graph.check_integrity()
+
+
+@pytest.mark.parametrize("reply", [None, 3])
+def test_a_writer_that_breaks_its_contract_is_named(reply):
+    with pytest.raises(WriterFailed, match="must return one text per prompt"):
+        built(prose(3), writer=CallableWriter(lambda prompt: reply, name="broken"))
+
+
+def test_a_writer_that_raises_is_named():
+    def fail(prompt):
+        raise ConnectionError("refused")
+
+    with pytest.raises(WriterFailed, match="server raised ConnectionError: refused"):
+        built(prose(3), writer=CallableWriter(fail, name="server"))
+
+
+def test_prompts_and_language_reach_the_writer():
+    asked = []
+
+    def reply(prompt):
+        asked.append(prompt)
+        return "* point"
+
+    built(Document("d", "Hallo."), writer=CallableWriter(reply), language="German")
+    assert "Write in German." in asked[0]
+    assert "* Hallo." in asked[0]
+    built(Document("d", "Hallo,\nWelt."), writer=CallableWriter(reply))
+    assert "* Hallo, Welt.\n" in asked[1]
+    own = Prompts(summary=SummaryPrompt("Points, please: {information}"))
+    built(Document("d", "Hallo."), writer=CallableWriter(reply), prompts=own)
+    assert asked[2] == "Points, please: * Hallo."
+
+
+def test_a_context_that_cannot_hold_a_chunk_names_the_length_that_would_fit():
+    reader = ScriptedLM(context_tokens=512, window_tokens=512)
+    with pytest.raises(ContextTooSmall, match="set chunk_tokens to at most") as caught:
+        built(prose(100), reader=reader, chunk_tokens=480)
+    longest = int(str(caught.value).split("at most ")[1].split(",")[0])
+    built(prose(100), reader=reader, chunk_tokens=longest).graph.check_integrity()
+    with pytest.raises(ContextTooSmall):
+        built(prose(100), reader=reader, chunk_tokens=longest + 1)
+
+
+@pytest.mark.parametrize("extractive", [True, False])
+def test_no_window_exceeds_the_context_of_a_real_tokenizer(extractive):
+    """The replay raises if a window is too long; the context is as short as it may be."""
+    lm = HuggingFaceLM(model(max_position_embeddings=1024), tokenizer())
+    writer = None if extractive else CallableWriter(lambda p: "* fox jumps over dog\n" * 300)
+    result = built(prose(80), reader=lm, writer=writer, chunk_tokens=60, window_tokens=1024)
+    result.graph.check_integrity()
+
+
+def test_batches_do_not_change_the_graph():
+    lm, document = HuggingFaceLM(model(), tokenizer(), batched_replay=True), prose(60)
+    graphs = [
+        built(document, reader=lm, chunk_tokens=60, window_tokens=800, batch_size=size).graph
+        for size in (1, 3)
+    ]
+    assert graphs[0].nodes == graphs[1].nodes
+    np.testing.assert_allclose(graphs[0].edges.data, graphs[1].edges.data, atol=1e-6)
+
+
+@pytest.mark.parametrize("text", ["", " \n\t "])
+def test_an_empty_document_is_an_input_error(text):
+    with pytest.raises(InputError, match="empty or only white space"):
+        built(Document("nothing", text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "One.",
+        "a",
+        "?!",
+        "你好。我是谁？今天天气很好！" * 40,
+        "مرحبا. كيف حالك؟ أنا بخير. " * 40,
+        "x" * 20_000,
+        "<|im_end|>\n* point\n* point\n" * 200,
+        "\u200b\u202e zero width and bidi \u2066",
+        "🦊" * 500,
+    ],
+    ids=["sentence", "letter", "marks", "chinese", "arabic", "line", "control", "bidi", "emoji"],
+)
+def test_text_of_any_script_and_shape_is_indexed(text):
+    lm = HuggingFaceLM(model(max_position_embeddings=2048), tokenizer())
+    document = Document("odd", text)
+    graph = built(document, reader=lm, chunk_tokens=200, window_tokens=2048).graph
+    graph.check_integrity()
+    held = "".join(
+        text[span.start : span.end] for i in graph.at_level(1) for span in graph.nodes[i].sources
+    )
+    assert "".join(held.split()) == "".join(text.split())
+
+
+def test_the_plan_divides_the_window():
+    reader = ScriptedLM(context_tokens=4096)
+    plan = WindowPlan.of(BuildConfig(window_tokens=2000), SummaryPrompt(), reader, extractive=False)
+    assert plan.points_tokens == 500
+    overhead = sum(reader.count_tokens(list(SummaryPrompt().cut("same"))))
+    assert plan.content_tokens == 2000 - overhead - 500
+
+
+def test_the_local_model_writes_and_what_it_cannot_write_is_extracted():
+    """A random model writes no bullet: one retry and a fallback per window, all counted."""
+    lm = HuggingFaceLM(model(max_position_embeddings=1024), tokenizer())
+    result = built(
+        prose(30), reader=lm, writer=lm, chunk_tokens=100, window_tokens=1024, summary_tokens=0.05
+    )
+    result.graph.check_integrity()
+    assert result.retries == result.fallbacks > 0
+    assert {node.origin for node in result.graph.nodes} == {"chunk", "extractive"}
+
+
+def test_a_fallback_over_written_points_does_not_pass_them_off_as_slices():
+    """Level 3 falls back to picking points of level 2, which a writer wrote."""
+    replies = iter(["* Somebody wrote this.\n* And this."] * 4)
+
+    def writer(prompt):
+        return next(replies, "nothing usable")
+
+    document = prose(40)
+    result = built(document, writer=CallableWriter(writer), chunk_tokens=40, window_tokens=330)
+    picked = [node for node in result.graph.nodes if node.text == "Somebody wrote this."]
+    assert {node.origin for node in picked} == {"generated"}
+    assert {node.level for node in picked} == {2, 3}
+    assert result.fallbacks > 0
+    for node in result.graph.nodes:
+        if node.origin == "extractive":
+            (span,) = node.sources
+            assert document.text[span.start : span.end] == node.text
+
+
+def test_a_tree_gives_every_node_one_parent():
+    document = prose(60)
+    graph = built(document, tree=True, window_tokens=300, chunk_tokens=40).graph
+    assert graph.height >= 3
+    parents = np.bincount(graph.edges.indices, minlength=len(graph))
+    below_the_top = np.setdiff1d(np.arange(len(graph)), graph.top)
+    assert (parents[below_the_top] == 1).all()
+    for node in graph.nodes:
+        if node.origin == "extractive":
+            slices = [document.text[s.start : s.end] for s in node.sources]
+            assert node.text == " ".join(slices)
+
+
+def test_a_slice_is_embedded_behind_its_heading():
+    text = (
+        "# Dogs\n\nThey bark at every stranger who walks past.\n\nAnd they eat a lot of old bones."
+    )
+    document, embedder = Document("d", text), HashingEmbedder()
+    graph = built(document).graph
+    last = max(graph.at_level(1), key=lambda i: graph.nodes[i].sources[0].start)
+    expected = embedder.embed(["Dogs: And they eat a lot of old bones."])[0]
+    np.testing.assert_allclose(built(document).vectors[last], expected)
+    plain = embedder.embed(["And they eat a lot of old bones."])[0]
+    np.testing.assert_allclose(built(document, contextual=False).vectors[last], plain)

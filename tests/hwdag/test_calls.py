@@ -1,0 +1,640 @@
+"""Finished model calls are never made again: interrupted, edited, limited and damaged builds."""
+
+import itertools
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny import model, tokenizer
+from worlds import random_text
+
+from hwdag.building.builder import Tools, build
+from hwdag.building.calls import Calls, Embeddings, MemoryCalls, Picks, Replays, Replies, key_of
+from hwdag.building.insertion import Insertion
+from hwdag.building.limits import LimitReached, Limits, Meter
+from hwdag.config import BuildConfig
+from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.errors import InputError, WriterFailed
+from hwdag.lm.base import ConcurrentWriter, Metered, Replay, ReplayRequest, Writer
+from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.lm.scripted import ScriptedLM, first_sentences
+from hwdag.store.sqlite import Header, Store
+from hwdag.text.prompts import Prompts, SummaryPrompt
+from hwdag.trace.progress import Silent
+from hwdag.types import Document, Span, Usage
+
+CONFIG = BuildConfig(chunk_tokens=40, window_tokens=330, batch_size=2)
+
+
+def text_of(sentences, seed=0):
+    rng = np.random.default_rng(seed)
+    return [random_text(rng, int(rng.integers(6, 14))) for _ in range(sentences)]
+
+
+def prose(sentences, seed=0):
+    return Document("doc", " ".join(text_of(sentences, seed)))
+
+
+class Killed(BaseException):
+    """Stands in for the end of the process: nothing may catch it."""
+
+
+class Tape:
+    """Every call of a model, once it is finished; a call that may not be made ends the build."""
+
+    def __init__(self, at=None):
+        self.made = []
+        self.at = at
+
+    def note(self, *call):
+        if len(self.made) == self.at:
+            raise Killed
+        self.made.append(call)
+
+
+class Reading(ScriptedLM):
+    def __init__(self, tape, **options):
+        super().__init__(**options)
+        self.tape = tape
+
+    def replay(self, requests, *, heads):
+        self.tape.note("replay", *(request.segments for request in requests))
+        return super().replay(requests, heads=heads)
+
+
+class Writing:
+    """A plain writer; every third reply holds no bullet, and of those every second retry."""
+
+    name = "writing"
+
+    def __init__(self, tape):
+        self.tape = tape
+
+    def write(self, prompts, *, max_new_tokens):
+        self.tape.note("write", *prompts)
+        return list(map(self.reply, prompts))
+
+    def reply(self, prompt):
+        usable = len(prompt) % 3 or ("asterisk" in prompt and len(prompt) % 2)
+        return first_sentences(prompt) if usable else "I cannot."
+
+
+class Streaming(Writing):
+    """A concurrent writer, that finishes the last prompt first."""
+
+    concurrency = 8
+
+    def __init__(self, tape, fail_after=None):
+        super().__init__(tape)
+        self.fail_after = fail_after
+        self.given = []
+        self.closed = 0
+
+    def replies(self, prompts, *, max_new_tokens):
+        self.given.append(list(prompts))
+        try:
+            for done, i in enumerate(reversed(range(len(prompts)))):
+                if done == self.fail_after:
+                    raise ConnectionError("gone")
+                self.tape.note("write", prompts[i])
+                yield i, self.reply(prompts[i])
+        finally:
+            self.closed += 1
+
+
+class Embedding(HashingEmbedder):
+    def __init__(self, tape):
+        super().__init__(64)
+        self.tape = tape
+
+    def embed(self, texts):
+        self.tape.note("embed", *texts)
+        return super().embed(texts)
+
+
+class Renamed(Writing):
+    name = "renamed"
+
+
+BOTH = ["write", "replay"]
+WRITERS = [None, Writing, Streaming]
+
+
+def tools_of(tape, writer=None, config=CONFIG):
+    asked = None if writer is None else writer(tape)
+    return Tools(Reading(tape), asked, Embedding(tape), config, Prompts())
+
+
+def built(document, tape, writer=None, cache=None, config=CONFIG):
+    return build(document, tools_of(tape, writer, config), Silent(), Calls(cache))
+
+
+def same(one, two):
+    assert one.graph.nodes == two.graph.nodes
+    for name in ("indptr", "indices", "data"):
+        np.testing.assert_array_equal(
+            getattr(one.graph.raw, name), getattr(two.graph.raw, name), strict=True
+        )
+    np.testing.assert_array_equal(one.vectors, two.vectors)
+    assert (one.retries, one.fallbacks, one.notes) == (two.retries, two.fallbacks, two.notes)
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_build_cut_off_at_any_call_goes_on_without_repeating_one(writer):
+    document, whole = prose(45), Tape()
+    expected = built(document, whole, writer)
+    assert expected.graph.height >= 3
+    for at in range(len(whole.made)):
+        cache, first, second = MemoryCalls(), Tape(at), Tape()
+        with pytest.raises(Killed):
+            built(document, first, writer, cache)
+        same(built(document, second, writer, cache), expected)
+        assert sorted(first.made + second.made) == sorted(whole.made)
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_finished_build_costs_nothing_again(writer):
+    cache, calls = MemoryCalls(), Tape()
+    first = built(prose(60), calls, writer, cache)
+    again = Calls(cache)
+    nothing = Tape(at=0)
+    same(build(prose(60), tools_of(nothing, writer), Silent(), again), first)
+    assert again.reused > 0
+    assert len(again.kept) < again.reused  # embeddings are not kept
+
+
+def test_batches_of_a_resumed_build_are_those_of_an_uninterrupted_one():
+    """Padding makes rounding depend on the company of a window, so the company must not change."""
+    config = BuildConfig(chunk_tokens=60, window_tokens=800, batch_size=3)
+    document, seen = prose(40), []
+
+    class Spy(HuggingFaceLM):
+        at = None
+
+        def replay(self, requests, *, heads):
+            if len(seen) == self.at:
+                raise Killed
+            seen.append([request.segments for request in requests])
+            return super().replay(requests, heads=heads)
+
+    lm = Spy(model(max_position_embeddings=1024), tokenizer(), batched_replay=True)
+    tools = Tools(lm, None, HashingEmbedder(), config, Prompts())
+    expected = build(document, tools, Silent())
+    whole, cache = list(seen), MemoryCalls()
+    seen.clear()
+    lm.at = len(whole) // 2
+    with pytest.raises(Killed):
+        build(document, tools, Silent(), Calls(cache))
+    lm.at = None
+    same(build(document, tools, Silent(), Calls(cache)), expected)
+    assert seen == whole
+
+
+def test_equal_windows_are_asked_about_once():
+    config = replace(CONFIG, leaves="chunks")
+    tape = Tape()
+    result = built(Document("doc", "The same dragon again. " * 400), tape, Writing, config=config)
+    assert len(result.graph.at_level(2)) > 3
+    prompts = [prompt for kind, *prompts in tape.made if kind == "write" for prompt in prompts]
+    assert len(prompts) == len(set(prompts))
+
+
+def windows_of(tape):
+    return [segments for kind, *several in tape.made if kind == "replay" for segments in several]
+
+
+@pytest.mark.parametrize("writer", [None, Streaming])
+def test_an_edited_document_pays_for_windows_whose_text_changed(writer):
+    """A sentence more in the middle of 10,000 words: at most three windows of a level."""
+    config = BuildConfig(chunk_tokens=40, window_tokens=1400)
+    sentences = text_of(1000)
+    cache, first = MemoryCalls(), Tape()
+    built(Document("doc", " ".join(sentences)), first, writer, cache, config)
+    for at in (480, 520):
+        edited = [*sentences[:at], "The umbrella of the new dragon is yellow.", *sentences[at:]]
+        document, again = Document("doc", " ".join(edited)), Tape()
+        result = built(document, again, writer, cache, config)
+        assert len(windows_of(again)) <= 3 * (result.graph.height - 1)
+        assert len(windows_of(again)) < len(windows_of(first)) / 3
+    same(result, built(document, Tape(), writer, None, config))
+
+
+@pytest.mark.parametrize(
+    ("change", "kinds"),
+    [
+        (lambda tools, tape: {"reader": Reading(tape, name="other")}, ["replay"]),
+        (lambda tools, tape: {"writer": Renamed(tape)}, ["write"]),
+        (lambda tools, tape: {"prompts": Prompts(SummaryPrompt("{information}"))}, BOTH),
+        (lambda tools, tape: {"config": replace(tools.config, language="German")}, BOTH),
+        (lambda tools, tape: {"config": replace(tools.config, summary_tokens=0.2)}, ["write"]),
+        (lambda tools, tape: {"config": replace(tools.config, edge_heads="all")}, ["replay"]),
+    ],
+)
+def test_other_models_prompts_and_settings_are_other_calls(change, kinds):
+    cache, tape, fresh = MemoryCalls(), Tape(), Tape()
+    built(prose(30), Tape(), Writing, cache)
+    changed, expected = (
+        replace(tools, **change(tools, of))
+        for of in (tape, fresh)
+        for tools in [tools_of(of, Writing)]
+    )
+    same(build(prose(30), changed, Silent(), Calls(cache)), build(prose(30), expected, Silent()))
+    for kind in kinds:
+        one, two = ([call for call in of.made if call[0] == kind] for of in (tape, fresh))
+        assert one == two != []
+
+
+class Damaging(MemoryCalls):
+    """Gives back something else than was put."""
+
+    def __init__(self, damage):
+        super().__init__()
+        self.damage = damage
+
+    def get(self, key):
+        value = super().get(key)
+        return None if value is None else self.damage(value)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda value: b"",
+        lambda value: value[:-1],
+        lambda value: value[::-1],
+        lambda value: b"[]",
+        lambda value: b'["x"]',
+        lambda value: b"[0, 0]",
+        lambda value: b"[true]",
+        lambda value: b"[999999]",
+        lambda value: b"3",
+        lambda value: b"[" * 100_000,
+        lambda value: Embeddings([1], 2).encode(np.zeros((1, 2))),
+        lambda value: Replays([]).encode(Replay(np.zeros((1, 1)), np.zeros(1), np.zeros(1))),
+    ],
+)
+@pytest.mark.parametrize("writer", [None, Writing])
+def test_what_is_no_result_counts_as_missing(damage, writer):
+    cache, document = Damaging(damage), prose(30)
+    first = built(document, Tape(), writer, cache)
+    same(built(document, Tape(), writer, cache), first)
+
+
+REQUEST = ReplayRequest(
+    "A", ("ab", "c"), "B", ("p", "q"), ((Span(0, 1), Span(1, 2)), (Span(0, 1),))
+)
+REPLAY = Replay(np.arange(6.0).reshape(2, 3), np.array([1, 1, 2]), np.array([0, 0, 1]))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"attention": np.ones((3, 3))},
+        {"attention": np.ones((2, 3), np.float32)},
+        {"attention": np.full((2, 3), np.nan)},
+        {"attention": -np.ones((2, 3))},
+        {"unit_tokens": np.array([1, 1])},
+        {"unit_tokens": np.array([1.0, 1.0, 2.0])},
+        {"unit_segment": np.array([0, 1, 1])},
+        {"unit_segment": np.array([0, 0, 7])},
+    ],
+)
+def test_a_replay_that_does_not_fit_its_request_is_none(change):
+    codec = Replays([REQUEST])
+    with pytest.raises(ValueError, match="no result of its kind"):
+        codec.decode(codec.encode(replace(REPLAY, **change)), 0)
+
+
+def test_results_come_back_to_the_last_bit():
+    codec = Replays([REQUEST])
+    back = codec.decode(codec.encode(REPLAY), 0)
+    for name in ("attention", "unit_tokens", "unit_segment"):
+        np.testing.assert_array_equal(getattr(back, name), getattr(REPLAY, name), strict=True)
+    vectors = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+    embeddings = Embeddings([3], 4)
+    np.testing.assert_array_equal(embeddings.decode(embeddings.encode(vectors), 0), vectors)
+    assert Picks([3]).decode(Picks([3]).encode([0, 2]), 0) == [0, 2]
+
+
+@given(st.text(st.characters()))
+def test_any_text_is_a_reply(text):
+    assert Replies().decode(Replies().encode(text), 0) == text
+
+
+JSON = st.recursive(
+    st.none() | st.integers() | st.text(), lambda inner: st.lists(inner, max_size=3), max_leaves=6
+)
+
+
+@given(st.lists(JSON, max_size=3), st.lists(JSON, max_size=3))
+def test_keys_are_equal_only_for_equal_calls(one, two):
+    assert (key_of("a", *one) == key_of("a", *two)) == (one == two)
+    assert key_of("a", *one) != key_of("b", *one)
+
+
+def test_a_concurrent_writer_gets_many_prompts_at_once():
+    tape = Tape()
+    writer = Streaming(tape)
+    assert isinstance(writer, ConcurrentWriter)
+    assert not isinstance(Writing(tape), ConcurrentWriter)
+    tools = replace(tools_of(tape), writer=writer)
+    result = build(prose(60), tools, Silent())
+    one_by_one = built(prose(60), Tape(), Writing)
+    same(result, one_by_one)
+    assert len(writer.given[0]) > CONFIG.batch_size
+    assert writer.closed == len(writer.given)
+
+
+def test_replies_that_arrived_before_a_failure_are_kept():
+    tape, cache = Tape(), MemoryCalls()
+    failing = replace(tools_of(tape), writer=Streaming(tape, fail_after=3))
+    with pytest.raises(WriterFailed, match="writing raised ConnectionError: gone"):
+        build(prose(60), failing, Silent(), Calls(cache))
+    assert len(tape.made) == 3
+    whole, rest = Tape(), Tape()
+    expected = built(prose(60), whole, Streaming)
+    same(built(prose(60), rest, Streaming, cache), expected)
+    assert sorted(tape.made + rest.made) == sorted(whole.made)
+
+
+class Breaking(Writing):
+    concurrency = 8
+
+    def __init__(self, answers):
+        super().__init__(Tape())
+        self.answers = answers
+
+    def replies(self, prompts, *, max_new_tokens):
+        yield from self.answers
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        ([(0, "* a"), (0, "* b")], "got str for prompt 0 of"),
+        ([(0, None)], "got NoneType for prompt 0 of"),
+        ([(-1, "* a")], "got str for prompt -1 of"),
+        ([(99, "* a")], "got str for prompt 99 of"),
+        ([(0, "* a")], r"of \d prompts, \d got no reply"),
+        ([], r"of \d prompts, \d got no reply"),
+    ],
+)
+def test_a_concurrent_writer_that_breaks_its_contract_is_named(answers, message):
+    tools = replace(tools_of(Tape()), writer=Breaking(answers))
+    with pytest.raises(WriterFailed, match=f"the writer writing must return one text.*{message}"):
+        build(prose(30), tools, Silent())
+
+
+class Clock:
+    """A second passes whenever somebody looks."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        self.now += 1.0
+        return self.now
+
+
+LIMITS = [Limits(max_tokens=1), Limits(max_tokens=400), Limits(max_seconds=1.0), Limits(None, 4.0)]
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize("limits", LIMITS)
+def test_limited_runs_add_up_to_one_without_limits(limits, writer):
+    whole, cache, made = Tape(), MemoryCalls(), []
+    expected = built(prose(60), whole, writer)
+    for runs in itertools.count(1):
+        tape = Tape()
+        tools = tools_of(tape, writer)
+        meter = Meter(tools.reader, tools.writer, limits, Clock())
+        try:
+            result = build(prose(60), tools, Silent(), Calls(cache, meter.before_call))
+            break
+        except LimitReached as reached:
+            assert runs < len(whole.made)
+            if isinstance(tools.writer, Streaming):
+                assert tools.writer.closed == len(tools.writer.given)
+            assert reached.limit == ("max_tokens" if limits.max_tokens else "max_seconds")
+        finally:
+            assert tape.made, "a run without a call would never end"
+            made += tape.made
+    assert runs > 2
+    same(result, expected)
+    assert sorted(made) == sorted(whole.made)
+
+
+def test_a_run_that_just_fits_is_not_stopped():
+    tools = tools_of(Tape())
+    build(prose(20), tools, Silent())
+    total = tools.reader.usage.tokens
+    meter = Meter(tools.reader, None, Limits(max_tokens=total + 1))
+    build(prose(20), tools, Silent(), Calls(before_call=meter.before_call))
+    assert meter.reading == Usage(total)
+
+
+@pytest.mark.parametrize("options", [{"max_tokens": 0}, {"max_seconds": -1.0}, {"max_tokens": -3}])
+def test_limits_are_positive(options):
+    with pytest.raises(InputError, match="must be a number above 0, or None"):
+        Limits(**options)
+
+
+class Counting(Writing):
+    """A writer elsewhere that says what it costs."""
+
+    usage = Usage()
+
+    def write(self, prompts, *, max_new_tokens):
+        self.usage += Usage(100 * len(prompts), 0.0, 1.0)
+        return super().write(prompts, max_new_tokens=max_new_tokens)
+
+
+def test_a_writer_that_counts_is_counted_beside_the_reader():
+    tools = tools_of(Tape(), Counting)
+    assert isinstance(tools.writer, Writer)
+    assert isinstance(tools.writer, Metered)
+    meter = Meter(tools.reader, tools.writer, Limits())
+    build(prose(30), tools, Silent())
+    asked = [p for kind, *prompts in tools.writer.tape.made if kind == "write" for p in prompts]
+    assert meter.writing.tokens == 100 * len(asked)
+    assert meter.reading == tools.reader.usage
+    both = Meter(tools.reader, tools.reader, Limits())
+    tools.reader.write(["* A."], max_new_tokens=4)
+    assert both.writing == Usage()
+    assert both.reading.tokens > 0
+
+
+def store_of(tools, path=None):
+    embedder = tools.embedder
+    header = Header(tools.reader.name, embedder.name, embedder.dimension, {})
+    return Store.create(path, header)
+
+
+def inserted(store, documents, tools, *, replace=True, limits=None, clock=time.monotonic):
+    insertion = Insertion(tools, store, replace=replace, limits=limits, clock=clock)
+    return insertion.run(documents, Silent())
+
+
+def alike(one, two):
+    """Two stores hold the same documents, in any order."""
+    entries = [{e.document.id: e for e in store.load_all()} for store in (one, two)]
+    assert entries[0].keys() == entries[1].keys()
+    for key, entry in entries[0].items():
+        other = entries[1][key]
+        assert entry.document == other.document
+        assert entry.graph.nodes == other.graph.nodes
+        np.testing.assert_array_equal(entry.graph.raw.data, other.graph.raw.data)
+        np.testing.assert_array_equal(entry.vectors, other.vectors)
+
+
+def corpus(count=4):
+    return [Document(f"doc{i}", prose(12 + 3 * i, seed=i).text) for i in range(count)]
+
+
+def test_a_killed_insertion_goes_on_where_it_was():
+    whole = Tape()
+    expected = store_of(tools_of(whole))
+    inserted(expected, corpus(), tools_of(whole))
+    for at in range(0, len(whole.made), 3):
+        first, second = Tape(at), Tape()
+        store = store_of(tools_of(first))
+        with pytest.raises(Killed):
+            inserted(store, corpus(), tools_of(first))
+        report = inserted(store, corpus(), tools_of(second))
+        assert len(report.built) + len(report.unchanged) == len(corpus())
+        assert sorted(first.made + second.made) == sorted(whole.made)
+        alike(store, expected)
+
+
+def test_limited_insertions_add_up_and_say_what_is_left():
+    whole, made, pending = Tape(), [], []
+    expected = store_of(tools_of(whole))
+    inserted(expected, corpus(), tools_of(whole))
+    store = store_of(tools_of(whole))
+    for _ in whole.made:
+        tape = Tape()
+        report = inserted(store, corpus(), tools_of(tape), limits=Limits(max_tokens=200))
+        made += tape.made
+        if not report.stopped:
+            break
+        pending.append(report.pending)
+        assert report.pending == len(corpus()) - len(report.built) - len(report.unchanged)
+        assert f"stopped at max_tokens, {report.pending} documents to go" in str(report)
+    assert (report.stopped, report.pending) == (None, 0)
+    assert len(pending) > 3
+    assert pending == sorted(pending, reverse=True)
+    assert sorted(made) == sorted(whole.made)
+    alike(store, expected)
+
+
+def test_documents_are_taken_as_they_are_needed():
+    taken = []
+
+    def stream():
+        for document in corpus():
+            taken.append(document.id)
+            yield document
+
+    tools = tools_of(Tape())
+    store = store_of(tools)
+    report = inserted(store, stream(), tools, limits=Limits(max_seconds=1.0), clock=Clock())
+    assert (report.stopped, report.pending) == ("max_seconds", None)
+    assert "more documents to go" in str(report)
+    assert taken == ["doc0"]
+
+
+def test_a_replaced_document_is_embedded_where_it_changed():
+    tape = Tape()
+    tools = tools_of(tape)
+    store = store_of(tools)
+    before = text_of(40)
+    after = [*before[:20], "The umbrella of the new dragon is yellow.", *before[20:]]
+    inserted(store, [Document("doc", " ".join(before))], tools)
+    tape.made.clear()
+    report = inserted(store, [Document("doc", " ".join(after))], tools)
+    assert report.reused > 0
+    last = tape.made[-1]
+    assert last[0] == "embed"
+    assert len(last) < len(store.load("doc").graph) / 2
+    fresh = store_of(tools)
+    inserted(fresh, [Document("doc", " ".join(after))], tools)
+    alike(store, fresh)
+
+
+def test_calls_of_a_finished_document_are_those_of_its_last_version(tmp_path):
+    """Nothing of a replaced text stays, and a deleted document takes its calls along."""
+    tools = tools_of(Tape(), Writing)
+    path = tmp_path / "a.hwdag"
+    with store_of(tools, path) as store:
+        inserted(store, [Document("doc", "Xylophones are loud. " * 30)], tools)
+        assert b"Xylophones" in path.read_bytes()
+        inserted(store, [Document("doc", "Bagpipes are louder. " * 30)], tools)
+        assert b"Xylophones" not in path.read_bytes()
+        store.delete("doc")
+        assert b"Bagpipes" not in path.read_bytes()
+
+
+def test_an_unfinished_document_that_is_deleted_leaves_no_call(tmp_path):
+    tools, path = tools_of(Tape(at=3), Writing), tmp_path / "a.hwdag"
+    with store_of(tools, path) as store:
+        with pytest.raises(Killed):
+            inserted(store, [Document("doc", "Xylophones are loud. " * 90)], tools)
+        assert b"Xylophones" in path.read_bytes()
+        assert store.delete("doc")
+        assert b"Xylophones" not in path.read_bytes()
+
+
+def test_a_document_that_cannot_be_stored_costs_no_call():
+    tape = Tape()
+    tools = tools_of(tape)
+    with pytest.raises(InputError, match="metadata"):
+        inserted(store_of(tools), [Document("doc", "A text.", "", {"when": object()})], tools)
+    assert tape.made == []
+
+
+def test_the_checks_of_an_insertion():
+    tools = tools_of(Tape())
+    store = store_of(tools)
+    report = inserted(store, [Document("a", "One."), Document("b", " \n"), "A bare text."], tools)
+    assert report.skipped == [("b", "empty or only white space")]
+    assert len(report.built) == len(store) == 2
+    again = inserted(store, [Document("a", "One."), Document("a", "One.")], tools)
+    assert (again.built, again.unchanged) == ([], ["a", "a"])
+    assert again.usage.tokens == 0
+    with pytest.raises(InputError, match="use refresh"):
+        inserted(store, [Document("a", "Two.")], tools, replace=False)
+    with pytest.raises(InputError, match="two different documents have the id 'c'"):
+        inserted(store, [Document("c", "One."), Document("c", "Two.")], tools)
+    assert inserted(store, [Document("a", "Two.")], tools).built == ["a"]
+    blank = inserted(store, [Document("a", "")], tools)
+    assert [name for name, _ in blank.skipped] == ["a"]
+    assert blank.deleted == ["a"]
+    assert store.number_of("a") is None
+    with pytest.raises(InputError, match=r"must be hwdag\.Document or str, got int"):
+        inserted(store, [3], tools)
+    assert (
+        inserted(store, ["half \ud800 a pair"], tools)
+        .notes[0]
+        .endswith("1 lone surrogates replaced")
+    )
+
+
+def test_the_report_says_what_is_not_zero():
+    tools = tools_of(Tape(), Counting)
+    store = store_of(tools)
+    report = inserted(store, corpus(2), tools)
+    assert report.writing.tokens > 0
+    assert report.writing.seconds > 0
+    assert report.peak_device_memory is None
+    assert "in the writer" in str(report)
+    assert "peak memory" in str(report)
+    assert "used again" not in str(report)
+    assert "stopped" not in str(report)
+    report.peak_memory = None
+    assert "peak memory" not in str(report)
+    changed = inserted(store, [replace(corpus(2)[0], title="Another")], tools)
+    assert f"{changed.reused} finished calls were used again" in str(changed)
+    assert changed.usage.tokens == changed.writing.tokens == 0

@@ -1,0 +1,185 @@
+"""The command line on the embedded models: build, ask, show; errors as messages, not tracebacks."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from hwdag.cli.main import main, parser
+from hwdag.index import HWDAGIndex
+from hwdag.types import StopReason
+
+HARBOUR = """# The harbour
+
+The harbour of Brightwater was built in 1871 by the engineer Clara Holm. It replaced a wooden pier
+that a storm had destroyed two years earlier. The stone for its walls came from the quarry at Elm
+Hill, ten kilometres inland.
+
+The lighthouse at the end of the pier is forty metres high. Its lamp was made in Lyon. Today the
+harbour shelters sixty fishing boats and a rescue station.
+"""
+
+QUARRY = """<html><head><title>The quarry</title><style>p {color: red}</style></head><body>
+<p>The quarry at Elm Hill belonged to the Sorensen family from 1802 until 1940.</p>
+<p>Its grey granite was used for the town hall, for two bridges and for the harbour walls.</p>
+</body></html>
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("docs")
+    (root / "harbour.md").write_text(HARBOUR)
+    (root / "quarry.html").write_text(QUARRY)
+    (root / "latin1.txt").write_bytes("Das Café am Hafen öffnet um acht.".encode("latin-1"))
+    (root / "empty.txt").write_text("  \n")
+    (root / "broken.pdf").write_bytes(b"%PDF-1.7 and then nothing")
+    return root
+
+
+@pytest.fixture(scope="module")
+def index_file(folder, tmp_path_factory):
+    path = tmp_path_factory.mktemp("index") / "town.hwdag"
+    assert main(["build", str(folder), "-o", str(path), "--quiet"]) == 0
+    return path
+
+
+@pytest.mark.model
+def test_build_reports_what_it_read_and_what_it_skipped(folder, tmp_path, capsys):
+    path = tmp_path / "town.hwdag"
+    assert main(["build", str(folder), "-o", str(path), "--quiet"]) == 0
+    shown = capsys.readouterr().out
+    assert "3 documents built" in shown
+    assert "broken.pdf" in shown
+    assert "empty.txt: empty or only white space" in shown
+    texts = " ".join(document.text for document in HWDAGIndex.load(path).documents.values())
+    assert "grey granite" in texts
+    assert "color: red" not in texts
+    assert main(["build", str(folder), "-o", str(path), "--quiet"]) == 0
+    assert "0 documents built, 3 unchanged" in capsys.readouterr().out
+
+
+@pytest.mark.model
+def test_ask_shows_the_walk_the_answer_and_the_sources(index_file, capsys):
+    assert main(["ask", str(index_file), "Who built the harbour?", "--budget", "400"]) == 0
+    shown = capsys.readouterr().out
+    for expected in ("attention", "p_yes", "answer: ", "sources:", "TFLOPs", "stopped: "):
+        assert expected in shown
+    assert "Clara Holm" in shown
+
+
+@pytest.mark.model
+def test_ask_as_json(index_file, capsys):
+    arguments = ["ask", str(index_file), "Who built the harbour?", "--budget", "200", "--json"]
+    assert main(arguments) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["walk"]["context_tokens"] <= 200
+    assert found["walk"]["stop"] in get_args(StopReason)
+    assert {"level", "attention", "similarity", "p_yes", "spans"} <= found["walk"]["steps"][
+        0
+    ].keys()
+    assert found["citations"][0]["text"]
+    assert found["tokens"] > 0
+
+
+@pytest.mark.model
+def test_show_describes_the_graphs(index_file, capsys):
+    assert main(["show", str(index_file)]) == 0
+    shown = capsys.readouterr().out
+    assert "3 documents, built by HuggingFaceTB/SmolLM2-135M-Instruct" in shown
+    assert "level 2" in shown
+    assert main(["show", str(index_file), "--json"]) == 0
+    described = json.loads(capsys.readouterr().out)
+    assert {d["title"] for d in described["documents"]} >= {"The harbour", "The quarry"}
+    one = described["documents"][0]["id"]
+    assert main(["show", str(index_file), "--document", one, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["documents"][0]["nodes"]
+
+
+def test_errors_are_messages(tmp_path, capsys):
+    assert main(["show", str(tmp_path / "nothing.hwdag")]) == 2
+    assert main(["build", str(tmp_path / "nothing"), "-o", str(tmp_path / "a.hwdag")]) == 2
+    (tmp_path / "text.txt").write_text("Hello. " * 100)
+    assert main(["ask", str(tmp_path / "text.txt"), "why?"]) == 2
+    build = ["build", str(tmp_path / "text.txt"), "-o", str(tmp_path / "a.hwdag")]
+    assert main([*build, "--chunk-tokens", "0"]) == 2
+    assert main([*build, "--dtype", "float12"]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 5
+    assert all(line.startswith("hwdag: ") for line in said)
+
+
+@pytest.mark.model
+def test_a_question_longer_than_the_window_is_a_message(index_file, capsys):
+    assert main(["ask", str(index_file), "why? " * 9000]) == 2
+    assert "shorten the question" in capsys.readouterr().err
+
+
+@pytest.mark.model
+def test_an_unknown_document_is_a_message(index_file, capsys):
+    assert main(["ask", str(index_file), "why?", "--document", "nope"]) == 2
+    assert "no document 'nope'" in capsys.readouterr().err
+
+
+@pytest.mark.model
+def test_ctrl_c_leaves_a_file_with_the_finished_documents(tmp_path):
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    for i in range(30):
+        (docs / f"{i:02}.md").write_text(HARBOUR.replace("Brightwater", f"Town {i}"))
+    path = tmp_path / "town.hwdag"
+    child = subprocess.Popen(
+        [sys.executable, "-m", "hwdag.cli.main", "build", str(docs), "-o", str(path)],
+        stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+    )
+    seen = b""
+    while not re.search(rb" [2-9]/30", seen):  # the bar of the documents
+        piece = os.read(child.stderr.fileno(), 4096)
+        assert piece, seen
+        seen += piece
+    child.send_signal(signal.SIGINT)
+    _, rest = child.communicate()
+    assert child.returncode == 130
+    assert b"the same command goes on from there" in rest
+    assert 2 <= len(HWDAGIndex.load(path)) < 30
+
+
+def test_help_is_that_of_the_documentation():
+    """docs/cli.md shows every command's help; refresh it with `python tests/hwdag/test_cli.py`."""
+    assert (Path(__file__).parents[2] / "docs" / "cli.md").read_text("utf-8") == command_page()
+
+
+def command_page() -> str:
+    """docs/cli.md, made from the parser."""
+    os.environ["COLUMNS"] = "100"
+    blocks = [
+        f"## `{name}`\n\n```text\n{page.format_help()}```\n"
+        for name, page in _pages("hwdag", parser())
+    ]
+    intro = (
+        "# The command line\n\n"
+        "Every command prints what it did on standard output, and progress and errors on standard\n"
+        "error. The exit status is 0 for success, 1 for a damaged index (`verify`, `repair`), 2 for\n"
+        "an error that hwdag explains, 3 where a limit ended a build that the same command goes on\n"
+        "with, and 130 after Ctrl-C. This page is made from the commands themselves.\n"
+    )
+    return "\n".join([intro, *blocks])
+
+
+def _pages(name, page):
+    """A command, and all commands of its own."""
+    yield name, page
+    for group in page._subparsers._group_actions if page._subparsers else ():
+        for sub, inner in group.choices.items():
+            yield from _pages(f"{name} {sub}", inner)
+
+
+if __name__ == "__main__":
+    Path("docs/cli.md").write_text(command_page(), "utf-8")

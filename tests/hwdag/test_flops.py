@@ -1,0 +1,347 @@
+"""Analytic FLOPs against the ones that torch counts while a tiny random model runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny import model, tokenizer
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from hwdag.config import BuildConfig, SearchConfig
+from hwdag.embedding.default import embedded_model_folder
+from hwdag.embedding.sentence_transformer import SentenceTransformerEmbedder
+from hwdag.errors import InputError
+from hwdag.flops import ModelShape, capture_flops, encoder_flops, forward_flops
+from hwdag.index import HWDAGIndex
+from hwdag.lm.base import ReplayRequest
+from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.text.prompts import SearchPrompts
+from hwdag.types import Document, Span, Usage
+from hwdag_lab.methods.longllmlingua import LongLLMLinguaConfig, LongLLMLinguaRetriever
+
+TINY = {
+    "vocab_size": 97,
+    "hidden_size": 64,
+    "intermediate_size": 112,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "pad_token_id": 0,
+}
+CONFIGS: dict[str, Any] = {
+    "llama": transformers.LlamaConfig(**TINY),
+    "mistral": transformers.MistralConfig(**TINY),
+    "qwen2": transformers.Qwen2Config(**TINY),
+    "qwen3": transformers.Qwen3Config(**TINY, head_dim=24),
+    "gemma2": transformers.Gemma2Config(**TINY, head_dim=24),
+    "gemma3": transformers.Gemma3TextConfig(**TINY, head_dim=24),
+    "phi3": transformers.Phi3Config(**TINY),
+    "gpt_neox": transformers.GPTNeoXConfig(**(TINY | {"num_key_value_heads": 4})),
+    "starcoder2": transformers.Starcoder2Config(**TINY),
+    "gpt2": transformers.GPT2Config(vocab_size=97, n_embd=64, n_layer=2, n_head=4),
+}
+
+
+TEXT = "The quick brown fox jumps over the lazy dog. Nobody asked the dog. Who sleeps? " * 6
+
+
+class Rectangle(HuggingFaceLM):
+    """Counts all (new token, seen token) pairs as eager attention does, not the causal half of them.
+
+    Everything else is the library's own: which forwards are counted, on top of how many cached
+    tokens, with how many rows of logits, and with what captured.
+    """
+
+    def tflops(self, new_tokens: int, cached_tokens: int, **options: Any) -> float:
+        shape, found = self._shape, super().tflops(new_tokens, cached_tokens, **options)
+        above_diagonal = new_tokens * (new_tokens - 1) // 2
+        heads, layers = options.get("heads"), shape.layers
+        if options.get("cut"):  # it ends before the last layer in use has multiplied its values
+            layers = max(layer for layer, _ in heads) if heads else layers - 1
+        return found + layers * 4 * shape.heads * shape.head_dim * above_diagonal / 1e12
+
+
+def eager(family: str = "llama", kind: type[HuggingFaceLM] = Rectangle) -> HuggingFaceLM:
+    inner = model(family)
+    inner.set_attn_implementation("eager")
+    return kind(inner, tokenizer())
+
+
+@contextmanager
+def counter() -> Iterator[FlopCounterMode]:
+    """Torch's counter; it knows no FLOPs of the fused CPU kernel, so what is captured avoids it."""
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as found:
+        yield found
+
+
+def check(tflops: float, found: FlopCounterMode) -> None:
+    assert tflops * 1e12 == pytest.approx(found.get_total_flops(), rel=0.02)
+    assert tflops > 0
+
+
+def counted(config: Any, *, new: int, cached: int = 0) -> float:
+    """FLOPs of a forward with one row of logits, as torch counts them."""
+    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+    model = model.float().eval()
+    cache = transformers.DynamicCache()
+    with torch.inference_mode():
+        if cached:
+            model(torch.ones(1, cached, dtype=torch.long), past_key_values=cache)
+        with FlopCounterMode(display=False) as counter:
+            tokens = torch.ones(1, new, dtype=torch.long)
+            model(tokens, past_key_values=cache, logits_to_keep=1)
+    return float(counter.get_total_flops())
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_the_rectangle_is_what_eager_attention_computes(name: str) -> None:
+    shape = ModelShape.from_config(CONFIGS[name])
+    flops = forward_flops(shape, new_tokens=80, cached_tokens=0, logit_rows=1, causal=False)
+    assert flops == pytest.approx(counted(CONFIGS[name], new=80), rel=0.02)
+
+
+@pytest.mark.parametrize(("new", "cached"), [(1, 60), (17, 60)])
+def test_cached_tokens_cost_attention_only(new: int, cached: int) -> None:
+    shape = ModelShape.from_config(CONFIGS["llama"])
+    flops = forward_flops(shape, new_tokens=new, cached_tokens=cached, logit_rows=1, causal=False)
+    assert flops == pytest.approx(counted(CONFIGS["llama"], new=new, cached=cached), rel=0.02)
+
+
+sizes = st.integers(0, 5000)
+
+
+@given(sizes, sizes, sizes)
+def test_appending_in_two_steps_costs_what_one_step_does(cached: int, a: int, b: int) -> None:
+    shape = ModelShape(2, 8, 2, 1, 4, 16, 30, gated=True)
+    whole = forward_flops(shape, new_tokens=a + b, cached_tokens=cached, logit_rows=0)
+    first = forward_flops(shape, new_tokens=a, cached_tokens=cached, logit_rows=0)
+    second = forward_flops(shape, new_tokens=b, cached_tokens=cached + a, logit_rows=0)
+    assert whole == first + second
+
+
+def test_by_hand() -> None:
+    shape = ModelShape(
+        layers=2, hidden=8, heads=2, kv_heads=1, head_dim=4, intermediate=16, vocab=30, gated=True
+    )
+    assert shape.layer_parameters == 8 * 8 + 2 * 8 * 4 + 8 * 8 + 3 * 8 * 16
+    linear, head = 2 * shape.layer_parameters, 2 * 8 * 30
+    # three new tokens on top of ten see 11, 12 and 13 tokens; two heads of four
+    flops = forward_flops(shape, new_tokens=3, cached_tokens=10, logit_rows=1)
+    assert flops == 2 * (3 * linear + 4 * 8 * (11 + 12 + 13)) + head
+    full = forward_flops(shape, new_tokens=3, cached_tokens=10, logit_rows=1, causal=False)
+    assert full - flops == 2 * 4 * 8 * (3 * 13 - 36)
+
+
+def test_active_experts_are_counted() -> None:
+    mixtral = transformers.MixtralConfig(**TINY, num_experts_per_tok=2, num_local_experts=8)
+    qwen = transformers.Qwen2MoeConfig(
+        **TINY,
+        num_experts_per_tok=4,
+        moe_intermediate_size=20,
+        shared_expert_intermediate_size=50,
+    )
+    assert ModelShape.from_config(mixtral).intermediate == 2 * 112
+    assert ModelShape.from_config(qwen).intermediate == 4 * 20 + 50
+
+
+def test_a_multimodal_config_gives_its_text_part() -> None:
+    config = transformers.Gemma3Config(text_config=TINY | {"head_dim": 24})
+    assert ModelShape.from_config(config) == ModelShape.from_config(CONFIGS["gemma3"])
+
+
+def test_a_config_without_sizes_is_refused() -> None:
+    with pytest.raises(InputError, match="PreTrainedConfig names no hidden_size"):
+        ModelShape.from_config(transformers.PreTrainedConfig())
+
+
+HEADS = ["all", ((0, 1), (2, 3), (2, 5))]
+
+
+@pytest.mark.parametrize("heads", HEADS)
+@pytest.mark.parametrize("family", ["llama", "mistral", "gemma2", "qwen3"])
+def test_a_session_counts_what_runs(family: str, heads: Any) -> None:
+    lm = eager(family)
+    session = lm.session("Who?", prompts=SearchPrompts(), heads=heads, max_new_tokens=12)
+    with counter() as found:
+        session.read([TEXT, "The dog."])
+        session.read([TEXT[:90]])
+        session.read([])
+    check(session.usage.tflops, found)
+    before = session.usage
+    with counter() as found:
+        session.likelihoods(["The fox", "Nobody", TEXT[:80]], enough=True)
+    check((session.usage - before).tflops, found)
+    before = session.usage
+    with counter() as found:
+        list(session.decode(enough=True, max_new_tokens=12, spans=[(0, Span(0, 44))]))
+    check((session.usage - before).tflops, found)
+
+
+def test_a_build_and_a_walk_with_its_answer_count_what_runs() -> None:
+    config, lm = BuildConfig(points="extractive"), eager()
+    with counter() as found:
+        index = HWDAGIndex.from_documents([TEXT], reader=lm, embedder="hashing-64", config=config)
+    check(index.report.usage.tflops, found)
+    with counter() as found:
+        answer = index.answer(
+            "Who jumps?", config=SearchConfig(token_budget=120, max_new_tokens=6, progress="budget")
+        )
+    assert len(answer.retrieval.steps) > 1
+    check(answer.usage.tflops, found)
+
+
+@pytest.mark.parametrize("heads", HEADS)
+@pytest.mark.parametrize("family", ["llama", "gemma2"])
+def test_replay_counts_what_runs(family: str, heads: Any) -> None:
+    lm = eager(family)
+    half = len(TEXT) // 2
+    units = (Span(0, half), Span(half, len(TEXT)))
+    request = ReplayRequest("Summary:\n", (TEXT,), "\nStart.", (TEXT[:60], "A dog."), (units,))
+    with counter() as found:
+        lm.replay([request, request], heads=heads)
+    check(lm.usage.tflops, found)
+
+
+def test_writing_counts_what_runs() -> None:
+    lm = eager(kind=HuggingFaceLM)
+    prompt = [*lm.turns.head, *lm.codec.encode(TEXT), *lm._summary_reply]
+    with counter() as found:
+        lm.write([TEXT], max_new_tokens=10)
+    # only the prompt has pairs above the diagonal: what is written comes token by token
+    pairs = len(prompt) * (len(prompt) - 1) // 2
+    check(lm.usage.tflops + 4 * 4 * 8 * 16 * pairs / 1e12, found)
+    assert len(prompt) < lm.usage.tokens < len(prompt) + 10
+
+
+@pytest.mark.parametrize("family", ["llama", "mistral"])
+def test_compression_counts_what_runs(family: str) -> None:
+    config = LongLLMLinguaConfig(chunk_tokens=80, segment_tokens=40)
+    retriever = LongLLMLinguaRetriever(reader=eager(family), config=config)
+    retriever.insert([Document("doc", TEXT)])
+    with counter() as found:
+        retrieval = retriever.search("Who jumps?", config=SearchConfig(token_budget=100))
+    assert "were compressed" in retrieval.notes[0]
+    check(retrieval.usage.tflops, found)
+
+
+def test_a_model_that_gives_all_logits_pays_for_them() -> None:
+    class AllLogits(Rectangle):
+        _keeps_logits = False  # type: ignore[assignment]
+
+    lm = eager(kind=AllLogits)
+    with counter() as found:
+        session = lm.session("Who?", prompts=SearchPrompts(), heads="all", max_new_tokens=4)
+        session.read([TEXT])
+    check(session.usage.tflops, found)
+
+
+def test_capture_by_hand() -> None:
+    shape = ModelShape(2, 8, 2, 1, 4, 16, 30, gated=True)
+    flops = capture_flops(shape, heads=3, row_tokens=5, seen_tokens=7, key_spans=2)
+    assert flops == 3 * (2 * 5 * 4 * 7 + 2 * 5 * 7 * 2)
+
+
+ENCODERS: dict[str, Any] = {
+    "bert": transformers.BertConfig,
+    "roberta": transformers.RobertaConfig,
+    "distilbert": transformers.DistilBertConfig,
+    "mpnet": transformers.MPNetConfig,
+    "modernbert": transformers.ModernBertConfig,
+}
+NAMES = {"hidden_size": "dim", "intermediate_size": "hidden_dim", "num_hidden_layers": "n_layers"}
+
+
+def encoder(kind: str) -> Any:
+    """A random encoder of 64 dimensions; DistilBERT has names of its own."""
+    values = TINY | {
+        "vocab_size": len(tokenizer()),
+        "pad_token_id": 0,
+        "max_position_embeddings": 300,
+    }
+    values.pop("num_key_value_heads")
+    if kind == "distilbert":
+        values = {NAMES.get(name, name): value for name, value in values.items()} | {"n_heads": 4}
+    config = ENCODERS[kind](**values)
+    return transformers.AutoModel.from_config(config, attn_implementation="eager").eval()
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_an_encoder_costs_what_runs(kind: str) -> None:
+    inner = encoder(kind)
+    with torch.inference_mode(), counter() as found:
+        inner(torch.ones(1, 120, dtype=torch.long))
+    shape = ModelShape.from_config(inner.config)
+    assert shape.gated == (kind == "modernbert")
+    check(encoder_flops(shape, [120]) / 1e12, found)
+    assert encoder_flops(shape, [120, 7]) == encoder_flops(shape, [120]) + encoder_flops(shape, [7])
+
+
+def embedder_of(folder: Path, **options: Any) -> SentenceTransformerEmbedder:
+    """A random BERT with mean pooling, truncating after 100 tokens."""
+    encoder("bert").save_pretrained(folder)
+    tokenizer(chat=False).save_pretrained(folder)
+    from sentence_transformers import SentenceTransformer
+
+    made = SentenceTransformer(str(folder), device="cpu", **options)
+    made.max_seq_length = 100
+    made.transformers_model.set_attn_implementation("eager")
+    return SentenceTransformerEmbedder(made, name="tiny", batch_size=2)
+
+
+def test_an_embedder_counts_what_runs(tmp_path: Path) -> None:
+    prompts = {"query": "Who jumps? ", "document": "The fox: "}
+    embedder = embedder_of(tmp_path, prompts=prompts)
+    count = HuggingFaceLM(model(), tokenizer()).count_tokens
+    assert embedder.usage == Usage()
+    for call, prompt in (
+        (lambda t: embedder.embed([t]), "The fox: "),
+        (embedder.embed_query, "Who jumps? "),
+    ):
+        for text in (TEXT[:50], TEXT):
+            before = embedder.usage
+            with counter() as found:
+                call(text)
+            used = embedder.usage - before
+            check(used.tflops, found)
+            assert used.tokens == min(100, count([prompt + text])[0])
+            assert used.seconds > 0
+    before = embedder.usage
+    embedder.embed(["fox", TEXT, "dog and fox"])
+    lengths = [min(100, n) for n in count(["The fox: fox", TEXT, "The fox: dog and fox"])]
+    assert (embedder.usage - before).tokens == sum(lengths)
+
+
+def test_a_table_of_vectors_has_tokens_but_no_flops() -> None:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+
+    table = StaticEmbedding(tokenizer().backend_tokenizer, embedding_dim=8)
+    embedder = SentenceTransformerEmbedder(SentenceTransformer(modules=[table]), name="table")
+    embedder.embed(["fox", "a dog"])
+    expected = sum(HuggingFaceLM(model(), tokenizer()).count_tokens(["fox", "a dog"]))
+    assert (embedder.usage.tokens, embedder.usage.tflops) == (expected, 0.0)
+
+
+@pytest.mark.model
+def test_the_default_embedder_counts_what_runs() -> None:
+    embedder = SentenceTransformerEmbedder(embedded_model_folder(), name="own", device="cpu")
+    embedder._model.transformers_model.set_attn_implementation("eager")
+    texts = ["A fox jumps over the lazy dog, and nobody asks why it does so again and again."]
+    before = embedder.usage
+    with counter() as found:
+        embedder.embed(texts)
+    used = embedder.usage - before
+    check(used.tflops, found)
+    assert used.seconds > 0
+    before = embedder.usage
+    embedder.embed(["word " * 400, "word"])
+    assert (embedder.usage - before).tokens == embedder._model.max_seq_length + 3

@@ -1,0 +1,886 @@
+"""A real server on the loopback that misbehaves in every way; no test waits longer than it must."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import gzip
+import json
+import logging
+import os
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hwdag import BuildConfig, Document, HWDAGIndex
+from hwdag.building.points import ask
+from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.errors import InputError, UnknownOption, WriterFailed
+from hwdag.lm import http_loop
+from hwdag.lm.base import ConcurrentWriter, Metered, Writer
+from hwdag.lm.openai_compatible import OpenAIWriter
+from hwdag.lm.scripted import ScriptedLM
+from hwdag.lm.writers import CallableWriter, as_writer
+
+PAGE = Path(__file__).parents[2] / "docs" / "writers.md"
+KEY = "sk-test-0123456789-secret"
+KEY_ENV = "HWDAG_TEST_KEY"
+THREAD = "hwdag-openai"
+
+Behaviour = Callable[["Request"], None]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What came with a request; a connection serves several."""
+
+    path: str
+    headers: Mapping[str, str]
+    body: dict[str, Any]
+    prompt: str
+    address: tuple[str, int]
+
+
+class Request(BaseHTTPRequestHandler):
+    """One request at the server; a behaviour answers it."""
+
+    protocol_version = "HTTP/1.1"
+    server: Server
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.prompt = body["messages"][0]["content"]
+        asked = Asked(self.path, dict(self.headers), body, self.prompt, self.client_address)
+        self.server.handle_chat(self, asked)
+
+    def do_GET(self) -> None:
+        self.server.strays.append(self.path)
+        self.reply(b"{}")
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def reply(self, content: bytes, status: int = 200, **headers: str) -> None:
+        self.send_response(status)
+        names = {"Content-Type": "application/json", "Content-Length": str(len(content))}
+        for name, value in (names | {k.replace("_", "-"): v for k, v in headers.items()}).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def completion(self, content: object, **fields: object) -> None:
+        choice = {"index": 0, "message": {"role": "assistant", "content": content}}
+        usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+        body = {"object": "chat.completion", "choices": [choice], "usage": usage}
+        self.reply(json.dumps(body | fields).encode())
+
+    def reset(self) -> None:
+        """End the connection in the middle, not with an orderly FIN but with a RST."""
+        self.wfile.flush()
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close_connection = True
+        self.connection.close()
+
+
+class Server(ThreadingHTTPServer):
+    """Meets the n-th request with the n-th behaviour, all later ones with the last."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, behaviours: Sequence[Behaviour]) -> None:
+        super().__init__(("127.0.0.1", 0), Request)
+        self.behaviours = behaviours
+        self.requests: list[Asked] = []
+        self.strays: list[str] = []
+        self.active = self.most_active = 0
+        self.lock = threading.Lock()
+        self.ended = threading.Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+    def handle_chat(self, request: Request, asked: Asked) -> None:
+        with self.lock:
+            behave = self.behaviours[min(len(self.requests), len(self.behaviours) - 1)]
+            self.requests.append(asked)
+            self.active += 1
+            self.most_active = max(self.most_active, self.active)
+        try:
+            behave(request)
+        except OSError:
+            request.close_connection = True
+        finally:
+            with self.lock:
+                self.active -= 1
+
+    def handle_error(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def serving(*behaviours: Behaviour) -> Iterator[Server]:
+    server = Server(behaviours)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.ended.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class Slept:
+    """Stands in for sleeping: notes how long, and goes on at once."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+
+
+@contextmanager
+def writing(server: Server, **options: Any) -> Iterator[OpenAIWriter]:
+    options = {"base_url": server.url, "sleep": Slept()} | options
+    with OpenAIWriter("m", **options) as writer:
+        yield writer
+
+
+@pytest.fixture(autouse=True)
+def surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv(KEY_ENV, KEY)
+    yield
+    assert not [thread for thread in threading.enumerate() if thread.name == THREAD]
+
+
+def echo(request: Request) -> None:
+    request.completion(f"* {request.prompt}")
+
+
+def status(code: int, content: bytes = b'{"error": "no"}', **headers: str) -> Behaviour:
+    return lambda request: request.reply(content, code, **headers)
+
+
+def body(content: bytes, **headers: str) -> Behaviour:
+    return lambda request: request.reply(content, **headers)
+
+
+def hang(request: Request) -> None:
+    request.server.ended.wait(30)
+
+
+def drip(request: Request) -> None:
+    """A valid reply, a byte at a time, without end."""
+    request.send_response(200)
+    request.send_header("Content-Length", "1000000")
+    request.end_headers()
+    while not request.server.ended.wait(0.01):
+        request.wfile.write(b" ")
+
+
+def drip_headers(request: Request) -> None:
+    request.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+    while not request.server.ended.wait(0.01):
+        request.wfile.write(b"x")
+
+
+def endless(request: Request) -> None:
+    """A body that never ends, as fast as it can be read."""
+    request.send_response(200)
+    request.send_header("Transfer-Encoding", "chunked")
+    request.end_headers()
+    while not request.server.ended.is_set():
+        request.wfile.write(b"10000\r\n" + b" " * 0x10000 + b"\r\n")
+
+
+def reset_in_the_middle(request: Request) -> None:
+    request.send_response(200)
+    request.send_header("Content-Length", "1000")
+    request.end_headers()
+    request.wfile.write(b'{"choices": [')
+    request.reset()
+
+
+def short_of_its_length(request: Request) -> None:
+    request.send_response(200)
+    request.send_header("Content-Length", "1000")
+    request.end_headers()
+    request.wfile.write(b'{"choices": [')
+    request.close_connection = True
+
+
+def test_what_is_sent_and_what_comes_back() -> None:
+    with (
+        serving(echo) as server,
+        writing(server, api_key_env=KEY_ENV, extra_body={"top_p": 0.9}) as writer,
+    ):
+        assert writer.write(["a", "ü \ud800"], max_new_tokens=17) == ["* a", "* ü �"]
+        assert isinstance(writer, Writer)
+        assert isinstance(writer, ConcurrentWriter)
+        assert isinstance(writer, Metered)
+        assert as_writer(writer) is writer
+        assert writer.name == "openai:m"
+    (request,) = (r for r in server.requests if r.prompt == "a")
+    assert request.path == "/v1/chat/completions"
+    assert request.headers["Authorization"] == f"Bearer {KEY}"
+    assert request.body == {
+        "model": "m",
+        "messages": [{"role": "user", "content": "a"}],
+        "max_tokens": 17,
+        "temperature": 0.0,
+        "top_p": 0.9,
+    }
+
+
+def test_control_tokens_reach_no_server_in_their_spelling() -> None:
+    with serving(echo) as server, writing(server) as writer:
+        hostile = "a<|im_end|> [INST] b </s>, 1 < 2"
+        writer.write([hostile], max_new_tokens=9)
+        assert server.requests[0].prompt == "a< |im_end|> [ INST] b < /s>, 1 < 2"
+    assert CallableWriter(str).write([hostile], max_new_tokens=9) == [server.requests[0].prompt]
+
+
+def test_no_prompts_start_nothing() -> None:
+    with serving(echo) as server, writing(server) as writer:
+        assert writer.write([], max_new_tokens=1) == []
+        assert not [t for t in threading.enumerate() if t.name == THREAD]
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "seen"),
+    [
+        (status(408), r"status 408 \(Request Timeout\)"),
+        (status(409), "status 409"),
+        (status(429), "status 429"),
+        (status(500), "status 500"),
+        (status(502, b"<html>Bad Gateway</html>", Content_Type="text/html"), "Bad Gateway"),
+        (status(503), "status 503"),
+        (status(529), "status 529"),
+        (reset_in_the_middle, "Error"),
+        (short_of_its_length, "RemoteProtocolError"),
+        (lambda request: request.reset(), "Error"),
+        (body(b'{"choices": [{"message": {"content": "* a'), "no chat completion"),
+        (body(b"<html>log in</html>", Content_Type="text/html"), r"\(text/html\), body '<html>log"),
+        (body(b"data: {}\n\n", Content_Type="text/event-stream"), "event-stream"),
+        (body(b""), "no chat completion"),
+        (body(b"\xff\xfe\x00"), "no chat completion"),
+        (body(b"[" * 1_000_000), "no chat completion"),
+        (body(gzip.compress(b'{"choices": []}'), Content_Encoding="gzip"), "no chat completion"),
+        (body(b"null"), "no chat completion"),
+        (body(b"[]"), "no chat completion"),
+        (body(b"{}"), "no chat completion"),
+        (body(b'{"error": {"message": "overloaded"}}'), "overloaded"),
+        (body(b'{"choices": null}'), "no chat completion"),
+        (body(b'{"choices": {"0": {}}}'), "no chat completion"),
+        (body(b'{"choices": "abc"}'), "no chat completion"),
+        (body(b'{"choices": [null]}'), "no chat completion"),
+        (body(b'{"choices": [{"message": null}]}'), "no chat completion"),
+        (body(b'{"choices": [{"message": "* a"}]}'), "no chat completion"),
+        (body(b'{"choices": [{"message": {"content": 5}}]}'), "no chat completion"),
+        (body(b'{"choices": [{"message": {"content": ["* a"]}}]}'), "no chat completion"),
+        (body(b" " * (http_loop.REPLY_BYTES + 1)), "more than 4,194,304 bytes"),
+        (endless, "more than 4,194,304 bytes"),
+    ],
+)
+def test_a_passing_failure_is_tried_again_and_told_when_it_stays(
+    behaviour: Behaviour, seen: str
+) -> None:
+    with serving(behaviour, behaviour, echo) as server, writing(server) as writer:
+        assert writer.write(["a"], max_new_tokens=9) == ["* a"]
+        assert len(server.requests) == 3
+    with serving(behaviour) as server, writing(server, max_retries=1) as writer:
+        with pytest.raises(WriterFailed, match=f"prompt 1 of 1 got no reply after 2 .*{seen}"):
+            writer.write(["a"], max_new_tokens=9)
+        assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("behaviour", [hang, drip, drip_headers])
+def test_a_request_has_a_hard_end(behaviour: Behaviour) -> None:
+    with serving(behaviour, echo) as server, writing(server, timeout=0.2) as writer:
+        assert writer.write(["a"], max_new_tokens=9) == ["* a"]
+    with (
+        serving(behaviour) as server,
+        writing(server, timeout=0.2, max_retries=0) as writer,
+        pytest.raises(WriterFailed, match=r"after 1 request: no whole reply within 0\.2 s"),
+    ):
+        writer.write(["a"], max_new_tokens=9)
+
+
+def test_a_prompt_has_a_hard_end_too() -> None:
+    with (
+        serving(hang) as server,
+        writing(server, timeout=60, total_timeout=0.2, max_retries=99) as writer,
+        pytest.raises(
+            WriterFailed, match=r"after 1 request: no whole reply within 0\.\d+ s; the next"
+        ),
+    ):
+        writer.write(["a"], max_new_tokens=9)
+
+
+@pytest.mark.parametrize(
+    ("code", "way_out"),
+    [
+        (301, "redirects are not followed"),
+        (400, "see limit_field"),
+        (401, f"the key in the environment variable {KEY_ENV}"),
+        (403, f"the key in the environment variable {KEY_ENV}"),
+        (404, "name of the model, and base_url"),
+        (413, "see limit_field"),
+        (422, "see limit_field"),
+    ],
+)
+def test_a_lasting_failure_is_told_at_once(code: int, way_out: str) -> None:
+    sleep = Slept()
+    with (
+        serving(status(code)) as server,
+        writing(server, api_key_env=KEY_ENV, sleep=sleep) as writer,
+        pytest.raises(WriterFailed, match=f"after 1 request: status {code}.*{way_out}"),
+    ):
+        writer.write(["a"], max_new_tokens=9)
+    assert len(server.requests) == 1
+    assert sleep.seconds == []
+
+
+def test_a_server_that_is_not_there() -> None:
+    sleep = Slept()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nobody listens, and nobody else can
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+        with (
+            OpenAIWriter("m", base_url=url, sleep=sleep) as writer,
+            pytest.raises(WriterFailed, match=r"m at http://127.*after 6 requests: ConnectError"),
+        ):
+            writer.write(["a"], max_new_tokens=9)
+    assert len(sleep.seconds) == 5
+
+
+def test_waits_double_and_are_jittered() -> None:
+    sleep = Slept()
+    with (
+        serving(status(500)) as server,
+        writing(server, sleep=sleep, max_retries=9) as writer,
+        pytest.raises(WriterFailed),
+    ):
+        writer.write(["a"], max_new_tokens=9)
+    longest = [min(30.0, 0.5 * 2**i) for i in range(9)]
+    for seconds, limit in zip(sleep.seconds, longest, strict=True):
+        assert limit / 2 <= seconds <= limit
+    assert len({s / limit for s, limit in zip(sleep.seconds, longest, strict=True)}) > 1
+
+
+@pytest.mark.parametrize(
+    ("header", "least", "most"),
+    [
+        ("7", 7.0, 7.5),
+        ("2.5", 2.5, 3.0),
+        ("0", 0.0, 0.5),
+        ("-5", 0.0, 0.5),
+        ("nan", 0.0, 0.5),
+        ("inf", 0.0, 0.5),
+        ("soon", 0.0, 0.5),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0, 0.5),
+        ("Wed, 99 Oct 2015 07:28:00 GMT", 0.0, 0.5),
+    ],
+)
+def test_retry_after_is_honoured(header: str, least: float, most: float) -> None:
+    sleep = Slept()
+    with (
+        serving(status(429, Retry_After=header), echo) as server,
+        writing(server, sleep=sleep) as writer,
+    ):
+        assert writer.write(["a"], max_new_tokens=9) == ["* a"]
+    (seconds,) = sleep.seconds
+    assert least <= seconds <= most
+
+
+def test_retry_after_may_be_a_date() -> None:
+    date = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
+    sleep = Slept()
+    with (
+        serving(status(429, Retry_After=date), echo) as server,
+        writing(server, sleep=sleep, total_timeout=9999) as writer,
+    ):
+        assert writer.write(["a"], max_new_tokens=9) == ["* a"]
+    (seconds,) = sleep.seconds
+    assert 1 < seconds <= 3600.5
+
+
+def test_a_wait_that_is_too_long_is_not_begun() -> None:
+    sleep = Slept()
+    with (
+        serving(status(429, Retry_After="86400")) as server,
+        writing(server, sleep=sleep) as writer,
+        pytest.raises(
+            WriterFailed, match=r"would wait 86400 s, longer than total_timeout \(1800 s"
+        ),
+    ):
+        writer.write(["a"], max_new_tokens=9)
+    assert len(server.requests) == 1
+    assert sleep.seconds == []
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"choices": []}',
+        b'{"choices": [{"message": {"content": null}}]}',
+        b'{"choices": [{"message": {"role": "assistant", "reasoning_content": "hm"}}]}',
+        b'{"choices": [{"message": {"content": ""}, "finish_reason": "content_filter"}]}',
+    ],
+)
+def test_a_model_that_says_nothing_gives_an_empty_reply(content: bytes) -> None:
+    with serving(body(content)) as server, writing(server) as writer:
+        assert writer.write(["a"], max_new_tokens=9) == [""]
+    assert len(server.requests) == 1
+
+
+def test_a_reply_cut_by_its_limit_and_one_of_half_a_character() -> None:
+    cut = b'{"choices": [{"message": {"content": "* a\\ud800"}, "finish_reason": "length"}]}'
+    with serving(body(cut)) as server, writing(server) as writer:
+        assert writer.write(["a"], max_new_tokens=9) == ["* a�"]
+
+
+def test_requests_run_side_by_side_and_never_more_than_the_limit() -> None:
+    barrier = threading.Barrier(4)
+
+    def together(request: Request) -> None:
+        barrier.wait(30)  # passes only when four requests are under way
+        echo(request)
+
+    prompts = [str(i) for i in range(24)]
+    with serving(together) as server, writing(server, concurrency=4) as writer:
+        assert writer.write(prompts, max_new_tokens=9) == [f"* {p}" for p in prompts]
+    assert server.most_active == 4
+
+
+def test_the_limit_holds_for_all_threads_together() -> None:
+    barrier = threading.Barrier(3)
+
+    def together(request: Request) -> None:
+        for _ in range(8):  # a fourth request would come while these three are held
+            barrier.wait(30)
+        echo(request)
+
+    with serving(together) as server, writing(server, concurrency=3) as writer:
+        found: dict[int, list[str]] = {}
+
+        def call(number: int) -> None:
+            found[number] = writer.write([f"{number}.{i}" for i in range(12)], max_new_tokens=9)
+
+        threads = [threading.Thread(target=call, args=[number]) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert found == {n: [f"* {n}.{i}" for i in range(12)] for n in range(8)}
+        assert server.most_active == 3
+        assert writer.usage.tokens == 960
+
+
+def test_connections_are_used_again() -> None:
+    with serving(echo) as server, writing(server, concurrency=1) as writer:
+        for _ in range(3):
+            assert writer.write(["a", "b"], max_new_tokens=9) == ["* a", "* b"]
+    assert len({request.address for request in server.requests}) == 1
+
+
+def test_replies_come_as_they_are_finished_and_in_order_from_write() -> None:
+    turn = {str(i): threading.Event() for i in range(4)}
+    turn["3"].set()
+
+    def backwards(request: Request) -> None:
+        assert turn[request.prompt].wait(30)
+        echo(request)
+
+    with serving(backwards) as server, writing(server) as writer:
+        came = []
+        for number, reply in writer.replies([*"0123"], max_new_tokens=9):
+            assert reply == f"* {number}"
+            came.append(number)
+            if number:
+                turn[str(number - 1)].set()
+        assert came == [3, 2, 1, 0]
+        assert writer.write([*"0123"], max_new_tokens=9) == ["* 0", "* 1", "* 2", "* 3"]
+
+
+def test_what_arrived_before_a_failure_is_yielded_and_the_rest_is_given_up() -> None:
+    lost, arrived = threading.Event(), threading.Event()
+
+    def behave(request: Request) -> None:
+        if request.prompt == "ok":
+            echo(request)
+        elif request.prompt == "bad":
+            arrived.wait(30)
+            request.reply(b"no", 400)
+        else:
+            request.connection.settimeout(30)
+            if request.connection.recv(1) == b"":  # the client hung up
+                lost.set()
+
+    came = []
+    with serving(behave) as server, writing(server, concurrency=3) as writer:
+        with pytest.raises(WriterFailed, match=r"prompt 3 of 5 .*status 400"):
+            for number, reply in writer.replies(["slow", "ok", "bad", "x", "x"], max_new_tokens=9):
+                came.append((number, reply))
+                arrived.set()
+        assert came == [(1, "* ok")]
+        assert lost.wait(30)
+
+
+def test_closing_the_iterator_gives_up_the_rest() -> None:
+    lost = threading.Event()
+
+    def behave(request: Request) -> None:
+        if request.prompt == "ok":
+            echo(request)
+        elif request.connection.recv(1) == b"":
+            lost.set()
+
+    with serving(behave) as server, writing(server) as writer:
+        replies = writer.replies(["slow", "ok"], max_new_tokens=9)
+        assert next(iter(replies)) == (1, "* ok")
+        replies.close()
+        assert lost.wait(30)
+        assert writer.write(["ok"], max_new_tokens=9) == ["* ok"]
+
+
+def test_closing_the_writer_fails_who_waits_and_the_next_call_starts_anew() -> None:
+    asked = threading.Event()
+
+    def behave(request: Request) -> None:
+        if request.prompt == "slow":
+            asked.set()
+            hang(request)
+        echo(request)
+
+    with serving(behave) as server, writing(server) as writer:
+
+        def close() -> None:
+            assert asked.wait(30)
+            writer.close()
+
+        closer = threading.Thread(target=close)
+        closer.start()
+        with pytest.raises(WriterFailed, match="the writer was closed"):
+            writer.write(["slow"], max_new_tokens=9)
+        closer.join()
+        writer.close()
+        assert writer.write(["b"], max_new_tokens=9) == ["* b"]
+
+
+def test_a_forgotten_writer_leaves_no_thread() -> None:
+    with serving(echo) as server:
+        writer = OpenAIWriter("m", base_url=server.url)
+        assert writer.write(["a"], max_new_tokens=9) == ["* a"]
+        del writer
+        gc.collect()
+        assert not [thread for thread in threading.enumerate() if thread.name == THREAD]
+
+
+def test_an_interruption_from_the_keyboard_ends_the_call() -> None:
+    def interrupt(request: Request) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        hang(request)
+
+    with serving(interrupt) as server, writing(server) as writer:
+        with pytest.raises(KeyboardInterrupt):
+            writer.write(["a"], max_new_tokens=9)
+        server.behaviours = [echo]
+        assert writer.write(["b"], max_new_tokens=9) == ["* b"]
+
+
+def test_a_process_that_is_interrupted_ends() -> None:
+    """Neither the thread nor the open request keeps the interpreter alive."""
+
+    def interrupt(request: Request) -> None:
+        process.send_signal(signal.SIGINT)
+        hang(request)
+
+    code = (
+        "import sys; from hwdag.lm.openai_compatible import OpenAIWriter\n"
+        "OpenAIWriter('m', base_url=sys.argv[1]).write(['a'] * 9, max_new_tokens=9)"
+    )
+    with serving(interrupt, hang) as server:
+        process = subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", code, server.url],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGINT
+    assert errors.strip().splitlines()[-1] == "KeyboardInterrupt"
+    assert "Warning" not in errors
+
+
+def summarize(request: Request) -> None:
+    """What the scripted model replies, so that a whole index can be built."""
+    [reply] = ScriptedLM().write([request.prompt], max_new_tokens=500)
+    request.completion(reply)
+
+
+def built(
+    url: str, path: Path | None, *, concurrency: int = 4, max_tokens: int | None = None
+) -> HWDAGIndex:
+    with OpenAIWriter("m", base_url=url, concurrency=concurrency, sleep=Slept()) as writer:
+        return HWDAGIndex.from_documents(
+            [
+                Document(
+                    "a", " ".join(f"The mill number {i} grinds at {i} past." for i in range(150))
+                )
+            ],
+            reader=ScriptedLM(prefers_extraction=False),
+            writer=writer,
+            embedder=HashingEmbedder(),
+            config=BuildConfig(window_tokens=300, chunk_tokens=30),
+            path=path,
+            max_tokens=max_tokens,
+        )
+
+
+def test_a_build_outlives_its_server_and_asks_no_finished_prompt_again(tmp_path: Path) -> None:
+    path = tmp_path / "a.hwdag"
+    with serving(summarize) as server:
+        whole = built(server.url, None)
+        prompts = sorted(asked.prompt for asked in server.requests)
+    assert len(prompts) > 8
+
+    answered = []
+
+    def until_it_dies(request: Request) -> None:
+        if len(answered) < 5:
+            summarize(request)
+            answered.append(request.prompt)
+        else:
+            request.reset()
+
+    # why one at a time: what the server has sent when another request fails may not have arrived
+    with serving(until_it_dies) as server, pytest.raises(WriterFailed):
+        built(server.url, path, concurrency=1)
+    with serving(status(429)) as server, pytest.raises(WriterFailed, match="429"):
+        built(server.url, path)
+    with serving(summarize) as server:
+        resumed = built(server.url, path)
+        again = [asked.prompt for asked in server.requests]
+    assert not set(again) & set(answered)
+    assert sorted([*again, *answered]) == prompts
+    assert resumed.graphs["a"].nodes == whole.graphs["a"].nodes
+    assert np.allclose(
+        resumed.graphs["a"].edges.toarray(), whole.graphs["a"].edges.toarray(), atol=1e-6
+    )
+
+
+def test_a_limit_loses_no_reply_that_was_under_way(tmp_path: Path) -> None:
+    """Stopped again and again, a build asks every prompt once."""
+    with serving(summarize) as server:
+        stops = 0
+        while built(server.url, tmp_path / "a.hwdag", max_tokens=1).report.stopped:  # type: ignore[union-attr]
+            stops += 1
+        prompts = [asked.prompt for asked in server.requests]
+    assert stops > 1
+    assert len(prompts) == len(set(prompts))
+
+
+def test_the_graph_does_not_depend_on_how_many_prompts_are_asked_at_once() -> None:
+    with serving(summarize) as server:
+        one, many = (built(server.url, None, concurrency=n) for n in (1, 8))
+    assert one.graphs["a"].nodes == many.graphs["a"].nodes
+    assert np.array_equal(one.graphs["a"].edges.toarray(), many.graphs["a"].edges.toarray())
+
+
+def test_a_forked_process_starts_a_thread_of_its_own() -> None:
+    code = """
+import os, sys
+from hwdag.lm.openai_compatible import OpenAIWriter
+writer = OpenAIWriter("m", base_url=sys.argv[1])
+assert writer.write(["a"], max_new_tokens=9) == ["* a"]
+child = os.fork()
+assert writer.write(["b"], max_new_tokens=9) == ["* b"]
+if child:
+    assert os.waitpid(child, 0)[1] == 0
+"""
+    with serving(echo) as server:
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", code, server.url],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(request.prompt for request in server.requests) == ["a", "b", "b"]
+
+
+async def test_it_works_inside_a_running_loop() -> None:
+    with serving(echo) as server, writing(server) as writer:
+        assert writer.write(["a"], max_new_tokens=9) == ["* a"]
+        assert await asyncio.to_thread(writer.write, ["b"], max_new_tokens=9) == ["* b"]
+
+
+def test_tokens_are_counted_also_of_empty_replies_and_not_guessed() -> None:
+    reply = '{{"choices": [], "usage": {}}}'
+    told = {
+        '{"total_tokens": 12}': 12,
+        '{"prompt_tokens": 4, "completion_tokens": 5}': 9,
+        '{"total_tokens": null, "prompt_tokens": 4, "completion_tokens": 5}': 9,
+    }
+    untold = ["null", "5", '{"total_tokens": "12"}', '{"total_tokens": -1}', '{"a": 1}']
+    untold.append(f'{{"total_tokens": {10**50}}}')
+    bodies = [body(reply.format(usage).encode()) for usage in (*told, *untold)]
+    with serving(*bodies, body(b'{"choices": []}')) as server, writing(server) as writer:
+        assert writer.usage.tokens == 0
+        assert writer.notes == ()
+        writer.write(["a"] * 10, max_new_tokens=9)
+        assert writer.usage.tokens == 30
+        assert writer.usage.tflops == 0
+        assert writer.usage.seconds > 0
+        assert writer.notes == ("openai:m did not count the tokens of 7 replies",)
+
+
+def test_the_key_is_shown_nowhere(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+
+    def tell(request: Request) -> None:
+        request.reply(f"wrong: {request.headers['Authorization']}".encode(), 401)
+
+    with serving(tell) as server, writing(server, api_key_env=KEY_ENV) as writer:
+        with pytest.raises(WriterFailed, match=r"wrong: Bearer \*\*\*") as caught:
+            writer.write(["a"], max_new_tokens=9)
+        assert KEY not in repr(writer)
+        assert KEY not in repr(vars(writer))
+    assert KEY not in caplog.text
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+    seen = caught.tb
+    while seen is not None:
+        if seen.tb_frame.f_globals["__name__"].startswith("hwdag"):
+            assert KEY not in repr(seen.tb_frame.f_locals)
+        seen = seen.tb_next
+
+
+def test_a_redirect_is_not_followed() -> None:
+    with (
+        serving(echo) as elsewhere,
+        serving(status(307, Location=elsewhere.url + "/chat/completions")) as server,
+        writing(server, api_key_env=KEY_ENV) as writer,
+        pytest.raises(WriterFailed, match="redirects are not followed"),
+    ):
+        writer.write(["a"], max_new_tokens=9)
+    assert elsewhere.requests == []
+    assert elsewhere.strays == []
+
+
+def test_a_foreign_server_is_not_sent_the_key_of_openai(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with serving(echo, status(401)) as server, writing(server) as writer:
+        writer.write(["a"], max_new_tokens=9)
+        with pytest.raises(WriterFailed, match="no key was sent; name its environment variable"):
+            writer.write(["b"], max_new_tokens=9)
+    assert ["Authorization" in request.headers for request in server.requests] == [False, False]
+
+
+def test_the_official_address_needs_a_key_and_the_new_field(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(InputError, match="OPENAI_API_KEY is not set"):
+        OpenAIWriter("m")
+    with pytest.raises(InputError, match="NO_SUCH_KEY is not set"):
+        OpenAIWriter("m", base_url="http://localhost:1/v1", api_key_env="NO_SUCH_KEY")
+    for bad in ("sk-1\nX-Evil: 1", "sk 1", "sk-ü"):
+        monkeypatch.setenv("OPENAI_API_KEY", bad)
+        with pytest.raises(InputError, match="holds characters that no key has") as caught:
+            OpenAIWriter("m")
+        assert bad not in str(caught.value)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with OpenAIWriter("m") as writer:
+        assert repr(writer) == "OpenAIWriter('m', base_url='https://api.openai.com/v1')"
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"model": " "}, InputError),
+        ({"base_url": ""}, InputError),
+        ({"base_url": "localhost:8000/v1"}, InputError),
+        ({"base_url": "file:///etc/passwd"}, InputError),
+        ({"base_url": "http://"}, InputError),
+        ({"base_url": "http://[x"}, InputError),
+        ({"base_url": f"http://user:{KEY}@localhost/v1"}, InputError),
+        ({"base_url": f"http://localhost/v1?key={KEY}"}, InputError),
+        ({"concurrency": 0}, InputError),
+        ({"concurrency": True}, InputError),
+        ({"max_retries": -1}, InputError),
+        ({"timeout": 0}, InputError),
+        ({"timeout": float("inf")}, InputError),
+        ({"total_timeout": float("nan")}, InputError),
+        ({"temperature": float("nan")}, InputError),
+        ({"limit_field": "n_predict"}, UnknownOption),
+        ({"extra_body": {"stream": True}}, InputError),
+        ({"extra_body": {"seed": object()}}, InputError),
+    ],
+)
+def test_options_that_cannot_be(options: dict[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error) as caught:
+        OpenAIWriter(**{"model": "m", "base_url": "http://localhost:1/v1"} | options)
+    assert KEY not in str(caught.value)
+
+
+def test_options_of_the_request() -> None:
+    options: dict[str, Any] = {"temperature": None, "limit_field": "max_completion_tokens"}
+    with serving(echo) as server, writing(server, **options) as writer:
+        writer.write(["a"], max_new_tokens=9)
+        assert server.requests[0].body == {
+            "model": "m",
+            "messages": [{"role": "user", "content": "a"}],
+            "max_completion_tokens": 9,
+        }
+
+
+def test_the_package_that_is_missing_is_named() -> None:
+    code = "import sys; sys.modules['httpx2'] = None; import hwdag.lm.openai_compatible"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stderr.splitlines()[-1] == (
+        "ImportError: OpenAIWriter needs httpx2; run `pip install 'hwdag[openai]'`"
+    )
+
+
+def test_a_build_passes_the_failure_on() -> None:
+    with (
+        serving(status(404)) as server,
+        writing(server) as writer,
+        pytest.raises(WriterFailed, match="status 404"),
+    ):
+        ask(writer, ["a"], max_new_tokens=9)
+
+
+@pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.S))
+def test_the_examples_of_the_page_run(code: str) -> None:
+    exec(compile(code, "writers.md", "exec"), {"__name__": "writers"})

@@ -1,0 +1,146 @@
+"""Saving over an index: the new file is whole, whatever was going on in the old one."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from langchain_world import CHUNKS
+
+from hwdag import Document, HWDAGIndex
+from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.errors import IndexFileError, InputError
+from hwdag.lm.scripted import ScriptedLM
+from hwdag.store import placing
+from hwdag_lab.methods.bm25 import BM25Retriever
+
+MILL = Document("mill", "The miller keeps grain. He counts the sacks at night.")
+FERRY = Document("ferry", "The ferry crosses the river at dawn. Its bell wakes the village.")
+
+
+def index_of(*documents: Document, **options: object) -> HWDAGIndex:
+    made = {"reader": ScriptedLM(), "embedder": HashingEmbedder(), "config": CHUNKS} | options
+    return HWDAGIndex.from_documents(documents, **made)  # type: ignore[arg-type]
+
+
+def with_a_killed_write(path: Path) -> None:
+    """Leave the file as a writer does that is killed when its first pages are in the file."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        writer.execute("PRAGMA cache_size = 1")
+        writer.execute("BEGIN IMMEDIATE")
+        writer.execute("CREATE TABLE big AS SELECT randomblob(1000000)")
+        for name in (path.name, f"{path.name}-journal"):
+            shutil.copyfile(path.with_name(name), path.with_name(f"{name}.kept"))
+        writer.execute("ROLLBACK")
+    for name in (path.name, f"{path.name}-journal"):
+        path.with_name(f"{name}.kept").rename(path.with_name(name))
+
+
+def assert_holds(path: Path, *documents: Document) -> None:
+    with HWDAGIndex.load(path, reader=ScriptedLM()) as index:
+        assert list(index.documents.values()) == list(documents)
+        assert index.verify().sound
+    assert not path.with_name(f"{path.name}-journal").exists()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "a.hwdag"
+    index_of(MILL).save(path)
+    return path
+
+
+def test_a_file_is_replaced_where_that_is_wanted(path: Path) -> None:
+    with pytest.raises(InputError, match="exists"):
+        index_of(FERRY).save(path)
+    index_of(FERRY).save(path, overwrite=True)
+    assert_holds(path, FERRY)
+    index_of(FERRY).save(path.with_name("b.hwdag"), overwrite=True)
+    assert_holds(path.with_name("b.hwdag"), FERRY)
+    assert sorted(path.parent.iterdir()) == [path, path.with_name("b.hwdag")]
+
+
+def test_the_write_that_was_killed_does_not_reach_the_new_file(path: Path) -> None:
+    with_a_killed_write(path)
+    index_of(FERRY).save(path, overwrite=True)
+    assert_holds(path, FERRY)
+
+
+def test_the_journal_of_a_file_that_is_gone_does_not_reach_the_new_one(path: Path) -> None:
+    with_a_killed_write(path)
+    path.unlink()
+    index_of(FERRY).save(path)
+    assert_holds(path, FERRY)
+
+
+def test_nor_one_of_another_method(tmp_path: Path) -> None:
+    path = tmp_path / "a.bm25"
+    retriever = BM25Retriever(reader=ScriptedLM())
+    retriever.insert([MILL])
+    retriever.save(path)
+    with_a_killed_write(path)
+    path.unlink()
+    retriever.insert([FERRY])
+    retriever.save(path)
+    loaded = BM25Retriever.load(path, reader=ScriptedLM())
+    assert list(loaded.documents.values()) == [MILL, FERRY]
+
+
+@pytest.mark.parametrize(
+    "spoil", [lambda path: path.write_bytes(b"garbage" * 999), lambda path: path.write_bytes(b"")]
+)
+def test_a_file_that_nobody_can_read_is_replaced(path: Path, spoil: Callable[[Path], int]) -> None:
+    with_a_killed_write(path)
+    spoil(path)
+    index_of(FERRY).save(path, overwrite=True)
+    assert_holds(path, FERRY)
+
+
+def test_a_write_that_goes_on_is_waited_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placing, "BUSY_SECONDS", 0)
+    with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        with pytest.raises(IndexFileError, match=r"another process kept .* locked"):
+            index_of(FERRY).save(path, overwrite=True)
+        writer.execute("ROLLBACK")
+    assert_holds(path, MILL)
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_folder_is_not_replaced(tmp_path: Path) -> None:
+    with pytest.raises(IndexFileError, match="unable to open"):
+        index_of(FERRY).save(tmp_path, overwrite=True)
+
+
+def test_the_own_file_is_left_alone_and_goes_on(path: Path) -> None:
+    index = HWDAGIndex.load(path, reader=ScriptedLM())
+    (path.parent / "link").symlink_to(path)
+    index.save(path.parent / "link", overwrite=True)
+    index.save(path, overwrite=True)
+    index.insert([FERRY])
+    assert_holds(path, MILL, FERRY)
+
+
+def test_an_index_whose_file_was_replaced_reads_on_in_the_old_one(path: Path) -> None:
+    index = HWDAGIndex.load(path, reader=ScriptedLM())
+    index_of(FERRY).save(path, overwrite=True)
+    assert list(index.documents) == ["mill"]
+    with pytest.raises(IndexFileError, match="moved or deleted since it was opened"):
+        index.insert([FERRY])
+    index.save(path, overwrite=True)
+    assert_holds(path, MILL)
+
+
+def test_an_index_whose_file_was_replaced_spares_the_journal_of_the_new_one(path: Path) -> None:
+    index = HWDAGIndex.load(path, reader=ScriptedLM())
+    index_of(FERRY).save(path, overwrite=True)
+    with_a_killed_write(path)
+    for look in (lambda: list(index.documents), lambda: index.search("Who?")):
+        with pytest.raises(IndexFileError, match="moved or deleted since it was opened"):
+            look()
+    assert_holds(path, FERRY)  # which needs the journal
+    assert list(index.documents) == ["mill"]

@@ -1,0 +1,235 @@
+"""Numbers of a run against numbers by hand; the report, the figures, and the comparison of runs."""
+
+import json
+from dataclasses import replace
+
+import evaluation_world as world
+import numpy as np
+import pytest
+
+from hwdag.errors import InputError
+from hwdag.types import Usage
+from hwdag_lab.eval.compare import compare
+from hwdag_lab.eval.journal import Journal
+from hwdag_lab.eval.plan import Plan
+from hwdag_lab.eval.plots import PLOTS
+from hwdag_lab.eval.records import RECORDS, read_builds, read_results
+from hwdag_lab.eval.report import report
+from hwdag_lab.eval.run import run
+from hwdag_lab.eval.summary import SUMMARY, headlines, summarise, write_summary
+
+PLAN = Plan(
+    systems=("hwdag", "hwdag-no-attention", "bm25@sentence", "bm25@100"),
+    budgets=(20, 40),
+    limit=None,
+    max_new_tokens=8,
+)
+
+METRICS = {"f1", "em", "rouge_l", "bleu4"}
+
+
+def planted(folder, change, *, plan=PLAN, data=None):
+    """A run whose results are replaced by `change(result, number of its question)`."""
+    run(data or world.records(8), world.models(), plan, folder)
+    results = list(read_results(folder).values())
+    numbers = {key: i for i, key in enumerate(dict.fromkeys(r.key[2:] for r in results))}
+    (folder / RECORDS).unlink()
+    with Journal(folder / RECORDS) as journal:
+        for result in results:
+            journal.append(change(result, numbers[result.key[2:]]).to_json())
+    return folder
+
+
+def with_f1(result, value):
+    return replace(result, metrics={"f1": value})
+
+
+def test_means_and_costs_are_those_by_hand(tmp_path):
+    def change(result, number):
+        if number == 3 and result.system == "hwdag":
+            return replace(result, metrics={"f1": 0.0}, error="InputError: no", search=Usage(999))
+        used = replace(result, search=Usage(number, number / 2, 1.0), answer=Usage(10, 1.0, 2.0))
+        return with_f1(used, number / 16)
+
+    planted(tmp_path, change)
+    (towns,) = summarise(tmp_path)
+    row = towns.row("hwdag", 20)
+    numbers = [n for n in range(16) if n != 3]
+    assert (row.questions, row.documents, row.errors, row.answered) == (16, 8, 1, 16)
+    assert row.scores["f1"].mean == pytest.approx(sum(numbers) / 16 / 16)
+    assert row.scores["f1"].n == 16
+    assert row.scores["f1"].low < row.scores["f1"].mean < row.scores["f1"].high
+    assert row.costs["search_tokens"].mean == pytest.approx(np.mean(numbers))
+    assert row.costs["tflops"].mean == pytest.approx(np.mean([n / 2 + 1 for n in numbers]))
+    assert row.costs["seconds"].mean == pytest.approx(3.0)
+    assert row.costs["search_tokens"].n == 15
+    assert set(row.scores) == {"f1"}
+
+    builds = [b for b in read_builds(tmp_path).values() if b.build == "hwdag"]
+    built = next(b for b in towns.builds if b.build == "hwdag")
+    words = sum(len(record.text.split()) for record in world.records(8))
+    tokens = sum(build.usage.tokens for build in builds)
+    assert built.documents == len(builds) == 8
+    assert built.tokens == pytest.approx(tokens / 8)
+    assert built.tokens_per_1k_words == pytest.approx(1000 * tokens / words)
+
+
+def test_intervals_resample_documents(tmp_path):
+    # both questions of a document have its value: the interval is that of 8 values, not of 16
+    planted(tmp_path, lambda result, number: with_f1(result, number // 2 % 2))
+    wide = summarise(tmp_path)[0].row("hwdag", 20).scores["f1"]
+    planted(tmp_path / "other", lambda result, number: with_f1(result, number % 2))
+    narrow = summarise(tmp_path / "other")[0].row("hwdag", 20).scores["f1"]
+    assert (wide.mean, narrow.mean) == (0.5, 0.5)
+    assert (narrow.low, narrow.high) == (0.5, 0.5)  # every document has the same mean
+    assert wide.high - wide.low > 0.3
+
+
+F1 = {
+    ("hwdag", 20): 0.5,
+    ("hwdag", 40): 0.9,
+    ("hwdag-no-attention", 20): 0.4,
+    ("hwdag-no-attention", 40): 0.9,
+    ("bm25@sentence", 20): 0.7,
+    ("bm25@sentence", 40): 0.6,
+    ("bm25@100", 20): 0.2,
+    ("bm25@100", 40): 0.8,
+}
+
+
+def by_table(result, number):
+    """The means of `F1`, with the same swing for all systems, so that pairs differ by a constant."""
+    return with_f1(result, F1[result.system, result.budget] + 0.05 * (-1) ** (number // 2))
+
+
+def test_hwdag_is_compared_with_the_best_baseline_of_each_budget(tmp_path):
+    planted(tmp_path, by_table)
+    (towns,) = summarise(tmp_path)
+    gains = [(g.budget, g.system, g.against, round(g.difference.mean, 6)) for g in towns.gains]
+    assert gains == [(20, "hwdag", "bm25@sentence", -0.2), (40, "hwdag", "bm25@100", 0.1)]
+    assert all(gain.difference.p_value < 0.001 for gain in towns.gains)
+    variants = [(g.budget, g.system, round(g.difference.mean, 6)) for g in towns.variants]
+    assert variants == [(20, "hwdag-no-attention", -0.1), (40, "hwdag-no-attention", 0.0)]
+
+
+def test_the_report_says_where_hwdag_loses(tmp_path):
+    planted(tmp_path, by_table)
+    text = report(tmp_path).read_text()
+    losses = text[text.index("## Where HWDAG loses") : text.index("## towns")]
+    assert "of 2 comparisons it wins 1 and loses 1" in losses
+    assert (
+        "| towns | f1 | 20 | `hwdag` | `bm25@sentence` | -0.20 [-0.20, -0.20], p < 0.001 |"
+        in losses
+    )
+    assert "bm25@100" not in losses
+    table = text[text.index("### f1") : text.index("### Costs of a question")]
+    assert "| `bm25@sentence` | **0.70** [0.66, 0.74] | 0.60" in table
+    assert table.count("**") == 6  # the best of 20, and the two best of 40
+    assert "16 questions about 8 documents." in text
+    assert "| reader | scripted |" in text
+    assert "(called from Python)" in text
+    assert "### Variants against `hwdag`" in text
+
+
+def test_a_row_that_is_not_complete_is_told(tmp_path):
+    planted(tmp_path, by_table)
+    lines = (tmp_path / RECORDS).read_text().splitlines(keepends=True)
+    (tmp_path / RECORDS).write_text("".join(lines[:-3]))
+    assert "Not every row has all of them yet" in report(tmp_path).read_text()
+
+
+def test_the_summary_is_strict_json(tmp_path):
+    planted(tmp_path, by_table, data=world.records(1))
+    write_summary(tmp_path)
+
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    found = json.loads((tmp_path / SUMMARY).read_text(), parse_constant=refuse)
+    row = found["towns"]["rows"][0]
+    assert row["scores"]["f1"] == {"mean": 0.55, "low": None, "high": None, "n": 2}
+
+
+def test_figures_are_drawn(tmp_path):
+    def change(result, number):
+        cost = 1.0 if result.system.startswith("hwdag") else 0.0  # BM25 may cost nothing
+        return replace(result, search=Usage(1, cost, 1.0), answer=None)
+
+    names = ("hwdag", "hwdag/patience=1", "hwdag/patience=2", "bm25", "full-context")
+    plan = replace(PLAN, systems=names, answer_budgets=())
+    planted(tmp_path, change, plan=plan, data=world.records(3))
+    text = report(tmp_path).read_text()
+    stems = {path.stem for path in (tmp_path / PLOTS).iterdir()}
+    assert stems == {
+        "towns-sentence_recall-context_tokens",
+        "towns-sentence_recall-tflops",
+        "towns-nodes",
+        "towns-patience",
+    }
+    for stem in stems:
+        assert f"![{stem}](plots/{stem}.png)" in text
+        assert (tmp_path / PLOTS / f"{stem}.png").read_bytes().startswith(b"\x89PNG")
+        assert "</svg>" in (tmp_path / PLOTS / f"{stem}.svg").read_text()
+    drawn = (tmp_path / PLOTS / "towns-sentence_recall-tflops.svg").read_bytes()
+    report(tmp_path)
+    assert (tmp_path / PLOTS / "towns-sentence_recall-tflops.svg").read_bytes() == drawn
+
+
+def test_without_flops_no_figure_pretends_to_show_them(tmp_path):
+    planted(tmp_path, by_table, data=world.records(2))
+    report(tmp_path)
+    assert not list((tmp_path / PLOTS).glob("*tflops*"))
+
+
+def test_compare_finds_a_planted_difference_and_no_other(tmp_path):
+    rng = np.random.default_rng(0)
+    noise = rng.uniform(0.3, 0.6, 40)
+    jitter = rng.normal(0, 0.05, 40)
+    made = {"data": world.records(20), "plan": replace(PLAN, systems=("hwdag", "bm25@100"))}
+    a = planted(tmp_path / "a", lambda r, i: with_f1(r, noise[i]), **made)
+    b = planted(tmp_path / "b", lambda r, i: with_f1(r, noise[i] + 0.1 + jitter[i]), **made)
+    even = jitter - jitter.mean()
+    same = planted(tmp_path / "c", lambda r, i: with_f1(r, noise[i] + even[i]), **made)
+
+    found = compare([a, b], systems=["hwdag"], metrics=["f1"])
+    assert [(one.budget, one.verdict, one.difference.n) for one in found] == [
+        (20, "differs", 40),
+        (40, "differs", 40),
+    ]
+    assert found[0].difference.mean == pytest.approx(-0.1 - jitter.mean())
+    assert {one.verdict for one in compare([a, same])} == {"no difference shown"}
+    assert {one.a.system for one in compare([a, b])} == {"hwdag", "bm25@100"}
+
+
+def test_two_systems_of_one_run_are_compared(tmp_path):
+    planted(tmp_path, by_table)
+    found = compare([tmp_path], systems=["hwdag", "bm25@100"])
+    assert [round(one.difference.mean, 6) for one in found] == [0.3, 0.1]
+    across = compare([tmp_path, tmp_path], systems=["hwdag", "bm25@100"], metrics=["f1"])
+    assert [one.difference for one in across] == [one.difference for one in found]
+
+
+def test_comparisons_without_sense_are_told(tmp_path):
+    a = planted(tmp_path / "a", by_table)
+    other = [replace(record, id=f"other {record.id}") for record in world.records(8)]
+    b = planted(tmp_path / "b", by_table, data=other)
+    only = replace(PLAN, systems=("truncate-middle",))
+    c = planted(tmp_path / "c", lambda result, _: result, plan=only)
+    with pytest.raises(InputError, match="no question that both sides"):
+        compare([a, b])
+    with pytest.raises(InputError, match="no question with the metric accuracy"):
+        compare([a, a], metrics=["accuracy"])
+    with pytest.raises(InputError, match="no system in common"):
+        compare([a, c])
+    with pytest.raises(InputError, match=r"has no system 'bm25'; it has hwdag, .*bm25@100"):
+        compare([a], systems=["hwdag", "bm25"])
+    with pytest.raises(InputError, match="1 folders and 1 systems"):
+        compare([a], systems=["hwdag"])
+    with pytest.raises(InputError, match="name a folder"):
+        compare([a, tmp_path / "nothing"])
+
+
+def test_headlines_are_one_of_answers_and_one_of_evidence():
+    assert headlines(["paragraph_half", "em", "f1", "accuracy"]) == ["accuracy", "paragraph_half"]
+    assert headlines(["paragraph_half", "sentence_recall"]) == ["sentence_recall"]
+    assert headlines([]) == []

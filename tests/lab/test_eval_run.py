@@ -1,0 +1,458 @@
+"""The run: resumable, nothing twice, errors counted, settings guarded; every system end to end."""
+
+import json
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import evaluation_world as world
+import pytest
+
+from hwdag.config import BuildConfig
+from hwdag.errors import InputError, UnknownOption, WriterFailed
+from hwdag.lm.base import heads_of
+from hwdag.lm.controller import CONTROLLERS, Controller
+from hwdag.lm.scripted import ScriptedLM, logprobs_after
+from hwdag.lm.writers import CallableWriter
+from hwdag.types import Usage
+from hwdag_lab.eval.builds import INDEXES
+from hwdag_lab.eval.calls import CachedReader, CachedWriter, Calls
+from hwdag_lab.eval.data import Question
+from hwdag_lab.eval.journal import Journal, read_lines
+from hwdag_lab.eval.plan import Plan
+from hwdag_lab.eval.records import BUILDS, RECORDS, Result, read_builds, read_results
+from hwdag_lab.eval.run import CALLS, Counts, run
+from hwdag_lab.eval.settings import SETTINGS, read_settings
+from hwdag_lab.eval.systems import (
+    BASELINES,
+    VARIANTS,
+    family,
+    is_baseline,
+    patience_of,
+    systems,
+)
+
+SIMPLE = Plan(systems=("bm25@sentence",), budgets=(20, 40), limit=None, max_new_tokens=8)
+
+
+def test_a_run_killed_at_any_point_ends_as_if_it_had_not_been(tmp_path):
+    whole, killed, log = tmp_path / "whole", tmp_path / "killed", tmp_path / "log.jsonl"
+    uninterrupted = ScriptedLM(prefers_extraction=False)
+    run(world.records(), world.models(uninterrupted), world.KILLED_PLAN, whole)
+
+    statuses = []
+    for kill_at in (1, 3, 9, 10**6):  # in the first build, between two, while asking; never
+        command = [sys.executable, world.__file__, str(killed), str(log), str(kill_at)]
+        statuses.append(subprocess.run(command, check=False).returncode)
+    assert statuses == [-signal.SIGKILL] * 3 + [0]
+
+    assert world.comparable(killed / RECORDS) == world.comparable(whole / RECORDS)
+    assert world.comparable(killed / BUILDS) == world.comparable(whole / BUILDS)
+    finished = log.read_text().splitlines()
+    assert len(finished) == len(set(finished)) == uninterrupted.writes
+
+
+def test_the_same_run_again_does_nothing(tmp_path):
+    plan = replace(world.KILLED_PLAN, systems=("hwdag", "bm25@300", "memwalker"))
+    assert run(world.records(), world.models(), plan, tmp_path) == Counts(0, 24, 0)
+    before = (tmp_path / RECORDS).read_bytes(), (tmp_path / BUILDS).read_bytes()
+    idle = ScriptedLM(prefers_extraction=False)
+    assert run(world.records(), world.models(idle), plan, tmp_path) == Counts(24, 0, 0)
+    assert (idle.writes, idle.replays, idle.sessions) == (0, 0, [])
+    assert ((tmp_path / RECORDS).read_bytes(), (tmp_path / BUILDS).read_bytes()) == before
+
+
+@pytest.mark.parametrize("cut", [1, 25, 400])
+def test_a_torn_last_line_is_cut_off_and_its_work_done_again(tmp_path, cut):
+    run(world.records(), world.models(), SIMPLE, tmp_path)
+    whole = world.comparable(tmp_path / RECORDS)
+    content = (tmp_path / RECORDS).read_bytes()
+    (tmp_path / RECORDS).write_bytes(content[:-cut])
+    assert run(world.records(), world.models(), SIMPLE, tmp_path).added == 1
+    assert world.comparable(tmp_path / RECORDS) == whole
+
+
+def test_a_broken_line_inside_is_named(tmp_path):
+    run(world.records(), world.models(), SIMPLE, tmp_path)
+    with (tmp_path / RECORDS).open("a") as file:
+        file.write("{nonsense\n")
+    with pytest.raises(InputError, match=r"records\.jsonl:9: not JSON"):
+        run(world.records(), world.models(), SIMPLE, tmp_path)
+
+
+def test_systems_budgets_and_questions_may_be_added(tmp_path):
+    plan = replace(SIMPLE, limit=2)
+    assert run(world.records(), world.models(), plan, tmp_path) == Counts(0, 4, 0)
+    wider = replace(plan, systems=("dense@100", *plan.systems), budgets=(40, 60), limit=3)
+    # 2 systems x 2 budgets x 3 questions, of which 2 questions at 40 tokens are there
+    assert run(world.records(), world.models(), wider, tmp_path) == Counts(2, 10, 0)
+    settings = read_settings(tmp_path)
+    assert settings["budgets"] == [20, 40, 60]
+    assert set(settings["systems"]) == {"bm25@sentence", "dense@100"}
+    assert settings["limit"] == 3
+
+
+def test_other_settings_are_refused_with_what_differs(tmp_path):
+    run(world.records(), world.models(), SIMPLE, tmp_path)
+    before = (tmp_path / SETTINGS).read_bytes()
+
+    def refused(message, *, data=None, lm=None, plan=SIMPLE):
+        with pytest.raises(InputError, match=message):
+            run(data or world.records(), world.models(lm), plan, tmp_path)
+        assert (tmp_path / SETTINGS).read_bytes() == before
+
+    refused("seed was 0 and is now 1", plan=replace(SIMPLE, seed=1))
+    refused("max_new_tokens was 8 and is now 9", plan=replace(SIMPLE, max_new_tokens=9))
+    refused("models: reader was 'scripted' and is now 'other'", lm=ScriptedLM(name="other"))
+    refused("data: towns was ", data=world.records(3))
+
+
+def test_another_head_list_is_another_run(tmp_path):
+    plan = replace(SIMPLE, systems=("hwdag",))
+    run(world.records(1), world.models(), plan, tmp_path)
+    with pytest.raises(InputError, match="models: heads was None and is now '0123'"):
+        run(world.records(1), world.models(heads="0123"), plan, tmp_path)
+    run(world.records(1), world.models(heads="0123"), plan, tmp_path / "other")
+    names = [{path.name for path in (tmp_path / at / INDEXES).iterdir()} for at in ("", "other")]
+    assert names[0].isdisjoint(names[1])
+
+
+def test_a_system_without_its_controller_is_told_before_anything_is_done(tmp_path):
+    plan = replace(SIMPLE, systems=("hwdag", "hwdag-calibrated"))
+    with pytest.raises(InputError, match="progress='calibrated' needs a controller"):
+        run(world.records(1), world.models(), plan, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_another_definition_of_a_system_is_refused(tmp_path, monkeypatch):
+    plan = replace(SIMPLE, systems=("hwdag",))
+    run(world.records(), world.models(), plan, tmp_path)
+    other = replace(VARIANTS["hwdag"], build=BuildConfig(chunk_tokens=77))
+    monkeypatch.setitem(VARIANTS, "hwdag", other)
+    with pytest.raises(
+        InputError, match=r"system hwdag\.build\.chunk_tokens was 300 and is now 77"
+    ):
+        run(world.records(), world.models(), plan, tmp_path)
+
+
+def test_an_hwdag_error_is_a_result_that_scores_zero(tmp_path):
+    lm = ScriptedLM(context_tokens=150)
+    long = replace(world.record(7).questions[0], id="long", text="Where? " * 100)
+    record = replace(world.record(0), questions=(*world.record(0).questions, long))
+    assert run([record], world.models(lm), SIMPLE, tmp_path) == Counts(0, 6, 2)
+    failed = [r for r in read_results(tmp_path).values() if r.error is not None]
+    assert {r.question for r in failed} == {"long"}
+    for result in failed:
+        assert result.error.startswith("QuestionTooLong: ")
+        assert result.prediction is None
+        assert {"f1", "em", "rouge_l", "bleu4", "sentence_recall"} <= result.metrics.keys()
+        assert set(result.metrics.values()) == {0.0}
+    assert run([record], world.models(lm), SIMPLE, tmp_path).added == 0
+    again = replace(SIMPLE, retry_errors=True)
+    assert run([record], world.models(lm), again, tmp_path) == Counts(4, 2, 2)
+
+
+def test_an_error_of_a_build_is_told_once_per_question_and_met_once(tmp_path):
+    class Broken(ScriptedLM):
+        attempts = 0
+
+        def write(self, prompts, *, max_new_tokens):
+            self.attempts += 1
+            raise WriterFailed("no ink")
+
+    lm = Broken(prefers_extraction=False)
+    plan = replace(SIMPLE, systems=("hwdag",))
+    assert run(world.records(1), world.models(lm), plan, tmp_path) == Counts(0, 4, 4)
+    assert {r.error for r in read_results(tmp_path).values()} == {"WriterFailed: no ink"}
+    assert lm.attempts == 1
+    assert read_builds(tmp_path) == {}
+
+
+def test_any_other_exception_ends_a_run_that_can_go_on(tmp_path):
+    class Flawed(ScriptedLM):
+        def session(self, question, **options):
+            if "painter" in question:
+                raise ZeroDivisionError
+            return super().session(question, **options)
+
+    with pytest.raises(ZeroDivisionError):
+        run(world.records(), world.models(Flawed()), SIMPLE, tmp_path)
+    assert 0 < len(read_results(tmp_path)) < 8
+    counts = run(world.records(), world.models(ScriptedLM()), SIMPLE, tmp_path)
+    assert counts.kept + counts.added == 8
+
+
+def test_answers_can_be_left_out_and_asked_for_later(tmp_path):
+    plan = replace(SIMPLE, answer_budgets=())
+    run(world.records(), world.models(), plan, tmp_path)
+    for result in read_results(tmp_path).values():
+        assert (result.prediction, result.answer, result.answered) == (None, None, False)
+        assert "sentence_recall" in result.metrics
+        assert "f1" not in result.metrics
+    some = replace(SIMPLE, answer_budgets=(40,))
+    assert run(world.records(), world.models(), some, tmp_path) == Counts(4, 4, 0)
+    for result in read_results(tmp_path).values():
+        assert result.answered == (result.budget == 40) == ("f1" in result.metrics)
+    assert run(world.records(), world.models(), plan, tmp_path).added == 0  # more is enough
+    with pytest.raises(InputError, match=r"answers are asked for at the budgets \[7\]"):
+        replace(SIMPLE, answer_budgets=(7,))
+
+
+def test_what_reads_everything_is_asked_once_per_question(tmp_path):
+    plan = replace(SIMPLE, systems=("full-context", "truncate-middle"))
+    run(world.records(), world.models(), plan, tmp_path)
+    budgets = [r.budget for r in read_results(tmp_path).values() if r.system == "full-context"]
+    assert budgets == [None] * 4
+
+
+def test_costs_are_those_of_search_and_of_the_rest(tmp_path):
+    lm = ScriptedLM()
+    run(world.records(1, questions=1), world.models(lm), SIMPLE, tmp_path)
+    (first, second) = read_results(tmp_path).values()
+    for result, session in zip((first, second), lm.sessions, strict=True):
+        assert result.search.tokens == 0  # BM25 asks no model
+        assert result.answer.tokens == session.usage.tokens > result.context_tokens > 0
+        assert result.context_tokens <= result.budget
+    assert first.nodes < second.nodes
+
+
+def test_the_most_likely_option_is_chosen_and_nothing_is_decoded(tmp_path):
+    text = world.record(0).text
+    options = ("Zanzibar with many spices", "Arden0 near the old river", "Nowhere")
+    question = Question("mc", "Where?", (options[1],), options=options, label=1)
+    record = replace(world.record(0), questions=(question,))
+    plan = replace(SIMPLE, systems=("full-context",))
+    lm = ScriptedLM()
+    run([record], world.models(lm), plan, tmp_path)
+    (result,) = read_results(tmp_path).values()
+    likely = [logprobs_after(f"Where?\n{text}", option).mean() for option in options]
+    assert likely[1] == max(likely)
+    assert result.metrics == {"accuracy": 1.0}
+    assert result.prediction == options[1]
+    assert result.answer.tokens == lm.sessions[0].usage.tokens
+
+
+def test_ablations_walk_one_graph_that_is_built_once(tmp_path):
+    lm = ScriptedLM(prefers_extraction=False)
+    names = ("hwdag", "hwdag-no-progress", "hwdag-no-attention", "hwdag/patience=2")
+    run(world.records(1), world.models(lm), replace(SIMPLE, systems=names), tmp_path)
+    assert {build.build for build in read_builds(tmp_path).values()} == {"hwdag"}
+    (index,) = (tmp_path / INDEXES).iterdir()
+    written = lm.writes
+    more = replace(SIMPLE, systems=("hwdag-no-embedding",))
+    run(world.records(1), world.models(lm), more, tmp_path)
+    assert list((tmp_path / INDEXES).iterdir()) == [index]
+    assert lm.writes == written
+
+
+def test_another_writer_writes_and_the_reader_answers(tmp_path):
+    reader, writer = ScriptedLM(), ScriptedLM(name="writer")
+    plan = replace(SIMPLE, systems=("hwdag", "memwalker"))
+    run(world.records(1), world.models(reader, writer=writer), plan, tmp_path)
+    assert reader.writes == 0 < writer.writes
+    assert not writer.sessions
+    builds = {build.build: build.usage.tokens for build in read_builds(tmp_path).values()}
+    searches = sum(r.search.tokens for r in read_results(tmp_path).values() if r.system[0] == "m")
+    # what a repeated prompt would have cost is charged as well
+    assert sum(builds.values()) + searches >= reader.usage.tokens + writer.usage.tokens
+    assert read_settings(tmp_path)["models"]["writer"] == "writer"
+
+
+@pytest.mark.parametrize(
+    "system", [*VARIANTS, "bm25", "dense", "bm25+title", "dense+title", *BASELINES]
+)
+def test_every_system_runs(tmp_path, system):
+    lm = ScriptedLM(prefers_extraction=system in ("hwdag-no-graph", "hwdag-garlic", "memwalker"))
+    lm.controllers = {
+        name: Controller(used, *[(1.0,) * len(used)] * 3, 0.0, lm.name)
+        for name, used in CONTROLLERS.items()
+    }
+    plan = replace(SIMPLE, systems=(system,), budgets=(20, 150))  # one sentence, or everything
+    counts = run(world.records(1), world.models(lm), plan, tmp_path)
+    assert counts.errors == 0
+    results = list(read_results(tmp_path).values())
+    assert len(results) == counts.added > 0
+    for result in results:
+        assert result.budget is None or result.context_tokens <= result.budget
+        assert 0 <= result.metrics["sentence_recall"] <= 1
+        assert result.prediction or result.budget == 20
+    assert read_builds(tmp_path)
+
+
+def test_flags_of_the_table_are_those_of_the_retrievers():
+    for name, baseline in BASELINES.items():
+        assert baseline.make(world.models()).bounded == baseline.bounded
+        assert baseline.make(world.models()).name == name
+
+
+def test_names_stand_for_systems():
+    assert [s.name for s in systems(["bm25", "hwdag", "bm25@100"])] == [
+        "bm25@300",
+        "bm25@100",
+        "bm25@sentence",
+        "hwdag",
+    ]
+    assert [s.name for s in systems(["dense+title"])][-1] == "dense@sentence+title"
+    assert patience_of("hwdag/patience=12") == 12
+    assert patience_of("hwdag") is None
+    assert family("bm25@sentence+title") == "bm25"
+    assert [family(name) for name in ("hwdag-no-progress", "hwdag/patience=2")] == ["hwdag"] * 2
+    assert family("truncate-middle") == "truncate-middle"
+    assert is_baseline("raptor-tree")
+    assert not is_baseline("hwdag-garlic")
+    with pytest.raises(
+        UnknownOption, match=r"no system 'colbert'; there are hwdag, .*full-context"
+    ):
+        systems(["colbert"])
+    with pytest.raises(InputError, match="no system was named"):
+        systems([])
+
+
+def test_definitions_tell_variants_apart():
+    names = [*VARIANTS, "hwdag/patience=1", "hwdag/patience=2"]
+    found = {s.name: json.dumps(s.definition, sort_keys=True) for s in systems(names)}
+    assert found.pop("hwdag-pecan") == found["hwdag-garlic"]  # the search of both papers is one
+    assert len(set(found.values())) == len(found)
+
+
+def test_a_result_survives_json():
+    result = Result(
+        "hwdag",
+        None,
+        "d",
+        "doc",
+        "q",
+        "bridge",
+        "why?",
+        ("a", "b"),
+        True,
+        prediction="c \ud800",
+        metrics={"f1": 0.5},
+        p_yes=(0.25,),
+        search=Usage(3, 0.5, 1.5),
+        answer=Usage(1, 0.25, 0.5),
+        notes=("one",),
+    )
+    assert Result.from_json(json.loads(json.dumps(result.to_json()))) == result
+    bare = replace(result, answer=None)
+    assert Result.from_json(json.loads(json.dumps(bare.to_json()))) == bare
+    assert result.total == Usage(4, 0.75, 2.0)
+
+
+def test_a_journal_keeps_whole_lines(tmp_path):
+    path = tmp_path / "lines.jsonl"
+    with Journal(path) as journal:
+        journal.append({"a": "ü \ud800"})
+    path.write_bytes(path.read_bytes() + b'{"a": 2}')  # complete, but its end is not there
+    assert read_lines(path) == [{"a": "ü \ud800"}]
+    with Journal(path) as journal:
+        journal.append({"a": 3})
+    assert [row["a"] for row in read_lines(path)] == ["ü \ud800", 3]
+
+
+def test_remembered_calls_are_not_made_again_but_charged(tmp_path):
+    def counted(lm):
+        with Calls(tmp_path / CALLS) as calls:
+            writer = CachedReader(lm, calls)
+            replies = writer.write(["* One. Two.", "* Three.", "* One. Two."], max_new_tokens=9)
+            return replies, writer.usage
+
+    first, second = ScriptedLM(), ScriptedLM()
+    replies, usage = counted(first)
+    assert counted(second) == (replies, usage)
+    assert (first.writes, second.writes) == (2, 0)
+    plain = ScriptedLM()
+    assert replies == plain.write(["* One. Two.", "* Three.", "* One. Two."], max_new_tokens=9)
+    assert usage.tokens == pytest.approx(plain.usage.tokens, abs=2)  # shares of a batch are rounded
+
+    with Calls(tmp_path / CALLS) as calls:
+        cut = CachedReader(second, calls).write(["* One. Two."], max_new_tokens=1)
+    assert (cut, second.writes) == (["*"], 1)  # another limit is another call
+
+
+def test_what_a_model_knows_of_its_heads_is_known_with_its_writing_remembered(tmp_path):
+    lm = ScriptedLM()
+    with Calls(tmp_path / CALLS) as calls:
+        assert heads_of(CachedReader(lm, calls), "auto") == "auto"
+        lm.known_heads = ((0, 1),)
+        assert heads_of(CachedReader(lm, calls), "auto") == ((0, 1),)
+
+
+def test_a_writer_that_breaks_its_contract_is_told(tmp_path):
+    class Short(ScriptedLM):
+        def write(self, prompts, *, max_new_tokens):
+            return []
+
+    with Calls(tmp_path / CALLS) as calls:
+        with pytest.raises(WriterFailed, match="returned 0 replies to 1 prompts"):
+            CachedReader(Short(), calls).write(["a"], max_new_tokens=1)
+        echo = CachedWriter(CallableWriter(str.upper, name="echo"), calls)
+        assert echo.write(["a"], max_new_tokens=1) == ["A"]
+        assert (echo.name, echo.usage) == ("echo", Usage())
+
+
+def test_two_runs_do_not_write_to_one_folder(tmp_path):
+    with (
+        Calls(tmp_path / CALLS),
+        pytest.raises(InputError, match="another run writes to this folder"),
+    ):
+        run(world.records(), world.models(), SIMPLE, tmp_path)
+    assert not (tmp_path / RECORDS).exists()
+    assert run(world.records(), world.models(), SIMPLE, tmp_path).added == 8
+
+
+def test_the_questions_are_those_of_the_seed(tmp_path):
+    def asked(seed, folder):
+        plan = replace(SIMPLE, limit=4, seed=seed)
+        run(world.records(6), world.models(), plan, folder)
+        return {key[3:] for key in read_results(folder)}
+
+    one, same, other = (
+        asked(seed, tmp_path / name) for seed, name in ((1, "a"), (1, "b"), (2, "c"))
+    )
+    assert one == same != other
+    assert len(one) == len(other) == 4
+
+
+def test_progress_counts_what_is_left(tmp_path):
+    stages = []
+
+    class Recording:
+        def stage(self, name, total, unit):
+            from contextlib import contextmanager
+
+            @contextmanager
+            def opened():
+                done = [name, total, 0]
+                stages.append(done)
+
+                def advance(amount=1):
+                    done[2] += amount
+
+                yield advance
+
+            return opened()
+
+    run(world.records(1), world.models(), SIMPLE, tmp_path)
+    run(
+        world.records(1),
+        world.models(),
+        replace(SIMPLE, budgets=(20, 60)),
+        tmp_path,
+        progress=Recording(),
+    )
+    assert ["questions", 2, 2] in stages
+
+
+def test_bad_plans_are_told():
+    with pytest.raises(InputError, match="budgets must be numbers of at least 1"):
+        replace(SIMPLE, budgets=(0,))
+    with pytest.raises(InputError, match="budgets must be numbers of at least 1"):
+        replace(SIMPLE, budgets=())
+
+
+def test_a_folder_without_a_run_is_told(tmp_path):
+    with pytest.raises(InputError, match="name a folder that `hwdag eval -o` has written"):
+        read_settings(Path(tmp_path))

@@ -1,0 +1,854 @@
+"""GEM-RAG: questions of any writer, a spectrum as printed (as far as it can be), both searches."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.documents import Document as LangChainDocument
+from llama_index.core import Document as LlamaIndexDocument
+from worlds import random_text
+
+import langchain_hwdag
+import llama_index_hwdag
+from hwdag.building.calls import Calls
+from hwdag.building.questions import Questioner, own_sentences, parse_questions
+from hwdag.config import SearchConfig
+from hwdag.embedding.hashing import HashingEmbedder, unit_rows
+from hwdag.errors import ContextTooSmall, InputError, UnknownOption, WriterFailed
+from hwdag.lm.scripted import ScriptedLM
+from hwdag.lm.writers import CallableWriter
+from hwdag.retriever import Retriever
+from hwdag.types import Document
+from hwdag_lab.eval.systems import systems
+from hwdag_lab.methods.gemrag import GemRagConfig, GemRagRetriever
+from hwdag_lab.methods.gemrag.memory import Graph, best_first, by_questions, question_vectors
+from hwdag_lab.methods.gemrag.spectrum import (
+    BLOCK,
+    Affinity,
+    Spectrum,
+    by_dense,
+    by_lanczos,
+    clusters,
+    question_sums,
+    spectrum,
+    top,
+)
+
+SMALL = GemRagConfig(chunk_tokens=14, summary_tokens=20, members=4, ratio=0.4)
+
+
+def gem(**options):
+    defaults = {"reader": ScriptedLM(), "embedder": HashingEmbedder(64), "config": SMALL}
+    return GemRagRetriever(**defaults | options)
+
+
+def text_of(sentences, seed=0):
+    rng = np.random.default_rng(seed)
+    return " ".join(random_text(rng, int(rng.integers(4, 9))) for _ in range(sentences))
+
+
+def built(sentences=40, seed=0, **options):
+    retriever = gem(**options)
+    retriever.insert([Document("doc", text_of(sentences, seed))])
+    return retriever
+
+
+def memory_of(retriever, document="doc"):
+    return retriever.memories[document]
+
+
+def asks(prompt):
+    """Writes two questions about the first words of a text, or a summary."""
+    if not prompt.startswith("Write"):
+        return "A summary of " + prompt[-30:-1]
+    words = prompt.split("Text:\n")[-1].split()
+    return f"* Where is the {words[0]}?\n* Who saw the {words[-1]} and the {words[1]}?"
+
+
+# utility questions
+
+
+@pytest.mark.parametrize(
+    ("reply", "questions"),
+    [
+        ("* Who built it?\n* When was it built?", ["Who built it?", "When was it built?"]),
+        ("1. Who built it?\n2) When?", ["Who built it?", "When?"]),
+        ("Who built it?\nWhen was it built?", ["Who built it?", "When was it built?"]),
+        ("Who built it? When was it built?", ["Who built it?", "When was it built?"]),
+        ("Sure! Here you are:\n\n- **Who built it?**\n- Nothing.", ["Who built it?"]),
+        ("* Who built it? Clara Holm.\n* The harbour.", ["Who built it?"]),
+        ("Question 1: Who built it?\nAnswer 1: Clara.", ["Who built it?"]),
+        ("Q: Who built it?\nA: Clara.", ["Who built it?"]),
+        ("* Question 1: 1. Who built it?\n* 2. Who built it?", ["Who built it?"]),
+        ("* **1. Who built it?**\n* (b) When?", ["Who built it?", "When?"]),
+        ("<think>Is it?</think>* Who built it?", ["Who built it?"]),
+        ("```\n* Who built it?\n```", ["Who built it?"]),
+        ('* "Who built it?"\n* who built it?', ["Who built it?"]),
+        ("* 谁建了港口？\n* متى بني الميناء؟", ["谁建了港口？", "متى بني الميناء؟"]),
+        ("* Who \ud800 built it?", ["Who \ufffd built it?"]),
+        ("The harbour was built in 1871.", []),
+        ("* The harbour.\n* ?!", []),
+        ("", []),
+        ("?" * 50, []),
+        ("* a?\n* b?\n* c?\n* d?\n* e?\n* f?", ["a?", "b?", "c?", "d?", "e?"]),
+    ],
+)
+def test_questions_are_read_from_any_reply(reply, questions):
+    assert parse_questions(reply, 5) == questions
+
+
+@given(st.text(alphabet="*?- ab1.:\n", max_size=60), st.integers(0, 4))
+@settings(max_examples=200, deadline=None)
+def test_what_is_read_is_a_question(reply, number):
+    found = parse_questions(reply, number)
+    assert len(found) <= number
+    assert len({question.casefold() for question in found}) == len(found)
+    for question in found:
+        assert question.endswith("?")
+        assert question == question.strip()
+        assert "\n" not in question
+
+
+def test_long_replies_are_read_in_linear_time():
+    numbers, signs = "1. " * 100_000 + "Who?", ". " * 100_000 + "?! " * 10_000
+    for reply in ("a " * 200_000 + "?", "? " * 200_000, numbers, signs, "Question " * 50_000):
+        assert len(parse_questions(reply, 5)) <= 5
+
+
+def questioner(reply, number=3):
+    writer = None if reply is None else CallableWriter(reply, name="w")
+    return Questioner(ScriptedLM(), writer, Calls(), number, 50)
+
+
+TEXT = "The bridge is red. It is. The castle and the dragon stand on the hill. The end of it all."
+
+
+def test_a_reply_without_a_question_is_asked_for_once_more():
+    prompts = []
+
+    def reply(prompt):
+        prompts.append(prompt)
+        return "* Where is it?" if "Reply with questions only" in prompt else "No idea."
+
+    asker = questioner(reply)
+    assert asker.questions([TEXT]) == [("Where is it?",)]
+    assert (asker.texts, asker.retries, asker.defaults) == (1, 1, 0)
+    assert prompts[1].startswith(prompts[0])
+    assert prompts[0].startswith("Write 3 different questions")
+    assert prompts[0].endswith(TEXT)
+
+
+def test_where_no_question_is_written_sentences_stand_for_them_and_are_counted():
+    asker = questioner(lambda prompt: "No idea." if "red" in prompt else "* Why?")
+    other = "Another text."
+    found = asker.questions([TEXT, other])
+    assert found[1] == ("Why?",)
+    assert found[0] == tuple(own_sentences(TEXT, 3))
+    assert own_sentences(TEXT, 3) == [
+        "The bridge is red.",
+        "The castle and the dragon stand on the hill.",
+        "The end of it all.",
+    ]
+    [note] = asker.notes("doc")
+    assert note == (
+        "doc: 1 of 2 nodes were asked about twice, and for 1 of them their own sentences stand for "
+        "utility questions, because w wrote none"
+    )
+    silent = questioner(None)
+    assert silent.questions([TEXT]) == [tuple(own_sentences(TEXT, 3))]
+    assert "no writer" in next(iter(silent.notes("doc")))
+
+
+def test_no_question_is_asked_for_none():
+    asker = questioner(lambda prompt: pytest.fail("asked"), number=0)
+    assert asker.questions([TEXT]) == [()]
+    assert list(asker.notes("doc")) == []
+
+
+def test_question_vectors_are_means_of_question_and_text():
+    rng = np.random.default_rng(0)
+    asked, texts = rng.normal(size=(3, 4)), rng.normal(size=(3, 4))
+    found = question_vectors([("a", "b"), (), ("c",)], asked, texts)
+    expected = [(asked[0] + texts[0]) / 2, (asked[1] + texts[0]) / 2, texts[1]]
+    assert np.allclose(found, [*expected, (asked[2] + texts[2]) / 2])
+
+
+# the spectrum
+
+
+def world(nodes, seed=0, *, questions=3, dimension=16, positive=True):
+    """(Question vectors by node, text vectors): random unit vectors."""
+    rng = np.random.default_rng(seed)
+    texts = rng.normal(size=(nodes, dimension))
+    asked = rng.normal(size=(nodes, questions, dimension))
+    if positive:
+        texts, asked = np.abs(texts), np.abs(asked)
+    return (asked + texts[:, None]) / 2, unit_rows(texts)
+
+
+def affinity_of(asked, texts):
+    nodes, questions = asked.shape[:2]
+    firsts = np.arange(nodes + 1) * questions
+    flat = asked.reshape(nodes * questions, -1).astype(np.float32)
+    return Affinity.of(question_sums(flat, firsts, questions), texts)
+
+
+def printed(asked, texts):
+    """s[t, v] of the paper, cosine by cosine."""
+    size = len(texts)
+    found = np.zeros((size, size))
+    for t in range(size):
+        for v in range(size):
+            for question in asked[t]:
+                lengths = np.linalg.norm(question) * np.linalg.norm(texts[v])
+                found[t, v] += question @ texts[v] / lengths
+    return found
+
+
+def reference(asked, texts):
+    """L by its definition, dense."""
+    weights = printed(asked, texts)
+    weights = (weights + weights.T) / 2
+    np.fill_diagonal(weights, 0.0)
+    degrees = np.abs(weights).sum(axis=1)
+    return weights / np.sqrt(np.outer(degrees, degrees))
+
+
+def blocks(sizes, *, across=0.0, questions=2):
+    """Themes that share nothing: nodes of one theme have one vector, up to `across`."""
+    themes = np.eye(len(sizes), 8) + across
+    texts = unit_rows(np.repeat(themes, sizes, axis=0))
+    return np.repeat(texts[:, None], questions, axis=1), texts
+
+
+@pytest.mark.parametrize("positive", [True, False])
+@pytest.mark.parametrize("nodes", [3, 20, 90])
+def test_the_operator_is_the_printed_matrix_with_our_corrections(nodes, positive):
+    asked, texts = world(nodes, seed=nodes, positive=positive)
+    affinity = affinity_of(asked, texts)
+    expected = reference(asked, texts)
+    assert np.allclose(affinity.dense(), expected, atol=1e-6)
+    for x in np.random.default_rng(0).normal(size=(5, nodes)):
+        assert np.allclose(affinity.laplacian(x), expected @ x, atol=1e-6)
+    symmetric = (printed(asked, texts) + printed(asked, texts).T) / 2
+    np.fill_diagonal(symmetric, 0.0)
+    assert np.allclose(affinity.weights([2, 0]), symmetric[[2, 0]], atol=1e-5)
+
+
+def test_degrees_over_several_blocks_are_those_of_the_whole():
+    asked, texts = world(2 * BLOCK + 37, dimension=8, questions=1, positive=False)
+    affinity = affinity_of(asked, texts)
+    whole = affinity.weights(range(len(texts)))
+    assert np.allclose(affinity.degrees, np.abs(whole).sum(axis=1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("positive", [True, False])
+@pytest.mark.parametrize("count", [1, 2, 6])
+def test_lanczos_finds_what_a_dense_solver_finds(count, positive):
+    affinity = affinity_of(*world(150, seed=count, positive=positive))
+    fast, slow = by_lanczos(affinity, count), by_dense(affinity, count)
+    assert np.allclose(fast.values, slow.values, atol=1e-8)
+    assert np.allclose(fast.vectors, slow.vectors, atol=1e-5)
+    assert np.array_equal(spectrum(affinity, count).vectors, fast.vectors)
+    again = by_lanczos(affinity, count)
+    assert np.array_equal(again.vectors, fast.vectors)
+    magnitudes = np.abs(fast.values)
+    assert np.all(np.diff(magnitudes) <= 0)
+
+
+@pytest.mark.parametrize("positive", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+def test_properties_1_to_3_of_the_spectrum(seed, positive):
+    nodes = 5 + 11 * seed
+    values = by_dense(affinity_of(*world(nodes, seed, positive=positive)), nodes).values
+    assert values.sum() == pytest.approx(0, abs=1e-9)
+    assert np.all(np.abs(values) <= 1 + 1e-6)
+    if positive:
+        assert values[0] == pytest.approx(1, abs=1e-6)
+        assert values.max() == values[0]
+
+
+def test_as_printed_with_several_questions_these_properties_do_not_hold():
+    asked, texts = world(12, questions=5)
+    weights = printed(asked, texts)
+    assert not np.allclose(weights, weights.T)
+    weights = (weights + weights.T) / 2 - np.eye(12)
+    degrees = weights.sum(axis=1)
+    laplacian = weights / np.sqrt(np.outer(degrees, degrees))
+    assert np.trace(laplacian) > 0.5
+
+
+def test_remark_1_as_many_eigenvalues_near_1_as_there_are_themes():
+    for sizes in ([9, 14, 20], [30, 6]):
+        values = by_dense(affinity_of(*blocks(sizes)), sum(sizes)).values
+        assert np.allclose(values[: len(sizes)], 1)
+        # within a block of b equal nodes the others are -1 / (b - 1), since the diagonal is zero
+        assert np.allclose(np.unique(values.round(6)), [*sorted(-1 / (b - 1) for b in sizes), 1.0])
+
+
+def test_remark_2_the_gap_tells_the_number_of_themes():
+    for sizes in ([9, 14, 20], [15] * 5):
+        found = spectrum(affinity_of(*blocks(sizes, across=0.01)), 8)
+        assert found.estimated_themes(near_one=0.5, gap=0.1) == len(sizes)
+    alike = spectrum(affinity_of(*blocks([40])), 8)
+    assert alike.estimated_themes(near_one=0.5, gap=0.1) is None
+    nothing = Spectrum(np.array([]), np.zeros((3, 0)))
+    assert nothing.estimated_themes(near_one=0.5, gap=0.1) is None
+    negative = Spectrum(np.array([-0.9, 0.8, 0.1]), np.eye(3))
+    assert negative.estimated_themes(near_one=0.5, gap=0.1) is None
+
+
+def test_remark_3_distinct_themes_have_more_spectral_energy():
+    energies = [
+        (by_dense(affinity_of(*blocks([12, 12, 12], across=across)), 36).values ** 2).sum()
+        for across in (0.0, 0.1, 0.3, 1.0)
+    ]
+    assert energies == sorted(energies, reverse=True)
+
+
+def test_themes_are_groups_of_one_sign_strongest_first():
+    found = spectrum(affinity_of(*blocks([9, 20], across=0.1)), 2)
+    first, second = found.themes(2, 40)
+    assert set(first) == set(range(29))
+    assert set(second) in (set(range(9)), set(range(9, 29)))
+    assert top(np.array([0.1, -0.9, 0.5, 1e-12, 0.5]), 9) == (2, 4, 0)
+    assert top(np.array([0.1, -0.9, 0.5, 0.4]), 2) == (2, 3)
+    assert top(np.zeros(3), 2) == ()
+    assert found.themes(0, 5) == []
+
+
+DEGENERATE = {
+    "equal": np.ones((70, 4)),
+    "no words": np.zeros((70, 4)),
+    "some without words": np.concatenate([np.eye(30, 40), np.zeros((40, 40))]),
+    "opposite": np.concatenate([np.ones((40, 4)), -np.ones((40, 4))]),
+    "three": np.eye(3, 4),
+    "pairs": np.repeat(np.eye(60, 60), 2, axis=0),
+    "one pair": np.concatenate([np.eye(80, 80), np.eye(1, 80)]),
+}
+
+
+@pytest.mark.parametrize("name", DEGENERATE)
+def test_degenerate_graphs_have_a_spectrum(name):
+    texts = unit_rows(DEGENERATE[name].astype(np.float32))
+    affinity = affinity_of(texts[:, None], texts)
+    found = spectrum(affinity, 2)
+    assert np.isfinite(found.vectors).all()
+    assert np.all(np.abs(found.values) <= 1 + 1e-6)
+    for theme in found.themes(2, 5):
+        assert all(0 <= i < len(texts) for i in theme)
+
+
+def test_k_means_finds_clear_blobs_and_is_always_the_same():
+    rng = np.random.default_rng(0)
+    centres = np.eye(3, 8)
+    points = unit_rows(np.repeat(centres, 20, axis=0) + 0.05 * rng.normal(size=(60, 8)))
+    found = clusters(points, 3, 60)
+    assert sorted(map(sorted, found)) == [list(range(20 * i, 20 * i + 20)) for i in range(3)]
+    assert found == clusters(points, 3, 60)
+    for cluster in clusters(points, 3, 5):
+        centre = points[[i for c in found if cluster[0] in c for i in c]].mean(axis=0)
+        distances = np.linalg.norm(points[list(cluster)] - centre, axis=1)
+        assert len(cluster) == 5
+        assert np.all(np.diff(distances) >= -1e-6)
+    assert clusters(np.ones((4, 2), np.float32), 3, 9) == [(0, 1, 2, 3)]
+    assert len(clusters(points, 60, 5)) == 60
+
+
+# building
+
+
+def test_a_memory_is_chunks_with_questions_and_themes_of_them():
+    retriever = built(writer=asks)
+    memory = memory_of(retriever)
+    chunks = [node for node in memory.nodes if node.level == 1]
+    themes = [node for node in memory.nodes if node.level == 2]
+    text = retriever.documents["doc"].text
+    assert len(themes) == 2
+    for chunk in chunks:
+        [span] = chunk.sources
+        assert text[span.start : span.end] == chunk.text
+        assert chunk.tokens <= 14
+    for node, asked in zip(memory.nodes, memory.questions, strict=True):
+        assert len(asked) == 2
+        assert node.text.split()[0] in asked[0]
+    for theme, members in zip(themes, memory.tree.children[len(chunks) :], strict=True):
+        assert theme.origin == "generated"
+        assert 0 < len(members) <= 4
+        assert list(members) == sorted(members)
+    assert len(memory.question_vectors) == 2 * len(memory.nodes)
+    assert memory.notes == ()
+
+
+def test_themes_are_those_of_the_dense_reference():
+    retriever = built(60, writer=asks)
+    memory = memory_of(retriever)
+    count = sum(node.level == 1 for node in memory.nodes)
+    asked = memory.question_vectors[: 2 * count].reshape(count, 2, -1).astype(np.float64)
+    values, vectors = np.linalg.eigh(reference(asked, memory.tree.vectors[:count]))
+    order = np.argsort(-np.abs(values))[:2]
+    assert np.allclose(memory.eigenvalues, values[order], atol=1e-6)
+    for k, members in zip(order, memory.tree.children[count:], strict=True):
+        vector = vectors[:, k] * np.sign(vectors[np.abs(vectors[:, k]).argmax(), k])
+        assert set(members) == set(np.argsort(-vector)[:4].tolist())
+
+
+def test_fewer_questions_than_asked_for_weigh_as_much():
+    rows = np.random.default_rng(0).normal(size=(4, 8)).astype(np.float32)
+    sums = question_sums(rows, np.array([0, 3, 4]), 3)
+    unit = unit_rows(rows)
+    assert np.allclose(sums[0], unit[:3].sum(axis=0), atol=1e-6)
+    assert np.allclose(sums[1], 3 * unit[3], atol=1e-6)
+
+
+def test_without_a_writer_everything_is_verbatim_and_said():
+    retriever = gem()
+    report = retriever.insert([Document("doc", text_of(40))])
+    memory = memory_of(retriever)
+    assert {node.origin for node in memory.nodes} == {"chunk", "extractive"}
+    for node, asked in zip(memory.nodes, memory.questions, strict=True):
+        assert asked
+        assert all(question in node.text for question in asked)
+    assert report.notes == list(memory.notes)
+    assert "no writer" in report.notes[0]
+    assert retriever.search("castle").notes == memory.notes
+
+
+def test_who_writes():
+    able = ScriptedLM(prefers_extraction=False, reply=asks)
+    assert {n.origin for n in memory_of(built(writer=able)).nodes} == {"chunk", "generated"}
+    lazy = built(writer=CallableWriter(lambda prompt: " ", name="lazy"))
+    assert len(memory_of(lazy).notes) == 2
+    assert any("lazy wrote nothing" in note for note in memory_of(lazy).notes)
+    assert any("because lazy wrote none" in note for note in memory_of(lazy).notes)
+
+
+@pytest.mark.parametrize(
+    "text", ["One.", "One. Two.", "word " * 500, "!!! ??? ... " * 40, "不" * 90]
+)
+@pytest.mark.parametrize("components", [0, 2, None])
+def test_building_ends_on_degenerate_texts(text, components):
+    retriever = gem(config=replace(SMALL, components=components))
+    retriever.insert([Document("doc", text)])
+    assert retriever.search("castle").steps
+    if components == 0:
+        assert all(node.level == 1 for node in memory_of(retriever).nodes)
+
+
+def test_options_of_the_themes():
+    def themes(**options):
+        memory = memory_of(built(60, config=replace(SMALL, **options)))
+        return [c for c in memory.tree.children if c], memory
+
+    spectral, _ = themes()
+    means, _ = themes(themes="kmeans")
+    assert len(means) == 2
+    assert means != spectral
+    many, memory = themes(components=5)
+    assert len(many) <= 5
+    assert len(memory.eigenvalues) == 5
+    by_gap, memory = themes(components=None)
+    assert len(memory.eigenvalues) == 11
+    assert len(by_gap) == 2
+    assert any("no gap" in note for note in memory.notes)
+    wide, _ = themes(members=9)
+    assert max(map(len, wide)) == 9
+
+
+def test_without_questions_texts_are_compared():
+    retriever = built(config=replace(SMALL, questions=0))
+    memory = memory_of(retriever)
+    assert set(memory.questions) == {()}
+    assert np.array_equal(memory.question_vectors, memory.tree.vectors)
+    found = retriever.search("castle dragon", k=3)
+    assert found.notes == ()
+
+
+def test_themes_fit_into_the_writers_context():
+    seen = []
+
+    def write(prompt):
+        seen.append(prompt)
+        return asks(prompt)
+
+    reader = ScriptedLM(context_tokens=120, prefers_extraction=False, reply=write)
+    built(reader=reader, config=replace(SMALL, members=30, question_tokens=8))
+    assert max(reader.count_tokens(seen)) <= 120
+    with pytest.raises(ContextTooSmall, match="lower summary_tokens"):
+        built(reader=ScriptedLM(context_tokens=40, prefers_extraction=False, reply=write))
+
+
+def test_interrupted_it_repeats_no_question(tmp_path):
+    prompts, documents = [], [Document(f"d{i}", text_of(20, i)) for i in range(3)]
+
+    def write(prompt):
+        if len(prompts) == 24:
+            prompts.append(None)
+            raise OSError("no route")
+        prompts.append(prompt)
+        return asks(prompt)
+
+    with pytest.raises(WriterFailed, match="no route"):
+        gem(writer=write, path=tmp_path / "memory").insert(documents)
+    retriever = gem(writer=write, path=tmp_path / "memory")
+    report = retriever.insert(documents)
+    assert report.reused > 0
+    asked = [prompt for prompt in prompts if prompt]
+    assert len(asked) == len(set(asked))
+    whole = gem(writer=asks)
+    whole.insert(documents)
+    assert every(retriever, "castle dragon") == every(whole, "castle dragon")
+
+
+def test_progress_shows_the_questions():
+    from contextlib import nullcontext
+
+    stages, done = [], []
+
+    class Watching:
+        def stage(self, name, total, unit):
+            stages.append((name, total, unit))
+            return nullcontext(lambda amount=1: done.append(amount))
+
+    retriever = gem(writer=asks)
+    retriever.insert([Document("doc", text_of(20))], progress=Watching())
+    count = sum(node.level == 1 for node in memory_of(retriever).nodes)
+    assert stages == [("documents", 1, "document"), ("utility questions", count, "node")]
+    assert sum(done) == count + 1
+
+
+# searching
+
+
+def every(retriever, question, **options):
+    config = SearchConfig(token_budget=3000)
+    retrieval = retriever.search(question, config=config, k=10_000, **options)
+    return [step.node for step in (*retrieval.steps, *retrieval.beyond)]
+
+
+def likeness_of(memory, prompt):
+    """Best cosine of every node's questions, question by question."""
+    prompt = prompt / (np.linalg.norm(prompt) or 1.0)
+    best = np.full(len(memory.nodes), -np.inf)
+    for owner, vector in zip(memory.owners, memory.question_vectors, strict=True):
+        cosine = vector @ prompt / (np.linalg.norm(vector) or 1.0)
+        best[owner] = max(best[owner], cosine)
+    return best
+
+
+def test_algorithm_1_ranks_nodes_by_their_best_question():
+    retriever = built(60, writer=asks, mode="questions")
+    assert retriever.name == "gem-rag-questions"
+    memory = memory_of(retriever)
+    question = "Who saw the castle and the dragon?"
+    likeness = likeness_of(memory, retriever.embedder.embed_query(question))
+    graph = Graph.of([memory])
+    assert np.allclose(
+        graph.likeness(retriever.embedder.embed_query(question)), likeness, atol=1e-6
+    )
+    scores = {node.id: score for node, score in zip(memory.nodes, likeness, strict=True)}
+    found = [scores[node.id] for node in every(retriever, question)]
+    assert len(found) == len(memory.nodes)
+    assert np.all(np.diff(found) <= 1e-6)
+
+
+def slow_best_first(memory, likeness, budget, share):
+    """The search by its definition: all edges to all visited nodes, anew for every choice."""
+    vectors = unit_rows(memory.question_vectors)
+    texts = unit_rows(memory.tree.vectors)
+
+    def weight(t, v):
+        rows = np.flatnonzero(memory.owners == t)
+        return float(np.mean([vectors[row] @ texts[v] for row in rows]))
+
+    visited = []
+    waiting = set(range(len(memory.nodes)))
+
+    def promise(v):
+        if not visited:
+            return likeness[v]
+        edges = [(weight(t, v) + weight(v, t)) / 2 for t in visited]
+        return share * likeness[v] + (1 - share) * max(edges)
+
+    while fitting := [v for v in sorted(waiting) if memory.tree.costs[v] <= budget]:
+        best = max(fitting, key=promise)
+        visited.append(best)
+        waiting.remove(best)
+        budget -= memory.tree.costs[best]
+    return visited + sorted(waiting, key=lambda v: (-promise(v), v))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("budget", [0, 40, 110, 10_000])
+def test_best_first_search_is_its_definition(share, budget):
+    names = iter(f"Where is number {i}?" for i in range(10_000))
+    retriever = built(30, writer=lambda prompt: asks(prompt) + f"\n* {next(names)}")
+    memory = memory_of(retriever)
+    # why: words of few hash buckets give equal numbers, whose order rounding decides
+    rng = np.random.default_rng(0)
+    memory = replace(
+        memory,
+        question_vectors=rng.normal(size=memory.question_vectors.shape).astype(np.float32),
+        tree=replace(
+            memory.tree, vectors=rng.normal(size=memory.tree.vectors.shape).astype(np.float32)
+        ),
+    )
+    likeness = likeness_of(memory, rng.normal(size=64))
+    ranking = best_first(Graph.of([memory]), likeness, budget, share)
+    assert list(ranking.order) == slow_best_first(memory, likeness, budget, share)
+    if share == 1.0 and budget in (0, 10_000):
+        assert ranking == by_questions(likeness)
+    assert ranking.order[0] == likeness.argmax() or budget == 0
+
+
+def test_the_search_follows_edges():
+    texts = [
+        "The smith forged the golden bell.",
+        "The golden bell hangs in the northern tower.",
+        "Bananas are yellow and sweet fruit.",
+        "Cotton grows in warm countries far away.",
+    ]
+    config = GemRagConfig(chunk_tokens=9, components=0)
+    retriever = gem(config=config, prompt_share=0.2, embedder=HashingEmbedder(512))
+    retriever.insert([Document("doc", " ".join(texts))])
+    found = every(retriever, "What did the smith forge?")
+    assert [node.text for node in found[:2]] == texts[:2]
+
+
+@pytest.mark.parametrize("mode", ["graph", "questions"])
+@given(seed=st.integers(0, 1000), budget=st.integers(1, 120))
+@settings(max_examples=10, deadline=None)
+def test_budgets_hold_and_every_node_is_found_once(mode, seed, budget):
+    lm = ScriptedLM()
+    retriever = gem(reader=lm, mode=mode)
+    retriever.insert([Document(f"d{i}", text_of(12, seed + i)) for i in range(2)])
+    config = SearchConfig(token_budget=budget)
+    retrieval = retriever.search("castle dragon", config=config, k=10_000)
+    cost = sum(lm.sessions[-1].cost(step.node.text) for step in retrieval.steps)
+    assert cost == retrieval.context_tokens <= budget
+    found = [step.node for step in (*retrieval.steps, *retrieval.beyond)]
+    nodes = [node for memory in retriever.memories.values() for node in memory.nodes]
+    assert len({node.id for node in found}) == len(found)
+    assert {node.text for node in found} == {node.text for node in nodes}
+    texts = {key: document.text for key, document in retriever.documents.items()}
+    for node in found:
+        assert " ".join(texts[node.document_id][s.start : s.end] for s in node.sources) == node.text
+
+
+def test_many_documents_are_one_graph_and_do_not_show_through():
+    documents = [Document(f"d{i}", text_of(20, i)) for i in range(3)]
+    together, alone = gem(), gem()
+    together.insert(documents)
+    alone.insert([documents[1]])
+    question = "castle dragon bridge"
+    for _ in range(2):
+        assert every(together, question, document_ids=["d1"]) == every(alone, question)
+        assert {node.document_id for node in every(together, question)} == {"d0", "d1", "d2"}
+    together.delete("d0")
+    together.delete("d2")
+    assert every(together, question) == every(alone, question)
+    assert memory_of(together, "d1").tree.notes == memory_of(alone, "d1").tree.notes
+    together.insert([documents[0]])
+    fresh = gem()
+    fresh.insert([documents[1], documents[0]])
+    assert every(together, question) == every(fresh, question)
+
+
+def test_it_answers_and_shows_where_from():
+    retriever = built(writer=asks)
+    assert isinstance(retriever, Retriever)
+    answer = retriever.answer("Where is the castle?")
+    assert answer.text
+    assert answer.retrieval.p_yes is not None
+    assert answer.citations
+
+
+@pytest.mark.parametrize("mode", ["graph", "questions"])
+@pytest.mark.parametrize("writer", [None, asks])
+def test_what_is_loaded_is_what_was_saved(mode, writer, tmp_path):
+    retriever = gem(writer=writer, path=tmp_path / "memory", mode=mode)
+    retriever.insert([Document(f"d{i}", text_of(20, i)) for i in range(2)])
+    models = {"reader": ScriptedLM(), "embedder": HashingEmbedder(64)}
+    copy = GemRagRetriever.load(tmp_path / "memory", **models, mode=mode)
+    assert copy.config == SMALL
+    for question in ("castle", "Where is the amber bridge?"):
+        assert every(copy, question) == every(retriever, question)
+        assert copy.search(question) == retriever.search(question)
+    for key, memory in copy.memories.items():
+        assert memory.questions == memory_of(retriever, key).questions
+        assert np.array_equal(memory.eigenvalues, memory_of(retriever, key).eigenvalues)
+
+
+def test_nonsense_in_a_file_is_told():
+    retriever = built()
+    record, arrays = retriever._pack(memory_of(retriever))
+    document = retriever.documents["doc"]
+    assert retriever._unpack(document, record, arrays).questions == memory_of(retriever).questions
+    for wrong in (
+        {"questions": record["questions"][:-1]},
+        {"questions": [["a"] * 9] * len(record["questions"])},
+        {"questions": 3},
+        {"children": [[0]] * len(record["children"])},
+        {"costs": record["costs"][:-1]},
+        {"nodes": []},
+    ):
+        with pytest.raises((ValueError, TypeError)):
+            retriever._unpack(document, record | wrong, arrays)
+    with pytest.raises(ValueError):
+        retriever._unpack(document, record, arrays | {"vectors": arrays["vectors"][:, :3]})
+    with pytest.raises(KeyError):
+        retriever._unpack(document, record, {})
+
+
+def test_options_that_cannot_be():
+    for wrong in (
+        {"chunk_tokens": 3},
+        {"questions": -1},
+        {"components": -1},
+        {"members": 1},
+        {"gap": 0.0},
+        {"near_one": 1.5},
+        {"max_components": 1},
+    ):
+        with pytest.raises(InputError, match=next(iter(wrong))):
+            GemRagConfig(**wrong)
+    with pytest.raises(UnknownOption, match='"spectral" or "kmeans"'):
+        GemRagConfig(themes="louvain")
+    with pytest.raises(UnknownOption, match='"graph" or "questions"'):
+        gem(mode="walk")
+    with pytest.raises(InputError, match="prompt_share"):
+        gem(prompt_share=1.5)
+
+
+# faces and names
+
+
+@pytest.mark.parametrize("mode", ["graph", "questions"])
+def test_both_faces_find_what_the_core_finds(mode):
+    text = text_of(20)
+    options = {"reader": ScriptedLM(), "embedder": HashingEmbedder(64), "config": SMALL}
+    options |= {"mode": mode}
+    core = gem(mode=mode)
+    core.insert([Document("doc", text)])
+    expected = [step.node.text for step in core.search("castle dragon").steps]
+    index = llama_index_hwdag.CoreRetriever.from_documents(
+        [LlamaIndexDocument(id_="doc", text=text)], GemRagRetriever, **options
+    )
+    assert [found.text for found in index.retrieve("castle dragon")] == expected
+    chain = langchain_hwdag.CoreRetriever.from_documents(
+        [LangChainDocument(id="doc", page_content=text)], GemRagRetriever, **options
+    )
+    assert [found.page_content for found in chain.invoke("castle dragon")] == expected
+
+
+def test_it_has_names_in_the_evaluation():
+    names = ["gem-rag-graph", "gem-rag-questions"]
+    assert [system.name for system in systems(names)] == names
+
+
+# the picture
+
+
+class Scripts(HTMLParser):
+    """Every element of a page, and the contents of its scripts."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.scripts, self.policy, self._inside = [], [], "", False
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self._inside = tag == "script"
+        if dict(attributes).get("http-equiv") == "Content-Security-Policy":
+            self.policy = dict(attributes)["content"]
+
+    def handle_endtag(self, tag):
+        self._inside = False
+
+    def handle_data(self, data):
+        if self._inside:
+            self.scripts.append(data)
+
+
+HOSTILE = (
+    "</script><script>alert(1)</script><!-- <img src=x onerror=alert(2)> & \u2028 {policy} 'x\". "
+)
+
+
+def picture(retriever, path, **options):
+    retriever.export_html(path, **options)
+    return path.read_text("utf-8")
+
+
+def test_the_picture_shows_every_node_with_its_strongest_edges(tmp_path):
+    retriever = built(60, writer=asks)
+    memory = memory_of(retriever)
+    found = Scripts(picture(retriever, tmp_path / "memory.html", neighbors=3))
+    data = json.loads(found.scripts[0])
+    assert [node["text"] for node in data["nodes"]] == [node.text for node in memory.nodes]
+    assert [tuple(node["questions"]) for node in data["nodes"]] == list(memory.questions)
+    assert [tuple(node["members"]) for node in data["nodes"]] == list(memory.tree.children)
+    assert [node["theme"] for node in data["nodes"]] == [n.level > 1 for n in memory.nodes]
+    assert all(0 <= node[axis] <= 1 for node in data["nodes"] for axis in "xy")
+    pairs = {(a, b): weight for a, b, weight in data["edges"]}
+    assert len(pairs) == len(data["edges"])
+    graph = Graph.of([memory])
+    for node in range(len(memory.nodes)):
+        edges = graph.edges(node)
+        edges[node] = -np.inf
+        for other in np.argsort(-edges)[:3]:
+            pair = (min(node, int(other)), max(node, int(other)))
+            ties = np.isclose(edges, edges[other], atol=1e-5).sum() > 1
+            assert ties or pairs[pair] == pytest.approx(edges[other], abs=1e-3)
+
+
+def test_hostile_text_stays_text(tmp_path):
+    plain = Scripts(picture(built(writer=asks), tmp_path / "plain.html"))
+    retriever = gem(writer=lambda prompt: f"* {HOSTILE}?" if "Write" in prompt[:5] else HOSTILE)
+    text = " ".join(f"{HOSTILE} number {i}." for i in range(12))
+    retriever.insert([Document(f"d{HOSTILE}", text, HOSTILE)])
+    page = picture(retriever, tmp_path / "hostile.html")
+    found = Scripts(page)
+    assert found.tags == plain.tags
+    assert len(found.scripts) == 2
+    data = json.loads(found.scripts[0])
+    assert "".join(node["text"] for node in data["nodes"][:2]).startswith("</script><script>")
+    assert data["nodes"][0]["document"] == HOSTILE
+    assert not set(found.scripts[0]) & set("<>&\u2028")
+    assert page.count("alert(1)") == found.scripts[0].count("alert(1)")
+    assert found.policy == plain.policy
+    assert re.fullmatch(
+        r"default-src 'none'; style-src 'sha256-[^']+'; script-src 'sha256-[^']+'", found.policy
+    )
+    assert "innerHTML" not in page
+
+
+@pytest.mark.parametrize("text", ["One.", "One sentence here. And two more words there.", "!!!"])
+def test_pictures_of_small_graphs(text, tmp_path):
+    retriever = gem()
+    retriever.insert([Document("doc", text)])
+    data = json.loads(Scripts(picture(retriever, tmp_path / "small.html")).scripts[0])
+    assert len(data["nodes"]) == len(memory_of(retriever).nodes)
+
+
+def test_pictures_of_some_documents(tmp_path):
+    retriever = gem()
+    with pytest.raises(InputError, match="holds no document"):
+        retriever.export_html(tmp_path / "x.html")
+    retriever.insert([Document(f"d{i}", text_of(12, i), f"Title {i}") for i in range(3)])
+    page = picture(retriever, tmp_path / "x.html", document_ids=["d1"], neighbors=0)
+    data = json.loads(Scripts(page).scripts[0])
+    assert {node["document"] for node in data["nodes"]} == {"Title 1"}
+    assert data["edges"] == []
+    with pytest.raises(InputError, match="no document 'x'"):
+        retriever.export_html(tmp_path / "x.html", document_ids=["x"])
+    with pytest.raises(InputError, match="neighbors"):
+        retriever.export_html(tmp_path / "x.html", neighbors=-1)

@@ -1,0 +1,630 @@
+"""YOURA: reactions equal the dense equations; what is stored is reused; limits and order hold."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.documents import Document as LangChainDocument
+from llama_index.core.schema import Document as LlamaDocument
+from tiny import FAMILIES, model, tokenizer
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import DynamicCache
+from worlds import random_text
+
+import langchain_hwdag
+import llama_index_hwdag
+from hwdag.config import SearchConfig
+from hwdag.errors import (
+    ContextTooSmall,
+    IndexCorrupt,
+    IndexMismatch,
+    InputError,
+    QuestionTooLong,
+    ReaderRequired,
+    UnknownOption,
+)
+from hwdag.lm.attention import ColumnRequest, SpanRequest, capture
+from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.lm.scripted import ScriptedLM
+from hwdag.retriever import Retriever
+from hwdag.types import Document
+from hwdag_lab.methods.youra import YouraConfig, YouraRetriever
+from hwdag_lab.methods.youra.columns import column_reader
+from hwdag_lab.methods.youra.reaction import FLOOR, reaction, scaled, sentence_scores
+
+QUESTION = "Who rules the silver castle on the island?"
+PAIRS = ((1, 3), (3, 0), (3, 7))
+LARGE, NONE = 1 << 30, 0
+
+TEXT = (
+    "The miller keeps grain behind the river. He counts the sacks at night.\n\n"
+    "The ferry crosses the river at dawn. Its bell wakes the village. The smith mends the bell of "
+    "the ferry and is paid in grain."
+)
+
+
+def tiny_lm(family: str = "llama", **overrides: object) -> HuggingFaceLM:
+    return HuggingFaceLM(model(family, seed=3, **overrides), tokenizer())
+
+
+def world(seed: int, documents: int = 3, sentences: int = 12) -> list[Document]:
+    rng = np.random.default_rng(seed)
+    return [
+        Document(
+            f"d{i}", " ".join(random_text(rng, int(rng.integers(5, 10))) for _ in range(sentences))
+        )
+        for i in range(documents)
+    ]
+
+
+def scores_of(retriever, question=QUESTION, **options):
+    """Score of every sentence by id."""
+    config = SearchConfig(token_budget=1 << 20, max_new_tokens=4)
+    found = retriever.search(question, config=config, k=100_000, **options)
+    return {step.node.id: step.score for step in (*found.steps, *found.beyond)}
+
+
+# the capture, and equations 1 to 6, against dense attention
+
+
+def attention_matrix(lm, ids, heads):
+    """Mean over layers and heads of the full attention matrix (eq. 3), (tokens, tokens)."""
+    before = lm.model.config._attn_implementation
+    lm.model.set_attn_implementation("eager")
+    with torch.no_grad():
+        attentions = lm.model(torch.tensor([ids]), output_attentions=True).attentions
+    lm.model.set_attn_implementation(before)
+    every = torch.stack(attentions)[:, 0]  # (layers, heads, tokens, tokens)
+    if heads == "last":
+        every = every[-1:]
+    picked = every.flatten(0, 1) if heads in ("all", "last") else [every[pair] for pair in heads]
+    return torch.stack(list(picked)).mean(0).double().numpy()
+
+
+def dense_scores(lm, window, question, config):
+    """The reaction scores of a window's sentences, straight from the paper."""
+    ids = [*(lm.codec.opening or lm.codec.encode("\n")), *window.ids.tolist()]
+    asked = lm.codec.encode("\n\n" + question)
+    alone = attention_matrix(lm, ids, config.heads).mean(axis=0)  # eq. 2, 4, 5
+    together = attention_matrix(lm, [*ids, *asked], config.heads).mean(axis=0)[: len(ids)]
+    vector = together - alone
+    if config.difference == "absolute":
+        vector = np.abs(vector)  # eq. 1
+    vector = vector[len(ids) - len(window.ids) :]
+    c, q = len(ids), len(asked)
+    unit = {"none": 1, "length": q / (c + q) / c, "mean": np.abs(vector).mean()}[config.scale]
+    vector = vector / unit
+    floor = FLOOR * np.abs(vector).mean()
+    scores = []
+    for start, end in window.ranges:
+        tokens = vector[start:end]
+        if config.mean == "arithmetic":
+            scores.append(sum(tokens) / len(tokens))  # eq. 6
+        else:  # section 3.3
+            scores.append(math.prod(max(t, floor) for t in tokens) ** (1 / len(tokens)))
+    return np.array(scores)
+
+
+CONFIGS = [
+    YouraConfig.paper(),
+    YouraConfig(heads=PAIRS, difference="increase", mean="arithmetic", scale="length"),
+    YouraConfig(heads="last", difference="increase", mean="geometric", scale="mean"),
+]
+
+
+@pytest.mark.parametrize(
+    ("config", "memory"),
+    [*((config, LARGE) for config in CONFIGS), (CONFIGS[0], NONE)],
+    ids=["paper", "pairs", "last", "anew"],
+)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_scores_equal_the_dense_equations(family, memory, config):
+    lm = tiny_lm(family)
+    config = replace(config, window_tokens=100, memory_bytes=memory)
+    retriever = YouraRetriever.from_documents([Document("doc", TEXT)], reader=lm, config=config)
+    _, built = retriever._held["doc"]
+    windows = list(built.windows)
+    assert len(windows) > 1
+    expected = [dense_scores(lm, window, QUESTION, config) for window in windows]
+    found = [retriever._scores(window, QUESTION)[0] for window in windows]
+    np.testing.assert_allclose(
+        np.concatenate(found),
+        np.concatenate(expected),
+        rtol=2e-3,
+        atol=1e-4 * np.abs(expected[0]).max(),
+    )
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_means_of_columns_equal_the_dense_matrix(family):
+    lm = tiny_lm(family)
+    ids = lm.codec.encode(TEXT)[:60]
+    dense = attention_matrix(lm, ids, PAIRS)
+    cache = DynamicCache()
+    with capture(lm.model, [ColumnRequest([(0, 40), (20, 30)])], PAIRS) as captured:
+        lm.logits([ids[:40]], last=1, cache=cache)
+    np.testing.assert_allclose(captured.mean(0)[0], dense[:40, :40].mean(0), atol=1e-6)
+    np.testing.assert_allclose(captured.mean(0)[1], dense[20:30, :40].mean(0), atol=1e-6)
+    with capture(lm.model, [ColumnRequest([(5, 20)])], PAIRS) as captured:
+        lm.logits([ids[40:]], last=1, cache=cache)
+    np.testing.assert_allclose(captured.mean(0)[0], dense[45:].mean(0), atol=1e-6)
+
+
+def test_columns_are_spans_of_one_token_and_come_in_blocks(monkeypatch):
+    lm, ids = tiny_lm(), tokenizer()(TEXT)["input_ids"][:50]
+
+    def run(request):
+        with capture(lm.model, [request]) as captured:
+            lm.logits([ids], last=1)
+        return captured.mean(0).numpy()
+
+    spans = run(SpanRequest([(3, 50)], [(i, i + 1) for i in range(50)]))
+    columns = run(ColumnRequest([(3, 50)]))
+    np.testing.assert_allclose(columns, spans, atol=1e-7)
+    monkeypatch.setattr("hwdag.lm.attention.BLOCK_ELEMENTS", 1000)
+    np.testing.assert_allclose(run(ColumnRequest([(3, 50)])), columns, atol=1e-7)
+
+
+def test_reactions_by_hand():
+    context, question = np.float32([0.5, 0.25, 0.25]), np.float32([0.1, 0.7, 0.25])
+    found = reaction(context, question, rows=(3, 1), difference="increase")
+    np.testing.assert_allclose(found, [-0.1, 0.1125, 0], atol=1e-7)
+    absolute = reaction(context, question, rows=(3, 1), difference="absolute")
+    np.testing.assert_allclose(absolute, np.abs(found))
+    np.testing.assert_allclose(scaled(found, rows=(3, 1), scale="none"), found)
+    # b - a = 0.45 is 1.35 times the 1/3 of evenly spread attention
+    np.testing.assert_allclose(
+        scaled(found, rows=(3, 1), scale="length"), [-1.2, 1.35, 0], atol=1e-6
+    )
+    assert np.abs(scaled(found, rows=(3, 1), scale="mean")).mean() == pytest.approx(1)
+    assert not scaled(np.zeros(3), rows=(3, 1), scale="mean").any()
+
+
+def test_one_token_without_reaction_does_not_erase_a_sentence():
+    ranges = np.array([[0, 2], [2, 4], [4, 5], [0, 0]], np.int32)
+    found = np.array([0.4, 0.0, 0.1, 0.1, 0.0])
+    geometric = sentence_scores(found, ranges, "geometric")
+    floor = FLOOR * 0.12
+    np.testing.assert_allclose(geometric, [math.sqrt(0.4 * floor), 0.1, floor, 0])
+    np.testing.assert_allclose(sentence_scores(found, ranges, "arithmetic"), [0.2, 0.1, 0, 0])
+    assert not sentence_scores(np.zeros(5), ranges, "geometric").any()
+    assert sentence_scores(np.zeros(0), np.zeros((1, 2), np.int32), "geometric") == [0]
+
+
+@pytest.mark.parametrize("heads", ["all", "last", PAIRS[:1]])
+@pytest.mark.parametrize("memory", [LARGE, NONE])
+def test_forwards_end_with_the_last_head_and_count_what_runs(heads, memory):
+    lm = tiny_lm()
+    lm.model.set_attn_implementation("eager")
+    columns = column_reader(lm, heads, memory_bytes=memory)
+    ids = columns.locate(TEXT, []).ids
+    shape, last = lm._shape, 1 if heads == PAIRS[:1] else 3
+
+    def above_diagonal(new):  # the plain kernel computes it too
+        return last * 4 * shape.heads * shape.head_dim * new * (new - 1) / 2
+
+    def check(found, tokens, usage):
+        assert usage.tokens == tokens
+        assert usage.tflops * 1e12 + above_diagonal(tokens) == pytest.approx(
+            found.get_total_flops(), rel=0.01
+        )
+
+    with sdpa_kernel(SDPBackend.MATH):
+        with FlopCounterMode(display=False) as found:
+            columns.context(ids)
+        check(found, len(ids) + columns.opening, lm.usage)
+        with FlopCounterMode(display=False) as found:
+            asked = columns.ask(ids, QUESTION)
+        known = 0 if memory == NONE else len(ids) + columns.opening
+        check(found, len(ids) + columns.opening + asked.rows - known, asked.usage)
+    if memory:
+        [(cache, _)] = columns._caches._held.values()
+        assert len(cache.layers) == last + 1
+    assert lm.model.config._attn_implementation == "eager"
+
+
+# what is stored is reused, and never for another question
+
+
+class Counting(HuggingFaceLM):
+    """Counts the tokens of its forwards."""
+
+    def logits(self, rows, **options):
+        self.forwards = [*getattr(self, "forwards", []), sum(map(len, rows))]
+        return super().logits(rows, **options)
+
+
+def counting() -> Counting:
+    return Counting(model(seed=3), tokenizer())
+
+
+def test_a_context_passes_through_the_model_once_while_its_cache_is_kept():
+    lm = counting()
+    retriever = YouraRetriever(reader=lm)
+    report = retriever.insert([Document("doc", TEXT)])
+    [context] = lm.forwards
+    assert report.usage.tokens == context == lm.usage.tokens
+    asked = len(lm.codec.encode("\n\n" + QUESTION))
+    assert retriever.search(QUESTION).usage.tokens == asked
+    retriever.search(QUESTION)
+    assert lm.forwards == [context, asked, asked]
+
+    lm = counting()
+    config = YouraConfig(memory_bytes=0)
+    retriever = YouraRetriever.from_documents([Document("doc", TEXT)], reader=lm, config=config)
+    retriever.search(QUESTION)
+    assert lm.forwards == [context, context + asked]  # the stored attention is not read again
+
+
+def test_questions_do_not_know_of_each_other():
+    lm, documents = tiny_lm(), world(1)
+    questions = [QUESTION, "amber bridge?", "Where is the temple?"]
+
+    def fresh():
+        return YouraRetriever.from_documents(documents, reader=lm)
+
+    alone = [scores_of(fresh(), question) for question in questions]
+    retriever = fresh()
+    together = [scores_of(retriever, question) for question in questions]
+    assert together == alone
+    assert [scores_of(retriever, question) for question in reversed(questions)] == alone[::-1]
+    assert len({tuple(scores.values()) for scores in alone}) == 3
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(lambda q: scores_of(retriever, q), questions)) == alone
+
+
+@pytest.mark.parametrize("memory", [NONE, 200_000, LARGE])
+def test_memory_changes_nothing_but_the_cost(memory):
+    lm, documents = tiny_lm(), world(2, documents=4)
+    config = YouraConfig(window_tokens=120, memory_bytes=memory)
+    plain = YouraRetriever.from_documents(
+        documents, reader=lm, config=YouraConfig(window_tokens=120, memory_bytes=0)
+    )
+    retriever = YouraRetriever.from_documents(documents, reader=lm, config=config)
+    for _ in range(2):
+        found = scores_of(retriever)
+        assert found == pytest.approx(scores_of(plain), rel=1e-3)
+    held = retriever._columns._caches
+    size = sum(
+        layer.keys.nbytes + layer.values.nbytes
+        for cache, _ in held._held.values()
+        for layer in cache.layers
+    )
+    assert size == held.bytes <= memory
+    assert bool(size) == bool(memory)
+
+
+def test_what_is_deleted_is_not_kept_in_memory():
+    retriever = YouraRetriever.from_documents(world(3, 2), reader=tiny_lm())
+    retriever.delete("d0")
+    assert len(retriever._columns._caches) == 1
+    retriever.delete("d1")
+    assert (len(retriever._columns._caches), retriever._columns._caches.bytes) == (0, 0)
+
+
+def test_the_windows_that_were_used_last_stay():
+    columns = column_reader(tiny_lm(), "all", memory_bytes=50_000)
+    one, two, three = (np.arange(i, i + 20, dtype=np.int32) for i in (5, 6, 7))
+    for ids in (one, two):
+        columns.context(ids)
+    columns.ask(one, "who?")
+    columns.context(three)
+    asked = len(tokenizer()("\n\nwho?")["input_ids"])
+    assert [columns.ask(ids, "who?").usage.tokens for ids in (one, three)] == [asked] * 2
+    assert columns.ask(two, "who?").usage.tokens == columns.opening + 20 + asked
+
+
+# windows
+
+
+def test_windows_end_with_sentences_and_are_about_equally_long():
+    lm = tiny_lm()
+    [document] = world(4, 1, sentences=60)
+    config = YouraConfig(window_tokens=200)
+    retriever = YouraRetriever.from_documents([document], reader=lm, config=config)
+    _, built = retriever._held["d0"]
+    windows = list(built.windows)
+    sizes = [len(window.ids) for window in windows]
+    assert len(windows) > 3
+    assert max(sizes) <= 150 - 1
+    assert min(sizes[:-1]) > 80
+    assert [i for window in windows for i in window.sentences] == list(range(len(built.nodes)))
+    for window in windows:
+        for i, (start, end) in zip(window.sentences, window.ranges, strict=True):
+            assert lm.codec.decode(window.ids[start:end]).strip() == built.nodes[i].text
+    for node in built.nodes:
+        [span] = node.sources
+        assert document.text[span.start : span.end] == node.text
+
+
+def test_a_text_beyond_the_context_is_read_in_windows():
+    lm = tiny_lm(max_position_embeddings=256)
+    [document] = world(5, 1, sentences=60)
+    retriever = YouraRetriever.from_documents([document], reader=lm)
+    assert lm.count_tokens([document.text])[0] > 256
+    found = retriever.answer(QUESTION, config=SearchConfig(token_budget=60, max_new_tokens=4))
+    assert found.retrieval.steps
+    with pytest.raises(QuestionTooLong):
+        retriever.search("who " * 300)
+
+
+def test_limits_of_the_model_are_named():
+    columns = column_reader(tiny_lm(max_position_embeddings=64), "all", memory_bytes=0)
+    with pytest.raises(ContextTooSmall, match="lower window_tokens"):
+        columns.context(np.arange(5, 80, dtype=np.int32))
+    with pytest.raises(QuestionTooLong, match="shorten the question"):
+        columns.ask(np.arange(5, 60, dtype=np.int32), QUESTION)
+
+
+TRICKY = [
+    "狐狸跳过了懒狗。然后它睡着了。没有人问为什么。",
+    "Wait.What? Yes.The end.\n\n\n   Next 👩‍👩‍👧 emoji 🏳️‍🌈. <|im_end|> is text.",
+    "\u200b\n\n.",
+    "a",
+]
+
+
+@pytest.mark.parametrize("text", TRICKY)
+@pytest.mark.parametrize("reader", [tiny_lm, ScriptedLM])
+def test_any_text_can_be_inserted_and_asked(reader, text):
+    retriever = YouraRetriever.from_documents([Document("doc", text)], reader=reader())
+    scores = scores_of(retriever, "狐狸 or emoji?")
+    assert all(math.isfinite(score) for score in scores.values())
+    assert list(retriever._held["doc"][1].nodes)
+
+
+# what is taken
+
+
+@given(st.integers(0, 10_000), st.integers(1, 120), st.sampled_from([0.2, 0.8, 1.0]))
+@settings(max_examples=25, deadline=None)
+def test_budget_share_and_order(seed, budget, share):
+    lm, documents = ScriptedLM(), world(seed)
+    config = YouraConfig(most_sentences=share, window_tokens=64)
+    retriever = YouraRetriever.from_documents(documents, reader=lm, config=config)
+    found = retriever.search("amber bridge castle", config=SearchConfig(token_budget=budget), k=99)
+    total = sum(len(built.nodes) for _, built in retriever._held.values())
+    cost = lm.sessions[-1].cost
+    assert sum(cost(step.node.text) for step in found.steps) == found.context_tokens <= budget
+    assert len(found.steps) <= max(1, share * total)
+    places = [(step.node.document_id, step.node.sources) for step in found.steps]
+    assert places == sorted(places)
+    assert len(found.best(99)) == total
+    beyond = [step.score for step in found.beyond]
+    assert beyond == sorted(beyond, reverse=True)
+    # greedy: what is not taken and scores more than something taken did not fit
+    if found.steps and found.beyond:
+        room = budget - found.context_tokens
+        if len(found.steps) < max(1, int(share * total)):
+            assert all(cost(step.node.text) > room for step in found.beyond)
+            assert found.notes == ()
+
+
+def test_the_share_of_sentences_is_a_limit_of_its_own():
+    retriever = YouraRetriever.from_documents(world(1, 1, 10), reader=ScriptedLM())
+    found = retriever.search("amber bridge", config=SearchConfig(token_budget=2000), k=10)
+    assert (len(found.steps), len(found.beyond), found.stop) == (8, 2, "budget")
+    assert found.notes == ("8 of 10 sentences were taken, which is the limit of 80%",)
+    config = YouraConfig(most_sentences=1.0)
+    retriever = YouraRetriever.from_documents(world(1, 1, 10), reader=ScriptedLM(), config=config)
+    assert len(retriever.search("amber").steps) == 10
+    assert retriever.search("amber").stop == "exhausted"
+
+
+def test_the_sentence_that_shares_words_reacts():
+    lm = ScriptedLM()
+    retriever = YouraRetriever.from_documents([Document("doc", TEXT)], reader=lm)
+    found = retriever.search("Who mends the bell of the ferry?", k=1)
+    assert found.best(1)[0].node.text.startswith("The smith mends the bell")
+    answer = retriever.answer("Who mends the bell of the ferry?")
+    assert "smith" in answer.text
+    for citation in answer.citations:
+        assert TEXT[citation.span.start : citation.span.end] == citation.text
+
+
+# documents come and go; files
+
+
+def test_it_is_a_retriever_of_many_documents():
+    documents = world(6)
+    retriever = YouraRetriever(reader=ScriptedLM())
+    assert isinstance(retriever, Retriever)
+    report = retriever.insert(documents)
+    assert report.built == ["d0", "d1", "d2"]
+    assert report.nodes == 36
+    assert retriever.insert(documents).unchanged == ["d0", "d1", "d2"]
+    some = scores_of(retriever, "amber", document_ids=["d1"])
+    assert {key.partition("#")[0] for key in some} == {"d1"}
+    with pytest.raises(InputError, match="no document 'absent'"):
+        retriever.delete("absent")
+
+
+def test_inserting_and_deleting_equals_building_from_scratch(tmp_path):
+    lm, documents = tiny_lm(), world(7, 4)
+    retriever = YouraRetriever.from_documents(documents, reader=lm, path=tmp_path / "a.youra")
+    retriever.delete("d1")
+    retriever.delete("d3")
+    retriever.insert([documents[3], Document("d1", "Something else about an amber bridge.")])
+    expected = YouraRetriever.from_documents(
+        [documents[0], documents[2], documents[3], *retriever.documents.values()][:3], reader=lm
+    )
+    expected.insert([retriever.documents["d1"]])
+    assert scores_of(retriever) == scores_of(expected)
+    loaded = YouraRetriever.load(tmp_path / "a.youra", reader=lm)
+    assert scores_of(loaded) == pytest.approx(scores_of(expected), rel=1e-4)
+
+
+def test_what_was_saved_is_not_computed_again(tmp_path):
+    lm = counting()
+    config = YouraConfig(window_tokens=150, heads=PAIRS)
+    retriever = YouraRetriever.from_documents(world(8), reader=lm, config=config)
+    retriever.save(tmp_path / "b.youra")
+    lm.forwards = []
+    loaded = YouraRetriever.load(tmp_path / "b.youra", reader=lm)
+    assert lm.forwards == []
+    assert loaded.config == config
+    assert scores_of(loaded) == pytest.approx(scores_of(retriever), rel=1e-4)
+    for (_, one), (_, two) in zip(retriever._held.values(), loaded._held.values(), strict=True):
+        assert (one.nodes, one.heads) == (two.nodes, two.heads)
+        for name in ("ids", "ranges", "borders", "context"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
+    other = YouraRetriever.load(
+        tmp_path / "b.youra", reader=lm, config=replace(config, mean="geometric")
+    )
+    assert scores_of(other) != scores_of(loaded)
+
+
+def test_another_model_or_other_heads_are_refused(tmp_path):
+    lm = tiny_lm()
+    path = tmp_path / "c.youra"
+    YouraRetriever.from_documents(world(9), reader=lm, path=path)
+    with pytest.raises(IndexMismatch, match="was built with"):
+        YouraRetriever(reader=lm, path=path, config=YouraConfig(heads="last"))
+    renamed = HuggingFaceLM(lm.model, tokenizer(), name="another")
+    with pytest.raises(IndexMismatch, match="another"):
+        YouraRetriever.load(path, reader=renamed).search(QUESTION)
+    listed = tiny_lm()
+    listed.known_heads = PAIRS  # a head list came with a newer version
+    with pytest.raises(IndexMismatch, match="now stands for"):
+        YouraRetriever.load(path, reader=listed).search(QUESTION)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"ranges": np.array([[0, 9999]] * 5, np.int32)},
+        {"ranges": np.array([[5, 3]] * 5, np.int32)},
+        {"borders": np.array([0, 3], np.int32)},
+        {"borders": np.array([0, 0, 5], np.int32)},
+        {"context": np.zeros(3, np.float32)},
+        {"context": None},
+        {"ids": np.zeros(4)},
+    ],
+)
+def test_arrays_that_do_not_fit_each_other_are_damage(damage):
+    retriever = YouraRetriever.from_documents([Document("doc", TEXT)], reader=ScriptedLM())
+    document, built = retriever._held["doc"]
+    record, arrays = retriever._pack(built)
+    retriever._unpack(document, record, arrays)
+    broken = {k: v for k, v in (arrays | damage).items() if v is not None}
+    with pytest.raises((ValueError, LookupError)):
+        retriever._unpack(document, record, broken)
+
+
+def test_a_damaged_file_is_named(tmp_path, monkeypatch):
+    path = tmp_path / "d.youra"
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            YouraRetriever,
+            "_pack",
+            lambda self, built: ({"nodes": [], "heads": None}, {"ids": built.ids}),
+        )
+        YouraRetriever.from_documents([Document("doc", TEXT)], reader=ScriptedLM(), path=path)
+    with pytest.raises(IndexCorrupt, match=r"d\.youra"):
+        YouraRetriever.load(path, reader=ScriptedLM())
+
+
+def test_async_twins_and_progress():
+    stages = []
+
+    class Recorded:
+        def stage(self, name, total, unit):
+            stages.append((name, total))
+            return Advancing()
+
+    class Advancing:
+        def __enter__(self):
+            return lambda amount=1: None
+
+        def __exit__(self, *exception):
+            return None
+
+    async def run():
+        retriever = await YouraRetriever.afrom_documents(
+            world(10, 2), reader=ScriptedLM(), progress=Recorded()
+        )
+        await retriever.adelete("d0")
+        await retriever.ainsert(world(10, 1))
+        found = await retriever.asearch("amber bridge")
+        answer = await retriever.aanswer("amber bridge")
+        pieces = [piece async for piece in retriever.astream("amber bridge")]
+        return retriever, found, answer, pieces
+
+    retriever, found, answer, pieces = asyncio.run(run())
+    same = retriever.search("amber bridge")
+    assert found == same
+    assert answer.text == "".join(pieces).strip() == retriever.answer("amber bridge").text
+    assert stages == [("documents", 2), ("windows", 1), ("windows", 1)]
+
+
+# options, faces
+
+
+@pytest.mark.parametrize(
+    ("option", "error"),
+    [
+        ({"window_tokens": 3}, InputError),
+        ({"memory_bytes": -1}, InputError),
+        ({"most_sentences": 0}, InputError),
+        ({"most_sentences": 1.5}, InputError),
+        ({"difference": "squared"}, UnknownOption),
+        ({"mean": "median"}, UnknownOption),
+        ({"scale": "z"}, UnknownOption),
+        ({"heads": "first"}, InputError),
+        ({"heads": [(0, -1)]}, InputError),
+    ],
+)
+def test_options_are_checked(option, error):
+    with pytest.raises(error):
+        YouraConfig(**option)
+
+
+def test_heads_that_do_not_exist_and_readers_without_columns():
+    retriever = YouraRetriever(reader=tiny_lm(), config=YouraConfig(heads=[(9, 0)]))
+    with pytest.raises(InputError, match="do not exist"):
+        retriever.insert(["Some text."])
+    with pytest.raises(ReaderRequired, match="columns"):
+        column_reader(object(), "all", memory_bytes=0)
+
+
+def test_both_faces_take_it():
+    def metadata(found):
+        return [one.metadata["hwdag"]["node_id"] for one in found]
+
+    lm = ScriptedLM()
+    core = YouraRetriever.from_documents([Document("doc", TEXT)], reader=lm)
+    expected = [step.node.text for step in core.search("Who mends the bell?").steps]
+    langchain = langchain_hwdag.CoreRetriever.from_documents(
+        [LangChainDocument(id="doc", page_content=TEXT)], YouraRetriever, reader=lm
+    )
+    assert [d.page_content for d in langchain.invoke("Who mends the bell?")] == expected
+    llama = llama_index_hwdag.CoreRetriever.from_documents(
+        [LlamaDocument(id_="doc", text=TEXT)], YouraRetriever, reader=lm
+    )
+    assert [n.node.text for n in llama.retrieve("Who mends the bell?")] == expected
+
+
+def test_searches_from_many_threads_equal_one():
+    lm = tiny_lm()
+    config = YouraConfig(window_tokens=120, memory_bytes=200_000)
+    retriever = YouraRetriever.from_documents(world(11), reader=lm, config=config)
+    expected = scores_of(retriever)
+    start = threading.Barrier(4)
+
+    def run(_):
+        start.wait()
+        return scores_of(retriever)
+
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(run, range(4)):
+            assert found == pytest.approx(expected, rel=1e-3)

@@ -1,0 +1,372 @@
+"""The LangChain face on small worlds: what the core finds comes out, in LangChain's shapes."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+from copy import deepcopy
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.language_models.fake import FakeListLLM
+from langchain_core.load import dumpd, dumps
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import PromptTemplate, format_document
+from langchain_core.runnables import ConfigurableField, RunnableParallel, RunnablePassthrough
+from langchain_core.tools import create_retriever_tool
+from langchain_world import (
+    CHUNKS,
+    DOCUMENTS,
+    FERRY,
+    QUESTION,
+    an_index,
+    available,
+    texts,
+)
+from pydantic import ValidationError
+
+from hwdag.config import SearchConfig
+from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.errors import InputError, UnknownOption
+from hwdag.lm.scripted import ScriptedLM
+from hwdag_lab.methods.bm25 import BM25Retriever
+from langchain_hwdag import CoreRetriever, HWDAGIndex, HWDAGRetriever
+
+# --- retrieval ----------------------------------------------------------------------------------
+
+
+def test_without_k_the_visited_nodes_come_in_visiting_order() -> None:
+    index = an_index()
+    walk = index.index.search(QUESTION)
+    documents = index.invoke(QUESTION)
+    assert [d.id for d in documents] == [step.node.id for step in walk.steps]
+    assert texts(documents) == [step.node.text for step in walk.steps]
+
+
+def test_an_explicit_k_is_exact_and_best_first() -> None:
+    index = an_index()
+    total = available(index)
+    for k in range(1, total + 3):
+        best = index.index.search(QUESTION, k=k).best(k)
+        documents = index.invoke(QUESTION, k=k)
+        assert [d.id for d in documents] == [step.node.id for step in best]
+        assert len(documents) == min(k, total)
+        assert documents == index.as_retriever(k=k).invoke(QUESTION)
+
+
+def test_k_of_the_call_goes_before_k_of_the_retriever() -> None:
+    assert len(an_index().as_retriever(k=1).invoke(QUESTION, k=2)) == 2
+
+
+@pytest.mark.parametrize("k", [0, -1, True, "3", 2.0])
+def test_an_impossible_k_is_refused(k: Any) -> None:
+    index = an_index()
+    with pytest.raises(InputError, match="k must be a whole number"):
+        index.invoke(QUESTION, k=k)
+    with pytest.raises(ValidationError, match="k must be a whole number"):
+        HWDAGRetriever(index=index.index, k=k)
+
+
+@pytest.mark.parametrize(
+    ("options", "seen"),
+    [
+        ({"k": 0}, "k must be"),
+        ({"search": {"budget": 3}}, "SearchConfig has no option 'budget'"),
+        ({"filters": {}}, "a filter is a mapping with at least one key"),
+        ({"filters": {"n": {"over": 3}}}, "a filter has no operator 'over'"),
+        ({"document_ids": "mill"}, "document_ids"),
+        ({"tenant": 3}, "tenant"),
+    ],
+)
+def test_what_cannot_be_searched_with_is_refused_before_the_build(
+    options: dict[str, Any], seen: str
+) -> None:
+    lm = ScriptedLM()
+    with pytest.raises(ValidationError, match=seen):
+        an_index(reader=lm, **options)
+    assert lm.usage == ScriptedLM().usage
+    with pytest.raises(ValidationError, match=seen):
+        an_index([]).as_retriever(**options)
+
+
+def test_documents_carry_their_metadata_and_json_able_provenance() -> None:
+    index = an_index()
+    (document,) = index.invoke(QUESTION, k=1)
+    assert document.metadata["source"] == "b.txt"
+    provenance = document.metadata["hwdag"]
+    assert json.loads(json.dumps(provenance)) == provenance
+    assert provenance["id"] == document.id
+    assert provenance["document_id"] == "ferry"
+    [[start, end]] = provenance["spans"]
+    assert FERRY[start:end] == document.page_content
+    parts = ("score", "attention", "similarity", "reference", "relevance", "p_yes")
+    assert {type(provenance[part]) for part in parts} == {float}
+    assert provenance["score"] == sum(provenance[part] for part in parts[1:4])
+    assert (provenance["level"], provenance["origin"]) == (1, "chunk")
+    assert provenance["stop"] in ("sufficient", "budget", "exhausted")
+    assert provenance["visited"] is True
+
+
+def test_no_prompt_shows_the_provenance() -> None:
+    (document,) = an_index().invoke(QUESTION, k=1)
+    plain = PromptTemplate.from_template("{page_content}")
+    assert format_document(document, plain) == document.page_content
+    assert "hwdag" not in str(document.page_content)
+
+
+def test_changing_a_returned_document_changes_nothing_else() -> None:
+    index = an_index()
+    index.get(["mill"])[0].metadata["n"].append(2)
+    for document in index.invoke(QUESTION):
+        document.metadata.clear()
+    assert index.get(["mill", "ferry"]) == DOCUMENTS
+
+
+def test_sources_are_passages_of_the_document() -> None:
+    index = an_index(writer=lambda prompt: "* a point in other words", config=None)
+    plain = index.invoke(QUESTION, k=99)
+    sources = index.as_retriever(return_sources=True, k=99).invoke(QUESTION)
+    whole = {document.id: document.page_content for document in DOCUMENTS}
+    assert [d.id for d in sources] == [d.id for d in plain]
+    assert "a point in other words" in texts(plain)
+    for document in sources:
+        node = document.metadata["hwdag"]
+        passages = [whole[node["document_id"]][start:end] for start, end in node["spans"]]
+        assert document.page_content == "\n".join(passages)
+
+
+def test_only_the_named_documents_are_walked() -> None:
+    index = an_index()
+    for name in ("mill", "ferry"):
+        documents = index.as_retriever(document_ids=[name], k=99).invoke(QUESTION)
+        assert {d.metadata["hwdag"]["document_id"] for d in documents} == {name}
+    with pytest.raises(InputError, match="no document 'nope'"):
+        index.as_retriever(document_ids=["nope"]).invoke(QUESTION)
+
+
+def test_the_budget_of_the_search_is_kept() -> None:
+    tight = SearchConfig(token_budget=20, progress="budget")
+    for retriever in (
+        an_index(search=tight),
+        an_index().as_retriever(search=tight),
+        HWDAGRetriever(index=an_index(), search={"token_budget": 20, "progress": "budget"}),
+    ):
+        expected = retriever.index.search(QUESTION, config=tight).steps
+        assert texts(retriever.invoke(QUESTION)) == [step.node.text for step in expected]
+
+
+def test_a_retriever_takes_the_options_of_its_index() -> None:
+    index = an_index(k=2, search=SearchConfig(token_budget=50))
+    retriever = index.as_retriever()
+    assert (retriever.k, retriever.search) == (2, SearchConfig(token_budget=50))
+    assert index.as_retriever(k=3).k == 3
+    index = an_index([], return_sources=True, document_ids={"mill"}, filters={"n": 1})
+    assert index.as_retriever().model_dump() == index.model_dump()
+    assert index.as_retriever().document_ids == ("mill",)
+    assert not index.as_retriever(return_sources=False).return_sources
+    assert index.as_retriever(tags=["a"], metadata={"b": 1}).tags == ["a"]
+
+
+def test_a_retriever_can_be_built_without_an_index_object() -> None:
+    retriever = HWDAGRetriever.from_documents(
+        DOCUMENTS, reader=ScriptedLM(), embedder=HashingEmbedder(), config=CHUNKS, k=2
+    )
+    assert type(retriever) is HWDAGRetriever
+    assert retriever.invoke(QUESTION) == an_index(k=2).invoke(QUESTION)
+
+
+@pytest.mark.parametrize("make", [HWDAGRetriever, HWDAGIndex])
+def test_unknown_options_are_refused_by_name(make: type[HWDAGRetriever]) -> None:
+    index = an_index()
+    with pytest.raises(ValidationError, match="top_k"):
+        make(index=index.index, top_k=3)
+    with pytest.raises(ValidationError, match="SearchConfig has no option 'budget'"):
+        make(index=index.index, search={"budget": 3})
+    with pytest.raises(TypeError, match="top_k"):
+        make.from_documents(DOCUMENTS, top_k=3)
+    with pytest.raises(UnknownOption, match="invoke has no option 'top_k'; it has k, document_ids"):
+        make(index=index.index).invoke(QUESTION, top_k=3)
+
+
+def test_a_question_that_is_no_text_is_refused_with_the_way_out() -> None:
+    index = an_index()
+    with pytest.raises(InputError, match="a question is a text, got dict; of a mapping pick it"):
+        index.invoke({"question": QUESTION})  # type: ignore[arg-type]
+    assert (itemgetter("question") | index).invoke({"question": QUESTION}) == index.invoke(QUESTION)
+
+
+def test_options_of_vector_stores_are_refused_with_those_that_there_are() -> None:
+    with pytest.raises(
+        UnknownOption, match=r"no option 'search_kwargs', 'search_type'; it has sea"
+    ):
+        an_index([]).as_retriever(search_type="mmr", search_kwargs={"k": 3})
+
+
+def test_the_representation_shows_no_index_and_no_text() -> None:
+    assert "index" not in repr(an_index()).removeprefix("HWDAGIndex")
+    assert "index" not in an_index().model_dump()
+
+
+# --- LCEL ---------------------------------------------------------------------------------------
+
+
+def test_it_is_a_link_of_a_chain() -> None:
+    index = an_index()
+    prompt = PromptTemplate.from_template("{context}\n{question}")
+    asked: list[str] = []
+
+    def remember(value: Any) -> Any:
+        asked.append(value.to_string())
+        return value
+
+    chain = (
+        {
+            "context": index.as_retriever(k=2) | (lambda found: "\n".join(texts(found))),
+            "question": RunnablePassthrough(),
+        }
+        | prompt
+        | remember
+        | FakeListLLM(responses=["the smith"])
+        | StrOutputParser()
+    )
+    assert chain.invoke(QUESTION) == "the smith"
+    assert asked == ["\n".join([*texts(index.invoke(QUESTION, k=2)), QUESTION])]
+
+
+def test_fields_are_configurable_at_run_time() -> None:
+    retriever = an_index().as_retriever(k=1)
+    configurable = retriever.configurable_fields(
+        k=ConfigurableField(id="k"), document_ids=ConfigurableField(id="documents")
+    )
+    assert configurable.invoke(QUESTION) == retriever.invoke(QUESTION)
+    chosen = configurable.with_config(configurable={"k": 2, "documents": ["mill"]})
+    documents = chosen.invoke(QUESTION)
+    assert [d.metadata["hwdag"]["document_id"] for d in documents] == ["mill"] * 2
+
+
+def test_it_stands_beside_other_retrievers() -> None:
+    index = an_index()
+    words = CoreRetriever.from_documents(DOCUMENTS, BM25Retriever, reader=ScriptedLM(), k=1)
+    both = RunnableParallel(walk=index.as_retriever(k=1), words=words)
+    found = both.invoke(QUESTION)
+    assert {name: texts(documents) for name, documents in found.items()} == {
+        "walk": texts(index.invoke(QUESTION, k=1)),
+        "words": texts(words.invoke(QUESTION)),
+    }
+    fused = index | (lambda one: one[:1])
+    assert fused.batch([QUESTION] * 2) == [index.invoke(QUESTION)[:1]] * 2
+    fallback = words.bind(document_ids=["nope"]).with_fallbacks([index])
+    assert fallback.invoke(QUESTION) == index.invoke(QUESTION)
+
+
+@pytest.mark.parametrize("response_format", ["content", "content_and_artifact"])
+async def test_it_becomes_a_tool(response_format: Any) -> None:
+    retriever = an_index().as_retriever(k=2)
+    tool = create_retriever_tool(
+        retriever, "notes", "Searches the village notes.", response_format=response_format
+    )
+    assert list(tool.args) == ["query"]
+    documents = retriever.invoke(QUESTION)
+    expected = "\n\n".join(texts(documents))
+    assert tool.invoke({"query": QUESTION}) == await tool.ainvoke({"query": QUESTION}) == expected
+
+    call = {"name": "notes", "args": {"query": QUESTION}, "id": "1", "type": "tool_call"}
+    message = tool.invoke(call)
+    assert message.content == expected
+    if response_format == "content_and_artifact":
+        assert message.artifact == documents
+        assert json.loads(message.model_dump_json())["artifact"][0]["metadata"]["hwdag"]
+    assert tool.invoke({"query": "How deep is the sea?"}) != ""
+
+
+# --- serialisation and tracing -------------------------------------------------------------------
+
+
+def test_a_dump_shows_no_text_and_no_model() -> None:
+    retriever = an_index().as_retriever(k=2)
+    dumped = dumpd(retriever)
+    assert dumped["type"] == "not_implemented"
+    assert dumped["repr"] == repr(retriever) == "HWDAGRetriever(k=2)"
+    assert "miller" not in dumps({"retriever": retriever, "index": an_index()})
+
+
+def test_pickling_is_refused_with_the_way_out() -> None:
+    for made in (an_index(), CoreRetriever(retriever=BM25Retriever())):
+        with pytest.raises(TypeError, match="cannot be pickled; save the index"):
+            pickle.dumps(made)
+
+
+def test_a_copy_is_over_the_same_index_or_refused() -> None:
+    index = an_index()
+    copied = index.as_retriever().model_copy(update={"k": 1})
+    assert copied.index is index.index
+    assert copied.invoke(QUESTION) == index.invoke(QUESTION, k=1)
+    for copy in (deepcopy, lambda made: made.model_copy(deep=True)):
+        with pytest.raises(TypeError, match=r"cannot be copied deeply; model_copy\(\)"):
+            copy(index)
+
+
+@pytest.mark.parametrize(
+    ("retriever", "name"),
+    [
+        (an_index([]), "hwdag"),
+        (an_index([]).as_retriever(), "hwdag"),
+        (CoreRetriever(retriever=BM25Retriever()), "bm25"),
+        (CoreRetriever(retriever=BM25Retriever(), name="TownRetriever"), "town"),
+    ],
+)
+def test_traces_name_the_method(retriever: Any, name: str) -> None:
+    class Tracer(BaseCallbackHandler):
+        def on_retriever_start(self, *_: Any, metadata: Any, **__: Any) -> None:
+            traced.append(metadata["ls_retriever_name"])
+
+    traced: list[str] = []
+    with pytest.raises(InputError):
+        retriever.invoke(" ", {"callbacks": [Tracer()]})
+    assert traced == [name]
+
+
+# --- the package --------------------------------------------------------------------------------
+
+
+def run_python(code: str) -> subprocess.CompletedProcess[str]:
+    root = Path(__file__).parents[2]
+    path = f"import sys; sys.path[:0] = [{str(root / 'core')!r}, {str(root)!r}]\n"
+    return subprocess.run(
+        [sys.executable, "-c", path + code], capture_output=True, text=True, check=False
+    )
+
+
+def test_a_missing_framework_is_named_with_the_command() -> None:
+    result = run_python("sys.modules['langchain_core'] = None\nimport langchain_hwdag")
+    assert result.returncode == 1
+    assert result.stderr.strip().endswith(
+        'ImportError: langchain_hwdag needs langchain-core: pip install "hwdag[langchain]"'
+    )
+
+
+def test_importing_it_loads_no_model_library() -> None:
+    result = run_python(
+        "from langchain_hwdag import *\n"
+        "assert HWDAGIndex and HWDAGChat\n"
+        "print([m for m in ('torch', 'transformers', 'sentence_transformers') if m in sys.modules])"
+    )
+    assert result.stdout.strip() == "[]", result.stderr
+
+
+@pytest.mark.model
+def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    import runpy
+
+    example = Path(__file__).parents[2] / "examples" / "langchain_quickstart.py"
+    answer = runpy.run_path(str(example))["main"]()
+    printed = capsys.readouterr().out
+    assert printed.count("lighthouses.txt  level") == 3
+    assert "His tower was lit in 1759." in printed
+    assert answer.strip()
+    assert printed.rstrip().endswith(answer.rstrip())

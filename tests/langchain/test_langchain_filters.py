@@ -1,0 +1,224 @@
+"""Filters and tenants in LangChain: as fields, as options of a call, as configurable fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.runnables import ConfigurableField
+from langchain_world import CHUNKS, QUESTION, an_index
+from pydantic import ValidationError
+
+import hwdag
+from hwdag.config import BuildConfig, SearchConfig
+from hwdag.errors import InputError, UnknownOption
+from hwdag.filters import And, Equals, Filter, In, Not, Or, Range, as_filter
+from hwdag.lm.scripted import ScriptedLM
+from hwdag_lab.methods.bm25 import BM25Retriever
+from langchain_hwdag import CoreRetriever, HWDAGIndex, HWDAGRetriever
+
+NOTES = [
+    Document(
+        id=f"{town}-{year}",
+        page_content=f"In {year} the smith of {town} mends the bell. The ferry waits for {town}.",
+        metadata={"town": town, "year": year, "tags": [f"t{year % 2}"]},
+    )
+    for town in ("ash", "elm")
+    for year in (1, 2, 3)
+]
+ALL = {document.id for document in NOTES}
+
+FILTERS: list[Filter] = [
+    Equals("town", "ash"),
+    In("year", [1, 3]),
+    Range("year", gte=2),
+    Equals("tags", "t1"),
+    Not(Equals("town", "ash")),
+    And(Equals("town", "elm"), Or(Equals("year", 1), Range("year", gt=2))),
+    Equals("town", "oak"),
+]
+
+OF_TENANTS = BuildConfig(chunk_tokens=12, tenant_key="town")
+
+
+def a_walk(**options: Any) -> HWDAGIndex:
+    return an_index(NOTES, **options)
+
+
+def a_bm25(**options: Any) -> CoreRetriever:
+    return CoreRetriever.from_documents(NOTES, BM25Retriever, reader=ScriptedLM(), **options)
+
+
+MAKERS: list[Callable[..., Any]] = [a_walk, a_bm25]
+
+
+def seen(documents: list[Document]) -> set[str]:
+    return {document.metadata["hwdag"]["document_id"] for document in documents}
+
+
+def matching(wanted: Filter) -> set[str]:
+    return {str(document.id) for document in NOTES if wanted.matches(document.metadata)}
+
+
+@pytest.mark.parametrize("make", MAKERS)
+async def test_only_documents_that_match_are_found_however_the_filter_is_given(make: Any) -> None:
+    plain = make()
+    for wanted in FILTERS:
+        expected = plain.invoke(QUESTION, k=99, filters=wanted)
+        assert seen(expected) == matching(wanted)
+        assert plain.invoke(QUESTION, k=99, filters=wanted.to_dict()) == expected
+        assert await plain.ainvoke(QUESTION, k=99, filters=wanted) == expected
+        assert plain.batch([QUESTION], k=99, filters=wanted) == [expected]
+        for given in (wanted, wanted.to_dict()):
+            bound = CoreRetriever(retriever=plain, filters=given)
+            assert bound.filters == as_filter(given)
+            assert bound.invoke(QUESTION, k=99) == expected
+
+
+def test_every_way_of_making_a_retriever_takes_filters() -> None:
+    wanted = {"town": "elm", "year": {"lt": 3}}
+    expected = a_walk().invoke(QUESTION, k=99, filters=wanted)
+    index = a_walk()
+    for retriever in (
+        a_walk(filters=wanted),
+        a_walk(filters=wanted).as_retriever(),
+        index.as_retriever(filters=wanted),
+        HWDAGRetriever(index=index.index, filters=wanted),
+        CoreRetriever(retriever=index.index, filters=wanted),
+        CoreRetriever.from_documents([], index.index, filters=wanted),
+    ):
+        assert retriever.invoke(QUESTION, k=99) == expected
+    assert seen(a_bm25(filters=wanted).invoke(QUESTION, k=99)) == {"elm-1", "elm-2"}
+
+
+def test_options_of_a_call_take_the_place_of_the_own_ones() -> None:
+    retriever = a_walk().as_retriever(filters={"town": "ash"}, document_ids=["ash-1"], k=99)
+    assert seen(retriever.invoke(QUESTION)) == {"ash-1"}
+    assert seen(retriever.invoke(QUESTION, document_ids=["ash-1", "ash-3"])) == {"ash-1", "ash-3"}
+    assert seen(retriever.invoke(QUESTION, filters={"town": "elm"})) == set()
+    assert seen(retriever.invoke(QUESTION, filters=None)) == {"ash-1"}
+
+
+def test_filters_and_document_ids_both_limit() -> None:
+    found = a_walk().invoke(QUESTION, k=99, filters={"year": 1}, document_ids=["ash-1", "elm-2"])
+    assert seen(found) == {"ash-1"}
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("empty", [{}, {"and": []}, {"town": {}}])
+def test_a_filter_that_says_nothing_opens_nothing(make: Any, empty: Any) -> None:
+    with pytest.raises(InputError):
+        make().invoke(QUESTION, filters=empty)
+    with pytest.raises(ValidationError):
+        make(filters=empty)
+
+
+def test_an_unknown_operator_is_refused_by_name() -> None:
+    with pytest.raises(UnknownOption, match="no operator 'like' for 'town'; it has eq, ne, in"):
+        a_walk().invoke(QUESTION, filters={"town": {"like": "a%"}})
+
+
+def test_a_dump_has_the_json_form() -> None:
+    wanted = Or(Equals("town", "elm"), Range("year", gte=2))
+    dumped = an_index([], filters=wanted).model_dump()
+    assert dumped["filters"] == wanted.to_dict()
+    assert an_index([]).model_dump()["filters"] is None
+
+
+# --- tenants -------------------------------------------------------------------------------------
+
+
+async def test_a_tenant_sees_its_own_documents_however_it_is_named() -> None:
+    index = a_walk(config=OF_TENANTS)
+    for town in ("ash", "elm"):
+        expected = index.invoke(QUESTION, k=99, tenant=town)
+        assert seen(expected) == matching(Equals("town", town))
+        assert await index.ainvoke(QUESTION, k=99, tenant=town) == expected
+        for retriever in (
+            a_walk(config=OF_TENANTS, tenant=town),
+            index.as_retriever(tenant=town),
+            HWDAGRetriever(index=index, tenant=town),
+            CoreRetriever(retriever=index, tenant=town),
+        ):
+            assert retriever.invoke(QUESTION, k=99) == expected
+            assert seen(retriever.invoke(QUESTION, k=99, filters={"year": 2})) == {f"{town}-2"}
+
+
+def test_a_search_names_a_tenant_if_and_only_if_there_are_some() -> None:
+    with pytest.raises(InputError, match="say whose are to be searched with tenant="):
+        a_walk(config=OF_TENANTS).invoke(QUESTION)
+    with pytest.raises(InputError, match="the index has no tenant_key"):
+        a_walk().invoke(QUESTION, tenant="ash")
+    with pytest.raises(ValidationError, match="tenant"):
+        a_walk().as_retriever(tenant=3)
+
+
+def test_a_retriever_that_knows_no_tenants_says_so_and_names_filters() -> None:
+    core = BM25Retriever(reader=ScriptedLM())
+    with pytest.raises(
+        ValidationError, match=r"bm25 knows no tenants, .* filters=\{field: tenant\}"
+    ):
+        CoreRetriever.from_documents(NOTES, core, tenant="ash")
+    assert not core.documents
+    with pytest.raises(InputError, match="bm25 knows no tenants"):
+        a_bm25().invoke(QUESTION, tenant="ash")
+    with pytest.raises(InputError, match="a tenant is named by a text, got 3"):
+        a_bm25().invoke(QUESTION, tenant=3)
+
+
+# --- configurable fields -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [lambda: a_walk().as_retriever(), a_walk, a_bm25])
+async def test_every_field_is_configurable_at_run_time(make: Any) -> None:
+    names = ("search", "k", "document_ids", "filters", "return_sources")
+    retriever = make()
+    configurable = retriever.configurable_fields(
+        **{name: ConfigurableField(id=name) for name in names}
+    )
+    assert configurable.invoke(QUESTION) == retriever.invoke(QUESTION)
+    chosen: dict[str, Any] = {
+        "search": {"token_budget": 40, "progress": "budget"},
+        "k": 3,
+        "document_ids": ["ash-1", "elm-1", "elm-2"],
+        "filters": {"year": 1},
+        "return_sources": True,
+    }
+    config: Any = {"configurable": chosen}
+    expected = CoreRetriever(retriever=retriever, **chosen).invoke(QUESTION)
+    assert seen(expected) <= {"ash-1", "elm-1"}
+    assert configurable.invoke(QUESTION, config) == expected
+    assert await configurable.ainvoke(QUESTION, config) == expected
+    assert configurable.with_config(configurable=chosen).batch([QUESTION]) == [expected]
+    schema = configurable.config_schema().model_json_schema()
+    assert set(schema["$defs"]["Configurable"]["properties"]) == set(names)
+
+
+def test_a_configured_tenant_is_searched() -> None:
+    configurable = (
+        a_walk(config=OF_TENANTS, k=99)
+        .as_retriever()
+        .configurable_fields(tenant=ConfigurableField(id="tenant"))
+    )
+    found = configurable.with_config(configurable={"tenant": "elm"}).invoke(QUESTION)
+    assert seen(found) == {"elm-1", "elm-2", "elm-3"}
+    with pytest.raises(InputError, match="say whose"):
+        configurable.invoke(QUESTION)
+
+
+def test_a_configured_search_is_that_of_the_core() -> None:
+    tight = SearchConfig(token_budget=40, progress="budget")
+    index = a_walk()
+    configurable = index.as_retriever().configurable_fields(search=ConfigurableField(id="search"))
+    expected = [step.node.id for step in index.index.search(QUESTION, config=tight).steps]
+    for given in (tight, {"token_budget": 40, "progress": "budget"}):
+        found = configurable.with_config(configurable={"search": given}).invoke(QUESTION)
+        assert [document.id for document in found] == expected
+    assert expected != [document.id for document in index.invoke(QUESTION)]
+
+
+def test_the_core_index_is_taken_with_its_config() -> None:
+    core = hwdag.HWDAGIndex(config=CHUNKS)
+    assert HWDAGRetriever(index=core, filters={"a": 1}).core is core

@@ -1,0 +1,115 @@
+"""An agent of LangGraph whose tool is an HWDAG, with a chat model that plays by a script."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.tools import create_retriever_tool
+from langchain_world import DOCUMENTS, QUESTION, Recorder, an_index, texts
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, MessagesState, StateGraph
+
+from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.lm.scripted import ScriptedLM
+from langchain_hwdag import BUILD_EVENT, STEP_EVENT, HWDAGIndex
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "langgraph_agent.py"
+
+
+@pytest.fixture(scope="module")
+def example() -> dict[str, Any]:
+    return runpy.run_path(str(EXAMPLE))
+
+
+def an_agent(example: dict[str, Any], index: HWDAGIndex, **options: Any) -> Any:
+    tool = create_retriever_tool(
+        index.as_retriever(**options),
+        example["TOOL"],
+        "Searches the village notes.",
+        response_format="content_and_artifact",
+    )
+    return example["agent"](tool, example["Planner"]())
+
+
+def test_the_agent_calls_the_tool_and_answers_from_what_it_found(example: dict[str, Any]) -> None:
+    index = an_index()
+    graph = an_agent(example, index, k=2)
+    messages = graph.invoke({"messages": [HumanMessage(QUESTION)]})["messages"]
+    kinds = [type(message) for message in messages]
+    assert kinds == [HumanMessage, AIMessage, ToolMessage, AIMessage, ToolMessage, AIMessage]
+    found = [index.invoke(query, k=2) for query in example["SCRIPT"]]
+    assert [messages[2].artifact, messages[4].artifact] == found
+    assert [messages[2].text, messages[4].text] == ["\n\n".join(texts(one)) for one in found]
+    assert messages[-1].text == found[-1][0].page_content
+
+
+async def test_asynchronously_it_does_the_same_and_tells_every_step(
+    example: dict[str, Any],
+) -> None:
+    recorder = Recorder()
+    graph = an_agent(example, an_index(), k=2)
+    question = {"messages": [HumanMessage(QUESTION)]}
+    expected = graph.invoke(question, {"callbacks": [recorder]})["messages"]
+    found = (await graph.ainvoke(question))["messages"]
+    assert [message.text for message in found] == [message.text for message in expected]
+
+    events = [one async for one in graph.astream_events(question, version="v2")]
+    steps = [one for one in events if one["name"] == STEP_EVENT]
+    assert [one["data"] for one in steps] == recorder.steps
+    assert {one["metadata"]["langgraph_node"] for one in steps} == {"tools"}
+
+
+def test_a_checkpoint_keeps_the_documents(example: dict[str, Any]) -> None:
+    index = an_index()
+    graph = an_agent(example, index, k=2)
+    graph.checkpointer = InMemorySaver()
+    config: Any = {"configurable": {"thread_id": "1"}}
+    graph.invoke({"messages": [HumanMessage(QUESTION)]}, config)
+    kept = graph.get_state(config).values["messages"]
+    documents = [Document(**one) for one in kept[2].artifact]
+    assert documents == index.invoke(example["SCRIPT"][0], k=2)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_node_may_build_and_the_stream_shows_it(is_async: bool) -> None:
+    index = an_index([])
+
+    def build(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [AIMessage(str(index.add_documents(DOCUMENTS)))]}
+
+    async def abuild(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [AIMessage(str(await index.aadd_documents(DOCUMENTS)))]}
+
+    graph = StateGraph(MessagesState)
+    graph.add_node("build", abuild if is_async else build)
+    graph.add_edge(START, "build")
+    graph.add_edge("build", END)
+    events = [one async for one in graph.compile().astream_events({"messages": []}, version="v2")]
+    told = [one["data"] for one in events if one["name"] == BUILD_EVENT]
+    documents = [one["document_id"] for one in told if one["stage"] == "documents"]
+    assert documents == ["mill", "ferry"]
+
+
+def test_the_example_runs_on_scripted_models(
+    example: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    index = HWDAGIndex.from_documents(
+        example["DOCUMENTS"], reader=ScriptedLM(), embedder=HashingEmbedder()
+    )
+    answer = example["main"](index)
+    printed = capsys.readouterr().out
+    assert [answer] == texts(index.invoke(example["SCRIPT"][-1], k=1))
+    assert printed.count("harbour [[") + printed.count("quarry [[") == 2
+    assert printed.endswith(f"{example['QUESTION']}\n{answer}\n")
+
+
+@pytest.mark.model
+def test_the_example_runs(example: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    answer = example["main"]()
+    assert answer == "The quarry at Elm Hill belonged to the Sorensen family until 1940."
+    assert capsys.readouterr().out.rstrip().endswith(answer)

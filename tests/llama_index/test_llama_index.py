@@ -1,0 +1,651 @@
+"""The LlamaIndex face over a scripted model: everything that the framework may ask of an index."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+from llama_index.core import Document, Settings
+from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
+from llama_index.core.chat_engine.types import ChatMode
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.indices.base import BaseIndex
+from llama_index.core.ingestion import IngestionPipeline
+from llama_index.core.instrumentation import get_dispatcher
+from llama_index.core.instrumentation.event_handlers import BaseEventHandler
+from llama_index.core.llms import MockLLM
+from llama_index.core.node_parser import SentenceSplitter
+from llama_index.core.postprocessor import LongContextReorder, SimilarityPostprocessor
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever
+from llama_index.core.schema import (
+    MetadataMode,
+    NodeRelationship,
+    NodeWithScore,
+    QueryBundle,
+    RelatedNodeInfo,
+    TextNode,
+)
+from llama_index.llms.huggingface import HuggingFaceLLM
+from llama_world import ALL, CONFIG, QUESTION, TEXTS, built, chat_memory, documents, models, plain
+
+import hwdag
+from hwdag.config import BuildConfig, SearchConfig
+from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.errors import (
+    InputError,
+    ReaderRequired,
+    UnknownOption,
+)
+from hwdag.lm.scripted import ScriptedLM
+from llama_index_hwdag import HWDAGLLM, HWDAGIndex, HWDAGQueryEngine, HWDAGRetriever, HWDAGStepEvent
+from llama_index_hwdag.adapters import as_embedder
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def no_other_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever resolves the global LLM or embedding model would ask for OpenAI."""
+    for name in ("llm", "embed_model"):
+        monkeypatch.setattr(type(Settings), name, property(lambda _: pytest.fail("touched")))
+
+
+# --- the classes and the build
+
+
+def test_the_face_is_what_llama_index_expects() -> None:
+    assert BaseIndex in HWDAGIndex.__mro__
+    assert BaseRetriever in HWDAGRetriever.__mro__
+    index = built()
+    assert isinstance(index.as_retriever(), BaseRetriever)
+    assert isinstance(index.as_query_engine(), RetrieverQueryEngine)
+
+
+def test_documents_become_the_graphs_that_the_core_builds() -> None:
+    index = built()
+    same = hwdag.HWDAGIndex.from_documents(
+        [hwdag.Document(name, text) for name, text in TEXTS.items()], **models(config=CONFIG)
+    )
+    assert index.core.graphs.keys() == same.graphs.keys() == TEXTS.keys()
+    for name, graph in same.graphs.items():
+        assert index.core.graphs[name].nodes == graph.nodes
+        assert index.core.documents[name].text == TEXTS[name]
+        np.testing.assert_array_equal(index.core.graphs[name].raw.data, graph.raw.data)
+    assert max(graph.height for graph in same.graphs.values()) > 1
+
+
+def test_the_docstore_holds_documents_nodes_and_weighted_edges() -> None:
+    index = built("mill")
+    graph = index.core.graphs["mill"]
+    stored = [index.docstore.get_node(node.id) for node in graph.nodes]
+    assert [node.ref_doc_id for node in stored] == ["mill"] * len(graph)
+    assert [node.get_content() for node in stored] == [node.text for node in graph.nodes]
+    for i, node in enumerate(stored):
+        children, weights = graph.children(i)
+        edges = node.child_nodes or []
+        assert [edge.node_id for edge in edges] == [graph.nodes[j].id for j in children]
+        assert [edge.metadata["weight"] for edge in edges] == list(weights)
+    assert index.docstore.get_node("mill").get_content() == TEXTS["mill"]
+    info = index.ref_doc_info["mill"]
+    assert info.node_ids == [node.id for node in graph.nodes]
+    assert info.metadata == {"place": "mill", "path": "/secret/mill"}
+
+
+def test_chunks_know_their_offsets() -> None:
+    index = built("ferry")
+    chunks = [node for node in index.core.graphs["ferry"].nodes if node.level == 1]
+    for chunk in chunks:
+        node = index.docstore.get_node(chunk.id)
+        assert isinstance(node, TextNode)
+        assert TEXTS["ferry"][node.start_char_idx : node.end_char_idx] == node.text
+
+
+def test_nodes_of_one_ref_doc_are_joined_into_one_document() -> None:
+    relation = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="mill")}
+    first, second = TEXTS["mill"][:71], TEXTS["mill"][71:]
+    nodes = [
+        TextNode(id_="p1", text=first, relationships=relation, metadata={"book": 1, "page": 1}),
+        TextNode(id_="p2", text=second, relationships=relation, metadata={"book": 1, "page": 2}),
+        TextNode(id_="alone", text=TEXTS["orchard"]),
+    ]
+    index = HWDAGIndex(nodes, **models())
+    assert {key: document.text for key, document in index.core.documents.items()} == {
+        "mill": f"{first}\n\n{second}",
+        "alone": TEXTS["orchard"],
+    }
+    assert index.core.documents["mill"].metadata == {"book": 1}
+
+
+def test_more_nodes_of_a_ref_doc_join_the_others_and_a_document_replaces_them() -> None:
+    relation = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="mill")}
+    first, second = (
+        TextNode(id_=f"p{i}", text=text, relationships=relation)
+        for i, text in enumerate((TEXTS["mill"], TEXTS["orchard"]))
+    )
+    index = HWDAGIndex([first], **models(config=CONFIG))
+    index.insert_nodes([second])
+    assert index.core.documents["mill"].text == f"{TEXTS['mill']}\n\n{TEXTS['orchard']}"
+    index.insert(documents("mill")[0])
+    assert index.core.documents["mill"].text == TEXTS["mill"]
+    index.insert_nodes([second])
+    assert index.core.documents["mill"].text == TEXTS["orchard"]
+
+
+def test_a_pipeline_with_a_splitter_feeds_the_index() -> None:
+    splitter = SentenceSplitter(chunk_size=24, chunk_overlap=0)
+    nodes = IngestionPipeline(transformations=[splitter]).run(documents=documents())
+    assert len(nodes) > len(TEXTS)
+    index = HWDAGIndex(nodes, **models())
+    assert index.core.documents.keys() == TEXTS.keys()
+    assert index.core.documents["ferry"].text.split() == TEXTS["ferry"].split()
+    assert index.core.documents["ferry"].metadata["place"] == "ferry"
+
+
+def test_transformations_of_documents_are_applied_to_later_ones_too() -> None:
+    splitter = SentenceSplitter(chunk_size=24, chunk_overlap=0)
+    index = HWDAGIndex.from_documents(
+        documents("mill"), transformations=[splitter], **models(config=CONFIG)
+    )
+    index.insert(documents("ferry")[0])
+    assert "\n\n" in index.core.documents["mill"].text
+    assert "\n\n" in index.core.documents["ferry"].text
+    assert index.refresh_ref_docs(documents("mill", "ferry")) == [False, False]
+
+
+def test_blank_documents_are_skipped_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    index = HWDAGIndex.from_documents([Document(id_="blank", text=" \n")], **models())
+    assert "blank was skipped" in caplog.text
+    assert index.report is not None
+    assert [name for name, _ in index.report.skipped] == ["blank"]
+    assert len(index.core) == 0
+
+
+def test_two_contents_under_one_id_are_refused() -> None:
+    both = [Document(id_="a", text="The one."), Document(id_="a", text="The other.")]
+    with pytest.raises(InputError, match="have the id 'a'"):
+        HWDAGIndex.from_documents(both, **models())
+
+
+def test_a_document_is_in_one_index_of_a_storage_context_only() -> None:
+    index = built("mill")
+    with pytest.raises(InputError, match="'mill' is in the HWDAG index"):
+        built("mill", storage_context=index.storage_context)
+    built("ferry", storage_context=index.storage_context)
+
+
+# --- retrieval
+
+
+def test_nodes_come_as_the_walk_visits_them() -> None:
+    index = built()
+    found = index.as_retriever().retrieve(QUESTION)
+    walked = index.core.search(QUESTION)
+    assert [n.node.node_id for n in found] == [step.node.id for step in walked.steps]
+    assert [n.text for n in found] == [step.node.text for step in walked.steps]
+    assert [n.score for n in found] == [step.score for step in walked.steps]
+    assert all(type(n.score) is float for n in found)
+
+
+def test_k_gives_exactly_that_many_best_first() -> None:
+    index = built()
+    for k in (1, 3, 8):
+        found = index.as_retriever(k=k).retrieve(QUESTION)
+        best = index.core.search(QUESTION, k=k).best(k)
+        assert [n.node.node_id for n in found] == [step.node.id for step in best]
+        assert len(found) == k
+
+
+def test_document_ids_and_search_options_reach_the_walk() -> None:
+    index = built()
+    found = index.as_retriever(document_ids=["mill"], search=ALL).retrieve(QUESTION)
+    assert {n.node.ref_doc_id for n in found} == {"mill"}
+    assert len(found) > len(
+        index.as_retriever(search=SearchConfig(token_budget=20)).retrieve("bell")
+    )
+
+
+def test_sources_are_passages_of_the_original() -> None:
+    index = built()
+    found = index.as_retriever(search=ALL, return_sources=True).retrieve(QUESTION)
+    for n in found:
+        where = n.node.metadata["hwdag"]
+        text = TEXTS[where["document_id"]]
+        assert n.text == "\n".join(text[start:end] for start, end in where["spans"])
+
+
+def test_provenance_is_metadata_that_no_model_sees() -> None:
+    [found] = built().as_retriever(k=1).retrieve(QUESTION)
+    node = found.node
+    assert node.metadata["hwdag"]["id"] == node.node_id
+    assert node.metadata["place"] == "ferry"
+    for mode in (MetadataMode.LLM, MetadataMode.EMBED):
+        assert "p_yes" not in node.get_content(mode)
+        assert "place: ferry" in node.get_content(mode)
+    assert "/secret" not in node.get_content(MetadataMode.LLM)
+
+
+def test_a_retrieved_node_may_be_changed_without_changing_the_index() -> None:
+    retriever = built().as_retriever(k=1)
+    before = plain(retriever.retrieve(QUESTION))
+    [found] = retriever.retrieve(QUESTION)
+    found.node.metadata.clear()
+    found.node.excluded_llm_metadata_keys.clear()
+    assert plain(retriever.retrieve(QUESTION)) == before
+
+
+def test_every_visited_node_is_an_event() -> None:
+    seen: list[str] = []
+
+    class Handler(BaseEventHandler):
+        def handle(self, event: Any, **kwargs: Any) -> None:
+            if isinstance(event, HWDAGStepEvent):
+                seen.append(event.node_id)
+
+    handler = Handler()
+    get_dispatcher().add_event_handler(handler)
+    try:
+        found = built().as_retriever(search=ALL).retrieve(QUESTION)
+    finally:
+        get_dispatcher().event_handlers.remove(handler)
+    assert seen == [n.node.node_id for n in found]
+
+
+def test_the_retriever_works_inside_others() -> None:
+    index = built()
+    fused = QueryFusionRetriever(
+        [index.as_retriever(k=2), index.as_retriever(k=3, return_sources=True)],
+        llm=MockLLM(),
+        num_queries=1,
+        use_async=False,
+        similarity_top_k=3,
+    )
+    assert len(fused.retrieve(QUESTION)) == 3
+
+
+def test_what_is_no_document_is_refused() -> None:
+    for make in (HWDAGIndex.from_documents, HWDAGIndex):
+        with pytest.raises(InputError, match=r"must be LlamaIndex's, .* got str; make them as"):
+            make(["text"], **models())
+
+
+def test_an_empty_question_is_refused() -> None:
+    with pytest.raises(InputError, match="question is empty"):
+        built().as_retriever().retrieve(" ")
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_an_empty_index_finds_nothing_and_says_so(streaming: bool) -> None:
+    """As every index of LlamaIndex, so that one of several that are fused may be empty."""
+    index = HWDAGIndex(nodes=[], **models())
+    assert index.as_retriever(k=2).retrieve(QUESTION) == []
+    for mode in ("walk", "synthesize"):
+        engine = index.as_query_engine(answer_mode=mode, streaming=streaming)
+        response = engine.query(QUESTION)
+        assert str(response) == "Empty Response"
+        assert response.source_nodes == []
+
+
+async def test_retrieval_does_not_block_the_loop() -> None:
+    """The walk waits for something that only the loop can do."""
+    reached, released = threading.Event(), threading.Event()
+
+    def p_yes(question: str, texts: list[str]) -> float:
+        reached.set()
+        return 1.0 if released.wait(30) else 0.0
+
+    index = built(reader=ScriptedLM(p_yes=p_yes))
+    walking = asyncio.create_task(index.as_retriever().aretrieve(QUESTION))
+    while not reached.is_set():
+        await asyncio.sleep(0)
+    assert not walking.done()
+    released.set()
+    assert (await walking)[-1].node.metadata["hwdag"]["stop"] == "sufficient"
+
+
+async def test_sync_and_async_retrieve_the_same() -> None:
+    retriever = built().as_retriever(k=4)
+    assert plain(await retriever.aretrieve(QUESTION)) == plain(retriever.retrieve(QUESTION))
+
+
+# --- answers
+
+
+def test_the_standard_query_engine_needs_no_other_model() -> None:
+    response = built().as_query_engine(k=2).query(QUESTION)
+    assert len(response.source_nodes) == 2
+    assert str(response)
+
+
+async def test_the_standard_query_engine_is_also_asynchronous() -> None:
+    engine = built().as_query_engine(k=2)
+    assert str(await engine.aquery(QUESTION)) == str(engine.query(QUESTION))
+
+
+def test_any_llm_and_synthesizer_may_answer() -> None:
+    engine = built().as_query_engine(MockLLM(max_tokens=3), k=2, response_mode="refine")
+    assert str(engine.query(QUESTION)) == "text text text"
+    streaming = built().as_query_engine(k=2, streaming=True)
+    assert isinstance(streaming.query(QUESTION), StreamingResponse)
+
+
+def test_prompts_of_the_standard_engine_hold_no_provenance() -> None:
+    seen: list[str] = []
+
+    def reply(prompt: str) -> str:
+        seen.append(prompt)
+        return "An answer."
+
+    built(reader=ScriptedLM(reply=reply)).as_query_engine(search=ALL).query(QUESTION)
+    assert any("smith mends" in prompt for prompt in seen)
+    assert not any("p_yes" in prompt or "/secret" in prompt for prompt in seen)
+
+
+def test_the_walk_answers_from_its_own_cache() -> None:
+    index = built()
+    engine = index.as_query_engine(answer_mode="walk")
+    assert isinstance(engine, HWDAGQueryEngine)
+    response = engine.query(QUESTION)
+    answer = index.core.answer(QUESTION)
+    assert str(response) == answer.text == "The smith mends the bell of the ferry."
+    assert plain(response.source_nodes) == plain(engine.retrieve(QueryBundle(QUESTION)))
+    assert response.metadata is not None
+    cited = response.metadata["hwdag"]["citations"]
+    assert [c["text"] for c in cited] == [c.text for c in answer.citations]
+
+
+def test_a_streamed_walk_gives_the_same_answer_and_its_citations_at_the_end() -> None:
+    index = built()
+    whole = index.as_query_engine(answer_mode="walk").query(QUESTION)
+    streamed = index.as_query_engine(answer_mode="walk", streaming=True).query(QUESTION)
+    assert isinstance(streamed, StreamingResponse)
+    assert plain(streamed.source_nodes) == plain(whole.source_nodes)
+    assert streamed.metadata == {}
+    pieces = list(streamed.response_gen)
+    assert len(pieces) > 1
+    assert "".join(pieces) == str(whole)
+    assert streamed.metadata is not None and whole.metadata is not None
+    assert streamed.metadata["hwdag"]["citations"] == whole.metadata["hwdag"]["citations"]
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_where_nothing_was_found_the_walk_says_what_other_engines_say(streaming: bool) -> None:
+    options: dict[str, Any] = {"filters": {"place": "nowhere"}, "streaming": streaming}
+    index = built()
+    said = [str(index.as_query_engine(**options, **way).query(QUESTION)) for way in WAYS]
+    assert said == ["Empty Response", "Empty Response"]
+
+
+WAYS: list[dict[str, Any]] = [{}, {"answer_mode": "walk"}]
+
+
+async def test_the_walk_answers_asynchronously_too() -> None:
+    index = built()
+    whole = index.as_query_engine(answer_mode="walk").query(QUESTION)
+    assert str(await index.as_query_engine(answer_mode="walk").aquery(QUESTION)) == str(whole)
+    engine = index.as_query_engine(answer_mode="walk", streaming=True)
+    streamed = await engine.aquery(QUESTION)
+    assert isinstance(streamed, AsyncStreamingResponse)
+    assert "".join([piece async for piece in streamed.async_response_gen()]) == str(whole)
+    assert streamed.metadata is not None and "citations" in streamed.metadata["hwdag"]
+
+
+@pytest.mark.parametrize(
+    "mode", ["context", *(m for m in ChatMode if m not in (ChatMode.REACT, ChatMode.OPENAI))]
+)
+def test_chat_engines_need_no_other_model(mode: ChatMode) -> None:
+    options = {} if mode == ChatMode.SIMPLE else {"k": 2}
+    engine = built().as_chat_engine(mode, memory=chat_memory(), **options)
+    assert str(engine.chat(QUESTION))
+
+
+def test_chat_engines_take_the_options_of_both_sides() -> None:
+    engine = built().as_chat_engine(
+        k=2, system_prompt="Be brief.", memory=chat_memory(), llm=MockLLM(max_tokens=2)
+    )
+    assert str(engine.chat(QUESTION)) == "text text"
+    with pytest.raises(UnknownOption, match="react"):
+        built().as_chat_engine(ChatMode.REACT)
+
+
+async def test_the_llm_is_the_reader() -> None:
+    reader = ScriptedLM(reply=lambda prompt: prompt.upper())
+    llm = built(reader=reader).as_llm(max_new_tokens=2)
+    assert llm.complete("one two three").text == "ONE TWO"
+    assert (await llm.acomplete("one two three", max_new_tokens=1)).text == "ONE"
+    assert [piece.delta for piece in llm.stream_complete("one two three")] == ["ONE", " TWO"]
+    assert llm.metadata.context_window == reader.context_tokens
+    with pytest.raises(UnknownOption, match="temperature"):
+        llm.complete("one", temperature=1.0)
+
+
+def test_a_reader_that_only_reads_is_no_llm() -> None:
+    class ReaderOnly(ScriptedLM):
+        write = None  # type: ignore[assignment]
+
+    with pytest.raises(InputError, match="cannot write"):
+        HWDAGLLM(ReaderOnly())
+
+
+class Keeping(BaseNodePostprocessor):
+    """Keeps nodes that say something, and reads their provenance."""
+
+    word: str
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        assert all(n.node.metadata["hwdag"]["id"] == n.node.node_id for n in nodes)
+        return [n for n in nodes if self.word in n.text]
+
+
+@pytest.mark.parametrize("mode", ["compact", "refine", "tree_summarize", "accumulate"])
+@pytest.mark.parametrize("sources", [False, True])
+def test_no_prompt_holds_provenance_whatever_stands_between(mode: str, sources: bool) -> None:
+    seen: list[str] = []
+
+    def reply(prompt: str) -> str:
+        seen.append(prompt)
+        return "An answer."
+
+    index = built()
+    engine = index.as_query_engine(
+        HWDAGLLM(ScriptedLM(reply=reply)),
+        search=ALL,
+        return_sources=sources,
+        response_mode=mode,
+        node_postprocessors=[
+            Keeping(word="grain"),
+            SimilarityPostprocessor(similarity_cutoff=0.0),
+            LongContextReorder(),
+        ],
+    )
+    response = engine.query(QUESTION)
+    assert str(response)
+    assert {n.node.ref_doc_id for n in response.source_nodes} == {"mill", "ferry"}
+    for n in response.source_nodes:
+        assert n.node.metadata["hwdag"]["stop"] == "exhausted"
+        assert json.loads(json.dumps(n.node.metadata)) == n.node.metadata
+    assert any("grain" in prompt for prompt in seen)
+    for prompt in seen:
+        assert not any(word in prompt for word in ("hwdag", "p_yes", "/secret", "relevance"))
+
+
+def test_the_reader_answers_from_nodes_of_anybody() -> None:
+    index = built()
+    engine = index.as_query_engine(answer_mode="walk")
+    nodes = [
+        NodeWithScore(node=TextNode(id_=f"n{i}", text=text), score=1.0)
+        for i, text in enumerate(TEXTS.values())
+    ]
+    query = QueryBundle(QUESTION)
+    response = engine.synthesize(query, nodes[:2], nodes[2:])
+    assert str(response) == "The smith mends the bell of the ferry."
+    assert [n.node.node_id for n in response.source_nodes] == ["n0", "n1", "n2"]
+    assert response.metadata is not None
+    cited = response.metadata["hwdag"]["citations"]
+    assert {c["document_id"] for c in cited} <= {"n0", "n1"}
+    assert all(c["text"] in TEXTS["mill"] + TEXTS["ferry"] for c in cited)
+    found = engine.retrieve(query)
+    assert str(engine.synthesize(query, found)) == str(engine.query(query))
+    assert str(engine.synthesize(query, [])) == "Empty Response"
+
+
+# --- options
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda index: index.as_retriever(similarity_top_k=2),
+        lambda index: index.as_query_engine(similarity_top_k=2),
+        lambda index: index.as_query_engine(answer_mode="walk", similarity_top_k=2),
+        lambda index: index.as_chat_engine(similarity_top_k=2),
+        lambda index: index.insert_nodes([], similarity_top_k=2),
+        lambda index: index.insert(documents("mill")[0], similarity_top_k=2),
+        lambda index: index.delete_ref_doc("mill", similarity_top_k=2),
+    ],
+)
+def test_unknown_options_are_refused_by_name(call: Callable[[HWDAGIndex], object]) -> None:
+    with pytest.raises(UnknownOption, match="similarity_top_k"):
+        call(built("mill"))
+
+
+def test_unknown_options_of_a_build_are_refused_by_name() -> None:
+    options: dict[str, Any] = {"chunk_size": 3}
+    with pytest.raises(TypeError, match="chunk_size"):
+        HWDAGIndex.from_documents([], **options)
+    with pytest.raises(TypeError, match="chunk_size"):
+        HWDAGRetriever(built("mill"), **options)
+
+
+def test_values_of_options_are_checked() -> None:
+    index = built("mill")
+    mode: Any = "both"
+    with pytest.raises(UnknownOption, match="answer_mode"):
+        index.as_query_engine(answer_mode=mode)
+    with pytest.raises(UnknownOption, match="takes no llm"):
+        index.as_query_engine(MockLLM(), answer_mode="walk")
+    with pytest.raises(InputError, match="k must be"):
+        index.as_retriever(k=0)
+
+
+# --- models of LlamaIndex
+
+
+def test_an_llm_writes_and_an_embedding_model_embeds() -> None:
+    config = BuildConfig(chunk_tokens=12, window_tokens=220, points="generated")
+    index = HWDAGIndex.from_documents(
+        documents("mill"),
+        reader=ScriptedLM(),
+        writer=BulletLLM(),
+        embedder=MockEmbedding(embed_dim=4),
+        config=config,
+    )
+    nodes = index.core.graphs["mill"].nodes
+    assert {node.text for node in nodes if node.level == 2} == {"A point about the mill."}
+    assert {node.origin for node in nodes if node.level == 2} == {"generated"}
+    np.testing.assert_allclose(index.core.entries["mill"].vectors, 0.5)
+
+
+class BulletLLM(MockLLM):
+    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+        return super().complete("* A point about the mill.")
+
+
+def test_embeddings_are_normalised() -> None:
+    embedder = as_embedder(MockEmbedding(embed_dim=9))
+    assert embedder.dimension == 9
+    assert embedder.embed([]).shape == (0, 9)
+    np.testing.assert_allclose(np.linalg.norm(embedder.embed(["a", "b"]), axis=1), 1, rtol=1e-6)
+    assert embedder.name == "llama-index:MockEmbedding:unknown"
+
+
+def test_weights_of_a_hugging_face_llm_are_used_and_not_loaded_again() -> None:
+    weights, tokenizer = tiny.model(), tiny.tokenizer()
+    llm = HuggingFaceLLM(model=weights, tokenizer=tokenizer, context_window=4096, max_new_tokens=8)
+    index = HWDAGIndex.from_documents(
+        documents("ferry"), reader=llm, writer=llm, embedder=HashingEmbedder()
+    )
+    reader = index.core.reader
+    assert isinstance(reader, hwdag.HuggingFaceLM)
+    assert reader.model is weights is llm._model
+    before = [parameter.data_ptr() for parameter in weights.parameters()]
+    response = index.as_query_engine(answer_mode="walk").query(QUESTION)
+    assert response.source_nodes
+    assert llm.complete("Who?").text is not None  # it goes on to work
+    assert [parameter.data_ptr() for parameter in weights.parameters()] == before
+    assert {n.node.metadata["hwdag"]["document_id"] for n in response.source_nodes} == {"ferry"}
+
+
+def test_an_embedding_model_that_is_asynchronous_inside_is_taken() -> None:
+    class Asynchronous(MockEmbedding):
+        async def _aembedded(self, text: str) -> list[float]:
+            await asyncio.sleep(0)
+            return HashingEmbedder(4).embed_query(text).tolist()
+
+        def _get_text_embedding(self, text: str) -> list[float]:
+            return asyncio.run(self._aembedded(text))
+
+        def _get_query_embedding(self, query: str) -> list[float]:
+            return asyncio.run(self._aembedded(query))
+
+    given = HashingEmbedder(4)
+    index, other = built(embedder=Asynchronous(embed_dim=4)), built(embedder=given)
+    assert [n.node.node_id for n in index.as_retriever().retrieve(QUESTION)] == [
+        n.node.node_id for n in other.as_retriever().retrieve(QUESTION)
+    ]
+
+
+def test_models_that_will_not_do_are_refused() -> None:
+    for options, error in (
+        ({"reader": MockLLM()}, ReaderRequired),
+        ({"writer": 3}, InputError),
+        ({"embedder": 3}, InputError),
+    ):
+        with pytest.raises(error, match="must be a"):
+            HWDAGIndex(nodes=[], **options)
+
+
+# --- the package and the example
+
+
+def run(code: str) -> subprocess.CompletedProcess[str]:
+    path = f"import sys; sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / 'core')!r}]; "
+    return subprocess.run([sys.executable, "-c", path + code], capture_output=True, text=True)
+
+
+def test_a_missing_framework_is_named_with_the_way_to_install_it() -> None:
+    done = run("sys.modules['llama_index'] = None; import llama_index_hwdag")
+    assert 'needs llama-index-core: pip install "hwdag[llama-index]"' in done.stderr
+    assert done.returncode == 1
+
+
+def test_importing_the_face_loads_no_model_library() -> None:
+    done = run(
+        "import llama_index_hwdag; "
+        "print({'torch', 'transformers', 'sentence_transformers'} & set(sys.modules))"
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "set()"), done.stderr
+
+
+@pytest.mark.model
+def test_the_quickstart_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    path = ROOT / "examples" / "llama_index_quickstart.py"
+    spec = importlib.util.spec_from_file_location("llama_index_quickstart", path)
+    assert spec is not None and spec.loader is not None
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    assert example.main().strip()
+    assert "mechanism level" in capsys.readouterr().out

@@ -1,0 +1,221 @@
+"""What the LlamaIndex face narrows a search by: filters, tenants, and the embedding of a query."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from llama_index.core import Document, Settings
+from llama_index.core.schema import QueryBundle
+from llama_index.core.vector_stores import (
+    FilterCondition,
+    FilterOperator,
+    MetadataFilter,
+    MetadataFilters,
+)
+from llama_index.core.vector_stores.utils import build_metadata_filter_fn
+from llama_world import ALL, QUESTION, TEXTS, built, chat_memory, models, plain
+
+import hwdag
+from hwdag.config import BuildConfig
+from hwdag.errors import InputError, UnknownOption
+from hwdag.filters import And, Equals, Filter, Not, Or
+from hwdag.lm.scripted import ScriptedLM
+from hwdag_lab.methods.bm25 import BM25Retriever
+from llama_index_hwdag import CoreRetriever, HWDAGIndex, HWDAGQueryEngine
+from llama_index_hwdag.metadata_filters import as_core_filter
+
+METADATA: list[dict[str, Any]] = [
+    {},
+    {"year": 1871, "lang": "de", "tags": ["a", "b"]},
+    {"year": 1902, "lang": "en", "tags": ["b"]},
+    {"year": 1950, "lang": "de", "tags": []},
+]
+
+
+@pytest.fixture(autouse=True)
+def no_other_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever resolves the global LLM or embedding model would ask for OpenAI."""
+    for name in ("llm", "embed_model"):
+        monkeypatch.setattr(type(Settings), name, property(lambda _: pytest.fail("touched")))
+
+
+def one(key: str, operator: FilterOperator, value: Any) -> MetadataFilter:
+    return MetadataFilter(key=key, operator=operator, value=value)
+
+
+ONES = [
+    one("lang", FilterOperator.EQ, "de"),
+    one("lang", FilterOperator.NE, "de"),
+    one("year", FilterOperator.GT, 1902),
+    one("year", FilterOperator.GTE, 1902),
+    one("year", FilterOperator.LT, 1902),
+    one("year", FilterOperator.LTE, 1902),
+    one("year", FilterOperator.IN, [1871, 1950]),
+    one("lang", FilterOperator.NIN, ["en", "fr"]),
+    one("tags", FilterOperator.ANY, ["a", "c"]),
+    one("tags", FilterOperator.ALL, ["a", "b"]),
+    one("tags", FilterOperator.CONTAINS, "b"),
+    one("tags", FilterOperator.IS_EMPTY, None),
+]
+
+
+def matched(filters: Filter | None) -> list[bool]:
+    assert filters is not None
+    return [filters.matches(metadata) for metadata in METADATA]
+
+
+# --- filters
+
+
+def test_every_operator_and_condition_means_what_it_means_to_llama_index() -> None:
+    pairs = [list(pair) for pair in itertools.combinations(ONES, 2)]
+    for parts in ([[each] for each in ONES], pairs):
+        for few, condition in itertools.product(parts, FilterCondition):
+            filters = MetadataFilters(filters=few, condition=condition)
+            theirs = build_metadata_filter_fn(lambda key: METADATA[int(key)], filters)
+            expected = [theirs(str(i)) for i in range(len(METADATA))]
+            assert matched(as_core_filter(filters)) == expected, filters
+
+
+def test_nested_filters_are_translated_too() -> None:
+    old = MetadataFilters(filters=[one("year", FilterOperator.LT, 1900)])
+    english = one("lang", FilterOperator.EQ, "en")
+    filters = MetadataFilters(filters=[old, english], condition=FilterCondition.OR)
+    assert matched(as_core_filter(filters)) == [False, True, True, False]
+    outside = MetadataFilters(filters=[filters], condition=FilterCondition.NOT)
+    assert matched(as_core_filter(outside)) == [True, False, False, True]
+
+
+def test_filters_of_the_core_pass_as_they_are() -> None:
+    given = And(Equals("lang", "de"), Not(Or(Equals("year", 1871))))
+    assert as_core_filter(given) is given
+    assert matched(as_core_filter({"lang": "de"})) == [False, True, False, True]
+    assert as_core_filter(None) is None
+    assert as_core_filter(MetadataFilters(filters=[])) is None
+
+
+def test_what_has_no_equal_is_refused_by_name() -> None:
+    for operator in (FilterOperator.TEXT_MATCH, FilterOperator.TEXT_MATCH_INSENSITIVE):
+        with pytest.raises(UnknownOption, match=f"'{operator.value}' .of 'lang'.*document_ids"):
+            as_core_filter(MetadataFilters(filters=[one("lang", operator, "d")]))
+    with pytest.raises(InputError, match="holds no filter"):
+        as_core_filter(MetadataFilters(filters=[MetadataFilters(filters=[])]))
+    with pytest.raises(InputError, match="'year' takes a list"):
+        as_core_filter(MetadataFilters(filters=[one("year", FilterOperator.IN, 1871)]))
+    with pytest.raises(UnknownOption, match="operator"):
+        built("mill").as_retriever(filters={"year": {"near": 3}})
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        MetadataFilters(filters=[one("place", FilterOperator.EQ, "mill")]),
+        Equals("place", "mill"),
+        {"place": "mill"},
+    ],
+    ids=["llama_index", "core", "json"],
+)
+def test_filters_reach_every_way_of_searching(filters: Any) -> None:
+    index = built()
+    core = CoreRetriever.from_documents(
+        [Document(id_=key, text=text, metadata={"place": key}) for key, text in TEXTS.items()],
+        BM25Retriever,
+        reader=ScriptedLM(),
+        filters=filters,
+    )
+    found = [
+        index.as_retriever(filters=filters, search=ALL).retrieve(QUESTION),
+        index.as_query_engine(filters=filters, k=9).query(QUESTION).source_nodes,
+        index.as_query_engine(answer_mode="walk", filters=filters).query(QUESTION).source_nodes,
+        index.as_chat_engine("context", filters=filters, k=9, memory=chat_memory())
+        .chat(QUESTION)
+        .source_nodes,
+        core.retrieve(QUESTION),
+        CoreRetriever(core, filters=filters, k=9).retrieve(QUESTION),
+        HWDAGQueryEngine(core).query(QUESTION).source_nodes,
+    ]
+    for nodes in found:
+        assert {n.node.ref_doc_id for n in nodes} == {"mill"}
+
+
+# --- tenants
+
+
+def tenants() -> HWDAGIndex:
+    texts = [Document(id_=k, text=v, metadata={"owner": k}) for k, v in TEXTS.items()]
+    return HWDAGIndex.from_documents(texts, **models(config=BuildConfig(tenant_key="owner")))
+
+
+async def test_a_tenant_sees_its_own_documents_alone() -> None:
+    index = tenants()
+    retriever = index.as_retriever(tenant="mill", search=ALL)
+    for found in (retriever.retrieve(QUESTION), await retriever.aretrieve(QUESTION)):
+        assert {n.node.ref_doc_id for n in found} == {"mill"}
+    engine = index.as_query_engine(answer_mode="walk", tenant="mill", streaming=True)
+    assert {n.node.ref_doc_id for n in engine.query(QUESTION).source_nodes} == {"mill"}
+    over_core = CoreRetriever(index.core, tenant="mill", k=9).retrieve(QUESTION)
+    assert {n.node.ref_doc_id for n in over_core} == {"mill"}
+
+
+def test_a_tenant_is_named_if_and_only_if_there_are_tenants() -> None:
+    with pytest.raises(InputError, match="belong to tenants"):
+        tenants().as_retriever().retrieve(QUESTION)
+    with pytest.raises(InputError, match="no tenant_key"):
+        built("mill").as_retriever(tenant="mill").retrieve(QUESTION)
+    core = BM25Retriever(reader=ScriptedLM())
+    core.insert([hwdag.Document("mill", TEXTS["mill"])])
+    with pytest.raises(InputError, match=r"knows no tenants.*filters="):
+        CoreRetriever(core, tenant="mill")
+
+
+# --- the embedding of a query
+
+
+def asking(index: HWDAGIndex) -> Callable[..., list[Any]]:
+    def ask(**fields: Any) -> list[Any]:
+        return plain(index.as_retriever(k=4).retrieve(QueryBundle(QUESTION, **fields)))
+
+    return ask
+
+
+def test_the_embedding_that_a_query_comes_with_is_used() -> None:
+    index = built()
+    ask, embedder = asking(index), index.core.embedder
+    own = embedder.embed_query(QUESTION)
+    assert ask(embedding=own.tolist()) == ask()
+    other = embedder.embed_query("Whose apples?")
+    assert ask(embedding=other.tolist()) != ask()
+    assert ask(embedding=other.tolist()) == ask(custom_embedding_strs=["Whose apples?"])
+    mean = np.mean([own, other], axis=0)
+    assert ask(custom_embedding_strs=[QUESTION, "Whose apples?"]) == ask(embedding=mean.tolist())
+    stream, nodes = index.as_retriever(k=4).walk(QueryBundle(QUESTION, embedding=other.tolist()))
+    assert stream.retrieval == index.core.search(QUESTION, query_vector=other.tolist())
+    assert plain(nodes) != ask()
+
+
+def test_the_embedding_of_another_model_is_left_aside(caplog: pytest.LogCaptureFixture) -> None:
+    ask = asking(built())
+    assert ask(embedding=[0.5] * 3) == ask()
+    assert "has 3 numbers, the nodes were embedded with 256 by hashing-256" in caplog.text
+
+
+def test_a_query_vector_that_does_not_compare_is_refused_by_the_core() -> None:
+    core = built("mill").core
+    for vector in ([0.5] * 3, [float("nan")] * 256, ["a"], [[0.5] * 256]):
+        with pytest.raises(InputError, match="query_vector must be 256 finite numbers"):
+            core.search(QUESTION, query_vector=vector)  # type: ignore[arg-type]
+    own = core.embedder.embed_query(QUESTION)
+    for ask in (core.answer, lambda *a, **o: core.stream(*a, **o).answer):
+        assert ask(QUESTION, query_vector=own).text == core.answer(QUESTION).text
+
+
+def test_retrievers_that_embed_nothing_do_not_mind() -> None:
+    core = BM25Retriever(reader=ScriptedLM())
+    core.insert([hwdag.Document("mill", TEXTS["mill"])])
+    retriever = CoreRetriever(core)
+    given = retriever.retrieve(QueryBundle(QUESTION, embedding=[0.5]))
+    assert plain(given) == plain(retriever.retrieve(QUESTION))

@@ -1,0 +1,412 @@
+"""Every retriever of the core in LlamaIndex: what the core finds comes out, in LlamaIndex's shapes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from llama_index.core import Document, Settings
+from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.instrumentation import get_dispatcher
+from llama_index.core.instrumentation.event_handlers import BaseEventHandler
+from llama_index.core.llms import MockLLM
+from llama_index.core.node_parser import SentenceSplitter
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever
+from llama_index.core.schema import (
+    MetadataMode,
+    NodeRelationship,
+    NodeWithScore,
+    QueryBundle,
+    RelatedNodeInfo,
+    TextNode,
+)
+
+import hwdag
+from hwdag.config import SearchConfig
+from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.errors import InputError, UnknownOption
+from hwdag.lm.scripted import ScriptedLM
+from hwdag.retriever import Retriever
+from hwdag_lab.methods.bm25 import BM25Retriever
+from hwdag_lab.methods.dense import DenseRetriever
+from hwdag_lab.methods.full_context import FullContextRetriever
+from hwdag_lab.methods.memwalker import MemWalkerRetriever
+from hwdag_lab.methods.raptor import RaptorRetriever
+from hwdag_lab.methods.truncate_middle import TruncateMiddleRetriever
+from llama_index_hwdag import (
+    HWDAGLLM,
+    CoreRetriever,
+    HWDAGIndex,
+    HWDAGQueryEngine,
+    HWDAGStepEvent,
+)
+
+TEXTS = {
+    "mill": "The miller keeps grain behind the river. He counts the sacks at night. "
+    "His daughter sells the flour in town. The town lies beyond the hill.",
+    "ferry": "The ferry crosses the river at dawn. Its bell wakes the village. "
+    "The smith mends the bell of the ferry. He is paid in grain.",
+}
+
+QUESTION = "Who mends the bell of the ferry?"
+
+ANSWER = "The smith mends the bell of the ferry."
+
+TIGHT = SearchConfig(token_budget=30)
+"""Fewer than all sentences."""
+
+PLAIN = {"reader": ScriptedLM}
+WITH_EMBEDDER = PLAIN | {"embedder": HashingEmbedder}
+ALL: dict[type[Any], dict[str, Callable[[], object]]] = {
+    BM25Retriever: PLAIN,
+    DenseRetriever: WITH_EMBEDDER,
+    FullContextRetriever: PLAIN,
+    MemWalkerRetriever: WITH_EMBEDDER,
+    RaptorRetriever: WITH_EMBEDDER,
+    TruncateMiddleRetriever: PLAIN,
+    hwdag.HWDAGIndex: WITH_EMBEDDER,
+}
+
+
+def documents(*names: str) -> list[Document]:
+    return [
+        Document(
+            id_=name,
+            text=TEXTS[name],
+            metadata={"place": name, "path": f"/secret/{name}"},
+            excluded_llm_metadata_keys=["path"],
+        )
+        for name in names or TEXTS
+    ]
+
+
+def a_core(**options: Any) -> BM25Retriever:
+    return BM25Retriever(**{"reader": ScriptedLM(), "granularity": "sentence"} | options)
+
+
+def a_retriever(core: Retriever | None = None, **options: Any) -> CoreRetriever:
+    return CoreRetriever.from_documents(documents(), core or a_core(), **options)
+
+
+def plain(found: list[NodeWithScore]) -> list[tuple[Any, ...]]:
+    """Everything that a user sees of retrieved nodes."""
+    return [(n.node.node_id, n.text, n.score, n.node.metadata, n.node.hash) for n in found]
+
+
+@pytest.fixture(autouse=True)
+def no_other_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever resolves the global LLM or embedding model would ask for OpenAI."""
+    for name in ("llm", "embed_model"):
+        monkeypatch.setattr(type(Settings), name, property(lambda _: pytest.fail("touched")))
+
+
+@pytest.fixture
+def events() -> Iterator[list[HWDAGStepEvent]]:
+    seen: list[HWDAGStepEvent] = []
+
+    class Handler(BaseEventHandler):
+        def handle(self, event: Any, **kwargs: Any) -> None:
+            if isinstance(event, HWDAGStepEvent):
+                seen.append(event)
+
+    handler = Handler()
+    get_dispatcher().add_event_handler(handler)
+    yield seen
+    get_dispatcher().event_handlers.remove(handler)
+
+
+# --- retrieval
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
+def test_every_retriever_of_the_core_is_one_of_llama_index(
+    kind: type[Any], events: list[HWDAGStepEvent]
+) -> None:
+    options = {name: make() for name, make in ALL[kind].items()}
+    retriever = CoreRetriever.from_documents(documents(), kind, **options)
+    assert isinstance(retriever, BaseRetriever)
+    found = retriever.retrieve(QUESTION)
+    steps = retriever.core.search(QUESTION).steps
+    assert [n.text for n in found] == [step.node.text for step in steps] != []
+    assert [event.node_id for event in events] == [n.node.node_id for n in found]
+    assert {n.node.ref_doc_id for n in found} <= TEXTS.keys()
+    two = CoreRetriever(retriever, k=2).retrieve(QUESTION)
+    best = retriever.core.search(QUESTION, k=2).best(2)
+    assert [n.node.node_id for n in two] == [step.node.id for step in best]
+
+    response = HWDAGQueryEngine(retriever).query(QUESTION)
+    assert str(response) == retriever.core.answer(QUESTION).text != ""
+    assert [n.node.node_id for n in response.source_nodes] == [n.node.node_id for n in found]
+
+
+def test_without_k_come_the_nodes_within_the_budget_and_with_k_exactly_that_many() -> None:
+    retriever = a_retriever(search=TIGHT)
+    steps = retriever.core.search(QUESTION, config=TIGHT).steps
+    found = retriever.retrieve(QUESTION)
+    assert [(n.text, n.score) for n in found] == [(step.node.text, step.score) for step in steps]
+    assert 0 < len(steps) < 8
+    assert all(type(n.score) is float for n in found)
+    for k in (1, 3, 8, 9):
+        found = CoreRetriever(retriever, search=TIGHT, k=k).retrieve(QUESTION)
+        best = retriever.core.search(QUESTION, config=TIGHT, k=k).best(k)
+        assert [n.node.node_id for n in found] == [step.node.id for step in best]
+        assert len(found) == min(k, 8)
+
+
+def test_only_the_named_documents_are_searched() -> None:
+    found = a_retriever(document_ids=["mill"]).retrieve(QUESTION)
+    assert {n.node.ref_doc_id for n in found} == {"mill"}
+    with pytest.raises(InputError, match="no document 'nope'"):
+        a_retriever(document_ids=["nope"]).retrieve(QUESTION)
+
+
+def test_provenance_is_metadata_that_no_model_sees() -> None:
+    [found] = a_retriever(k=1).retrieve(QUESTION)
+    node = found.node
+    assert isinstance(node, TextNode)
+    assert node.text == ANSWER == TEXTS["ferry"][node.start_char_idx : node.end_char_idx]
+    assert node.metadata["hwdag"]["id"] == node.node_id
+    for mode in (MetadataMode.LLM, MetadataMode.EMBED):
+        assert "p_yes" not in node.get_content(mode)
+        assert "place: ferry" in node.get_content(mode)
+    assert "/secret" not in node.get_content(MetadataMode.LLM)
+    assert "/secret" in node.get_content(MetadataMode.EMBED)
+
+
+def test_documents_that_the_core_got_elsewhere_are_found_with_all_their_metadata() -> None:
+    core = a_core()
+    core.insert([hwdag.Document("ferry", TEXTS["ferry"], metadata={"place": "ferry"})])
+    [found] = CoreRetriever(core, k=1).retrieve(QUESTION)
+    assert found.node.ref_doc_id == "ferry"
+    assert "place: ferry" in found.node.get_content(MetadataMode.LLM)
+    assert "p_yes" not in found.node.get_content(MetadataMode.LLM)
+
+
+def test_exclusions_hold_for_the_metadata_that_they_came_with() -> None:
+    retriever = a_retriever(k=1)
+    retriever.core.delete("ferry")
+    retriever.core.insert([hwdag.Document("ferry", TEXTS["ferry"], metadata={"path": "/public"})])
+    [found] = retriever.retrieve(QUESTION)
+    assert "path: /public" in found.node.get_content(MetadataMode.LLM)
+    assert "place" not in found.node.metadata
+
+
+def test_a_retrieved_node_may_be_changed_without_changing_what_is_kept() -> None:
+    retriever = a_retriever(k=1)
+    before = plain(retriever.retrieve(QUESTION))
+    [found] = retriever.retrieve(QUESTION)
+    found.node.metadata.clear()
+    found.node.excluded_llm_metadata_keys.clear()
+    assert plain(retriever.retrieve(QUESTION)) == before
+
+
+def test_sources_are_passages_of_the_original() -> None:
+    retriever = CoreRetriever.from_documents(
+        documents(),
+        hwdag.HWDAGIndex,
+        reader=ScriptedLM(),
+        writer=lambda prompt: "* In other words.",
+        embedder=HashingEmbedder(),
+        return_sources=True,
+        k=99,
+    )
+    found = retriever.retrieve(QUESTION)
+    assert any(n.node.metadata["hwdag"]["origin"] == "generated" for n in found)
+    for n in found:
+        where = n.node.metadata["hwdag"]
+        text = TEXTS[where["document_id"]]
+        assert n.text == "\n".join(text[start:end] for start, end in where["spans"])
+
+
+def test_a_document_that_is_deleted_during_the_search_is_still_returned() -> None:
+    class Deleting(BM25Retriever):
+        def search(self, *args: Any, **options: Any) -> Any:
+            found = super().search(*args, **options)
+            self.delete("ferry")
+            return found
+
+    core = Deleting(reader=ScriptedLM(), granularity="sentence")
+    assert plain(a_retriever(core).retrieve(QUESTION)) == plain(a_retriever().retrieve(QUESTION))
+    assert set(core.documents) == {"mill"}
+
+
+def test_it_works_inside_other_retrievers() -> None:
+    fused = QueryFusionRetriever(
+        [a_retriever(k=2), a_retriever(k=3, return_sources=True)],
+        llm=MockLLM(),
+        num_queries=1,
+        use_async=False,
+        similarity_top_k=3,
+    )
+    assert len(fused.retrieve(QUESTION)) == 3
+
+
+async def test_retrieval_does_not_block_the_loop_and_is_the_same() -> None:
+    released = threading.Event()
+
+    class Waiting(BM25Retriever):
+        def _retrieve(self, query: Any, built: Any) -> Any:
+            assert released.wait(timeout=60)
+            return super()._retrieve(query, built)
+
+    retriever = a_retriever(Waiting(reader=ScriptedLM(), granularity="sentence"))
+    searching = asyncio.create_task(retriever.aretrieve(QUESTION))
+    asyncio.get_running_loop().call_soon(released.set)
+    assert plain(await searching) == plain(a_retriever().retrieve(QUESTION))
+
+
+def test_an_empty_question_is_refused_and_an_empty_retriever_finds_nothing() -> None:
+    with pytest.raises(InputError, match="question is empty"):
+        a_retriever().retrieve(" ")
+    assert CoreRetriever(a_core()).retrieve(QUESTION) == []
+
+
+# --- answers
+
+
+def test_the_reader_answers_from_what_was_found_and_cites() -> None:
+    retriever = a_retriever(search=TIGHT)
+    response = HWDAGQueryEngine(retriever).query(QUESTION)
+    answer = retriever.core.answer(QUESTION, config=TIGHT)
+    assert str(response) == answer.text == ANSWER
+    assert response.metadata is not None
+    cited = response.metadata["hwdag"]["citations"]
+    assert [c["text"] for c in cited] == [c.text for c in answer.citations] != []
+    assert len(HWDAGQueryEngine(CoreRetriever(retriever, k=1)).query(QUESTION).source_nodes) == 1
+
+
+async def test_the_reader_answers_in_pieces_and_asynchronously() -> None:
+    engine = HWDAGQueryEngine(a_retriever(), streaming=True)
+    streamed = engine.query(QUESTION)
+    assert isinstance(streamed, StreamingResponse)
+    pieces = list(streamed.response_gen)
+    assert len(pieces) > 1 and "".join(pieces) == ANSWER
+    assert streamed.metadata is not None and "citations" in streamed.metadata["hwdag"]
+    awaited = await engine.aquery(QUESTION)
+    assert isinstance(awaited, AsyncStreamingResponse)
+    assert [piece async for piece in awaited.async_response_gen()] == pieces
+
+
+def test_any_llm_answers_in_the_standard_query_engine() -> None:
+    retriever = a_retriever(k=2)
+    engine = RetrieverQueryEngine.from_args(retriever, llm=MockLLM(max_tokens=3))
+    response = engine.query(QUESTION)
+    assert str(response) == "text text text"
+    assert plain(response.source_nodes) == plain(retriever.retrieve(QUESTION))
+
+
+def test_prompts_of_the_standard_engine_hold_no_provenance() -> None:
+    seen: list[str] = []
+
+    def reply(prompt: str) -> str:
+        seen.append(prompt)
+        return "An answer."
+
+    core = a_core(reader=ScriptedLM(reply=reply))
+    engine = RetrieverQueryEngine.from_args(a_retriever(core), llm=HWDAGLLM(core.reader))
+    assert str(engine.query(QUESTION)) == "An answer."
+    assert any("smith mends" in prompt for prompt in seen)
+    assert not any("p_yes" in prompt or "/secret" in prompt for prompt in seen)
+
+
+def test_the_walk_alone_is_available_too() -> None:
+    retriever = a_retriever()
+    stream, nodes = retriever.walk(QueryBundle(QUESTION))
+    assert "".join(stream) == ANSWER
+    assert [n.node.node_id for n in nodes] == [s.node.id for s in stream.retrieval.steps]
+
+
+# --- making one
+
+
+def test_a_class_is_made_with_its_options_and_a_finished_one_keeps_what_it_holds() -> None:
+    made = CoreRetriever.from_documents(
+        documents(), BM25Retriever, reader=ScriptedLM(), granularity="sentence", k=3
+    )
+    expected = plain(a_retriever(k=3).retrieve(QUESTION))
+    assert plain(made.retrieve(QUESTION)) == expected
+
+    first = CoreRetriever.from_documents(documents("mill"), a_core())
+    both = CoreRetriever.from_documents(documents("ferry"), first, k=3)
+    assert both.core is first.core
+    assert plain(both.retrieve(QUESTION)) == expected
+    assert plain(CoreRetriever(first, k=3).retrieve(QUESTION)) == expected
+
+
+def test_models_of_llama_index_are_taken() -> None:
+    retriever = CoreRetriever.from_documents(
+        documents(), DenseRetriever, reader=ScriptedLM(), embedder=MockEmbedding(embed_dim=4)
+    )
+    assert isinstance(retriever.core, DenseRetriever)
+    assert retriever.core.embedder.name == "llama-index:MockEmbedding:unknown"
+    assert len(retriever.retrieve(QUESTION)) == 2
+
+
+def test_nodes_of_one_ref_doc_are_joined_into_one_document() -> None:
+    relation = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="mill")}
+    nodes = [
+        TextNode(text=text, relationships=relation, metadata={"book": 1, "page": page})
+        for page, text in enumerate(("The first page.", "The second page."))
+    ]
+    core = a_core()
+    CoreRetriever.from_documents(nodes, core)
+    [document] = core.documents.values()
+    assert (document.id, document.text) == ("mill", "The first page.\n\nThe second page.")
+    assert document.metadata == {"book": 1}
+
+    split = SentenceSplitter(chunk_size=24, chunk_overlap=0)(documents("ferry"))
+    retriever = CoreRetriever.from_documents([*split, *documents("ferry")], a_core())
+    assert retriever.core.documents["ferry"].text == TEXTS["ferry"]
+
+
+def test_blank_documents_are_skipped_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    blank = Document(id_="blank", text=" \n")
+    with caplog.at_level(logging.WARNING):
+        retriever = CoreRetriever.from_documents([*documents(), blank], a_core())
+    assert "blank was skipped" in caplog.text
+    assert retriever.report is not None
+    assert [name for name, _ in retriever.report.skipped] == ["blank"]
+    assert CoreRetriever(retriever).report is None
+
+
+def test_two_contents_under_one_id_are_refused() -> None:
+    both = [Document(id_="a", text="The one."), Document(id_="a", text="The other.")]
+    with pytest.raises(InputError, match="have the id 'a'"):
+        CoreRetriever.from_documents(both, a_core())
+    with pytest.raises(InputError, match="another document under the id 'mill'"):
+        CoreRetriever.from_documents([Document(id_="mill", text="Other.")], a_retriever())
+
+
+def test_unknown_options_are_refused_by_name() -> None:
+    core, options = a_core(), {"similarity_top_k": 3}
+    with pytest.raises(TypeError, match="similarity_top_k"):
+        CoreRetriever(core, **options)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="similarity_top_k"):
+        CoreRetriever.from_documents(documents(), BM25Retriever, **options)
+    for finished in (core, CoreRetriever(core)):
+        with pytest.raises(UnknownOption, match="BM25Retriever has no option 'similarity_top_k'"):
+            CoreRetriever.from_documents(documents(), finished, **options)
+
+
+def test_an_impossible_k_is_refused_before_anything_is_inserted() -> None:
+    core = a_core()
+    with pytest.raises(InputError, match="k must be a whole number"):
+        CoreRetriever.from_documents(documents(), core, k=0)
+    assert not core.documents
+
+
+def test_what_is_no_retriever_of_the_core_is_refused() -> None:
+    index = HWDAGIndex(nodes=[], reader=ScriptedLM(), embedder=HashingEmbedder())
+    given: tuple[Any, ...] = (3, BM25Retriever, index, index.as_retriever())
+    named = ("int", "the class BM25Retriever", "HWDAGIndex", "HWDAGRetriever")
+    for value, name in zip(given, named, strict=True):
+        with pytest.raises(InputError, match=f"got {name};"):
+            CoreRetriever(value)
+    with pytest.raises(InputError, match="got dict"):
+        CoreRetriever.from_documents(documents(), dict)  # type: ignore[arg-type]

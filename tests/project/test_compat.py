@@ -1,0 +1,112 @@
+"""What hwdag promises about versions, and what importing it and its faces loads."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+HEAVY = {"torch", "transformers", "sentence_transformers", "scipy", "sklearn", "networkx"}
+LLAMA_INDEX = "import llama_index.core"
+LANGCHAIN = (
+    "import langchain_core.callbacks, langchain_core.documents, langchain_core.embeddings, "
+    "langchain_core.indexing.base, langchain_core.language_models.chat_models, "
+    "langchain_core.language_models.llms, langchain_core.messages, langchain_core.outputs, "
+    "langchain_core.retrievers, langchain_core.runnables"
+)
+
+
+def pins(file):
+    lines = (ROOT / file).read_text("utf-8").splitlines()
+    named = (line.split("==") for line in lines if not line.startswith("#"))
+    return {canonicalize_name(name): version for name, version in named}
+
+
+def asked(*extras):
+    """Requirements on other packages, of the core and of some extras."""
+    lines = [*PROJECT["dependencies"]]
+    for extra in extras:
+        lines += PROJECT["optional-dependencies"][extra]
+    return [one for one in map(Requirement, lines) if one.name != "hwdag"]
+
+
+def lower_bound(requirement):
+    return next(one.version for one in requirement.specifier if one.operator == ">=")
+
+
+def loaded(what, before=""):
+    """Names of the modules that `what` loads in a process that has executed `before`."""
+    script = (
+        f"{before}\nimport json, sys\nbefore = set(sys.modules)\n{what}\n"
+        "print(json.dumps(sorted(set(sys.modules) - before)))"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "core"), str(ROOT)])}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def tops(modules):
+    return {name.partition(".")[0] for name in modules} - sys.stdlib_module_names
+
+
+def test_importing_the_core_loads_nothing_else():
+    assert tops(loaded("import hwdag")) == {"hwdag"}
+
+
+@pytest.mark.parametrize(
+    ("face", "framework"), [("llama_index_hwdag", LLAMA_INDEX), ("langchain_hwdag", LANGCHAIN)]
+)
+def test_importing_a_face_loads_no_heavy_library(face, framework):
+    """Beyond its framework: an old langchain-core loads transformers by itself."""
+    assert not tops(loaded(f"import {face}; {face}.HWDAGIndex", framework)) & HEAVY
+
+
+@pytest.mark.parametrize(
+    ("face", "framework"), [("llama_index_hwdag", LLAMA_INDEX), ("langchain_hwdag", LANGCHAIN)]
+)
+def test_importing_a_face_loads_nothing_but_itself(face, framework):
+    """Its classes are loaded when they are first named, as those of `hwdag`."""
+    modules = loaded(f"import {face}", framework)
+    assert tops(modules) == {face}
+    assert set(modules) <= {face, "llama_index_hwdag.index_struct"}
+
+
+def test_requirements_are_ranges():
+    for requirement in asked(*PROJECT["optional-dependencies"]):
+        assert {one.operator for one in requirement.specifier} <= {">=", "<"}, requirement
+
+
+def test_the_lowest_versions_that_are_tested_are_those_of_pyproject():
+    lowest = pins("constraints-lowest.txt")
+    promised = {
+        canonicalize_name(one.name): lower_bound(one)
+        for one in asked("llama-index", "langchain", "openai", "eval")
+    }
+    exact = {name: re.sub(r"(\.0)+$", "", lowest[name]) for name in promised}
+    assert exact == {name: re.sub(r"(\.0)+$", "", bound) for name, bound in promised.items()}
+
+
+def test_everything_that_is_asked_for_is_pinned_within_its_range():
+    pinned = pins("constraints.txt")
+    for requirement in asked("llama-index", "langchain", "openai", "eval", "fuzz", "dev"):
+        assert requirement.specifier.contains(pinned[canonicalize_name(requirement.name)])
+
+
+@pytest.mark.package
+@pytest.mark.model
+def test_the_lowest_versions_work(tmp_path):
+    """With the torch of this machine: CI has a job with the lowest one, too."""
+    command = ["make", "lowest", f"LOWEST={tmp_path / 'venv'}", f"PYTHON={sys.executable}"]
+    torch = f"LOWEST_TORCH=torch=={pins('constraints.txt')['torch']}"
+    done = subprocess.run([*command, torch], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

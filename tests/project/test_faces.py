@@ -1,0 +1,178 @@
+"""The two faces side by side: the same options under the same names, the same nodes for a question.
+
+What only one of them has is listed here, with the reason.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document as LangChainDocument
+from llama_index.core.schema import Document as LlamaIndexDocument
+
+import hwdag
+import langchain_hwdag
+import llama_index_hwdag
+from hwdag.config import BuildConfig
+from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.errors import InputError, UnknownOption
+from hwdag.lm.scripted import ScriptedLM
+from hwdag.trace.provenance import METADATA_KEY
+from hwdag_lab.methods.bm25 import BM25Retriever
+from langchain_hwdag.retriever_face import RetrieverFace as LangChainRetriever
+
+BUILDING = {"reader", "writer", "embedder", "config", "prompts", "path", "show_progress"}
+SEARCHING = {"search", "k", "document_ids", "filters", "tenant", "return_sources"}
+
+OF_LLAMA_INDEX = {"callback_manager", "object_map", "verbose"}
+"""What every retriever of LlamaIndex takes."""
+
+OF_LANGCHAIN = {"name", "tags", "metadata"}
+"""What every retriever of LangChain takes."""
+
+
+def options(call: Callable[..., Any]) -> set[str]:
+    """Names of keyword arguments, without what is given first and without `**`."""
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    found = inspect.signature(call).parameters.values()
+    return {one.name for one in found if one.kind in kinds} - {"self", "documents", "retriever"}
+
+
+def fields(model: Any) -> set[str]:
+    return set(model.model_fields)
+
+
+# --- names ---------------------------------------------------------------------------------------
+
+
+def test_building_has_the_same_options() -> None:
+    # why: documents of LlamaIndex pass through stores and transformations; and an index of
+    # LangChain is a retriever itself, so it takes the options of one
+    llama_index = {"storage_context", "transformations", "callback_manager"}
+    assert options(llama_index_hwdag.HWDAGIndex.from_documents) == BUILDING | llama_index
+    for made in (langchain_hwdag.HWDAGIndex, langchain_hwdag.HWDAGRetriever):
+        assert options(made.from_documents) == BUILDING | SEARCHING
+
+
+def test_retrievers_have_the_same_options() -> None:
+    assert options(llama_index_hwdag.HWDAGIndex.as_retriever) == SEARCHING
+    # why: LlamaIndex has its callbacks in the index
+    assert options(langchain_hwdag.HWDAGIndex.as_retriever) == SEARCHING | {"tags", "metadata"}
+    assert options(llama_index_hwdag.HWDAGRetriever) == SEARCHING | OF_LLAMA_INDEX | {"index"}
+    assert fields(langchain_hwdag.HWDAGRetriever) == SEARCHING | OF_LANGCHAIN | {"index"}
+
+
+def test_retrievers_of_the_core_have_the_same_options() -> None:
+    llama_index, langchain = llama_index_hwdag.CoreRetriever, langchain_hwdag.CoreRetriever
+    assert options(llama_index) == SEARCHING | OF_LLAMA_INDEX
+    assert fields(langchain) == SEARCHING | OF_LANGCHAIN | {"retriever"}
+    both = SEARCHING | {"show_progress"}
+    assert options(langchain.from_documents) == both
+    assert options(llama_index.from_documents) == both | {"callback_manager"}
+
+
+def test_models_have_the_same_options() -> None:
+    llama_index, langchain = llama_index_hwdag.HWDAGIndex, langchain_hwdag.HWDAGIndex
+    assert options(llama_index.as_llm) == options(langchain.as_llm) == {"max_new_tokens"}
+    assert options(langchain.as_chat_model) == {"max_new_tokens"}
+
+
+def test_both_keep_what_searches_and_what_was_built_under_the_same_names() -> None:
+    for face in (llama_index_hwdag, langchain_hwdag):
+        made = of(face, BM25Retriever)
+        assert isinstance(made.core, BM25Retriever)
+        assert made.report.built == ["mill", "ferry"]
+        assert isinstance(an_index(face).core, hwdag.HWDAGIndex)
+        assert an_index(face).report.built == ["mill", "ferry"]
+
+
+# --- the same nodes ------------------------------------------------------------------------------
+
+QUESTION = "Who mends the bell of the ferry?"
+TEXTS = {
+    "mill": "The miller keeps grain behind the river. He counts the sacks at night.",
+    "ferry": "The ferry crosses the river at dawn. The smith mends the bell of the ferry.",
+}
+METADATA = {"mill": {"owner": "ash", "year": 1}, "ferry": {"owner": "elm", "year": 2}}
+FACES: list[Any] = [llama_index_hwdag, langchain_hwdag]
+
+
+def documents(face: Any) -> list[Any]:
+    if face is langchain_hwdag:
+        return [
+            LangChainDocument(id=key, page_content=text, metadata=METADATA[key])
+            for key, text in TEXTS.items()
+        ]
+    return [
+        LlamaIndexDocument(id_=key, text=text, metadata=METADATA[key])
+        for key, text in TEXTS.items()
+    ]
+
+
+def an_index(face: Any, **given: Any) -> Any:
+    models: dict[str, Any] = {"reader": ScriptedLM(), "embedder": HashingEmbedder()}
+    return face.HWDAGIndex.from_documents(documents(face), **models | given)
+
+
+def of(face: Any, retriever: type[Any], **given: Any) -> Any:
+    models: dict[str, Any] = {"reader": ScriptedLM()}
+    return face.CoreRetriever.from_documents(documents(face), retriever, **models | given)
+
+
+def found(retriever: Any) -> list[tuple[str, str, Any]]:
+    """Id, text and provenance of every node."""
+    if isinstance(retriever, LangChainRetriever):
+        return [
+            (str(one.id), one.page_content, one.metadata[METADATA_KEY])
+            for one in retriever.invoke(QUESTION)
+        ]
+    nodes = [one.node for one in retriever.retrieve(QUESTION)]
+    return [(node.node_id, node.text, node.metadata[METADATA_KEY]) for node in nodes]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"k": 3},
+        {"k": 99, "return_sources": True},
+        {"document_ids": ["mill"]},
+        {"filters": {"year": {"gte": 2}}, "k": 99},
+        {"filters": hwdag.Not(hwdag.Equals("owner", "elm"))},
+        {"search": hwdag.SearchConfig(token_budget=20, progress="budget")},
+    ],
+)
+def test_the_same_question_finds_the_same_nodes_for_the_same_reasons(given: Any) -> None:
+    llama_index, langchain = (found(an_index(face).as_retriever(**given)) for face in FACES)
+    assert llama_index == langchain != []
+    llama_index, langchain = (found(of(face, BM25Retriever, **given)) for face in FACES)
+    assert llama_index == langchain != []
+
+
+def test_a_tenant_sees_the_same() -> None:
+    config = BuildConfig(tenant_key="owner")
+    for tenant, document in (("ash", "mill"), ("elm", "ferry")):
+        llama_index, langchain = (
+            found(an_index(face, config=config).as_retriever(tenant=tenant, k=99)) for face in FACES
+        )
+        assert llama_index == langchain
+        assert {where["document_id"] for _, _, where in langchain} == {document}
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_both_refuse_by_name(face: Any) -> None:
+    with pytest.raises(UnknownOption, match="as_retriever has no option 'top_k'; it has search, k"):
+        an_index(face).as_retriever(top_k=3)
+    with pytest.raises(TypeError, match="top_k"):
+        an_index(face, top_k=3)
+    with pytest.raises(ValueError, match="k must be a whole number"):
+        an_index(face).as_retriever(k=0)
+    with pytest.raises(ValueError, match="bm25 knows no tenants"):
+        of(face, BM25Retriever, tenant="ash")
+    with pytest.raises(InputError, match="the index has no tenant_key"):
+        found(an_index(face).as_retriever(tenant="ash"))
+    with pytest.raises(ValueError, match="a filter is a mapping with at least one key"):
+        found(an_index(face).as_retriever(filters={}))

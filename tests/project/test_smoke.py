@@ -1,0 +1,59 @@
+"""Real questions over real documents, end to end on the embedded models.
+
+`HWDAG_DATA` names the folder of evaluation data (by default ../shared/data from the project's
+root); its smoke.jsonl holds 24 short documents of 8 public question-answering sets.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from hwdag import Document, HWDAGIndex, SearchConfig
+from hwdag_lab.eval.data import read_records
+from hwdag_lab.eval.evidence import evidence_scores
+
+ROOT = Path(__file__).parents[2]
+DATA = Path(os.environ.get("HWDAG_DATA") or ROOT / ".." / "shared" / "data")
+SMOKE = DATA / "smoke.jsonl"
+BUDGET = 1024
+MULTI_HOP = ("hotpotqa", "musique", "2wikimultihopqa")
+
+pytestmark = [
+    pytest.mark.model,
+    pytest.mark.skipif(
+        not SMOKE.is_file(), reason=f"no evaluation data at {SMOKE}; set HWDAG_DATA to its folder"
+    ),
+]
+
+
+def groups() -> list[tuple[str, ...]]:
+    """The multi-hop sets together, every other set alone."""
+    if not SMOKE.is_file():
+        return [MULTI_HOP]
+    names = dict.fromkeys(record.dataset for record in read_records(SMOKE))
+    return [MULTI_HOP, *((name,) for name in names if name not in MULTI_HOP)]
+
+
+@pytest.mark.parametrize("names", groups(), ids="+".join)
+def test_smoke_questions_run_inside_their_budget_and_touch_the_gold_paragraphs(names):
+    config = SearchConfig(token_budget=BUDGET, max_new_tokens=16, progress="budget")
+    touched = []
+    for record in (record for record in read_records(SMOKE) if record.dataset in names):
+        index = HWDAGIndex.from_documents([Document(record.id, record.text)])
+        index.graphs[record.id].check_integrity()
+        for question in record.questions:
+            answer = index.answer(question.text, config=config)
+            found = answer.retrieval
+            assert found.context_tokens <= BUDGET
+            assert found.stop in ("budget", "exhausted")
+            assert answer.usage.tokens > found.context_tokens
+            for citation in answer.citations:
+                place = slice(citation.span.start, citation.span.end)
+                assert record.text[place] == citation.text
+            spans = [span for step in found.steps for span in step.node.sources]
+            scores = evidence_scores(spans, question)
+            touched += [scores["paragraph_touched"]] if scores else []
+    if names == MULTI_HOP:
+        assert len(touched) >= 9
+        assert sum(touched) / len(touched) >= 0.7, touched
