@@ -11,7 +11,6 @@ this file what is done with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,14 +22,13 @@ from hwdag.building.limits import Limits
 from hwdag.building.report import BuildReport
 from hwdag.config import BuildConfig, SearchConfig, checked_k
 from hwdag.embedding.base import Embedder
-from hwdag.errors import IndexBusy, IndexMismatch, InputError
+from hwdag.errors import IndexMismatch, InputError
 from hwdag.filters import Equals, Filter, as_filter
 from hwdag.lm.base import Reader, Writer
 from hwdag.search.answering import AnswerStream
 from hwdag.search.live import Scope, some
 from hwdag.search.walk import OnStep, Walked
 from hwdag.store.opening import holds_something
-from hwdag.store.sqlite import Store
 from hwdag.stored import StoredIndex
 from hwdag.text.characters import without_surrogates
 from hwdag.text.prompts import Prompts
@@ -158,30 +156,15 @@ class HWDAGIndex(StoredIndex, AsyncTwins):
         """Remove a document with all that was derived from it.
 
         When this returns, nothing of it is left in the file, and no search that begins finds it.
-        Corpus layers that it was beneath go with it; new ones are made at once if the models are
-        loaded, else with the next change.
 
         Raises:
             InputError: it is not there.
-            WriterFailed: the document is gone, but the writer gave up on the corpus layers.
         """
         self._bind_existing()
         store = self._maybe_store()
         if store is None or not store.delete(document_id):
             listed = "" if self.config.tenant_key else f"; there are {some(self.documents)}"
             raise InputError(f"no document {document_id!r}{listed}")
-        if self.config.corpus_layers and self._models.are_loaded:
-            self._repair_layers(store)
-
-    def _repair_layers(self, store: Store) -> None:
-        """Corpus layers after a deletion; not if somebody else is at it, or would have to be."""
-        # why: whoever is changing the index brings the layers up to date at the end
-        if self.built_by == self.reader.name and self._changes.acquire(blocking=False):
-            try:
-                with suppress(IndexBusy), store.exclusive(0):
-                    Insertion(self._tools(), store, replace=True).run([], as_progress(False))
-            finally:
-                self._changes.release()
 
     def estimate(self, documents: Iterable[Document | str], *, calibrate: bool = True) -> Estimate:
         """What building these documents would cost, before anything is built.
@@ -386,5 +369,4 @@ class HWDAGIndex(StoredIndex, AsyncTwins):
                 "extend it, since token counts and attention would not compare"
             )
         writer = self._models.points_writer(self.config)
-        questioner = self._models.questioner(self.config)
-        return Tools(reader, writer, self.embedder, self.config, self.prompts, questioner)
+        return Tools(reader, writer, self.embedder, self.config, self.prompts)

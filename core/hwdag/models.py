@@ -58,19 +58,13 @@ class Models:
         return self._embedder.name if isinstance(self._embedder, Embedder) else self._embedder
 
     @property
-    def are_loaded(self) -> bool:
-        """Whether reader and embedder can be asked at once."""
-        with self._loading:
-            return isinstance(self._reader, Reader) and isinstance(self._embedder, Embedder)
-
-    @property
     def given_writer(self) -> Writer | None:
         """The writer, if one was given."""
         return self._writer
 
     def check(self, config: BuildConfig) -> None:
         """Raise `InputError` for a writer that would never be asked."""
-        if config.points == "extractive" and self._writer is not None and not config.questions:
+        if config.points == "extractive" and self._writer is not None:
             raise InputError('a writer was given, but points="extractive" never asks one')
 
     def points_writer(self, config: BuildConfig) -> Writer | None:
@@ -88,11 +82,3 @@ class Models:
                 'BuildConfig(points="extractive")'
             )
         return reader
-
-    def questioner(self, config: BuildConfig) -> Writer | None:
-        """Who writes the questions that nodes answer; None where there are none, or nobody can."""
-        if not config.questions or self._writer is not None:
-            return self._writer if config.questions else None
-        reader = self.reader
-        can_write = config.points == "generated" or not reader.prefers_extraction
-        return reader if can_write and isinstance(reader, Writer) else None

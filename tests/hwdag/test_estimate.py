@@ -245,8 +245,6 @@ def test_blank_documents_are_skipped_and_wrong_ones_refused():
     assert estimate(["half a pair \ud800"], tools).documents == 1
     with pytest.raises(InputError, match="got int"):
         estimate([3], tools)
-    layered = estimate(["A text."], tools_of(BuildConfig(corpus_layers=True)))
-    assert "corpus layers are not part of the figures" in layered.notes
 
 
 def test_what_cannot_be_built_is_said_before_the_run():

@@ -18,7 +18,6 @@ from worlds import random_text
 import langchain_hwdag
 import llama_index_hwdag
 from hwdag.building.calls import Calls
-from hwdag.building.questions import Questioner, own_sentences, parse_questions
 from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder, unit_rows
 from hwdag.errors import ContextTooSmall, InputError, UnknownOption, WriterFailed
@@ -29,6 +28,7 @@ from hwdag.types import Document
 from hwdag_lab.eval.systems import systems
 from hwdag_lab.methods.gemrag import GemRagConfig, GemRagRetriever
 from hwdag_lab.methods.gemrag.memory import Graph, best_first, by_questions, question_vectors
+from hwdag_lab.methods.gemrag.questions import Questioner, own_sentences, parse_questions
 from hwdag_lab.methods.gemrag.spectrum import (
     BLOCK,
     Affinity,

@@ -32,13 +32,10 @@ __all__ = ["Built", "Tools", "build", "embedded_texts"]
 
 @dataclass(slots=True)
 class Built:
-    """A finished document: its graph, what its nodes are found by, and what happened on the way.
-
-    The width of a row of vectors is that of an embedding, times 1 + `BuildConfig.questions`.
-    """
+    """A finished document: its graph, what its nodes are found by, and what happened on the way."""
 
     graph: HWDAG
-    vectors: Vectors  # (nodes, width)
+    vectors: Vectors  # (nodes, dimension)
     retries: int = 0
     fallbacks: int = 0
     notes: list[str] = field(default_factory=list)
@@ -156,18 +153,8 @@ class _Build:
         result.graph.check_integrity()
         result.retries, result.fallbacks = condenser.retries, condenser.fallbacks
         texts = embedded_texts(self._document, self._nodes, self._tools.config)
-        result.vectors = self._vectors(texts, known)
+        result.vectors = condenser.embedded(texts, known)
         return result
-
-    def _vectors(self, texts: list[str], known: Mapping[str, Vectors]) -> Vectors:
-        asked = self._condenser.questions
-        if asked is None:
-            return self._condenser.embedded(texts, known)
-        with self._progress.stage("questions", len(set(texts)), "text") as advance:
-            vectors = self._condenser.vectors(texts, known, advance)
-        if self._tools.questioner is not None:
-            self._result.notes += asked.notes(self._document.id)
-        return vectors
 
     def _note(self, text: str) -> None:
         self._result.notes.append(f"{self._document.id}: {text}")

@@ -1,10 +1,9 @@
-"""Windows to points and edges: what the levels of a document and corpus layers have in common."""
+"""Windows to points and edges."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
 
@@ -22,7 +21,6 @@ from hwdag.building.points import (
     points_budget,
     summary_prompt,
 )
-from hwdag.building.questions import Questioner
 from hwdag.building.windows import WindowPlan
 from hwdag.config import BuildConfig
 from hwdag.embedding.base import Embedder, Vectors
@@ -31,9 +29,6 @@ from hwdag.lm.base import Reader, Replay, ReplayRequest, Writer, heads_of
 from hwdag.text.prompts import Prompts
 from hwdag.text.sentences import sentences
 from hwdag.types import Node, Origin, Span
-
-QUESTION_TOKENS = 40
-"""Of a reply, for each question that is asked for."""
 
 EMBED_BATCH = 512
 """Texts that are embedded, and committed, at a time."""
@@ -44,22 +39,13 @@ Advance = Callable[[int], object]
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """Everything a build works with.
-
-    `writer` is None where points are extracted, `questioner` where sentences stand for questions.
-    """
+    """Everything a build works with; `writer` is None where points are extracted."""
 
     reader: Reader
     writer: Writer | None
     embedder: Embedder
     config: BuildConfig
     prompts: Prompts
-    questioner: Writer | None = None
-
-    @property
-    def author(self) -> Writer | None:
-        """Whoever writes anything; it is one and the same."""
-        return self.writer or self.questioner
 
     def check(self) -> None:
         """Raise `ContextTooSmall` for settings that no document can be built with."""
@@ -84,7 +70,6 @@ class Condenser:
         plan: how the tokens of a window are divided.
         retries: windows whose first reply held no bullet.
         fallbacks: windows whose second reply held none either; their points are extractive.
-        questions: finds what nodes answer; None where that is not wanted.
 
     Raises:
         ContextTooSmall: the reader's context cannot hold one chunk and the prompt.
@@ -94,11 +79,6 @@ class Condenser:
         self.plan = tools.plan
         self.retries = 0
         self.fallbacks = 0
-        self.questions: Questioner | None = None
-        if number := tools.config.questions:
-            self.questions = Questioner(
-                tools.reader, tools.questioner, calls, number, number * QUESTION_TOKENS
-            )
         self._tools = tools
         self._calls = calls
 
@@ -137,24 +117,6 @@ class Condenser:
         read = heads_of(reader, heads)
         keys = [key_of("replay", reader.name, read, *_parts_of(r)) for r in requests]
         return self._calls.results(keys, Replays(requests), make, advance=advance)
-
-    def vectors(
-        self, texts: Sequence[str], known: Mapping[str, Vectors], advance: Advance
-    ) -> Vectors:
-        """What nodes are found by, (texts, width): each text, and the questions that it answers.
-
-        A row is the embedding of the text, behind it those of its questions; where there are fewer
-        questions than asked for, the text stands for the rest.
-        """
-        own = self.embedded(texts, known)
-        if self.questions is None:
-            return own
-        distinct = list(dict.fromkeys(texts))
-        asked = dict(zip(distinct, self.questions.questions(distinct, advance), strict=True))
-        rows = [[*asked[text], *[text] * self.questions.number] for text in texts]
-        wanted = [question for row in rows for question in row[: self.questions.number]]
-        found = self.embedded(wanted, dict(zip(texts, own, strict=True)))
-        return np.hstack([own, found.reshape(len(texts), -1)])
 
     def embedded(self, texts: Sequence[str], known: Mapping[str, Vectors]) -> Vectors:
         """Embeddings of all texts, (texts, dimension); every text is embedded once, at most."""
@@ -241,17 +203,11 @@ def window_of(nodes: Sequence[Node]) -> Window:
     return Window(tuple(node.text for node in nodes), tuple(parts))
 
 
-def with_sources(
-    points: Sequence[Point], window: Window, replay: Replay, most: int | None = None
-) -> list[Point]:
-    """Generated points rest on the parts that they attended to most; others know their sources.
-
-    With `most`, on so many sources at most, those of the strongest parts.
-    """
+def with_sources(points: Sequence[Point], window: Window, replay: Replay) -> list[Point]:
+    """Generated points rest on the parts that they attended to most; others know their sources."""
 
     def sources(units: Sequence[int]) -> tuple[Span, ...]:
-        found = (span for unit in units for span in window.parts[unit].sources)
-        return union_of_spans(list(islice(found, most)))
+        return union_of_spans([span for unit in units for span in window.parts[unit].sources])
 
     return [
         point if point.sources else Point(point.text, point.origin, sources(units))

@@ -47,8 +47,7 @@ class Estimate:
         skipped: documents that hold nothing to index.
         leaves: nodes of level 1.
         windows: windows of all levels, each of which is replayed once.
-        writer_calls: prompts, retries included; 0 where points are extracted and no questions are
-            asked for.
+        writer_calls: prompts, retries included; 0 where points are extracted.
         writer_tokens: of these prompts, and of the replies.
         replay_tokens: tokens that pass through the reader for the edges.
         tokens: what the build report will count, `usage` and `writing` together.
@@ -112,7 +111,7 @@ def estimate(
     began = clock()
     work = trial(full, tools, measured.lengths if measured else filling(tools))
     prompts, replies = sum(p for p, _ in work.written), sum(r for _, r in work.written)
-    is_counted = isinstance(tools.author, Metered)
+    is_counted = isinstance(tools.writer, Metered)
     return Estimate(
         documents=len(full),
         skipped=len(found) - len(full),
@@ -142,14 +141,8 @@ def _assumptions(work: Work, tools: Tools) -> list[str]:
             "the replies of the calibration held no point, so each window is taken to need a retry "
             "and to fall back to extraction"
         )
-    if tools.questioner is not None:
-        found.append("questions are taken to be of a usual length")
-        if tools.writer is None:
-            found.append("the time that it takes to write questions is not part of the figures")
-    if tools.author is not None and not isinstance(tools.author, Metered):
+    if tools.writer is not None and not isinstance(tools.writer, Metered):
         found.append("the writer does not count its tokens, so the total is without them")
-    if tools.config.corpus_layers:
-        found.append("corpus layers are not part of the figures")
     return found
 
 
@@ -282,7 +275,7 @@ def _units(tokens: int, reader: Reader) -> float:
 
 def _tflops(work: Work, tools: Tools, measured: _Measured | None) -> float:
     """Of replays and, where a local model writes, of its prompts and replies."""
-    reader, writer = tools.reader, tools.author
+    reader, writer = tools.reader, tools.writer
     # why measured: reading attention on the side costs something too
     factor = measured.flops_per_unit if measured else float(isinstance(reader, CountsFlops))
     total = factor * sum(_units(length, reader) for length in work.replayed)

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from hwdag.building.builder import Tools, build, embedded_texts
 from hwdag.building.calls import Calls
-from hwdag.building.layers import repair_layers
 from hwdag.building.limits import LimitReached, Limits, Meter
 from hwdag.building.report import BuildReport
 from hwdag.embedding.base import Vectors
@@ -24,9 +23,6 @@ from hwdag.types import Document
 
 EMPTY = "empty or only white space"
 """Why a document was skipped."""
-
-UNASKED = "no writer, so the sentences of each text stand for the questions that it answers"
-"""A note of a build with questions that nobody can write."""
 
 
 class Insertion:
@@ -56,14 +52,12 @@ class Insertion:
         self._store = store
         self._replace = replace
         self._prune = prune
-        self._meter = Meter(tools.reader, tools.author, limits or Limits(), clock)
+        self._meter = Meter(tools.reader, tools.writer, limits or Limits(), clock)
         self._report = BuildReport()
         self._seen: set[str] = set()
 
     def run(self, documents: Iterable[Document | str], progress: Progress) -> BuildReport:
         """Build what is new or changed; documents are taken one by one, as they are needed.
-
-        Corpus layers, if the index has them, are brought up to date at the end.
 
         Raises:
             InputError: a document cannot be used, or its id is taken.
@@ -81,15 +75,11 @@ class Insertion:
                     advance()
             if self._prune is not None:
                 self._delete_others(self._prune)
-            if self._tools.config.corpus_layers:
-                self._repair_layers(progress)
         except LimitReached as reached:
             self._report.stopped = reached.limit
             self._report.pending = None if total is None else total - done
         if self._meter.blind:
             self._report.notes.append("max_tokens does not count this writer: it has no `usage`")
-        if self._tools.config.questions and self._tools.questioner is None and self._report.nodes:
-            self._report.notes.append(UNASKED)
         self._report.usage = self._meter.reading
         self._report.writing = self._meter.writing
         self._report.peak_memory = peak_memory()
@@ -121,10 +111,6 @@ class Insertion:
         if self._store.delete(document_id) and known:
             self._report.deleted.append(document_id)
 
-    def _repair_layers(self, progress: Progress) -> None:
-        before_call = self._meter.before_call
-        self._report.add_layers(repair_layers(self._store, self._tools, progress, before_call))
-
     def _build(self, document: Document, progress: Progress) -> None:
         cache = self._store.building(document.id)
         calls = Calls(cache, self._meter.before_call)
@@ -147,8 +133,7 @@ class Insertion:
         with suppress(IndexCorrupt):
             entry = self._store.load(document_id)
             texts = embedded_texts(entry.document, entry.graph.nodes, self._tools.config)
-            own = entry.vectors[:, : self._tools.embedder.dimension]
-            return dict(zip(texts, own, strict=True))
+            return dict(zip(texts, entry.vectors, strict=True))
         return {}
 
     def _is_known(self, document: Document) -> bool:

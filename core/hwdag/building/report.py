@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hwdag.building.builder import Built
-from hwdag.building.layers import LayerChanges
 from hwdag.building.limits import Stop
 from hwdag.types import Usage
 
@@ -19,8 +18,7 @@ class BuildReport:
         unchanged: ids of documents that were there already, with the same content.
         skipped: (document id, reason) of input that holds nothing to index.
         deleted: ids of documents that were removed because they are gone from the source.
-        nodes: nodes made, those of corpus layers among them.
-        groups: groups of corpus layers made.
+        nodes: nodes made.
         retries: windows whose first reply held no bullet.
         fallbacks: windows whose second reply held none either; their points are extractive.
         reused: calls of a model that an earlier run, or an earlier version of a document, had
@@ -40,7 +38,6 @@ class BuildReport:
     skipped: list[tuple[str, str]] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
     nodes: int = 0
-    groups: int = 0
     retries: int = 0
     fallbacks: int = 0
     reused: int = 0
@@ -60,15 +57,6 @@ class BuildReport:
         self.fallbacks += built.fallbacks
         self.notes += built.notes
 
-    def add_layers(self, changes: LayerChanges) -> None:
-        """Count what became of corpus layers."""
-        self.groups += changes.made
-        self.nodes += changes.nodes
-        self.retries += changes.retries
-        self.fallbacks += changes.fallbacks
-        self.reused += changes.reused
-        self.notes += changes.notes
-
     def __str__(self) -> str:
         lines = [
             f"{len(self.built)} documents built, {len(self.unchanged)} unchanged, "
@@ -77,8 +65,6 @@ class BuildReport:
         ]
         if self.writing != Usage():
             lines.append(f"{_spent(self.writing)} in the writer")
-        if self.groups:
-            lines.append(f"{self.groups} groups of corpus layers made")
         if self.reused:
             lines.append(f"{self.reused} finished calls were used again")
         if self.retries or self.fallbacks:
@@ -90,9 +76,7 @@ class BuildReport:
         if shown:
             lines.append(f"peak memory {', '.join(shown)}")
         if self.stopped:
-            left = {None: "more documents", 0: "corpus layers"}.get(
-                self.pending, f"{self.pending} documents"
-            )
+            left = "more documents" if self.pending is None else f"{self.pending} documents"
             lines.append(f"stopped at {self.stopped}, {left} to go; run the same again to go on")
         lines += [f"skipped {name}: {reason}" for name, reason in self.skipped]
         return "\n".join([*lines, *self.notes])

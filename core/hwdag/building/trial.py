@@ -23,9 +23,6 @@ from hwdag.text.sentences import sentences
 from hwdag.trace.progress import Silent
 from hwdag.types import Document, Usage
 
-QUESTION = "What does the text say about the person or the thing of number {number}?"
-"""What a question is taken to look like."""
-
 
 @dataclass(slots=True)
 class Work:
@@ -76,7 +73,6 @@ def trial(
         tools,
         reader=_Reader(tools.reader, work, keep),
         writer=None if tools.writer is None else _Writer(tools, lengths, work),
-        questioner=None if tools.questioner is None else _Questioner(tools, work),
         embedder=_Embedder(tools.embedder.dimension, work),
     )
     for document in documents:
@@ -178,28 +174,6 @@ class _Writer:
                 seen[part] += 1
                 owed, tokens = owed - cost, tokens - cost
         return "\n".join(found)
-
-
-class _Questioner:
-    """Makes up as many questions as are asked for, of a usual length."""
-
-    def __init__(self, tools: Tools, work: Work) -> None:
-        assert tools.questioner is not None
-        self.name = tools.questioner.name
-        self._reader = tools.reader
-        self._number = tools.config.questions
-        self._work = work
-        self._template = _template(tools.questioner)
-
-    def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
-        lines = [f"* {QUESTION.format(number=i + 1)}" for i in range(self._number)]
-        reply = "\n".join(lines)
-        [length] = self._reader.count_tokens([reply])
-        asked = self._reader.count_tokens(prompts)
-        self._work.written += [
-            (self._template + count, min(length, max_new_tokens)) for count in asked
-        ]
-        return [reply] * len(prompts)
 
 
 def _cut(text: str, share: float) -> str:

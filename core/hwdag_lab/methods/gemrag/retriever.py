@@ -18,7 +18,6 @@ from typing import Any, get_args
 
 import numpy as np
 
-from hwdag.building.questions import Questioner
 from hwdag.embedding.base import Embedder, Vectors
 from hwdag.errors import InputError, UnknownOption
 from hwdag.lm.base import Reader, Writer
@@ -35,6 +34,7 @@ from hwdag_lab.methods.gemrag.memory import (
     rows_per_node,
 )
 from hwdag_lab.methods.gemrag.picture import page
+from hwdag_lab.methods.gemrag.questions import Questioner
 from hwdag_lab.methods.gemrag.spectrum import Floats, clusters, spectrum
 from hwdag_lab.methods.packing import checked_array, demand, unpacked_texts
 from hwdag_lab.methods.ranking import Found, Query, Scored, distinct
