@@ -60,6 +60,15 @@ def record(number: int, *, dataset: str = "towns", questions: int = 2) -> Record
     return Record(f"doc{number}", dataset, f"Towns {number}", text, (), tuple(asked))
 
 
+def long_record(number: int) -> Record:
+    """The same document told many times over, so that summaries of parts of it are written."""
+    short = record(number)
+    text = "\n\n".join(short.text.replace("Person", f"Part{i}Person") for i in range(12))
+    span = Span(0, text.index("\n\n"))
+    asked = Question("long", "Where were people born?", ("somewhere",), evidence=(span,))
+    return Record(short.id, short.dataset, short.title, text, (), (asked,))
+
+
 def records(count: int = 2, *, dataset: str = "towns", questions: int = 2) -> list[Record]:
     """Several such documents."""
     return [record(i, dataset=dataset, questions=questions) for i in range(count)]

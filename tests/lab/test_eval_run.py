@@ -456,3 +456,17 @@ def test_bad_plans_are_told():
 def test_a_folder_without_a_run_is_told(tmp_path):
     with pytest.raises(InputError, match="name a folder that `hwdag eval -o` has written"):
         read_settings(Path(tmp_path))
+
+
+def test_what_a_writer_said_is_no_evidence(tmp_path):
+    """A writer that says nothing about the document earns nothing from the text it was shown."""
+    writer = CallableWriter(lambda prompt: "Some people were born somewhere.", name="vague")
+    record = world.long_record(0)
+    plan = replace(SIMPLE, systems=("gem-rag-graph",), budgets=(8,), answer_budgets=())
+    run([record], world.models(ScriptedLM(), writer=writer), plan, tmp_path)
+    (result, *_) = read_results(tmp_path).values()
+    assert result.error is None
+    assert result.nodes > 0
+    assert result.metrics["paragraph_touched"] == result.metrics["paragraph_half"] == 0
+    assert result.metrics["evidence_precision"] == 0
+    assert result.metrics["written_half"] > 0

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hwdag.types import Span
-from hwdag_lab.eval.data import Question
+from hwdag.types import Node, Origin, Retrieval, Span, Step, Usage
+from hwdag_lab.eval.data import Question, Record
 from hwdag_lab.eval.evidence import (
     HALF,
     PARAGRAPH_METRICS,
@@ -18,7 +18,9 @@ from hwdag_lab.eval.evidence import (
     SENTENCE_METRICS,
     TOUCHED,
     evidence_scores,
+    retrieval_scores,
 )
+from hwdag_lab.heads.observations import trail_of
 
 SPANS = st.lists(
     st.tuples(st.integers(0, 60), st.integers(0, 25)).map(lambda p: Span(p[0], p[0] + p[1])),
@@ -182,3 +184,31 @@ def test_long_documents_cost_no_more_than_their_spans() -> None:
     scores = evidence_scores(spans, question(gold))
     assert process_time() - start < 1
     assert set(scores.values()) == {1.0}
+
+
+def node(origin: Origin, *sources: Span) -> Node:
+    return Node(f"{origin}{sources}", "d", 1, "text", origin, 1, sources)
+
+
+@pytest.mark.parametrize("origin", ["chunk", "extractive", "compressed"])
+def test_text_that_was_cut_from_the_document_is_evidence(origin: Origin) -> None:
+    scores = retrieval_scores([node(origin, Span(0, 60))], question([Span(0, 100)]))
+    assert (scores["paragraph_half"], scores["written_half"]) == (1, 0)
+
+
+def test_the_sources_of_written_text_were_not_read() -> None:
+    """A quarter was read, and the written node rests on the other three."""
+    nodes = [node("chunk", Span(0, 25)), node("generated", Span(25, 100))]
+    scores = retrieval_scores(nodes, question([Span(0, 100)]))
+    assert (scores["paragraph_touched"], scores["paragraph_half"]) == (1, 0)
+    assert scores["written_half"] == 1
+    assert "written_half" not in retrieval_scores(nodes, question())
+
+
+def test_a_walk_that_only_read_about_the_evidence_is_not_complete() -> None:
+    gold = question([Span(0, 100)])
+    record = Record("d", "set", "", "x" * 100, (), (gold,))
+    nodes = [node("generated", Span(0, 100)), node("chunk", Span(0, 100))]
+    steps = tuple(Step(i, one, False, 0, 0, 0, 0.5) for i, one in enumerate(nodes))
+    walk = Retrieval("Who?", steps, "budget", 2, Usage())
+    assert trail_of(walk, record, gold).complete == (False, True)

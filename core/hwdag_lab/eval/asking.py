@@ -16,7 +16,7 @@ from hwdag.errors import HWDAGError
 from hwdag.retriever import Retriever
 from hwdag.search.answering import AnswerStream
 from hwdag.types import Retrieval, Step, Usage
-from hwdag_lab.eval.evidence import evidence_scores
+from hwdag_lab.eval.evidence import retrieval_scores
 from hwdag_lab.eval.memory import peaks_mb, reset_peaks
 from hwdag_lab.eval.records import Result
 from hwdag_lab.eval.schema import Question
@@ -40,7 +40,7 @@ def asked(result: Result, question: Question, retriever: Retriever, config: Sear
 
 def failed(result: Result, question: Question, error: HWDAGError) -> Result:
     """The result of a question that could not be asked: 0 in everything that would be scored."""
-    names = evidence_scores((), question).keys() | set(_metrics(result, question))
+    names = retrieval_scores((), question).keys() | set(_metrics(result, question))
     return replace(
         result,
         metrics=dict.fromkeys(sorted(names), 0.0),
@@ -105,10 +105,9 @@ def _chosen(stream: AnswerStream, question: Question) -> Answered:
 
 
 def _retrieved(result: Result, question: Question, retrieval: Retrieval, seconds: float) -> Result:
-    spans = [span for step in retrieval.steps for span in step.node.sources]
     return replace(
         result,
-        metrics=evidence_scores(spans, question),
+        metrics=retrieval_scores((step.node for step in retrieval.steps), question),
         context_tokens=retrieval.context_tokens,
         nodes=len(retrieval.steps),
         stop=retrieval.stop,

@@ -2,6 +2,9 @@
 
 No string is compared: a paragraph counts because the returned text was taken from it, not because
 the same words stand somewhere else. Retrieved spans that overlap count once.
+
+Only text that was read is evidence: nodes cut or picked from the document. What a node that a model
+wrote rests on was not read; how much gold evidence lies there is a figure of its own.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from hwdag.graph.dag import union_of_spans
-from hwdag.types import Span
+from hwdag.types import Node, Origin, Span
 from hwdag_lab.eval.data import Question
 
 TOUCHED = 0.10
@@ -23,6 +26,9 @@ HALF = 0.50
 
 SENTENCE = 0.80
 """Share of a gold sentence's characters that must be returned for it to count as found."""
+
+VERBATIM: frozenset[Origin] = frozenset({"chunk", "extractive", "compressed"})
+"""Origins of nodes whose sources are the very text that is read."""
 
 PARAGRAPH_METRICS = (
     "paragraph_touched",
@@ -35,6 +41,29 @@ PARAGRAPH_METRICS = (
 
 SENTENCE_METRICS = ("sentence_recall", "all_sentences")
 """Keys of `evidence_scores` where the question has gold sentences."""
+
+
+WRITTEN_METRICS = ("written_half",)
+"""Keys of `retrieval_scores` beside those of `evidence_scores`, where there are gold paragraphs."""
+
+
+def retrieval_scores(nodes: Iterable[Node], question: Question) -> dict[str, float]:
+    """`evidence_scores` of what was read in these nodes, and `written_half`.
+
+    That is `paragraph_half` of the sources of nodes that a model wrote. Nobody read those sources,
+    so it is no evidence; it says how much of the evidence the written text could be about.
+    """
+    nodes = list(nodes)
+    scores = evidence_scores(read_spans(nodes), question)
+    if "paragraph_half" in scores:
+        written = [span for n in nodes if n.origin not in VERBATIM for span in n.sources]
+        scores["written_half"] = evidence_scores(written, question)["paragraph_half"]
+    return scores
+
+
+def read_spans(nodes: Iterable[Node]) -> list[Span]:
+    """The spans of the document that stand in the nodes' texts, word for word."""
+    return [span for node in nodes if node.origin in VERBATIM for span in node.sources]
 
 
 def evidence_scores(spans: Iterable[Span], question: Question) -> dict[str, float]:

@@ -26,6 +26,7 @@ TABLED = (
     "paragraph_half",
     "all_half",
     "evidence_precision",
+    "written_half",
 )
 """Metrics with a table of their own; the others are in `summary.json`."""
 
@@ -39,6 +40,7 @@ MEANINGS = {
     "paragraph_half": "gold paragraphs at least 50 % inside the returned spans",
     "all_half": "questions with all gold paragraphs at least 50 % inside",
     "evidence_precision": "returned characters that lie inside gold paragraphs",
+    "written_half": "gold paragraphs at least 50 % inside the sources of written nodes: not read",
 }
 
 _NOTES = """\

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hwdag_lab.eval.evidence import PARAGRAPH_METRICS, SENTENCE_METRICS
+from hwdag_lab.eval.evidence import PARAGRAPH_METRICS, SENTENCE_METRICS, WRITTEN_METRICS
 from hwdag_lab.eval.journal import write_json
 from hwdag_lab.eval.records import Build, Result, datasets_of, read_builds, read_results
 from hwdag_lab.eval.settings import read_settings
@@ -22,7 +22,7 @@ from hwdag_lab.eval.systems import is_baseline
 SUMMARY = "summary.json"
 
 ANSWER_METRICS = ("accuracy", "f1", "em", "rouge_l", "bleu4")
-METRICS = (*ANSWER_METRICS, *SENTENCE_METRICS, *PARAGRAPH_METRICS)
+METRICS = (*ANSWER_METRICS, *SENTENCE_METRICS, *PARAGRAPH_METRICS, *WRITTEN_METRICS)
 """All metrics in the order of tables."""
 
 LEVEL = 0.05

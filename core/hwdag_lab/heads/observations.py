@@ -23,7 +23,7 @@ from hwdag.search.walk import FIRST_POSITION
 from hwdag.trace.progress import Progress, as_progress
 from hwdag.types import Document, Retrieval, Span
 from hwdag_lab.eval.data import Question, Record
-from hwdag_lab.eval.evidence import evidence_scores
+from hwdag_lab.eval.evidence import evidence_scores, read_spans
 from hwdag_lab.eval.journal import Journal, read_lines
 from hwdag_lab.eval.models import Models
 from hwdag_lab.eval.systems import index_options
@@ -142,7 +142,7 @@ def observe(
 
 def trail_of(retrieval: Retrieval, record: Record, question: Question) -> Trail:
     """A finished walk as a trail."""
-    sources = (list(step.node.sources) for step in retrieval.steps)
+    sources = (read_spans([step.node]) for step in retrieval.steps)
     read: Iterator[list[Span]] = accumulate(sources, lambda a, b: a + b)
     return Trail(
         record.dataset,
