@@ -1,28 +1,21 @@
-"""Likelihoods from a cache or in batches equal those of one plain forward over the whole text."""
+"""Likelihoods from a cache equal those of one plain forward over the whole text."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from tiny import FAMILIES, model, tokenizer
-from worlds import WORDS
 
 from hwdag import BuildConfig, HWDAGIndex
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.errors import ContextTooSmall, InputError
-from hwdag.lm.base import Scorer
+from hwdag.errors import InputError
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.lm.likelihood import tokens_with_spans
-from hwdag.lm.scripted import ScriptedLM, logprobs_after
-from hwdag.lm.tokens import Codec
+from hwdag.lm.scripted import ScriptedLM
 from hwdag.text.prompts import SearchPrompts
 
 NODES = ["The fox jumps over the dog.", "Summary of the information: a question.", "狐狸 🦊"]
 OPTIONS = ["The fox", "a", "Nobody: <|im_end|> is text", "狐狸 🦊 jumps", "The fox"]
-TEXT = "The lazy dog. Summary 狐狸 points <|im_end|> 🦊!"
 
 
 def cold(lm, ids, last):
@@ -134,85 +127,3 @@ def test_an_answer_stream_scores_options_until_it_decodes():
     assert stream.answer.usage.tokens > undisturbed.answer.usage.tokens
     with pytest.raises(InputError, match="before iterating"):
         stream.likelihoods(["The fox"])
-
-
-@pytest.mark.parametrize("batched", [True, False])
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_text_after_contexts_equals_a_plain_forward(family, batched):
-    lm = HuggingFaceLM(model(family), tokenizer(), batched_replay=batched)
-    contexts = ["The fox", TEXT * 3, "", "dog " * 11]
-    scoring = lm.scoring()
-    found = scoring.after(contexts, TEXT)
-    opening, ids = lm.codec.encode("\n"), lm.codec.encode(TEXT)
-    for context, logprobs in zip(contexts, found, strict=True):
-        whole = [*opening, *lm.codec.encode(context), *lm.codec.encode("\n\n"), *ids]
-        np.testing.assert_allclose(logprobs, cold(lm, whole, len(ids)), atol=1e-4)
-    assert scoring.usage.tokens > 4 * len(ids)
-    assert lm.usage.tokens == 0
-    assert scoring.after([], TEXT) == []
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_stream_equals_plain_forwards_over_all_that_was_kept(family):
-    lm = HuggingFaceLM(model(family), tokenizer())
-    stream = lm.scoring().stream("Who?\n\n")
-    known = lm.codec.encode("\n") + lm.codec.encode("Who?\n\n")
-    for text, kept in [(TEXT, " lazy dog"), (" x", ""), (TEXT * 2, TEXT), ("", "."), ("fox", "")]:
-        ids, scores = lm.codec.encode(text), stream.score(text)
-        expected = cold(lm, [*known, *ids], len(ids)) if ids else np.zeros(0)
-        np.testing.assert_allclose(scores.logprobs, expected, atol=1e-4)
-        assert len(scores.spans) == len(ids)
-        if kept:
-            stream.keep(kept)
-            known += lm.codec.encode(kept)
-
-
-def test_a_full_context_forgets_the_oldest():
-    lm = HuggingFaceLM(model(max_position_embeddings=64), tokenizer())
-    stream = lm.scoring().stream("Who?\n\n")
-    prefix = lm.codec.encode("\n") + lm.codec.encode("Who?\n\n")
-    kept = lm.codec.encode(" fox" * 20 + " dog" * 20)
-    stream.score(" fox")
-    stream.keep(" fox" * 20 + " dog" * 20)
-    ids = lm.codec.encode(TEXT[:20])
-    left = 64 - len(prefix) - len(ids)
-    expected = cold(lm, [*prefix, *kept[-(left // 2) :], *ids], len(ids))
-    np.testing.assert_allclose(stream.score(TEXT[:20]).logprobs, expected, atol=1e-4)
-    with pytest.raises(ContextTooSmall, match="holds 64"):
-        stream.score("fox " * 70)
-    longest = " a" * stream.room
-    assert len(stream.score(longest).logprobs) == stream.room == 64 - len(prefix)
-
-
-def test_contexts_beyond_the_room_are_refused():
-    lm = HuggingFaceLM(model(max_position_embeddings=64), tokenizer())
-    room = lm.scoring().room("Who?")
-    assert len(lm.scoring().after([" a" * room], "Who?")[0]) == len(lm.codec.encode("Who?"))
-    with pytest.raises(ContextTooSmall, match="a text of 65 tokens"):
-        lm.scoring().after([" a" * (room + 1)], "Who?")
-
-
-@given(st.text(max_size=40))
-def test_tokens_stand_for_characters_that_exist(text):
-    codec = Codec(tokenizer())
-    ids, spans = tokens_with_spans(codec, text)
-    assert ids == codec.encode(text)
-    covered = {i for span in spans for i in range(span.start, span.end)}
-    assert covered == set(range(len(text)))
-
-
-def test_scripted_scores_by_hand():
-    assert isinstance(ScriptedLM(), Scorer)
-    assert isinstance(HuggingFaceLM(model(), tokenizer()), Scorer)
-    scoring = ScriptedLM(context_tokens=9).scoring()
-    [after] = scoring.after(["A fox"], "the Fox the")
-    assert after == pytest.approx(-np.log([5, 2, 2]))
-    stream = scoring.stream("Who? ")
-    stream.keep("a fox ")
-    scores = stream.score("Fox, who")
-    assert scores.logprobs == pytest.approx(-np.log([2, 3, 2]))
-    assert [(s.start, s.end) for s in scores.spans] == [(0, 3), (3, 4), (5, 8)]
-    assert (scoring.usage.tokens, stream.room, scoring.room("a b")) == (5 + 3, 7, 7)
-    with pytest.raises(ContextTooSmall, match="holds 9"):
-        scoring.after(["a " * 9], "b")
-    assert logprobs_after("", " ".join(WORDS)).max() < -np.log(2)

@@ -35,7 +35,7 @@ def test_added_tokens_that_are_not_special_are_taken_apart_too():
     codec = Codec(added)
     number = added.convert_tokens_to_ids("<tool_call>")
     assert number in added("a <tool_call> b")["input_ids"]
-    ids, offsets = codec._encode("a <tool_call> b")
+    ids, offsets = codec.encode_with_offsets("a <tool_call> b")
     assert number not in ids
     assert added.decode(ids) == "a <tool_call> b"
     assert [offsets[0][0], offsets[-1][1]] == [0, 15]

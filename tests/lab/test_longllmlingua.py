@@ -21,6 +21,7 @@ from hwdag.lm.scripted import ScriptedLM
 from hwdag.retriever import Retriever
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Span
+from hwdag_lab.methods.likelihood import scoring_of
 from hwdag_lab.methods.longllmlingua import (
     RESTRICTION,
     Compressor,
@@ -85,7 +86,7 @@ def test_it_is_a_retriever_and_needs_a_scorer():
 
     foreign = Foreign()
     assert isinstance(foreign, Reader)
-    with pytest.raises(ReaderRequired, match=r"a Foreign has no scoring\(\)"):
+    with pytest.raises(ReaderRequired, match=r"a Foreign, which has no scoring\(\)"):
         searched(LongLLMLinguaRetriever(reader=foreign), "A fox.", 20)
 
 
@@ -162,7 +163,7 @@ def test_the_coarse_stage_equals_brute_force():
 
 def test_contrastive_scores_equal_two_full_forwards():
     lm = tiny_lm()
-    compressor = Compressor(lm.scoring(), QUESTION, lm.count_tokens, 25)
+    compressor = Compressor(scoring_of(lm), QUESTION, lm.count_tokens, 25)
     compressor.compress("The lazy dog sleeps. It is quick.", 20, 8)  # something was kept before
     kept = compressor._plain._known[len(lm.codec.encode("\n")) :]
     assert kept
@@ -251,7 +252,7 @@ def test_passages_beyond_the_context_count_by_their_best_window():
     check(retrieval, text)
     assert 0.85 * 60 <= retrieval.context_tokens <= 60
     nodes = retriever._held["doc"][1].nodes
-    scoring = lm.scoring()
+    scoring = scoring_of(lm)
     asked = f"{QUESTION} {RESTRICTION}"
     windows = retriever._windows(nodes[0], scoring.room(asked))
     assert len(windows) > 1

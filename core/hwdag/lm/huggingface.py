@@ -32,7 +32,6 @@ from hwdag.lm.chat import KVReply
 from hwdag.lm.controller import Controller, controllers_from
 from hwdag.lm.generation import plainly_greedy
 from hwdag.lm.heads import GivenHeads, head_file, resolve, warn_unknown
-from hwdag.lm.likelihood import TextScoring
 from hwdag.lm.loading import load
 from hwdag.lm.messages import Message
 from hwdag.lm.replay import Layout
@@ -280,10 +279,6 @@ class HuggingFaceLM:
         return KVSession(
             self, question, prompts=prompts, heads=pairs, max_new_tokens=max_new_tokens
         )
-
-    def scoring(self) -> TextScoring:
-        """Log-probabilities of plain texts, with a cost of their own."""
-        return TextScoring(self)
 
     def replay(self, requests: Sequence[ReplayRequest], *, heads: Heads) -> list[Replay]:
         """Attention of points to the units of their windows.

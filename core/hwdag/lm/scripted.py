@@ -26,7 +26,6 @@ from hwdag.lm.lexical import (
 )
 from hwdag.lm.messages import Message, plain
 from hwdag.lm.replies import StreamedReply, check_context
-from hwdag.lm.scripted_scoring import ScriptedScoring
 from hwdag.text.prompts import SUMMARY, SearchPrompts
 from hwdag.types import Span, Usage
 
@@ -41,7 +40,7 @@ YesScript = Sequence[float] | Callable[[str, list[str]], float]
 
 
 class ScriptedLM:
-    """A Reader, a Writer, a Scorer and a Chat that follow a script.
+    """A Reader, a Writer and a Chat that follow a script.
 
     Args:
         name: recorded in an index.
@@ -138,10 +137,6 @@ class ScriptedLM:
         with self._lock:
             self.sessions.append(session)
         return session
-
-    def scoring(self) -> ScriptedScoring:
-        """Log-probabilities by `logprobs_after`."""
-        return ScriptedScoring(self)
 
     def _length(self, request: ReplayRequest) -> int:
         lines = [*request.segments, *request.points]

@@ -19,7 +19,6 @@ from hwdag.errors import InputError, ModelError, QuestionTooLong
 from hwdag.lm.attention import SpanRequest
 from hwdag.lm.base import Floats, Reading
 from hwdag.lm.decoding import greedy, whole_characters
-from hwdag.lm.likelihood import logprobs
 from hwdag.lm.tokens import Range
 from hwdag.text.characters import one_line
 from hwdag.text.prompts import SearchPrompts
@@ -277,3 +276,11 @@ class KVDecoding:
                 yield token
 
         return whole_characters(kept(), lm.codec.decode)
+
+
+def logprobs(logits: torch.Tensor, ids: Sequence[int]) -> Floats:
+    """Log-probability of each id under its row of float32 logits, (ids, vocabulary) -> (ids,)."""
+    index = torch.tensor(ids, device=logits.device).unsqueeze(1)
+    chosen = logits.gather(1, index).squeeze(1) - logits.logsumexp(1)
+    found: Floats = chosen.double().cpu().numpy()
+    return found

@@ -81,7 +81,7 @@ class Codec:
 
     def encode(self, text: str) -> list[int]:
         """Token ids of plain text."""
-        return self._encode(text)[0]
+        return self.encode_with_offsets(text)[0]
 
     def encode_parts(self, *parts: str) -> tuple[list[int], list[Range]]:
         """Ids of the concatenated parts, and the token range of each.
@@ -93,7 +93,7 @@ class Codec:
             pieces = [self.encode(part) if part else [] for part in parts]
             ends = list(accumulate(map(len, pieces)))
             return [i for piece in pieces for i in piece], list(zip([0, *ends], ends, strict=False))
-        ids, offsets = self._encode("".join(parts))
+        ids, offsets = self.encode_with_offsets("".join(parts))
         borders = list(accumulate(map(len, parts)))
         ranges, token = [], 0
         for border in borders:
@@ -123,7 +123,8 @@ class Codec:
         eos = self.tokenizer.eos_token_id
         return [i for i in ids if i != eos or eos == self.tokenizer.bos_token_id]
 
-    def _encode(self, text: str) -> tuple[list[int], list[Range]]:
+    def encode_with_offsets(self, text: str) -> tuple[list[int], list[Range]]:
+        """Token ids, and the characters of each; without offsets where the tokenizer has none."""
         ids, offsets = self._call(text, split=True)
         if self._control.keys().isdisjoint(ids):
             return ids, offsets

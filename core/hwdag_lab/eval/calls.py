@@ -10,21 +10,20 @@ from threading import Lock
 from typing import Self
 
 from hwdag.config import PAPER_CONFIDENCE, HeadList, Heads
-from hwdag.errors import InputError, ReaderRequired, WriterFailed
+from hwdag.errors import InputError, WriterFailed
 from hwdag.lm.base import (
     Confident,
     KnowsHeads,
     Reader,
     Replay,
     ReplayRequest,
-    Scorer,
-    ScoringSession,
     Session,
     Writer,
 )
 from hwdag.lm.controller import Calibrated, Controller
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Usage
+from hwdag_lab.methods.likelihood import ScoringSession, scoring_of
 from hwdag_lab.methods.youra.columns import ColumnHeads, ColumnReader, column_reader
 
 _TABLE = """CREATE TABLE IF NOT EXISTS calls (
@@ -208,12 +207,7 @@ class CachedReader(CachedWriter):
 
     def scoring(self) -> ScoringSession:
         """Log-probabilities of texts; raises `ReaderRequired` if the model cannot tell them."""
-        if not isinstance(self._model, Scorer):
-            raise ReaderRequired(
-                f"{self.name} cannot tell how likely a text is; use a local model that can "
-                "(HuggingFaceLM), or leave out the systems that need it"
-            )
-        return self._model.scoring()
+        return scoring_of(self._model)
 
     def columns(self, heads: ColumnHeads, *, memory_bytes: int) -> ColumnReader:
         """Means of the columns of attention; raises `ReaderRequired` if the model has none."""

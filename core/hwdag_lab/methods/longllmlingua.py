@@ -22,13 +22,14 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hwdag.errors import InputError, QuestionTooLong, ReaderRequired
-from hwdag.lm.base import Reader, Scorer, ScoringSession
+from hwdag.errors import InputError, QuestionTooLong
+from hwdag.lm.base import Reader
 from hwdag.text.characters import one_line
 from hwdag.text.chunking import chunk
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node, Span
 from hwdag_lab.methods.base import DocumentRetriever
+from hwdag_lab.methods.likelihood import ScoringSession, scoring_of
 from hwdag_lab.methods.ranking import Found, Query, Scored
 from hwdag_lab.methods.whole_words import owners, words
 
@@ -114,7 +115,7 @@ class LongLLMLinguaRetriever(DocumentRetriever[Passages]):
         return Passages(tuple(nodes), tuple(count([_line(text) for text in texts])))
 
     def _retrieve(self, query: Query, built: Mapping[str, Passages]) -> Found:
-        scoring = self._scorer.scoring()
+        scoring = scoring_of(self.reader)
         nodes = [node for passages in built.values() for node in passages.nodes]
         costs = [cost for passages in built.values() for cost in passages.costs]
         perplexities = self._perplexities(scoring, query.question, nodes)
@@ -129,16 +130,6 @@ class LongLLMLinguaRetriever(DocumentRetriever[Passages]):
         compressed = list(self._compressed(compressor, ranked[:count], tokens, query.budget))
         note = f"{count} of {len(nodes)} passages survived the coarse stage and were compressed"
         return Found([*compressed, *ranked[count:]], scoring.usage, (note,))
-
-    @property
-    def _scorer(self) -> Scorer:
-        if isinstance(self.reader, Scorer):
-            return self.reader
-        raise ReaderRequired(
-            f"{self.name} needs the log-probabilities of given texts, and a "
-            f"{type(self.reader).__name__} has no scoring(); use HuggingFaceLM as the reader, or "
-            "give yours the method of hwdag.lm.base.Scorer"
-        )
 
     def _perplexities(
         self, scoring: ScoringSession, question: str, nodes: Sequence[Node]

@@ -17,9 +17,9 @@ from transformers import DynamicCache
 from hwdag.config import HeadList
 from hwdag.errors import ContextTooSmall, QuestionTooLong
 from hwdag.lm.attention import ColumnRequest, capture, cut_flops, layer_count
-from hwdag.lm.likelihood import BLANK_LINE, tokens_with_spans
 from hwdag.lm.tokens import Codec
 from hwdag.types import Span, Usage
+from hwdag_lab.methods.model_likelihood import BLANK_LINE, tokens_with_spans
 from hwdag_lab.methods.youra.columns import Asked, ColumnHeads, Ids, Located, Means
 from hwdag_lab.methods.youra.easy import Range, by_offsets, by_wiggling
 

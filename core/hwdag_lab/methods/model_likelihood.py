@@ -1,7 +1,7 @@
-"""How likely given texts are to a local model: after a context, or within a growing text.
+"""How likely given texts are to a Hugging Face model (`hwdag_lab.methods.likelihood`).
 
 Every token passes through the model with all that precedes it, in a KV cache or anew, so that the
-numbers are those of one plain forward over the whole (`hwdag.lm.base.ScoringSession`).
+numbers are those of one plain forward over the whole.
 """
 
 from __future__ import annotations
@@ -10,19 +10,18 @@ import re
 import time
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from transformers import DynamicCache
 
 from hwdag.errors import ContextTooSmall
-from hwdag.lm.base import Floats, TokenScores
+from hwdag.lm.base import Floats
+from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.lm.session import logprobs
 from hwdag.lm.tokens import Codec
 from hwdag.types import Span, Usage
-
-if TYPE_CHECKING:
-    from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag_lab.methods.likelihood import TokenScores
 
 BATCH = 8
 """Contexts in one padded forward, where the model scores in batches."""
@@ -33,21 +32,13 @@ BLANK_LINE = "\n\n"
 _PIECE = re.compile(r"\s*\S+|\s+$")
 
 
-def logprobs(logits: torch.Tensor, ids: Sequence[int]) -> Floats:
-    """Log-probability of each id under its row of float32 logits, (ids, vocabulary) -> (ids,)."""
-    index = torch.tensor(ids, device=logits.device).unsqueeze(1)
-    chosen = logits.gather(1, index).squeeze(1) - logits.logsumexp(1)
-    found: Floats = chosen.double().cpu().numpy()
-    return found
-
-
 def tokens_with_spans(codec: Codec, text: str) -> tuple[list[int], list[Span]]:
     """Token ids of plain text, and the characters that each of them stands for.
 
     A tokenizer without offsets is asked word by word, and a token then stands for its whole word.
     """
     if codec.tokenizer.is_fast:
-        ids, offsets = codec._encode(text)
+        ids, offsets = codec.encode_with_offsets(text)
         return ids, [Span(start, end) for start, end in offsets]
     pieces = _PIECE.findall(text) or [text]
     ids, ranges = codec.encode_parts(*pieces)
@@ -61,7 +52,7 @@ def tokens_with_spans(codec: Codec, text: str) -> tuple[list[int], list[Span]]:
 
 
 class TextScoring:
-    """See `hwdag.lm.base.ScoringSession`; plain text, without a chat template.
+    """See `ScoringSession`; plain text, without a chat template.
 
     What stands first has nothing before it that could predict it. The tokenizer's opening token
     takes that place; where a tokenizer has none, a line break does.
@@ -124,7 +115,7 @@ class TextScoring:
 
 
 class TextStream:
-    """See `hwdag.lm.base.ScoringStream`."""
+    """See `ScoringStream`."""
 
     def __init__(self, scoring: TextScoring, prefix: list[int]) -> None:
         self._scoring = scoring

@@ -1,0 +1,109 @@
+"""Likelihoods of texts, from a cache or in batches, equal those of one plain forward."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny import FAMILIES, model, tokenizer
+from worlds import WORDS
+
+from hwdag.errors import ContextTooSmall
+from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.lm.lexical import logprobs_after
+from hwdag.lm.scripted import ScriptedLM
+from hwdag.lm.tokens import Codec
+from hwdag_lab.methods.likelihood import scoring_of
+from hwdag_lab.methods.model_likelihood import tokens_with_spans
+
+TEXT = "The lazy dog. Summary 狐狸 points <|im_end|> 🦊!"
+
+
+def cold(lm, ids, last):
+    """Log-probabilities of the last tokens of a sequence, from one forward without any cache."""
+    with torch.no_grad():
+        rows = lm.model(torch.tensor([ids]), use_cache=False).logits[0].double().log_softmax(-1)
+    where = range(len(ids) - last, len(ids))
+    return np.array([float(rows[i - 1, ids[i]]) for i in where])
+
+
+@pytest.mark.parametrize("batched", [True, False])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_text_after_contexts_equals_a_plain_forward(family, batched):
+    lm = HuggingFaceLM(model(family), tokenizer(), batched_replay=batched)
+    contexts = ["The fox", TEXT * 3, "", "dog " * 11]
+    scoring = scoring_of(lm)
+    found = scoring.after(contexts, TEXT)
+    opening, ids = lm.codec.encode("\n"), lm.codec.encode(TEXT)
+    for context, logprobs in zip(contexts, found, strict=True):
+        whole = [*opening, *lm.codec.encode(context), *lm.codec.encode("\n\n"), *ids]
+        np.testing.assert_allclose(logprobs, cold(lm, whole, len(ids)), atol=1e-4)
+    assert scoring.usage.tokens > 4 * len(ids)
+    assert lm.usage.tokens == 0
+    assert scoring.after([], TEXT) == []
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_stream_equals_plain_forwards_over_all_that_was_kept(family):
+    lm = HuggingFaceLM(model(family), tokenizer())
+    stream = scoring_of(lm).stream("Who?\n\n")
+    known = lm.codec.encode("\n") + lm.codec.encode("Who?\n\n")
+    for text, kept in [(TEXT, " lazy dog"), (" x", ""), (TEXT * 2, TEXT), ("", "."), ("fox", "")]:
+        ids, scores = lm.codec.encode(text), stream.score(text)
+        expected = cold(lm, [*known, *ids], len(ids)) if ids else np.zeros(0)
+        np.testing.assert_allclose(scores.logprobs, expected, atol=1e-4)
+        assert len(scores.spans) == len(ids)
+        if kept:
+            stream.keep(kept)
+            known += lm.codec.encode(kept)
+
+
+def test_a_full_context_forgets_the_oldest():
+    lm = HuggingFaceLM(model(max_position_embeddings=64), tokenizer())
+    stream = scoring_of(lm).stream("Who?\n\n")
+    prefix = lm.codec.encode("\n") + lm.codec.encode("Who?\n\n")
+    kept = lm.codec.encode(" fox" * 20 + " dog" * 20)
+    stream.score(" fox")
+    stream.keep(" fox" * 20 + " dog" * 20)
+    ids = lm.codec.encode(TEXT[:20])
+    left = 64 - len(prefix) - len(ids)
+    expected = cold(lm, [*prefix, *kept[-(left // 2) :], *ids], len(ids))
+    np.testing.assert_allclose(stream.score(TEXT[:20]).logprobs, expected, atol=1e-4)
+    with pytest.raises(ContextTooSmall, match="holds 64"):
+        stream.score("fox " * 70)
+    longest = " a" * stream.room
+    assert len(stream.score(longest).logprobs) == stream.room == 64 - len(prefix)
+
+
+def test_contexts_beyond_the_room_are_refused():
+    lm = HuggingFaceLM(model(max_position_embeddings=64), tokenizer())
+    room = scoring_of(lm).room("Who?")
+    assert len(scoring_of(lm).after([" a" * room], "Who?")[0]) == len(lm.codec.encode("Who?"))
+    with pytest.raises(ContextTooSmall, match="a text of 65 tokens"):
+        scoring_of(lm).after([" a" * (room + 1)], "Who?")
+
+
+@given(st.text(max_size=40))
+def test_tokens_stand_for_characters_that_exist(text):
+    codec = Codec(tokenizer())
+    ids, spans = tokens_with_spans(codec, text)
+    assert ids == codec.encode(text)
+    covered = {i for span in spans for i in range(span.start, span.end)}
+    assert covered == set(range(len(text)))
+
+
+def test_scripted_scores_by_hand():
+    scoring = scoring_of(ScriptedLM(context_tokens=9))
+    [after] = scoring.after(["A fox"], "the Fox the")
+    assert after == pytest.approx(-np.log([5, 2, 2]))
+    stream = scoring.stream("Who? ")
+    stream.keep("a fox ")
+    scores = stream.score("Fox, who")
+    assert scores.logprobs == pytest.approx(-np.log([2, 3, 2]))
+    assert [(s.start, s.end) for s in scores.spans] == [(0, 3), (3, 4), (5, 8)]
+    assert (scoring.usage.tokens, stream.room, scoring.room("a b")) == (5 + 3, 7, 7)
+    with pytest.raises(ContextTooSmall, match="holds 9"):
+        scoring.after(["a " * 9], "b")
+    assert logprobs_after("", " ".join(WORDS)).max() < -np.log(2)
