@@ -28,6 +28,7 @@ from pathlib import Path
 
 from hwdag.lm.base import Reader, Writer
 from hwdag.lm.default import load_reader
+from hwdag.scope import Scope
 from hwdag.types import Document
 from hwdag_lab.eval.calls import CachedReader, CachedWriter, Calls
 from hwdag_lab.eval.data import Record, by_dataset, records_of, sample
@@ -104,7 +105,7 @@ def explore(
         print(f"{record.id}: {report.nodes} nodes; {'; '.join(report.notes)}", flush=True)
         graphs.append(retriever.graphs[record.id])
         for question in () if graphs_only else record.questions:
-            explored.append(retriever.explore(question.text, document_ids=[record.id]))
+            explored.append(retriever.explore(question.text, scope=Scope([record.id])))
             print(f"{question.id}: {'; '.join(explored[-1].notes)}", flush=True)
         retriever.delete(record.id)
     return explored, graphs

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from hwdag.config import SearchConfig
 from hwdag.retriever import Retriever
-from hwdag_lab.methods.given import as_core_retriever, made_retriever, tenant_option
+from hwdag_lab.methods.given import as_core_retriever, check_tenant, made_retriever
 from langchain_hwdag.adapters import MODELS, as_core_document
 from langchain_hwdag.events import build_progress, building
 from langchain_hwdag.retriever_face import Filters, RetrieverFace, unwrapped
@@ -110,7 +110,7 @@ class CoreRetriever(RetrieverFace):
 
     @model_validator(mode="after")
     def _has_tenants(self) -> Self:
-        tenant_option(self.retriever, self.tenant)
+        check_tenant(self.retriever, self.tenant)
         return self
 
     @property

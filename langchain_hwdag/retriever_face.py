@@ -31,9 +31,10 @@ from hwdag.config import SearchConfig, checked_k, refuse
 from hwdag.errors import EmptyIndex, InputError
 from hwdag.filters import Filter, as_filter
 from hwdag.retriever import Retriever
+from hwdag.scope import Scope
 from hwdag.trace.provenance import step_record
 from hwdag.types import Step
-from hwdag_lab.methods.given import tenant_option
+from hwdag_lab.methods.given import check_tenant
 from langchain_hwdag.adapters import node_document
 from langchain_hwdag.events import STEP_EVENT, in_thread
 
@@ -142,15 +143,19 @@ class RetrieverFace(BaseRetriever):
                 'itemgetter("question") | retriever'
             )
         core, wanted = self.core, checked_k(self.k if k is None else k)
+        scope = Scope(
+            self.document_ids if document_ids is None else document_ids,
+            self.filters if filters is None else filters,
+            self.tenant if tenant is None else tenant,
+        )
+        check_tenant(core, scope.tenant)
         try:
             retrieval = core.search(
                 query,
                 config=self.search,
-                document_ids=self.document_ids if document_ids is None else document_ids,
-                filters=self.filters if filters is None else filters,
+                scope=scope,
                 k=wanted,
                 on_step=on_step,
-                **tenant_option(core, self.tenant if tenant is None else tenant),
             )
         except EmptyIndex:  # as LangChain's own stores: an application begins with nothing
             return []

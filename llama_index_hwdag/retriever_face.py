@@ -22,10 +22,11 @@ from hwdag.config import SearchConfig, checked_k
 from hwdag.errors import EmptyIndex
 from hwdag.index import HWDAGIndex as CoreIndex
 from hwdag.retriever import Retriever
+from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
 from hwdag.trace.provenance import METADATA_KEY, passages, provenance
 from hwdag.types import Document, Retrieval, Step
-from hwdag_lab.methods.given import tenant_option
+from hwdag_lab.methods.given import check_tenant
 from llama_index_hwdag.events import dispatcher, walked_in_steps
 from llama_index_hwdag.metadata_filters import Filters, as_core_filter
 from llama_index_hwdag.nodes import Source, text_node
@@ -56,11 +57,9 @@ class RetrieverFace(BaseRetriever):
         """See the subclasses."""
         self._search = search
         self._k = checked_k(k)
-        self._document_ids = document_ids
-        self._filters = as_core_filter(filters)
-        self._tenant = tenant
+        self._scope = Scope(document_ids, as_core_filter(filters), tenant)
         self._return_sources = return_sources
-        tenant_option(self.core, tenant)  # why: told now, not with the first question
+        check_tenant(self.core, tenant)  # why: told now, not with the first question
         super().__init__(callback_manager, object_map, verbose=verbose)
 
     @property
@@ -122,9 +121,7 @@ class RetrieverFace(BaseRetriever):
         vector = self._query_vector(query_bundle)
         return {
             "config": self._search,
-            "document_ids": self._document_ids,
-            "filters": self._filters,
-            **tenant_option(self.core, self._tenant),
+            "scope": self._scope,
             **({} if vector is None else {"query_vector": vector}),
         }
 

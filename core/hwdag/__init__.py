@@ -33,6 +33,7 @@ _LAZY = {
     "Range": "hwdag.filters",
     "Retrieval": "hwdag.types",
     "Retriever": "hwdag.retriever",
+    "Scope": "hwdag.scope",
     "Scoring": "hwdag.config",
     "SearchConfig": "hwdag.config",
     "Span": "hwdag.types",
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from hwdag.lm.huggingface import HuggingFaceLM as HuggingFaceLM
     from hwdag.lm.openai_compatible import OpenAIWriter as OpenAIWriter
     from hwdag.retriever import Retriever as Retriever
+    from hwdag.scope import Scope as Scope
     from hwdag.search.answering import AnswerStream as AnswerStream
     from hwdag.text.prompts import Prompts as Prompts
     from hwdag.types import Answer as Answer

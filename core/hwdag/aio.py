@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Protocol, TypedDict, Unpack
+from typing import Protocol, TypedDict, Unpack
 
 from hwdag.building.report import BuildReport
 from hwdag.config import SearchConfig
-from hwdag.filters import Filter
+from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
 from hwdag.threads import each_in_a_thread, in_builder_thread
 from hwdag.trace.progress import Progress
@@ -20,9 +20,7 @@ class AnswerOptions(TypedDict, total=False):
     """What `answer` and `stream` take besides the question."""
 
     config: SearchConfig | None
-    document_ids: Collection[str] | None
-    filters: Filter | Mapping[str, Any] | None
-    tenant: str | None
+    scope: Scope | None
     query_vector: Sequence[float] | None
     on_step: Callable[[Step], None] | None
 
@@ -34,7 +32,7 @@ class SearchOptions(AnswerOptions, total=False):
 
 
 class ChangeOptions(TypedDict, total=False):
-    """What `insert` and `upsert` take besides the documents."""
+    """What `insert` takes besides the documents."""
 
     progress: bool | Progress
     max_tokens: int | None
@@ -51,10 +49,6 @@ class _Synchronous(Protocol):
     """What the twins call."""
 
     def insert(
-        self, documents: Iterable[Document | str], **options: Unpack[ChangeOptions]
-    ) -> BuildReport: ...
-
-    def upsert(
         self, documents: Iterable[Document | str], **options: Unpack[ChangeOptions]
     ) -> BuildReport: ...
 
@@ -85,12 +79,6 @@ class AsyncTwins:
     ) -> BuildReport:
         """`insert` in a thread."""
         return await in_builder_thread(partial(self.insert, documents, **options))
-
-    async def aupsert(
-        self: _Synchronous, documents: Iterable[Document | str], **options: Unpack[ChangeOptions]
-    ) -> BuildReport:
-        """`upsert` in a thread."""
-        return await in_builder_thread(partial(self.upsert, documents, **options))
 
     async def arefresh(
         self: _Synchronous, documents: Iterable[Document | str], **options: Unpack[RefreshOptions]

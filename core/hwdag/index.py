@@ -10,7 +10,7 @@ this file what is done with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,13 +23,14 @@ from hwdag.building.report import BuildReport
 from hwdag.config import BuildConfig, SearchConfig, checked_k
 from hwdag.embedding.base import Embedder
 from hwdag.errors import IndexMismatch, InputError
-from hwdag.filters import Equals, Filter, as_filter
 from hwdag.lm.base import Reader, Writer
+from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
-from hwdag.search.live import Scope, some
+from hwdag.search.live import some
 from hwdag.search.walk import OnStep, Walked
 from hwdag.store.opening import holds_something
 from hwdag.stored import StoredIndex
+from hwdag.tenancy import required_filter
 from hwdag.text.characters import without_surrogates
 from hwdag.text.prompts import Prompts
 from hwdag.trace.progress import Progress, as_progress
@@ -103,22 +104,10 @@ class HWDAGIndex(StoredIndex, AsyncTwins):
         Arguments and errors as in `refresh`.
 
         Raises:
-            InputError: an id is taken by a document with other content (`upsert` replaces it).
+            InputError: an id is taken by a document with other content (`refresh` replaces it).
         """
         limits = Limits(max_tokens, max_seconds)
         return self._change(documents, progress, limits, replaces=False)
-
-    def upsert(
-        self,
-        documents: Iterable[Document | str],
-        *,
-        progress: bool | Progress = False,
-        max_tokens: int | None = None,
-        max_seconds: float | None = None,
-    ) -> BuildReport:
-        """Add new documents, rebuild changed ones, leave unchanged ones alone; see `refresh`."""
-        limits = Limits(max_tokens, max_seconds)
-        return self._change(documents, progress, limits, replaces=True)
 
     def refresh(
         self,
@@ -129,7 +118,7 @@ class HWDAGIndex(StoredIndex, AsyncTwins):
         max_seconds: float | None = None,
         prune: bool | Callable[[str], bool] = False,
     ) -> BuildReport:
-        """Bring the index up to date with these documents; what is unchanged costs nothing.
+        """Bring the index up to date: add new documents, rebuild changed ones; others cost nothing.
 
         Of a document that was edited only the windows whose text changed are summarised again.
 
@@ -189,9 +178,7 @@ class HWDAGIndex(StoredIndex, AsyncTwins):
         question: str,
         *,
         config: SearchConfig | None = None,
-        document_ids: Collection[str] | None = None,
-        filters: Filter | Mapping[str, Any] | None = None,
-        tenant: str | None = None,
+        scope: Scope | None = None,
         k: int | None = None,
         query_vector: Sequence[float] | None = None,
         on_step: OnStep | None = None,
@@ -201,9 +188,7 @@ class HWDAGIndex(StoredIndex, AsyncTwins):
         Args:
             question: any text.
             config: budget, progress control, heads.
-            document_ids: only these documents are scored and shown; None for all.
-            filters: only documents whose metadata match, see `hwdag.filters`.
-            tenant: whose documents; needed if and only if the index has a `tenant_key`.
+            scope: which documents are scored and shown; None for all.
             k: number of nodes wanted, for `Retrieval.best`; the walk itself does not change.
             query_vector: the question's embedding where it is there already; None asks the embedder.
             on_step: called with every visited node as it happens. Where another process deletes a
@@ -214,7 +199,6 @@ class HWDAGIndex(StoredIndex, AsyncTwins):
                 query_vector is not comparable with the nodes.
             QuestionTooLong: the question leaves no room in the reader's context.
         """
-        scope = self._scope(document_ids, filters, tenant)
         return self._walk(question, config, scope, on_step, query_vector, checked_k(k)).retrieval
 
     def answer(
@@ -222,9 +206,7 @@ class HWDAGIndex(StoredIndex, AsyncTwins):
         question: str,
         *,
         config: SearchConfig | None = None,
-        document_ids: Collection[str] | None = None,
-        filters: Filter | Mapping[str, Any] | None = None,
-        tenant: str | None = None,
+        scope: Scope | None = None,
         query_vector: Sequence[float] | None = None,
         on_step: OnStep | None = None,
     ) -> Answer:
@@ -232,9 +214,7 @@ class HWDAGIndex(StoredIndex, AsyncTwins):
         return self.stream(
             question,
             config=config,
-            document_ids=document_ids,
-            filters=filters,
-            tenant=tenant,
+            scope=scope,
             query_vector=query_vector,
             on_step=on_step,
         ).answer
@@ -244,50 +224,33 @@ class HWDAGIndex(StoredIndex, AsyncTwins):
         question: str,
         *,
         config: SearchConfig | None = None,
-        document_ids: Collection[str] | None = None,
-        filters: Filter | Mapping[str, Any] | None = None,
-        tenant: str | None = None,
+        scope: Scope | None = None,
         query_vector: Sequence[float] | None = None,
         on_step: OnStep | None = None,
     ) -> AnswerStream:
         """Walk, then return the answer as a stream of text pieces; see `search`."""
         config = config or SearchConfig()
-        scope = self._scope(document_ids, filters, tenant)
         walked = self._walk(question, config, scope, on_step, query_vector)
         return AnswerStream(walked, config.max_new_tokens)
-
-    def _scope(
-        self,
-        document_ids: Collection[str] | None,
-        filters: Filter | Mapping[str, Any] | None,
-        tenant: str | None,
-    ) -> Scope:
-        key = self.config.tenant_key
-        if (key is None) != (tenant is None):
-            raise InputError(
-                "the index has no tenant_key, so a search cannot name a tenant; leave it out"
-                if key is None
-                else f"the documents of this index belong to tenants (tenant_key={key!r}); say whose "
-                "are to be searched with tenant=..."
-            )
-        whose = None if key is None or tenant is None else Equals(key, tenant)
-        return Scope(document_ids, as_filter(filters), whose)
 
     def _walk(
         self,
         question: str,
         config: SearchConfig | None,
-        scope: Scope,
+        scope: Scope | None,
         on_step: OnStep | None,
         query_vector: Sequence[float] | None,
         k: int | None = None,
     ) -> Walked:
         if not question.strip():
             raise InputError("the question is empty or only white space")
+        scope = scope or Scope()
+        tenant = required_filter(self.config.tenant_key, scope)
         self._filled()
         return self._searcher.walk(
             without_surrogates(question)[0],
             scope,
+            tenant,
             reader=self.reader,
             embedder=self.embedder,
             config=config or SearchConfig(),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Iterable, Mapping
+from typing import Protocol, runtime_checkable
 
 from hwdag.building.report import BuildReport
 from hwdag.config import SearchConfig
-from hwdag.filters import Filter
+from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
 from hwdag.search.walk import OnStep
 from hwdag.trace.progress import Progress
@@ -39,8 +39,7 @@ class Retriever(Protocol):
         question: str,
         *,
         config: SearchConfig | None = None,
-        document_ids: Collection[str] | None = None,
-        filters: Filter | Mapping[str, Any] | None = None,
+        scope: Scope | None = None,
         k: int | None = None,
         on_step: OnStep | None = None,
     ) -> Retrieval:
@@ -51,8 +50,7 @@ class Retriever(Protocol):
         question: str,
         *,
         config: SearchConfig | None = None,
-        document_ids: Collection[str] | None = None,
-        filters: Filter | Mapping[str, Any] | None = None,
+        scope: Scope | None = None,
         on_step: OnStep | None = None,
     ) -> AnswerStream:
         """Search, then the answer as a stream of text pieces."""
@@ -62,8 +60,7 @@ class Retriever(Protocol):
         question: str,
         *,
         config: SearchConfig | None = None,
-        document_ids: Collection[str] | None = None,
-        filters: Filter | Mapping[str, Any] | None = None,
+        scope: Scope | None = None,
         on_step: OnStep | None = None,
     ) -> Answer:
         """Search, then answer from what was found."""

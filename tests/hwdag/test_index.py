@@ -26,6 +26,7 @@ from hwdag.errors import (
     UnknownOption,
 )
 from hwdag.lm.scripted import ScriptedLM
+from hwdag.scope import Scope
 
 CONFIG = BuildConfig(chunk_tokens=30, window_tokens=400)
 BUDGET = SearchConfig(token_budget=120, progress="budget")
@@ -157,10 +158,10 @@ def test_bare_texts_get_an_id_from_their_content():
 
 def test_search_is_restricted_to_documents():
     index = index_of(documents())
-    found = index.search("silver dragon", config=BUDGET, document_ids=["doc1"])
+    found = index.search("silver dragon", config=BUDGET, scope=Scope(["doc1"]))
     assert {step.node.document_id for step in found.steps} == {"doc1"}
     with pytest.raises(InputError, match="no document 'nope'"):
-        index.search("silver dragon", document_ids=["nope"])
+        index.search("silver dragon", scope=Scope(["nope"]))
 
 
 def test_answers_cite_exact_sentences_of_the_documents():

@@ -17,6 +17,7 @@ from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import ContextTooSmall, IndexBusy, IndexMismatch, InputError
 from hwdag.lm.scripted import ScriptedLM
+from hwdag.scope import Scope
 
 CONFIG = BuildConfig(chunk_tokens=30, window_tokens=400)
 BUDGET = SearchConfig(token_budget=120, progress="budget")
@@ -45,16 +46,16 @@ def opened(path):
     return HWDAGIndex.load(path, reader=ScriptedLM(), embedder=HashingEmbedder())
 
 
-def found(index, question=QUESTION, **scope):
+def found(index, question=QUESTION, scope=None):
     """Everything about the nodes of a search but the cost."""
-    retrieval = index.search(question, config=BUDGET, **scope)
+    retrieval = index.search(question, config=BUDGET, scope=scope)
     return [(s.node, s.attention, s.similarity, s.reference) for s in retrieval.steps]
 
 
-def seen(index, **scope):
+def seen(index, scope=None):
     """Documents that a search which reads everything comes across."""
     everything = SearchConfig(token_budget=3000, progress="budget")
-    steps = index.search(QUESTION, config=everything, **scope).steps
+    steps = index.search(QUESTION, config=everything, scope=scope).steps
     return {step.node.document_id for step in steps}
 
 
@@ -64,12 +65,12 @@ def close_to(one, two):
 
 
 def test_a_changed_index_searches_like_a_fresh_one(tmp_path):
-    """Insert, upsert and delete in turn, searching in between, against an index made anew."""
+    """Insert, refresh and delete in turn, searching in between, against an index made anew."""
     index, current = index_of(documents(), path=tmp_path / "a.hwdag"), documents()
     edited = Document("doc1", "The silver dragon sleeps under the old bridge. " * 6, "Dragons")
-    for change in ("search", "upsert", "delete", "insert"):
-        if change == "upsert":
-            index.upsert([edited])
+    for change in ("search", "refresh", "delete", "insert"):
+        if change == "refresh":
+            index.refresh([edited])
             current = [doc for doc in current if doc.id != "doc1"] + [edited]
         elif change == "delete":
             index.delete("doc2")
@@ -112,7 +113,7 @@ def test_a_run_that_was_stopped_prunes_nothing():
 def test_only_documents_that_match_are_scored_and_shown(filters, expected):
     reader = ScriptedLM()
     index = index_of(documents(), reader=reader)
-    assert seen(index, filters=filters) == expected
+    assert seen(index, scope=Scope(filters=filters)) == expected
     shown = {text for session in reader.sessions for text in session.texts}
     hidden = {n.text for k, g in index.graphs.items() if k not in expected for n in g.nodes}
     assert not shown & hidden
@@ -120,13 +121,16 @@ def test_only_documents_that_match_are_scored_and_shown(filters, expected):
 
 def test_what_is_filtered_out_does_not_show_in_anybodys_scores():
     few = [doc for doc in documents() if doc.metadata["year"] <= 2001]
-    close_to(found(index_of(documents()), filters={"year": {"lte": 2001}}), found(index_of(few)))
+    close_to(
+        found(index_of(documents()), scope=Scope(filters={"year": {"lte": 2001}})),
+        found(index_of(few)),
+    )
 
 
 def test_filters_and_document_ids_hold_together():
     index = index_of(documents())
-    scope = {"filters": {"year": {"gte": 2001}}, "document_ids": ["doc0", "doc1"]}
-    assert seen(index, **scope) == {"doc1"}
+    scope = Scope(["doc0", "doc1"], {"year": {"gte": 2001}})
+    assert seen(index, scope=scope) == {"doc1"}
 
 
 TENANTS = BuildConfig(chunk_tokens=30, window_tokens=400, tenant_key="customer")
@@ -136,10 +140,13 @@ def test_tenants_see_nothing_of_each_other():
     ours = documents(2, customer="ours")
     theirs = documents(2, seed=7, prefix="theirs", customer="theirs")
     index = index_of([*ours, *theirs], config=TENANTS)
-    assert seen(index, tenant="ours") == {"doc0", "doc1"}
-    assert seen(index, tenant="nobody") == set()
-    close_to(found(index, tenant="ours"), found(index_of(ours, config=TENANTS), tenant="ours"))
-    assert seen(index, tenant="ours", filters={"year": 2001}) == {"doc1"}
+    assert seen(index, scope=Scope(tenant="ours")) == {"doc0", "doc1"}
+    assert seen(index, scope=Scope(tenant="nobody")) == set()
+    close_to(
+        found(index, scope=Scope(tenant="ours")),
+        found(index_of(ours, config=TENANTS), scope=Scope(tenant="ours")),
+    )
+    assert seen(index, scope=Scope(filters={"year": 2001}, tenant="ours")) == {"doc1"}
 
 
 def test_a_search_without_a_tenant_is_refused_where_there_are_tenants():
@@ -147,7 +154,7 @@ def test_a_search_without_a_tenant_is_refused_where_there_are_tenants():
     with pytest.raises(InputError, match=r"tenant_key='customer'.*tenant="):
         index.search(QUESTION)
     with pytest.raises(InputError, match="no tenant_key"):
-        index_of(documents(1)).search(QUESTION, tenant="ours")
+        index_of(documents(1)).search(QUESTION, scope=Scope(tenant="ours"))
 
 
 def test_a_document_that_belongs_to_nobody_is_refused_where_there_are_tenants():
@@ -206,7 +213,7 @@ def test_answers_cite_the_version_that_was_walked(tmp_path):
     index = index_of(documents(1), path=path)
     stream = index.stream(QUESTION, config=BUDGET)
     old = index.documents["doc0"].text
-    opened(path).upsert([Document("doc0", "Something else entirely.")])
+    opened(path).refresh([Document("doc0", "Something else entirely.")])
     for citation in stream.answer.citations:
         assert citation.text == old[citation.span.start : citation.span.end]
 
@@ -223,7 +230,7 @@ def test_asynchronous_twins_work_inside_a_running_loop(tmp_path):
     async def run():
         index = HWDAGIndex(reader=ScriptedLM(), embedder=HashingEmbedder(), config=CONFIG)
         await index.ainsert(documents(2))
-        await index.aupsert(documents(3))
+        await index.arefresh(documents(3))
         await index.arefresh(documents(3)[1:], prune=True)
         await index.adelete("doc2")
         searched = await asyncio.gather(*(index.asearch(QUESTION, config=BUDGET) for _ in range(4)))
@@ -389,7 +396,7 @@ def test_what_cannot_be_built_makes_no_file(tmp_path):
 
 def test_a_document_that_became_blank_is_gone():
     index = index_of(documents(2))
-    report = index.upsert([Document("doc0", " \n")])
+    report = index.refresh([Document("doc0", " \n")])
     assert report.deleted == ["doc0"]
     assert [name for name, _ in report.skipped] == ["doc0"]
     assert seen(index) == {"doc1"}
@@ -403,13 +410,13 @@ def test_tenants_learn_nothing_of_each_others_ids():
     said = []
     for name in ("secret0", "nobody"):
         with pytest.raises(InputError) as raised:
-            index.search(QUESTION, tenant="ours", document_ids=[name])
+            index.search(QUESTION, scope=Scope([name], tenant="ours"))
         said.append(str(raised.value).replace(name, "..."))
     assert said[0] == said[1]
     with pytest.raises(InputError, match=r"no document 'nobody'$"):
         index.delete("nobody")
     with pytest.raises(InputError, match="taken, and not by a document of this tenant"):
-        index.upsert([Document("secret0", "Mine now.", metadata={"customer": "ours"})])
+        index.refresh([Document("secret0", "Mine now.", metadata={"customer": "ours"})])
 
 
 def test_to_prune_for_one_tenant_leaves_the_others_alone():
@@ -423,7 +430,7 @@ def test_to_prune_forgets_what_was_begun_and_never_finished(tmp_path):
     path = tmp_path / "a.hwdag"
     index = index_of(documents(1), path=path, reader=ScriptedLM(prefers_extraction=False))
     secret = Document("secret", "The unmentionable word stands here. " * 60)
-    assert index.upsert([secret], max_tokens=1).stopped
+    assert index.refresh([secret], max_tokens=1).stopped
     assert b"unmentionable" in path.read_bytes()
     index.refresh(documents(1), prune=True)
     assert b"unmentionable" not in path.read_bytes()

@@ -7,6 +7,7 @@ from hwdag.config import BuildConfig, Scoring, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.index import HWDAGIndex
 from hwdag.lm.scripted import ScriptedLM
+from hwdag.scope import Scope
 from hwdag.types import Document
 
 TEXT = """Passage 1:
@@ -70,5 +71,5 @@ def test_nothing_outside_a_filter_is_named_or_counted():
     alone = HWDAGIndex(reader=ScriptedLM(), embedder=HashingEmbedder())
     alone.insert([Document("d", TEXT)])
     config = SearchConfig(token_budget=200, progress="budget")
-    both = index.search(QUESTION, config=config, document_ids=["d"])
+    both = index.search(QUESTION, config=config, scope=Scope(["d"]))
     assert both.steps == alone.search(QUESTION, config=config).steps

@@ -24,6 +24,7 @@ from hwdag.errors import ContextTooSmall, InputError, UnknownOption, WriterFaile
 from hwdag.lm.scripted import ScriptedLM
 from hwdag.lm.writers import CallableWriter
 from hwdag.retriever import Retriever
+from hwdag.scope import Scope
 from hwdag.types import Document
 from hwdag_lab.eval.systems import systems
 from hwdag_lab.methods.gemrag import GemRagConfig, GemRagRetriever
@@ -649,7 +650,7 @@ def test_many_documents_are_one_graph_and_do_not_show_through():
     alone.insert([documents[1]])
     question = "castle dragon bridge"
     for _ in range(2):
-        assert every(together, question, document_ids=["d1"]) == every(alone, question)
+        assert every(together, question, scope=Scope(["d1"])) == every(alone, question)
         assert {node.document_id for node in every(together, question)} == {"d0", "d1", "d2"}
     together.delete("d0")
     together.delete("d2")
@@ -844,11 +845,11 @@ def test_pictures_of_some_documents(tmp_path):
     with pytest.raises(InputError, match="holds no document"):
         retriever.export_html(tmp_path / "x.html")
     retriever.insert([Document(f"d{i}", text_of(12, i), f"Title {i}") for i in range(3)])
-    page = picture(retriever, tmp_path / "x.html", document_ids=["d1"], neighbors=0)
+    page = picture(retriever, tmp_path / "x.html", scope=Scope(["d1"]), neighbors=0)
     data = json.loads(Scripts(page).scripts[0])
     assert {node["document"] for node in data["nodes"]} == {"Title 1"}
     assert data["edges"] == []
     with pytest.raises(InputError, match="no document 'x'"):
-        retriever.export_html(tmp_path / "x.html", document_ids=["x"])
+        retriever.export_html(tmp_path / "x.html", scope=Scope(["x"]))
     with pytest.raises(InputError, match="neighbors"):
         retriever.export_html(tmp_path / "x.html", neighbors=-1)

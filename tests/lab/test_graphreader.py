@@ -25,6 +25,7 @@ from hwdag.errors import (
     InputError,
 )
 from hwdag.lm.scripted import ScriptedLM, tokens_of
+from hwdag.scope import Scope
 from hwdag.types import Document
 from hwdag_lab.methods.graphreader import (
     GraphReaderRetriever,
@@ -219,11 +220,11 @@ def test_a_search_sees_the_chosen_documents_alone():
 def test_a_filter_that_lets_nothing_through_finds_nothing(answers):
     script = Script()
     built = in_two(script=script, answers=answers)
-    answer = built.answer(QUESTION, filters={"kind": "mountain"})
+    answer = built.answer(QUESTION, scope=Scope(filters={"kind": "mountain"}))
     assert answer.retrieval.steps == ()
     assert answer.citations == ()
     assert {stage for stage, _ in script.asked} == {"build"}
-    assert built.explore(QUESTION, filters={"kind": "mountain"}).paths == ()
+    assert built.explore(QUESTION, scope=Scope(filters={"kind": "mountain"})).paths == ()
 
 
 def test_insertion_and_deletion_equal_a_build_from_scratch():

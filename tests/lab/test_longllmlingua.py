@@ -19,6 +19,7 @@ from hwdag.lm.default import default_reader
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.scripted import ScriptedLM
 from hwdag.retriever import Retriever
+from hwdag.scope import Scope
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Span
 from hwdag_lab.methods.likelihood import scoring_of
@@ -230,7 +231,7 @@ def test_several_documents_are_ranked_together_and_numbers_are_given():
     for step in retrieval.steps:
         text = texts[step.node.document_id]
         assert step.node.text == "".join(text[s.start : s.end] for s in step.node.sources)
-    alone = retriever.search(QUESTION, config=config, document_ids=["b"])
+    alone = retriever.search(QUESTION, config=config, scope=Scope(["b"]))
     assert {step.node.document_id for step in alone.steps} == {"b"}
 
 

@@ -18,6 +18,7 @@ from hwdag.errors import (
 from hwdag.graph.dag import union_of_spans
 from hwdag.lm.scripted import ScriptedLM
 from hwdag.retriever import Retriever
+from hwdag.scope import Scope
 from hwdag.types import Document
 from hwdag_lab.methods.memwalker import MemWalkerConfig, MemWalkerRetriever
 from hwdag_lab.methods.memwalker.config import action_of
@@ -326,7 +327,7 @@ def test_documents_are_walked_by_the_similarity_of_their_roots():
     ids = [step.node.document_id for step in retrieval.steps if step.node.level == 1]
     assert len(ids) == 2
     assert ids[1] == "b"  # was left; the one that was committed to comes first
-    only = retriever.search("river", config=PLENTY, document_ids=["c"])
+    only = retriever.search("river", config=PLENTY, scope=Scope(["c"]))
     assert {step.node.document_id for step in only.steps} == {"c"}
 
 

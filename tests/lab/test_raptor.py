@@ -17,6 +17,7 @@ from hwdag.graph.dag import union_of_spans
 from hwdag.lm.scripted import ScriptedLM
 from hwdag.lm.writers import CallableWriter
 from hwdag.retriever import Retriever
+from hwdag.scope import Scope
 from hwdag.types import Document, Node, Span
 from hwdag_lab.methods.ranking import Scored, distinct
 from hwdag_lab.methods.raptor import RaptorConfig, RaptorRetriever
@@ -394,7 +395,7 @@ def test_trees_of_several_documents_stand_side_by_side(mode):
     config = SearchConfig(token_budget=100)
     steps = retriever.search("kettle boils", config=config).steps
     assert "A kettle boils." in [step.node.text for step in steps]
-    only = retriever.search("kettle boils", config=config, document_ids=["other"]).steps
+    only = retriever.search("kettle boils", config=config, scope=Scope(["other"])).steps
     assert {step.node.document_id for step in only} == {"other"}
     retriever.delete("short")
     assert "short" not in {s.node.document_id for s in retriever.search("kettle boils").steps}

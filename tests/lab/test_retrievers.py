@@ -19,6 +19,7 @@ from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.lexical import tokens_of
 from hwdag.lm.scripted import ScriptedLM, share_of_question
 from hwdag.retriever import Retriever
+from hwdag.scope import Scope
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Span
 from hwdag_lab.methods.bm25 import BM25Retriever
@@ -130,7 +131,7 @@ def test_questions_and_documents_that_cannot_be_used(make):
     with pytest.raises(InputError, match="the question is empty"):
         retriever.search("  ")
     with pytest.raises(InputError, match="no document 'absent'"):
-        retriever.search("who?", document_ids=["absent"])
+        retriever.search("who?", scope=Scope(["absent"]))
     with pytest.raises(InputError, match="no document 'absent'"):
         retriever.delete("absent")
     with pytest.raises(InputError, match="delete\\(\\) it first"):
@@ -184,7 +185,7 @@ def test_other_documents_do_not_show_through(make):
     everything.insert(documents)
     alone.insert([documents[1]])
     for _ in range(2):
-        chosen = everything.search(question, document_ids=["d1"], k=100)
+        chosen = everything.search(question, scope=Scope(["d1"]), k=100)
         assert chosen == alone.search(question, k=100)
         everything.search(question)
 

@@ -37,6 +37,7 @@ from hwdag.lm.attention import ColumnRequest, SpanRequest, capture
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.scripted import ScriptedLM
 from hwdag.retriever import Retriever
+from hwdag.scope import Scope
 from hwdag.types import Document
 from hwdag_lab.methods.youra import YouraConfig, YouraRetriever
 from hwdag_lab.methods.youra.columns import column_reader
@@ -443,7 +444,7 @@ def test_it_is_a_retriever_of_many_documents():
     assert report.built == ["d0", "d1", "d2"]
     assert report.nodes == 36
     assert retriever.insert(documents).unchanged == ["d0", "d1", "d2"]
-    some = scores_of(retriever, "amber", document_ids=["d1"])
+    some = scores_of(retriever, "amber", scope=Scope(["d1"]))
     assert {key.partition("#")[0] for key in some} == {"d1"}
     with pytest.raises(InputError, match="no document 'absent'"):
         retriever.delete("absent")

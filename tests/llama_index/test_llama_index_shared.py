@@ -34,7 +34,7 @@ def test_a_hash_that_another_user_of_the_docstore_noted_says_nothing_here(
 
 def test_what_others_have_changed_in_the_file_is_not_up_to_date(tmp_path: Path) -> None:
     index = built("mill", "ferry", path=tmp_path / "town.hwdag")
-    index.core.upsert([hwdag.Document("mill", "The mill burned down.")])
+    index.core.refresh([hwdag.Document("mill", "The mill burned down.")])
     assert index.refresh_ref_docs(documents("mill", "ferry")) == [True, False]
     assert index.core.documents["mill"].text == TEXTS["mill"]
 

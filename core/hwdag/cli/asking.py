@@ -14,6 +14,7 @@ from hwdag.config import Scoring, SearchConfig
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
 from hwdag.retriever import Retriever
+from hwdag.scope import Scope
 from hwdag.trace import render
 from hwdag.types import Answer, Step
 from hwdag_lab.cli import retrievers
@@ -33,18 +34,13 @@ def ask(options: argparse.Namespace) -> int:
         notebook=options.notebook,
         max_new_tokens=options.max_new_tokens,
     )
-    scope: dict[str, Any] = {
-        "document_ids": options.document,
-        "filters": _filters(options.filter),
-    }
-    if options.tenant is not None:
-        scope["tenant"] = options.tenant
+    scope = Scope(options.document, _filters(options.filter), options.tenant)
     with _opened(options) as index:
         if not options.json:
-            show_answer(index, options.question, config, **scope)
+            show_answer(index, options.question, config, scope)
             return 0
         began = time.perf_counter()
-        answer = index.answer(options.question, config=config, **scope)
+        answer = index.answer(options.question, config=config, scope=scope)
         found = render.answer_json(answer, time.perf_counter() - began)
         print(json.dumps(found, ensure_ascii=False, indent=2))
     return 0
@@ -71,11 +67,13 @@ def show(options: argparse.Namespace) -> int:
     return 0
 
 
-def show_answer(index: Retriever, question: str, config: SearchConfig, **scope: Any) -> Answer:
-    """Walk, answer and print everything on the way; `scope` is what `HWDAGIndex.search` takes."""
+def show_answer(
+    index: Retriever, question: str, config: SearchConfig, scope: Scope | None = None
+) -> Answer:
+    """Walk, answer and print everything on the way."""
     began = time.perf_counter()
     print(f"question: {question}\n{render.HEADER}")
-    stream = index.stream(question, config=config, on_step=_print_step, **scope)
+    stream = index.stream(question, config=config, scope=scope, on_step=_print_step)
     print(render.stop_line(stream.retrieval))
     for line in render.notebook_lines(stream.retrieval):
         print(line)

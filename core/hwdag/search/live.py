@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from reprlib import repr as brief
 from typing import Any
 
@@ -13,8 +13,9 @@ import numpy as np
 from hwdag.config import SearchConfig
 from hwdag.embedding.base import Embedder, Vectors
 from hwdag.errors import EmptyIndex, IndexBusy, IndexMismatch, InputError
-from hwdag.filters import Equals, Filter
+from hwdag.filters import Equals
 from hwdag.lm.base import Reader
+from hwdag.scope import Scope
 from hwdag.search.corpus import Corpus, Vanished
 from hwdag.search.segments import Mask
 from hwdag.search.walk import OnStep, Walked, walk
@@ -24,36 +25,6 @@ from hwdag.types import Document, Retrieval
 
 MAX_RESTARTS = 5
 """Walks that are begun anew because a document was deleted under them, before giving up."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """What a search may see; documents that are left out are neither scored nor shown.
-
-    Attributes:
-        document_ids: only these; None for all.
-        filters: what their metadata must match; None for anything.
-        tenant: whose they must be; None where they belong to nobody.
-    """
-
-    document_ids: Collection[str] | None = None
-    filters: Filter | None = None
-    tenant: Equals | None = None
-
-    def __post_init__(self) -> None:
-        wanted = self.document_ids
-        if isinstance(wanted, str) or not all(isinstance(i, str) for i in wanted or ()):
-            raise InputError(f"document_ids must be a list of ids, got {brief(wanted)}")
-
-    @property
-    def everything(self) -> bool:
-        """Whether nothing is left out."""
-        return self.document_ids is None and self.filters is None and self.tenant is None
-
-    def matches(self, metadata: Mapping[str, Any]) -> bool:
-        """Whether a document with this metadata may be seen."""
-        limits = (self.tenant, self.filters)
-        return all(one is None or one.matches(metadata) for one in limits)
 
 
 class Searcher:
@@ -67,6 +38,7 @@ class Searcher:
         self,
         question: str,
         scope: Scope,
+        tenant: Equals | None,
         *,
         reader: Reader,
         embedder: Embedder,
@@ -100,7 +72,7 @@ class Searcher:
                     embedder=embedder,
                     config=config,
                     prompts=prompts,
-                    allowed=self._live.visible(corpus, scope),
+                    allowed=self._live.visible(corpus, scope, tenant),
                     k=k,
                     query_vector=vector,
                     on_step=on_step,
@@ -177,21 +149,25 @@ class LiveCorpus:
                 self._version = version
             return self._corpus
 
-    def visible(self, corpus: Corpus, scope: Scope) -> Mask | None:
+    def visible(self, corpus: Corpus, scope: Scope, tenant: Equals | None) -> Mask | None:
         """The nodes that are in scope, (n,); None for all.
 
         Raises:
             InputError: there is no such document.
             Vanished: the corpus is no longer what the store holds.
         """
-        if scope.everything:
+        if scope == Scope():
             return None
         numbers = corpus.documents
         if scope.document_ids is not None:
-            numbers = self._numbers(corpus, scope.document_ids, scope.tenant)
-        if scope.filters is not None or scope.tenant is not None:
+            numbers = self._numbers(corpus, scope.document_ids, tenant)
+        if scope.filters is not None or tenant is not None:
             found = self._metadata_of(numbers)
-            numbers = [n for n in numbers if scope.matches(found[n])]
+            numbers = [
+                n
+                for n in numbers
+                if scope.admits(found[n]) and (tenant is None or tenant.matches(found[n]))
+            ]
         return corpus.within(numbers)
 
     def _catch_up(self) -> None:
@@ -209,7 +185,7 @@ class LiveCorpus:
         self, corpus: Corpus, document_ids: Collection[str], tenant: Equals | None
     ) -> list[int]:
         known, numbers = set(corpus.documents), []
-        for identity in dict.fromkeys(document_ids):
+        for identity in document_ids:
             number = self._store.number_of(identity)
             if number is not None and number not in known:
                 raise Vanished(f"document {identity!r} was replaced")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
@@ -18,9 +18,9 @@ from hwdag.building.insertion import as_document
 from hwdag.building.report import BuildReport
 from hwdag.config import SearchConfig, checked_k
 from hwdag.errors import EmptyIndex, InputError
-from hwdag.filters import Filter, as_filter
 from hwdag.lm.base import Metered, Reader, Session
 from hwdag.models import Models
+from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
 from hwdag.search.walk import FIRST_POSITION, OnStep, Walked
 from hwdag.text.characters import without_surrogates
@@ -120,8 +120,7 @@ class DocumentRetriever(RetrieverTwins, ABC, Generic[T]):
         question: str,
         *,
         config: SearchConfig | None = None,
-        document_ids: Collection[str] | None = None,
-        filters: Filter | Mapping[str, Any] | None = None,
+        scope: Scope | None = None,
         k: int | None = None,
         on_step: OnStep | None = None,
     ) -> Retrieval:
@@ -130,8 +129,7 @@ class DocumentRetriever(RetrieverTwins, ABC, Generic[T]):
         Args:
             question: any text.
             config: budget and length of the answer.
-            document_ids: only these documents; None for all.
-            filters: only documents whose metadata match, see `hwdag.filters`.
+            scope: which documents are searched; None for all.
             k: number of nodes wanted, for `Retrieval.best`.
             on_step: called with every node.
 
@@ -140,20 +138,19 @@ class DocumentRetriever(RetrieverTwins, ABC, Generic[T]):
             QuestionTooLong: the question leaves no room in the reader's context.
         """
         config = config or SearchConfig()
-        return self._search(question, config, document_ids, filters, on_step, checked_k(k))[0]
+        return self._search(question, config, scope, on_step, checked_k(k))[0]
 
     def stream(
         self,
         question: str,
         *,
         config: SearchConfig | None = None,
-        document_ids: Collection[str] | None = None,
-        filters: Filter | Mapping[str, Any] | None = None,
+        scope: Scope | None = None,
         on_step: OnStep | None = None,
     ) -> AnswerStream:
         """Search, read what was found in one forward, and answer; see `search`."""
         config = config or SearchConfig()
-        searched = self._search(question, config, document_ids, filters, on_step)
+        searched = self._search(question, config, scope, on_step)
         retrieval, session = self._answering(*searched, config)
         reading = session.read([step.node.text for step in retrieval.steps])
         if retrieval.steps:
@@ -167,14 +164,11 @@ class DocumentRetriever(RetrieverTwins, ABC, Generic[T]):
         question: str,
         *,
         config: SearchConfig | None = None,
-        document_ids: Collection[str] | None = None,
-        filters: Filter | Mapping[str, Any] | None = None,
+        scope: Scope | None = None,
         on_step: OnStep | None = None,
     ) -> Answer:
         """Search, then answer from what was found; see `search`."""
-        return self.stream(
-            question, config=config, document_ids=document_ids, filters=filters, on_step=on_step
-        ).answer
+        return self.stream(question, config=config, scope=scope, on_step=on_step).answer
 
     @classmethod
     def from_documents(
@@ -231,8 +225,7 @@ class DocumentRetriever(RetrieverTwins, ABC, Generic[T]):
         self,
         question: str,
         config: SearchConfig,
-        document_ids: Collection[str] | None,
-        filters: Filter | Mapping[str, Any] | None,
+        scope: Scope | None,
         on_step: OnStep | None,
         k: int | None = None,
     ) -> tuple[Retrieval, Session, object]:
@@ -240,7 +233,7 @@ class DocumentRetriever(RetrieverTwins, ABC, Generic[T]):
         if not question.strip():
             raise InputError("the question is empty or only white space")
         question = without_surrogates(question)[0]
-        held = self._chosen(document_ids, as_filter(filters))
+        held = self._chosen(scope)
         built = {key: made for key, (_, made) in held.items()}
         session = self._session(question, config)
         budget = min(config.token_budget, session.room) if self.bounded else session.room
@@ -286,17 +279,26 @@ class DocumentRetriever(RetrieverTwins, ABC, Generic[T]):
             max_new_tokens=config.max_new_tokens,
         )
 
-    def _chosen(
-        self, document_ids: Collection[str] | None, filters: Filter | None
-    ) -> Mapping[str, tuple[Document, T]]:
-        held = self._held
+    def _chosen(self, scope: Scope | None) -> Mapping[str, tuple[Document, T]]:
+        """What is held of the documents in scope."""
+        held, scope = self._held, scope or Scope()
+        if scope.tenant is not None:
+            raise knows_no_tenants(self.name)
         if not held:
             raise EmptyIndex(f"{self.name} holds no document; insert some first")
-        if missing := sorted(set(document_ids or ()) - held.keys()):
+        wanted = held.keys() if scope.document_ids is None else set(scope.document_ids)
+        if missing := sorted(wanted - held.keys()):
             raise InputError(f"no document {missing[0]!r} in {self.name}")
         return {
             key: (document, built)
             for key, (document, built) in held.items()
-            if (document_ids is None or key in document_ids)
-            and (filters is None or filters.matches(document.metadata))
+            if key in wanted and scope.admits(document.metadata)
         }
+
+
+def knows_no_tenants(name: str) -> InputError:
+    """The error of a search that names a tenant to a retriever that has none."""
+    return InputError(
+        f"{name} knows no tenants, so a search cannot name one; filter by the metadata field that "
+        "says whose a document is: filters={field: tenant}"
+    )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from inspect import signature
 from typing import Any
 
 from hwdag.config import refuse
 from hwdag.errors import InputError
+from hwdag.index import HWDAGIndex
 from hwdag.retriever import Retriever
+from hwdag_lab.methods.base import knows_no_tenants
 
 Adapters = Mapping[str, Callable[[Any], object]]
 """By option ("reader", ...): a framework's model to the core's."""
@@ -42,19 +43,7 @@ def made_retriever(retriever: object, options: Mapping[str, Any], adapters: Adap
     return as_core_retriever(retriever(**adapted))
 
 
-def tenant_option(retriever: Retriever, tenant: str | None) -> dict[str, Any]:
-    """`tenant` as an argument of `retriever.search` and its kin; nothing where there is none.
-
-    Raises:
-        InputError: the retriever knows no tenants, or a tenant is no text.
-    """
-    if tenant is None:
-        return {}
-    if not isinstance(tenant, str):
-        raise InputError(f"a tenant is named by a text, got {tenant!r}")
-    if "tenant" not in signature(retriever.search).parameters:
-        raise InputError(
-            f"{retriever.name} knows no tenants, so a search cannot name one; filter by the metadata "
-            "field that says whose a document is: filters={field: tenant}"
-        )
-    return {"tenant": tenant}
+def check_tenant(retriever: Retriever, tenant: str | None) -> None:
+    """Raise `InputError` where a tenant is named to a retriever that knows none."""
+    if tenant is not None and not isinstance(retriever, HWDAGIndex):
+        raise knows_no_tenants(retriever.name)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -21,9 +21,9 @@ from hwdag.building.report import BuildReport
 from hwdag.config import SearchConfig
 from hwdag.embedding.base import Embedder
 from hwdag.errors import IndexFileError, IndexMismatch, InputError, ReaderRequired
-from hwdag.filters import Filter
 from hwdag.lm.base import Reader, Session, Writer
 from hwdag.models import Models
+from hwdag.scope import Scope
 from hwdag.search.walk import OnStep
 from hwdag.store.lock import BuildLock
 from hwdag.store.opening import check_folder, check_free, holds_something
@@ -256,14 +256,13 @@ class SavedRetriever(DocumentRetriever[T]):
         self,
         question: str,
         config: SearchConfig,
-        document_ids: Collection[str] | None,
-        filters: Filter | Mapping[str, Any] | None,
+        scope: Scope | None,
         on_step: OnStep | None,
         k: int | None = None,
     ) -> tuple[Retrieval, Session, object]:
         if self.keeps_attention:
             self._check_reader()
-        return super()._search(question, config, document_ids, filters, on_step, k)
+        return super()._search(question, config, scope, on_step, k)
 
     @contextmanager
     def _changing(self, *, creates: bool = True) -> Iterator[None]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
-from typing import Any, Protocol, Self, TypedDict, Unpack
+from typing import Protocol, Self, TypedDict, Unpack
 
 from hwdag.building.report import BuildReport
 from hwdag.config import SearchConfig
-from hwdag.filters import Filter
+from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
 from hwdag.threads import each_in_a_thread, in_builder_thread
 from hwdag.trace.progress import Progress
@@ -20,8 +20,7 @@ class AnswerOptions(TypedDict, total=False):
     """What `answer` and `stream` take besides the question."""
 
     config: SearchConfig | None
-    document_ids: Collection[str] | None
-    filters: Filter | Mapping[str, Any] | None
+    scope: Scope | None
     on_step: Callable[[Step], None] | None
 
 

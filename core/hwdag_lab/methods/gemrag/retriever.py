@@ -11,7 +11,7 @@ the search in `memory.best_first`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_args
@@ -21,6 +21,7 @@ import numpy as np
 from hwdag.embedding.base import Embedder, Vectors
 from hwdag.errors import InputError, UnknownOption
 from hwdag.lm.base import Reader, Writer
+from hwdag.scope import Scope
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document
 from hwdag_lab.methods.gemrag.config import SUMMARY, GemRagConfig, Mode
@@ -134,7 +135,7 @@ class GemRagRetriever(SummarizingRetriever[Memory]):
         self,
         path: str | Path,
         *,
-        document_ids: Collection[str] | None = None,
+        scope: Scope | None = None,
         neighbors: int = 4,
     ) -> None:
         """Write an interactive view of the memory graph: one page that needs nothing else.
@@ -146,13 +147,13 @@ class GemRagRetriever(SummarizingRetriever[Memory]):
 
         Args:
             path: of the page; what is there is replaced.
-            document_ids: only these documents; None for all.
+            scope: which documents; None for all.
             neighbors: edges drawn per node.
 
         Raises:
             InputError: there is no document, or none of that id.
         """
-        held = self._chosen(document_ids, None)
+        held = self._chosen(scope)
         titles = {key: document.title or key for key, (document, _) in held.items()}
         graph = Graph.of([memory for _, memory in held.values()])
         Path(path).write_text(page(graph, titles, neighbors), encoding="utf-8")

@@ -9,7 +9,7 @@ One graph per document; elements of several documents that share a spelling are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -18,8 +18,8 @@ from hwdag.building.report import BuildReport
 from hwdag.config import SearchConfig
 from hwdag.embedding.base import Embedder, Vectors
 from hwdag.errors import ContextTooSmall, InputError, UnknownOption
-from hwdag.filters import Filter, as_filter
 from hwdag.lm.base import Reader, Session, Writer
+from hwdag.scope import Scope
 from hwdag.text.characters import without_surrogates
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Retrieval
@@ -137,8 +137,7 @@ class GraphReaderRetriever(SavedRetriever[FactGraph]):
         self,
         question: str,
         *,
-        document_ids: Collection[str] | None = None,
-        filters: Filter | Mapping[str, Any] | None = None,
+        scope: Scope | None = None,
     ) -> Exploration:
         """Everything that the agent did for a question: plan, paths, calls and notebooks.
 
@@ -150,7 +149,7 @@ class GraphReaderRetriever(SavedRetriever[FactGraph]):
         """
         if not question.strip():
             raise InputError("the question is empty or only white space")
-        held = self._chosen(document_ids, as_filter(filters))
+        held = self._chosen(scope)
         world = World([graph for _, graph in held.values()])
         return self._explore(without_surrogates(question)[0], world).exploration
 

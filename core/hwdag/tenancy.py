@@ -1,0 +1,25 @@
+"""Whose a document is. Tenancy is a filter that an index with a `tenant_key` adds to every search."""
+
+from __future__ import annotations
+
+from hwdag.errors import InputError
+from hwdag.filters import Equals
+from hwdag.scope import Scope
+
+
+def required_filter(tenant_key: str | None, scope: Scope) -> Equals | None:
+    """What every document of a search must match; None where documents belong to nobody.
+
+    Raises:
+        InputError: there are tenants and the scope names none, or the other way round.
+    """
+    if (tenant_key is None) != (scope.tenant is None):
+        raise InputError(
+            "the index has no tenant_key, so a search cannot name a tenant; leave it out"
+            if tenant_key is None
+            else f"the documents of this index belong to tenants (tenant_key={tenant_key!r}); say "
+            "whose are to be searched with scope=Scope(tenant=...)"
+        )
+    if tenant_key is None or scope.tenant is None:
+        return None
+    return Equals(tenant_key, scope.tenant)
