@@ -345,7 +345,7 @@ def test_saving_over_a_file_is_refused(tmp_path):
 
 KILLED = """
 import sys
-sys.path[:0] = ["tests", "core"]
+sys.path[:0] = ["tests/hwdag", "tests", "core"]
 from test_index import documents, index_of
 from hwdag.lm.scripted import ScriptedLM
 

@@ -152,8 +152,8 @@ def test_a_filter_that_lets_nothing_through_finds_nothing(method, options):
     lm = ScriptedLM()
     made = cls.from_documents(["Clara built the harbour. Its lamp is new."], reader=lm, **options)
     writes, replies = lm.writes, lm.replies
-    for scope in ({"filters": {"year": 1}}, {"document_ids": []}):
-        found = made.answer("Who built the harbour?", **scope)
+    for scope in (Scope(filters={"year": 1}), Scope([])):
+        found = made.answer("Who built the harbour?", scope=scope)
         assert found.retrieval.steps == found.retrieval.beyond == found.citations == ()
         assert found.retrieval.stop == "exhausted"
         assert found.text == ""
