@@ -12,15 +12,16 @@ from tiny import model, tokenizer
 from worlds import random_text
 
 from hwdag.building.builder import Tools, build
-from hwdag.building.calls import Calls, Embeddings, MemoryCalls, Picks, Replays, Replies, key_of
+from hwdag.building.calls import Calls, Embeddings, MemoryCalls, Picks, Replays, Replies
 from hwdag.building.insertion import Insertion
 from hwdag.building.limits import LimitReached, Limits, Meter
 from hwdag.config import BuildConfig
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.errors import InputError, WriterFailed
+from hwdag.errors import IndexBusy, InputError, WriterFailed
 from hwdag.lm.base import ConcurrentWriter, Metered, Replay, ReplayRequest, Writer
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.scripted import ScriptedLM, first_sentences
+from hwdag.store.calls import CallCache, key_of
 from hwdag.store.sqlite import Header, Store
 from hwdag.text.prompts import Prompts, SummaryPrompt
 from hwdag.trace.progress import Silent
@@ -638,3 +639,37 @@ def test_the_report_says_what_is_not_zero():
     changed = inserted(store, [replace(corpus(2)[0], title="Another")], tools)
     assert f"{changed.reused} finished calls were used again" in str(changed)
     assert changed.usage.tokens == changed.writing.tokens == 0
+
+
+def test_a_cache_in_a_file_of_its_own(tmp_path):
+    path, key = tmp_path / "calls.sqlite", key_of("write", "model", "Why?", {"b": 1, "a": [2]})
+    assert key == key_of("write", "model", "Why?", {"a": [2], "b": 1})
+    with CallCache.open(path) as calls:
+        assert calls.get_json(key) is None
+        calls.put_json({key: {"reply": "Because.", "tokens": 3}, b"other": None})
+        calls.of("doc").put_all({key: b"of a document"})
+    with CallCache.open(path) as calls:
+        assert calls.get_json(key) == {"reply": "Because.", "tokens": 3}
+        assert calls.get_json(b"other") is None
+        assert calls.of("doc").get(key) == b"of a document"
+        assert calls.of("doc").get_json(key) is None
+        calls.of("doc").forget()
+        assert calls.of("doc").get(key) is None
+        assert calls.get_json(key) is not None
+    assert b"of a document" not in path.read_bytes()
+
+
+def test_a_cache_that_somebody_has_alone(tmp_path):
+    path = tmp_path / "calls.sqlite"
+    with CallCache.open(path, alone=True):
+        with pytest.raises(IndexBusy):
+            CallCache.open(path, alone=True)
+        CallCache.open(path).close()
+    CallCache.open(path, alone=True).close()
+
+
+def test_a_file_of_something_else_is_no_cache(tmp_path):
+    path = tmp_path / "a.hwdag"
+    store_of(tools_of(Tape()), path).close()
+    with pytest.raises(InputError, match="is no file of model calls"):
+        CallCache.open(path)

@@ -227,7 +227,9 @@ with Store.open(sys.argv[1]) as store:
         store.put(*entry(f"new {seed}", seed))
         store.delete(f"new {seed - 3}")
 """
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    }
     command = [sys.executable, "-c", code, str(path)]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None

@@ -817,7 +817,9 @@ def child(path: Path, code: str) -> subprocess.Popen[str]:
     preamble = (
         "import sys; from pathlib import Path; from test_store import *; path = Path(sys.argv[1])\n"
     )
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    }
     return subprocess.Popen(
         [sys.executable, "-c", preamble + code, str(path)],
         env=environment,

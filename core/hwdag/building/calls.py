@@ -7,7 +7,6 @@ the windows whose text changed.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
@@ -22,10 +21,6 @@ from hwdag.embedding.base import Vectors
 from hwdag.lm.base import Replay, ReplayRequest
 
 T = TypeVar("T")
-
-VERSION = 1
-"""Part of every key. To be raised when the same input begins to give another result: a change of
-the extraction, or of how a reader lays out a window."""
 
 MALFORMED = (ValueError, TypeError, LookupError, RecursionError, SafetensorError)
 """What a value raises that is no result of its kind."""
@@ -141,11 +136,6 @@ class Calls:
             return [] if value is None else [codec.decode(value, ordinal)]
         except MALFORMED:
             return []
-
-
-def key_of(kind: str, *parts: object) -> bytes:
-    """SHA-256 of everything that a result depends on: texts, numbers, None, and lists of them."""
-    return hashlib.sha256(json.dumps([VERSION, kind, *parts]).encode()).digest()
 
 
 class Replies:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hwdag.building.calls import Calls, Embeddings, Finished, Picks, Replays, key_of
+from hwdag.building.calls import Calls, Embeddings, Finished, Picks, Replays
 from hwdag.building.edges import source_units
 from hwdag.building.points import (
     Part,
@@ -26,6 +26,7 @@ from hwdag.config import BuildConfig
 from hwdag.embedding.base import Embedder, Vectors
 from hwdag.graph.dag import union_of_spans
 from hwdag.lm.base import Reader, Replay, ReplayRequest, Writer, heads_of
+from hwdag.store.calls import key_of
 from hwdag.text.prompts import Prompts
 from hwdag.text.sentences import sentences
 from hwdag.types import Node, Origin, Span

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hwdag.building.calls import Calls, Finished, Replies, key_of
+from hwdag.building.calls import Calls, Finished, Replies
 from hwdag.building.extractive import Candidate, pick_points
 from hwdag.embedding.base import Embedder, Vectors
 from hwdag.errors import WriterFailed
 from hwdag.lm.base import ConcurrentWriter, Reader, Writer
+from hwdag.store.calls import key_of
 from hwdag.text.characters import one_line
 from hwdag.text.points import parse_points
 from hwdag.types import Origin, Span

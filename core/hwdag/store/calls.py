@@ -1,26 +1,103 @@
-"""Finished model calls on disk, so that a build that was interrupted does not pay for them again."""
+"""Finished model calls by what went into them, so that none is paid for twice.
+
+    with CallCache.open("run/calls.sqlite") as calls:
+        key = key_of("write", model.name, prompt, {"max_new_tokens": 64})
+        reply = calls.get_json(key)
+        if reply is None:
+            reply = ...
+            calls.put_json({key: reply})
+
+There is one cache for all: a build keeps its calls in the index file, by document, and whoever else
+asks models keeps them in a file of its own. The table is the same.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
 
+from hwdag.errors import InputError
 from hwdag.store.database import Database
-from hwdag.store.records import call_checksum, encode_call, owner_slot, slot_of
-from hwdag.store.units import find, write_calls
+from hwdag.store.erasure import insert_guarded
+from hwdag.store.lock import BuildLock
+from hwdag.store.records import CALL_COLUMNS, call_checksum, encode_call, owner_slot, slot_of
+from hwdag.store.schema import CALLS, statements
+from hwdag.store.units import find
+
+VERSION = 1
+"""Part of every key. To be raised when the same input begins to give another result: a change of
+the extraction, or of how a reader lays out a window."""
+
+APPLICATION_ID = 0x48574443
+"""Of a file that holds calls alone: the letters HWDC."""
 
 
 class Withdrawn(Exception):
     """A document was deleted while it was being built."""
 
 
-class StoredCalls:
-    """The call cache of one document, or (owner None) of all corpus layers."""
+def key_of(kind: str, *parts: object) -> bytes:
+    """SHA-256 of everything that a result depends on: JSON-able values, such as model and prompt."""
+    content = json.dumps([VERSION, kind, *parts], sort_keys=True)
+    return hashlib.sha256(content.encode()).digest()
 
-    def __init__(self, database: Database, owner: str | None) -> None:
-        """Use `Store.calls`."""
+
+class CallCache:
+    """Results of finished calls of one owner. Threads and processes may share a file.
+
+    The owner is the id of a document, with which its calls go, or None.
+    """
+
+    def __init__(self, database: Database, owner: str | None = None) -> None:
+        """Use `open`, `of`, or `Store.calls`."""
         self._database = database
         self._owner = owner
+        self._held = ExitStack()
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str] | None = None, *, alone: bool = False) -> Self:
+        """A file of calls, made if it is missing; without a path one that ends with the process.
+
+        Args:
+            path: the file.
+            alone: nobody else may open it with `alone` meanwhile.
+
+        Raises:
+            InputError: the file is something else.
+            IndexBusy: somebody else has it alone.
+            IndexFileError: it cannot be read or written.
+        """
+        path = None if path is None else Path(path)
+        with ExitStack() as stack:
+            if alone:
+                stack.enter_context(BuildLock(path).held(0))
+            database = Database(path, create=True, readonly=False)
+            stack.callback(database.close)
+            with database.writing() as connection:
+                _make_tables(connection, database.name)
+            cache = cls(database)
+            cache._held = stack.pop_all()
+        return cache
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the file that `open` has opened; closing twice does no harm."""
+        self._held.close()
+
+    def of(self, owner: str | None) -> CallCache:
+        """The calls of another owner in the same file."""
+        return CallCache(self._database, owner)
 
     def get(self, key: bytes) -> bytes | None:
         """What was put under the key; None where nothing was, or where it is damaged."""
@@ -45,23 +122,44 @@ class StoredCalls:
         if items:
             rows = [encode_call(self._owner, key, value) for key, value in items.items()]
             with self._database.writing() as connection:
+                self._check(connection)
                 write_calls(connection, rows)
 
+    def get_json(self, key: bytes) -> Any:
+        """As `get`, of what `put_json` has put."""
+        value = self.get(key)
+        try:
+            return None if value is None else json.loads(value)
+        except (ValueError, RecursionError):
+            return None
 
-class DocumentCalls(StoredCalls):
-    """The call cache of one document, that takes no result once the document was deleted.
+    def put_json(self, items: Mapping[bytes, Any]) -> None:
+        """As `put_all`, of JSON-able values."""
+        self.put_all({key: json.dumps(value).encode() for key, value in items.items()})
+
+    def forget(self) -> None:
+        """Overwrite all calls of this owner."""
+        with self._database.writing() as connection:
+            forget_calls(connection, self._owner)
+
+    def _check(self, connection: sqlite3.Connection) -> None:
+        """Raise where nothing may be kept any more; in the transaction that writes."""
+
+
+class DocumentCalls(CallCache):
+    """The cache of a document that is being built, which takes no result once it was deleted.
 
     A result says what the document said, and it must not come to a file that the document has just
     been deleted from.
     """
 
-    def __init__(self, database: Database, owner: str) -> None:
-        """Use `Store.calls`."""
-        super().__init__(database, owner)
-        self._document = owner
+    def __init__(self, database: Database, document_id: str) -> None:
+        """Use `Store.building`."""
+        super().__init__(database, document_id)
+        self._document = document_id
         self._written = False
         with database.reading() as connection:
-            self._number = find(connection, owner)
+            self._number = find(connection, document_id)
 
     def put_all(self, items: Mapping[bytes, bytes]) -> None:
         """Keep values by key, all of them or none; on disk when it returns.
@@ -70,12 +168,8 @@ class DocumentCalls(StoredCalls):
             Withdrawn: the document was deleted since.
             IndexFileError: the file cannot be written; it stays as it was.
         """
-        rows = [encode_call(self._owner, key, value) for key, value in items.items()]
-        if rows:
-            with self._database.writing() as connection:
-                self.check(connection)
-                write_calls(connection, rows)
-            self._written = True
+        super().put_all(items)
+        self._written |= bool(items)
 
     def check(self, connection: sqlite3.Connection) -> None:
         """Raise `Withdrawn` if the document, or what was kept of it, is gone."""
@@ -83,3 +177,38 @@ class DocumentCalls(StoredCalls):
         calls = connection.execute(query, [owner_slot(self._owner)]).fetchone()
         if find(connection, self._document) != self._number or (self._written and calls is None):
             raise Withdrawn(self._document)
+
+    _check = check
+
+
+def write_calls(connection: sqlite3.Connection, rows: Collection[tuple[Any, ...]]) -> None:
+    """Keep finished calls, in place of those with the same owners and keys."""
+    connection.executemany(
+        "DELETE FROM calls WHERE owner_slot IS ? AND key_slot = ?", [row[:2] for row in rows]
+    )
+    insert_guarded(connection, "calls", CALL_COLUMNS, rows)
+
+
+def forget_calls(
+    connection: sqlite3.Connection, owner: str | None, kept: Collection[bytes] = ()
+) -> int:
+    """Drop the calls of an owner but those with the `kept` keys; returns how many there were."""
+    slots = {slot_of(key) for key in kept}
+    rows = connection.execute(
+        "SELECT number, key_slot FROM calls WHERE owner_slot IS ?", [owner_slot(owner)]
+    )
+    gone = [(number,) for number, slot in rows.fetchall() if slot not in slots]
+    connection.executemany("DELETE FROM calls WHERE number = ?", gone)
+    return len(gone)
+
+
+def _make_tables(connection: sqlite3.Connection, name: str) -> None:
+    """Make the table of a new file of calls, or raise `InputError` if it is something else."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    if connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+        if application != APPLICATION_ID:
+            raise InputError(f"{name} is no file of model calls; name another file")
+        return
+    for statement in statements(CALLS):
+        connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")

@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import RLock
 
 from hwdag.errors import HWDAGError, IndexCorrupt, IndexFileError, NotAnIndex
+from hwdag.store import erasure
 
 BUSY_SECONDS = 30
 """How long to wait for another process's commit."""
@@ -21,11 +22,10 @@ tried), and cost more where a page belongs to one row alone (see schema)."""
 PRAGMAS = (
     f"page_size = {PAGE_SIZE}",  # without effect on files that exist
     "foreign_keys = ON",
-    "secure_delete = ON",  # a deleted document's text must not stay in free pages
+    *erasure.PRAGMAS,
     "synchronous = FULL",
     "trusted_schema = OFF",  # a file from elsewhere must not bring functions into our queries
     "cell_size_check = ON",
-    "temp_store = MEMORY",  # nothing of a document gets into other files
 )
 
 
@@ -102,8 +102,16 @@ class Database:
         """All or nothing, whatever is raised inside; committed to disk at the end."""
         if self.readonly:
             raise IndexFileError(f"{self.name} was opened with readonly=True; open it without")
-        with self._transaction("BEGIN IMMEDIATE") as connection:
-            yield connection
+        while True:
+            with self._transaction("BEGIN IMMEDIATE") as connection:
+                path = self.path
+                if (
+                    path is None
+                    or not self.is_in(path)
+                    or not erasure.cut_behind_the_end(connection, path)
+                ):
+                    yield connection
+                    return
 
     def version(self) -> int:
         """Equal to an earlier one if nothing was written since, by this or by another process."""

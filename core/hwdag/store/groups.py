@@ -12,7 +12,7 @@ import numpy as np
 from hwdag.errors import IndexCorrupt
 from hwdag.graph.group import CorpusGroup, GroupFacts
 from hwdag.store.arrays import Row
-from hwdag.store.calls import StoredCalls
+from hwdag.store.calls import CallCache, forget_calls, write_calls
 from hwdag.store.database import Database
 from hwdag.store.records import (
     decode_facts,
@@ -22,7 +22,7 @@ from hwdag.store.records import (
     encode_call,
     encode_group,
 )
-from hwdag.store.units import find, remove_calls, remove_unit, write_calls, write_unit
+from hwdag.store.units import find, remove_unit, write_unit
 from hwdag.types import Node
 
 
@@ -54,7 +54,7 @@ class Standing:
         return 0 if self.facts is None else self.facts.layer
 
 
-class GroupCalls(StoredCalls):
+class GroupCalls(CallCache):
     """The call cache of corpus layers, that takes no result once a document is gone.
 
     A result may say what a document said, and it must not come to a file that the document has
@@ -175,7 +175,7 @@ def exchange(
             documents[name] = found
         unit = encode_group(_numbered(group, numbers), documents, dimension=dimension)
         numbers.append(write_unit(connection, unit))
-    remove_calls(connection, None)
+    forget_calls(connection, None)
     return numbers
 
 

@@ -28,7 +28,23 @@ SCHEMA_VERSION = 3
 NODES_PER_ROW = 32
 """Nodes that are stored together: one is read by reading few others, and guards stay cheap."""
 
-TABLES = """\
+CALLS = """\
+-- Finished model calls by what went into them: a build that was interrupted, or a document that was
+-- edited, does not pay for them again.
+CREATE TABLE calls (
+    number INTEGER PRIMARY KEY,
+    owner_slot INTEGER,           -- hash of the owner, NULL for corpus layers
+    key_slot INTEGER NOT NULL,    -- hash of the key
+    guard BLOB NOT NULL,
+    owner TEXT,                   -- id of the document, NULL for corpus layers
+    key BLOB NOT NULL,            -- SHA-256 of everything that the result depends on
+    checksum BLOB NOT NULL,       -- SHA-256 of owner, key and value
+    value BLOB NOT NULL
+);
+CREATE INDEX calls_by_slot ON calls (owner_slot, key_slot);
+"""
+
+TABLES = f"""\
 CREATE TABLE header (
     name TEXT PRIMARY KEY,
     value TEXT NOT NULL           -- JSON
@@ -92,20 +108,7 @@ CREATE TABLE members (
 ) WITHOUT ROWID;
 CREATE INDEX members_by_child ON members (child);
 
--- Finished model calls by what went into them: a build that was interrupted, or a document that was
--- edited, does not pay for them again.
-CREATE TABLE calls (
-    number INTEGER PRIMARY KEY,
-    owner_slot INTEGER,           -- hash of the owner, NULL for corpus layers
-    key_slot INTEGER NOT NULL,    -- hash of the key
-    guard BLOB NOT NULL,
-    owner TEXT,                   -- id of the document, NULL for corpus layers
-    key BLOB NOT NULL,            -- SHA-256 of everything that the result depends on
-    checksum BLOB NOT NULL,       -- SHA-256 of owner, key and value
-    value BLOB NOT NULL
-);
-CREATE INDEX calls_by_slot ON calls (owner_slot, key_slot);
-
+{CALLS}
 -- Which documents came and went, for processes that have the file open.
 CREATE TABLE changes (
     sequence INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -113,6 +116,11 @@ CREATE TABLE changes (
     removed INTEGER NOT NULL      -- 0 or 1
 );
 """
+
+
+def statements(tables: str) -> list[str]:
+    """The definitions one by one."""
+    return [part for part in tables.split(";") if part.strip()]
 
 
 @dataclass(frozen=True, slots=True)

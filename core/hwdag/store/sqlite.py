@@ -22,7 +22,7 @@ from hwdag.embedding.base import Vectors
 from hwdag.errors import IndexFileError, NotAnIndex
 from hwdag.graph.dag import HWDAG
 from hwdag.graph.group import CorpusGroup
-from hwdag.store.calls import DocumentCalls, StoredCalls
+from hwdag.store.calls import CallCache, DocumentCalls, forget_calls
 from hwdag.store.database import Database
 from hwdag.store.groups import GroupCalls, check_unchanged, exchange
 from hwdag.store.lock import BuildLock
@@ -31,7 +31,7 @@ from hwdag.store.placing import beside, explained, settle, sync
 from hwdag.store.reading import Changes, StoredUnits
 from hwdag.store.records import Entry, content_hash, encode, encode_header
 from hwdag.store.schema import Header
-from hwdag.store.units import find, remove_calls, remove_unit, write_unit
+from hwdag.store.units import find, remove_unit, write_unit
 from hwdag.types import Document
 
 __all__ = ["Changes", "Entry", "Header", "Store", "content_hash"]
@@ -169,7 +169,7 @@ class Store(StoredUnits):
             before = find(connection, document.id)
             if before is not None:
                 remove_unit(connection, before)
-            remove_calls(connection, document.id, calls or ())
+            forget_calls(connection, document.id, calls or ())
             return write_unit(connection, unit)
 
     def delete(self, document_id: str) -> bool:
@@ -182,16 +182,16 @@ class Store(StoredUnits):
             number = find(connection, document_id)
             if number is not None:
                 remove_unit(connection, number)
-            calls = remove_calls(connection, document_id)
+            calls = forget_calls(connection, document_id)
         return number is not None or calls > 0
 
-    def calls(self, owner: str | None) -> StoredCalls:
+    def calls(self, owner: str | None) -> CallCache:
         """The cache of finished calls for a document id, or (None) for all corpus layers.
 
         Those of corpus layers are dropped whenever a document is replaced or deleted, since they do
         not say which documents went into them.
         """
-        return StoredCalls(self._database, owner)
+        return CallCache(self._database, owner)
 
     def building(self, document_id: str) -> DocumentCalls:
         """As `calls`; raises `Withdrawn` instead of keeping what may be of a deleted document."""

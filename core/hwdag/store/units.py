@@ -6,14 +6,8 @@ import sqlite3
 from collections.abc import Collection
 
 from hwdag.store.arrays import ARRAY_COLUMNS, Row
-from hwdag.store.records import (
-    CALL_COLUMNS,
-    DOCUMENT_COLUMNS,
-    NODE_COLUMNS,
-    Unit,
-    owner_slot,
-    slot_of,
-)
+from hwdag.store.erasure import insert_guarded
+from hwdag.store.records import DOCUMENT_COLUMNS, NODE_COLUMNS, Unit, slot_of
 
 _SELECT_DOCUMENT = f"SELECT checksum, {', '.join(DOCUMENT_COLUMNS)} FROM documents WHERE number = ?"
 _SELECT_NODES = f"SELECT {', '.join(NODE_COLUMNS)} FROM nodes WHERE document = ? ORDER BY position"
@@ -71,34 +65,22 @@ def read_node_row(connection: sqlite3.Connection, number: int, position: int) ->
 
 def write_unit(connection: sqlite3.Connection, unit: Unit, number: int | None = None) -> int:
     """Add a document or group, and say so in `changes`; returns its number, the next by default."""
-    number = insert(
+    number = insert_guarded(
         connection,
         "documents",
         ("number", "checksum", *DOCUMENT_COLUMNS),
         [(number, unit.checksum, *unit.document)],
     )
-    insert(connection, "nodes", ("document", *NODE_COLUMNS), [(number, *row) for row in unit.nodes])
-    insert(connection, "arrays", ("document", *ARRAY_COLUMNS), [(number, *unit.arrays)])
+    insert_guarded(
+        connection, "nodes", ("document", *NODE_COLUMNS), [(number, *row) for row in unit.nodes]
+    )
+    insert_guarded(connection, "arrays", ("document", *ARRAY_COLUMNS), [(number, *unit.arrays)])
     connection.executemany(
         "INSERT INTO members (parent, position, child) VALUES (?, ?, ?)",
         [(number, position, child) for position, child in enumerate(unit.members)],
     )
     _note(connection, [number], removed=False)
     return number
-
-
-def insert(
-    connection: sqlite3.Connection, table: str, columns: tuple[str, ...], rows: Collection[Row]
-) -> int:
-    """Add rows behind guards as long as a page; returns the last `number`."""
-    (page,) = connection.execute("PRAGMA page_size").fetchone()
-    connection.executemany(
-        f"INSERT INTO {table} (guard, {', '.join(columns)}) "
-        f"VALUES (zeroblob({int(page)}), {', '.join('?' * len(columns))})",
-        rows,
-    )
-    (number,) = connection.execute("SELECT last_insert_rowid()").fetchone()
-    return int(number)
 
 
 def remove_unit(connection: sqlite3.Connection, number: int) -> None:
@@ -109,27 +91,6 @@ def remove_unit(connection: sqlite3.Connection, number: int) -> None:
     # calls of corpus layers do not say which documents went into them
     connection.execute("DELETE FROM calls WHERE owner_slot IS NULL")
     _note(connection, above, removed=True)
-
-
-def remove_calls(
-    connection: sqlite3.Connection, owner: str | None, kept: Collection[bytes] = ()
-) -> int:
-    """Drop the calls of an owner but those with the `kept` keys; returns how many there were."""
-    slots = {slot_of(key) for key in kept}
-    rows = connection.execute(
-        "SELECT number, key_slot FROM calls WHERE owner_slot IS ?", [owner_slot(owner)]
-    )
-    gone = [(number,) for number, slot in rows.fetchall() if slot not in slots]
-    connection.executemany("DELETE FROM calls WHERE number = ?", gone)
-    return len(gone)
-
-
-def write_calls(connection: sqlite3.Connection, rows: Collection[Row]) -> None:
-    """Keep finished calls, in place of those with the same owners and keys."""
-    connection.executemany(
-        "DELETE FROM calls WHERE owner_slot IS ? AND key_slot = ?", [row[:2] for row in rows]
-    )
-    insert(connection, "calls", CALL_COLUMNS, rows)
 
 
 def _note(connection: sqlite3.Connection, numbers: Collection[int], *, removed: bool) -> None:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from hwdag.config import BuildConfig
 from hwdag.errors import IndexCorrupt, IndexFileError, InputError, NotAnIndex
+from hwdag.store.calls import write_calls
 from hwdag.store.integrity.first_page import nothing_in, readable_file
 from hwdag.store.integrity.signs import UNREADABLE
 from hwdag.store.integrity.survey import Found, Survey, moment, opened, survey_of
@@ -21,7 +22,7 @@ from hwdag.store.integrity.verifying import Verdict, verify
 from hwdag.store.placing import beside, explained, settle, sync
 from hwdag.store.schema import Header
 from hwdag.store.sqlite import Store
-from hwdag.store.units import write_calls, write_unit
+from hwdag.store.units import write_unit
 from hwdag.trace.progress import Progress, as_progress
 
 _BATCH = 256

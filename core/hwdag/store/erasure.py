@@ -1,0 +1,61 @@
+"""How deleted text leaves a file: every way in which it could stay, and what is done about it.
+
+**In pages that became free.** SQLite overwrites what is deleted, since `secure_delete` is on.
+
+**In the gaps of pages that several rows share.** When SQLite moves rows between such pages it leaves
+copies there, which no later deletion finds. So every row that holds more than numbers begins with a
+guard: as many zeros as a page has bytes. What follows lies on pages of that row alone, which are
+overwritten whole. On shared pages there are only numbers, and 64-bit hashes to find rows by.
+
+**Behind the end of the file.** A file that is written anew becomes shorter, and SQLite cuts it when
+the journal is gone already. A kill at that moment leaves old pages behind the end, which no deletion
+reaches. So the file is cut to its number of pages before anything is written.
+
+**In the cache of model calls.** A reply says what a document said, so calls have an owner and go with
+it, see `hwdag.store.calls`.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+PRAGMAS = (
+    "secure_delete = ON",  # a deleted document's text must not stay in free pages
+    "temp_store = MEMORY",  # nothing of a document gets into other files
+)
+
+
+def insert_guarded(
+    connection: sqlite3.Connection,
+    table: str,
+    columns: tuple[str, ...],
+    rows: Collection[Sequence[Any]],
+) -> int:
+    """Add rows behind guards as long as a page; returns the last `number`."""
+    (page,) = connection.execute("PRAGMA page_size").fetchone()
+    connection.executemany(
+        f"INSERT INTO {table} (guard, {', '.join(columns)}) "
+        f"VALUES (zeroblob({int(page)}), {', '.join('?' * len(columns))})",
+        rows,
+    )
+    (number,) = connection.execute("SELECT last_insert_rowid()").fetchone()
+    return int(number)
+
+
+def cut_behind_the_end(connection: sqlite3.Connection, path: Path) -> bool:
+    """Cut a file to its number of pages; returns whether there was anything to cut.
+
+    To be called in a write transaction, so that nobody else writes, which has to end when something
+    was cut: SQLite remembers how long the file was when the transaction began.
+    """
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    (size,) = connection.execute("PRAGMA page_size").fetchone()
+    if path.stat().st_size <= pages * size:
+        return False
+    # why by name: to close a second descriptor would release SQLite's locks
+    os.truncate(path, pages * size)
+    return True
