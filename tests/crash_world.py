@@ -24,8 +24,8 @@ from pathlib import Path
 import numpy as np
 from worlds import random_text
 
-from hwdag.building.condensing import Tools
 from hwdag.building.insertion import Insertion
+from hwdag.building.tools import Tools
 from hwdag.config import BuildConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.lm.scripted import ScriptedLM, first_sentences

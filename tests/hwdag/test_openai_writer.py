@@ -28,7 +28,7 @@ import numpy as np
 import pytest
 
 from hwdag import BuildConfig, Document, HWDAGIndex
-from hwdag.building.points import ask
+from hwdag.building.writing import ask
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError, UnknownOption, WriterFailed
 from hwdag.lm import http_loop

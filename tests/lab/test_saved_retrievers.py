@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from worlds import WORDS, random_text
 
-from hwdag.building.points import Summarizing
+from hwdag.building.writing import replies
 from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import (
@@ -234,9 +234,10 @@ class Replying(SavedRetriever[Replied]):
 
     def _build(self, document):
         passages = Passages.of(document, "sentence", self.reader, contextual=False)
-        asking = Summarizing(self._models.given_writer, self.reader, 20, 1)
         texts = [node.text for node in passages.nodes]
-        return Replied(passages.nodes, tuple(asking.replies(texts, self._calls(), lambda n: None)))
+        asked = self._models.given_writer
+        made = replies(asked, texts, self._calls(), limit=20, batch_size=1)
+        return Replied(passages.nodes, tuple(made))
 
     def _retrieve(self, query, built):
         return Found([Scored(node, 1.0) for replied in built.values() for node in replied.nodes])

@@ -1,9 +1,6 @@
-"""A document becomes a graph: chunks, then points over windows, level by level (GARLIC 3.1).
+"""A document becomes a graph: leaves, then points over windows, level by level (GARLIC 3.1).
 
-    chunk -> [ fill windows -> make points -> replay: attention -> edges ] until one window remains
-
-Writing and replaying are separate: any engine may write the points, one teacher-forced forward of
-`[prompt, window, points]` through the local model yields all edges of the window.
+leaves -> [ fill windows -> make points -> replay: attention -> edges ] until one window remains
 """
 
 from __future__ import annotations
@@ -13,15 +10,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hwdag.building.calls import Calls
-from hwdag.building.condensing import Condenser, Tools, window_of, with_sources
-from hwdag.building.edges import segment_attention
-from hwdag.building.points import Point, line_costs
-from hwdag.building.windows import pack
+from hwdag.building.calls import Calls, Embeddings, Finished
+from hwdag.building.edges import replay, segment_attention, with_sources
+from hwdag.building.points import Point, make_points
+from hwdag.building.tools import Tools
+from hwdag.building.windows import Window, line_costs, pack
 from hwdag.config import BuildConfig
-from hwdag.embedding.base import Vectors
+from hwdag.embedding.base import Embedder, Vectors
 from hwdag.errors import InputError
 from hwdag.graph.dag import HWDAG, EdgeRow
+from hwdag.store.calls import key_of
 from hwdag.text.chunking import chunk, leaves
 from hwdag.text.headings import headings, searched_text
 from hwdag.trace.progress import Progress
@@ -29,8 +27,11 @@ from hwdag.types import Document, Node
 
 __all__ = ["Built", "Tools", "build", "embedded_texts"]
 
+EMBED_BATCH = 512
+"""Texts that are embedded, and committed, at a time."""
 
-@dataclass(slots=True)
+
+@dataclass(frozen=True, slots=True)
 class Built:
     """A finished document: its graph, what its nodes are found by, and what happened on the way."""
 
@@ -62,111 +63,96 @@ def build(
         ContextTooSmall: the reader's context cannot hold one chunk and the prompt.
         WriterFailed: the writer raised or broke its contract.
     """
-    return _Build(document, tools, progress, calls or Calls()).run(known or {})
+    calls = Calls() if calls is None else calls
+    room, max_levels = tools.plan.content_tokens, tools.config.max_levels
+    level = _leaves(document, tools)
+    nodes, rows, notes = list(level), list[EdgeRow](), list[str]()
+    retries = fallbacks = 0
+    for height in range(2, max_levels + 1):
+        texts = [node.text for node in level]
+        ranges = pack(line_costs(texts, tools.reader), room, texts)
+        windows = [Window.of(level[r.start : r.stop]) for r in ranges]
+        with progress.stage(f"points of level {height}", len(windows), "window") as advance:
+            made = make_points(windows, tools, calls, advance)
+        with progress.stage(f"edges of level {height}", len(windows), "window") as advance:
+            replays = replay(windows, made.points, tools, calls, advance)
+        retries, fallbacks = retries + made.retries, fallbacks + made.fallbacks
+        above = list(map(with_sources, made.points, windows, replays))
+        points = _nodes(document, height, [p for found in above for p in found], tools)
+        if len(windows) > 1 and _tokens(points) >= _tokens(level):
+            notes.append(f"level {height} was not shorter than the level below: dropped")
+            break
+        first, parent = len(nodes) - len(level), len(nodes)
+        for children, attention in zip(ranges, map(segment_attention, replays), strict=True):
+            below = np.arange(first + children.start, first + children.stop, dtype=np.int32)
+            rows += [EdgeRow(parent + i, below, raw) for i, raw in enumerate(attention)]
+            parent += len(attention)
+        nodes += points
+        level = points
+        if len(windows) == 1:
+            break
+    else:
+        notes.append(f"stopped at max_levels={max_levels}")
+    graph = HWDAG.from_rows(nodes, rows)
+    graph.check_integrity()
+    texts = embedded_texts(document, nodes, tools.config)
+    vectors = _embedded(texts, known or {}, tools.embedder, calls)
+    return Built(graph, vectors, retries, fallbacks, [f"{document.id}: {note}" for note in notes])
 
 
-class _Build:
-    """One-use state of one document's build: the nodes and rows so far, level by level."""
+def _leaves(document: Document, tools: Tools) -> list[Node]:
+    config, text = tools.config, document.text
+    cut = leaves if config.leaves == "sentences" else chunk
+    spans = cut(text, count_tokens=tools.reader.count_tokens, limit=config.chunk_tokens)
+    if not spans:
+        raise InputError(f"document {document.id!r} is empty or only white space")
+    slices = [Point(text[span.start : span.end], "chunk", (span,)) for span in spans]
+    return _nodes(document, 1, slices, tools)
 
-    def __init__(self, document: Document, tools: Tools, progress: Progress, calls: Calls) -> None:
-        self._document = document
-        self._tools = tools
-        self._progress = progress
-        self._condenser = Condenser(tools, calls)
-        self._nodes: list[Node] = []
-        self._rows: list[EdgeRow] = []
-        self._result = Built(HWDAG.from_rows([], []), np.empty((0, 0), np.float32))
 
-    def run(self, known: Mapping[str, Vectors]) -> Built:
-        """Chunks, then levels of points until one window suffices or the text stops shrinking."""
-        level = self._chunks()
-        while level[-1].level < self._tools.config.max_levels:
-            first = len(self._nodes) - len(level)
-            texts = [node.text for node in level]
-            costs = line_costs(texts, self._tools.reader)
-            windows = pack(costs, self._condenser.plan.content_tokens, texts)
-            points, rows = self._next_level(level, windows, first)
-            if len(windows) > 1 and _tokens(points) >= _tokens(level):
-                self._note(f"level {points[0].level} was not shorter than the level below: dropped")
-                break
-            self._nodes += points
-            self._rows += rows
-            level = points
-            if len(windows) == 1:
-                break
-        else:
-            self._note(f"stopped at max_levels={self._tools.config.max_levels}")
-        return self._finish(known)
-
-    def _chunks(self) -> list[Node]:
-        document, reader = self._document, self._tools.reader
-        limit = self._tools.config.chunk_tokens
-        cut = leaves if self._tools.config.leaves == "sentences" else chunk
-        spans = cut(document.text, count_tokens=reader.count_tokens, limit=limit)
-        if not spans:
-            raise InputError(f"document {document.id!r} is empty or only white space")
-        texts = [document.text[span.start : span.end] for span in spans]
-        self._nodes = self._numbered(
-            1, [Point(text, "chunk", (span,)) for text, span in zip(texts, spans, strict=True)]
+def _nodes(document: Document, level: int, points: Sequence[Point], tools: Tools) -> list[Node]:
+    tokens = tools.reader.count_tokens([point.text for point in points])
+    return [
+        Node(
+            id=f"{document.id}#{level}.{i}",
+            document_id=document.id,
+            level=level,
+            text=point.text,
+            origin=point.origin,
+            tokens=max(1, count),
+            sources=point.sources,
         )
-        return self._nodes
+        for i, (point, count) in enumerate(zip(points, tokens, strict=True))
+    ]
 
-    def _next_level(
-        self, level: Sequence[Node], ranges: Sequence[range], first: int
-    ) -> tuple[list[Node], list[EdgeRow]]:
-        """Points of all windows of a level, and their edges; `first` is the level's first index."""
-        windows = [window_of(level[r.start : r.stop]) for r in ranges]
-        height = level[0].level + 1
-        with self._progress.stage(f"points of level {height}", len(windows), "window") as advance:
-            points = self._condenser.points(windows, advance)
-        with self._progress.stage(f"edges of level {height}", len(windows), "window") as advance:
-            replays = self._condenser.replay(windows, points, advance)
-        found: list[Point] = []
-        rows: list[EdgeRow] = []
-        for window, nodes, made, replay in zip(windows, ranges, points, replays, strict=True):
-            children = np.arange(first + nodes.start, first + nodes.stop, dtype=np.int32)
-            parent = len(self._nodes) + len(found)
-            attention = segment_attention(replay)
-            rows += [EdgeRow(parent + i, children, raw) for i, raw in enumerate(attention)]
-            found += with_sources(made, window, replay)
-        return self._numbered(height, found), rows
 
-    def _numbered(self, level: int, points: Sequence[Point]) -> list[Node]:
-        tokens = self._tools.reader.count_tokens([point.text for point in points])
-        document = self._document.id
-        return [
-            Node(
-                id=f"{document}#{level}.{i}",
-                document_id=document,
-                level=level,
-                text=point.text,
-                origin=point.origin,
-                tokens=max(1, count),
-                sources=point.sources,
-            )
-            for i, (point, count) in enumerate(zip(points, tokens, strict=True))
-        ]
-
-    def _finish(self, known: Mapping[str, Vectors]) -> Built:
-        result, condenser = self._result, self._condenser
-        result.graph = HWDAG.from_rows(self._nodes, self._rows)
-        result.graph.check_integrity()
-        result.retries, result.fallbacks = condenser.retries, condenser.fallbacks
-        texts = embedded_texts(self._document, self._nodes, self._tools.config)
-        result.vectors = condenser.embedded(texts, known)
-        return result
-
-    def _note(self, text: str) -> None:
-        self._result.notes.append(f"{self._document.id}: {text}")
+def _tokens(nodes: Sequence[Node]) -> int:
+    return sum(node.tokens for node in nodes)
 
 
 def embedded_texts(document: Document, nodes: Sequence[Node], config: BuildConfig) -> list[str]:
-    """What is embedded of every node; a slice of the document behind its heading."""
+    """Say what is embedded of every node: a slice of the document behind its heading."""
     if not config.contextual:
         return [node.text for node in nodes]
     found = headings(document.text, [node.sources[0] for node in nodes])
     return list(map(searched_text, nodes, found))
 
 
-def _tokens(nodes: Sequence[Node]) -> int:
-    return sum(node.tokens for node in nodes)
+def _embedded(
+    texts: Sequence[str], known: Mapping[str, Vectors], embedder: Embedder, calls: Calls
+) -> Vectors:
+    """Embed all texts, (texts, dimension); every text once, at most."""
+    new = list(dict.fromkeys(text for text in texts if text not in known))
+    batches = [new[i : i + EMBED_BATCH] for i in range(0, len(new), EMBED_BATCH)]
+
+    def make(missing: list[int]) -> Finished[Vectors]:
+        return calls.in_batches(missing, 1, lambda at: [embedder.embed(batches[i]) for i in at])
+
+    keys = [key_of("embed", embedder.name, batch) for batch in batches]
+    embeddings = Embeddings([len(batch) for batch in batches], embedder.dimension)
+    # why keep=False: the vectors of a finished document stand beside its nodes already
+    made = calls.results(keys, embeddings, make, keep=False)
+    found = dict(known)
+    for batch, vectors in zip(batches, made, strict=True):
+        found |= zip(batch, vectors, strict=True)
+    return np.stack([found[text] for text in texts])

@@ -1,15 +1,25 @@
 """Attention to weights: how much each Information Point owes to each node of its window.
 
-Pure functions over what `Reader.replay` returns; no model, no I/O. The last step, sharing a point's
-attention out so that its edges sum to 1 (GARLIC 3.1), is `HWDAG.from_rows`, which keeps both.
+Writing and replaying are separate: any engine may write the points, one teacher-forced forward of
+`[prompt, window, points]` through the local model yields all edges of the window. Sharing a point's
+attention out so that its edges sum to 1 (GARLIC 3.1) is `HWDAG.from_rows`, which keeps both.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-from hwdag.lm.base import Replay
+from hwdag.building.calls import Calls, Finished, Replays
+from hwdag.building.points import Advance, Point
+from hwdag.building.tools import Tools
+from hwdag.building.windows import Window
+from hwdag.graph.dag import union_of_spans
+from hwdag.lm.base import Replay, ReplayRequest, heads_of
+from hwdag.store.calls import key_of
+from hwdag.types import Span
 
 Floats = NDArray[np.float64]
 
@@ -20,23 +30,76 @@ MAX_SOURCES = 4
 """... or are this many."""
 
 
-def segment_attention(replay: Replay) -> Floats:
-    """a[i, j] of GARLIC 3.1: mean attention of point i to node j, from the means over its units.
+def replay(
+    windows: Sequence[Window],
+    points: Sequence[Sequence[Point]],
+    tools: Tools,
+    calls: Calls,
+    advance: Advance,
+) -> list[Replay]:
+    """Read what the points of every window attend to."""
+    reader, heads = tools.reader, tools.config.edge_heads
+    before, after = tools.prompts.summary.cut(tools.config.language)
+    requests = [
+        ReplayRequest(
+            before, window.segments, after, tuple(point.text for point in made), _units(window)
+        )
+        for window, made in zip(windows, points, strict=True)
+    ]
+
+    def call(batch: list[int]) -> list[Replay]:
+        return reader.replay([requests[i] for i in batch], heads=heads)
+
+    def make(missing: list[int]) -> Finished[Replay]:
+        return calls.in_batches(missing, tools.config.batch_size, call)
+
+    read = heads_of(reader, heads)
+    keys = [key_of("replay", reader.name, read, *_content(request)) for request in requests]
+    return calls.results(keys, Replays(requests), make, advance=advance)
+
+
+def _units(window: Window) -> tuple[tuple[Span, ...], ...]:
+    units: list[list[Span]] = [[] for _ in window.segments]
+    for part in window.parts:
+        units[part.segment].append(part.unit)
+    return tuple(map(tuple, units))
+
+
+def _content(request: ReplayRequest) -> tuple[object, ...]:
+    """Everything that a replay depends on, as JSON knows it."""
+    units = [[(span.start, span.end) for span in spans] for spans in request.units]
+    return request.before, request.segments, request.after, request.points, units
+
+
+def segment_attention(replayed: Replay) -> Floats:
+    """Average a[i, j] of GARLIC 3.1, attention of point i to node j, from the means over units.
 
     The mean over a node's tokens is the token-weighted mean over the units that it was cut into.
 
     Returns:
         (points, segments)
     """
-    segments = int(replay.unit_segment.max()) + 1
-    member = np.equal.outer(replay.unit_segment, np.arange(segments))  # (units, segments)
-    tokens = member * replay.unit_tokens[:, None]
+    segments = int(replayed.unit_segment.max()) + 1
+    member = np.equal.outer(replayed.unit_segment, np.arange(segments))  # (units, segments)
+    tokens = member * replayed.unit_tokens[:, None]
     totals = np.maximum(tokens.sum(axis=0), 1)
-    return np.asarray(replay.attention @ tokens / totals)
+    return np.asarray(replayed.attention @ tokens / totals)
+
+
+def with_sources(points: Sequence[Point], window: Window, replayed: Replay) -> list[Point]:
+    """Let generated points rest on the parts that they attended to most; others know theirs."""
+
+    def sources(units: Sequence[int]) -> tuple[Span, ...]:
+        return union_of_spans([span for unit in units for span in window.parts[unit].sources])
+
+    return [
+        point if point.sources else Point(point.text, point.origin, sources(units))
+        for point, units in zip(points, source_units(replayed.attention), strict=True)
+    ]
 
 
 def source_units(attention: Floats) -> list[list[int]]:
-    """For every point the units that it rests on, by attention, strongest first.
+    """List for every point the units that it rests on, by attention, strongest first.
 
     Units are taken until they hold `SOURCE_SHARE` of the attention of the point above the average
     unit: every unit gets some attention, only what stands out is evidence.

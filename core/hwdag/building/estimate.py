@@ -18,8 +18,10 @@ import numpy as np
 from hwdag.building.builder import Tools
 from hwdag.building.insertion import as_document
 from hwdag.building.limits import Limits, Meter
-from hwdag.building.points import ask, fitting, line_costs, summary_prompt
+from hwdag.building.points import fitting, summary_prompt
 from hwdag.building.trial import Lengths, Work, filling, length_of, trial
+from hwdag.building.windows import line_costs
+from hwdag.building.writing import ask
 from hwdag.lm.base import CountsFlops, Metered, Reader, ReplayRequest, Writer
 from hwdag.text.characters import without_surrogates
 from hwdag.text.points import parse_points

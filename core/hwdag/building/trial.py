@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from hwdag.building.builder import Tools, build
-from hwdag.building.points import RETRY, line_costs
+from hwdag.building.points import RETRY
+from hwdag.building.windows import line_costs
 from hwdag.config import Heads
 from hwdag.embedding.base import Vectors
 from hwdag.embedding.hashing import HashingEmbedder

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import accumulate
+from typing import Self
 
 from hwdag.config import BuildConfig
 from hwdag.errors import ContextTooSmall
 from hwdag.lm.base import Reader
 from hwdag.text.prompts import SummaryPrompt
+from hwdag.text.sentences import sentences
+from hwdag.types import Node, Origin, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ middle changes one window of each level (1.3 of each with leaves of 300 tokens).
 
 
 def pack(costs: Sequence[int], limit: int, texts: Sequence[str] | None = None) -> list[range]:
-    """Consecutive items into windows whose costs add up to at most `limit`.
+    """Put consecutive items into windows whose costs add up to at most `limit`.
 
     An item that is larger than the limit gets a window of its own. Without `texts` windows are
     filled to the brim. With them a window that is not the last ends behind the item, of those that
@@ -89,6 +92,48 @@ def pack(costs: Sequence[int], limit: int, texts: Sequence[str] | None = None) -
         windows.append(range(start, end))
         start = end
     return windows
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a window node that may become an extractive point: a sentence, or a whole point."""
+
+    text: str
+    segment: int
+    unit: Span  # within the segment's text
+    sources: tuple[Span, ...]  # within the document
+    origin: Origin = "extractive"  # what a point picked from it is: a slice, or a generated text
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Consecutive nodes of one level, as texts, and the parts that they consist of."""
+
+    segments: tuple[str, ...]
+    parts: tuple[Part, ...]
+
+    @classmethod
+    def of(cls, nodes: Sequence[Node]) -> Self:
+        """Cut leaves into sentences; points stay whole."""
+        parts = [part for i, node in enumerate(nodes) for part in _parts(node, i)]
+        return cls(tuple(node.text for node in nodes), tuple(parts))
+
+
+def _parts(node: Node, segment: int) -> Iterator[Part]:
+    if node.level > 1:
+        # why: a slice of the document stays one when it is picked again; a generated text does not
+        origin: Origin = "generated" if node.origin == "generated" else "extractive"
+        yield Part(node.text, segment, Span(0, len(node.text)), node.sources, origin)
+        return
+    at = node.sources[0].start
+    for s in sentences(node.text):
+        source = Span(at + s.start, at + s.end)
+        yield Part(node.text[s.start : s.end], segment, s, (source,))
+
+
+def line_costs(texts: Sequence[str], reader: Reader) -> list[int]:
+    """Count the tokens of every text as the bullet line that it is shown as."""
+    return reader.count_tokens([f"* {text}\n" for text in texts])
 
 
 def _hash(text: str) -> bytes:

@@ -16,7 +16,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hwdag.building.calls import Calls
-from hwdag.building.points import Part, Point, Summarizing, Window, extract
+from hwdag.building.points import Point, extract
+from hwdag.building.windows import Part, Window
+from hwdag.building.writing import replies
 from hwdag.embedding.base import Embedder
 from hwdag.errors import ContextTooSmall
 from hwdag.graph.dag import union_of_spans
@@ -85,9 +87,8 @@ class Summarizer:
         prompts = [
             filled(self.prompt, text="\n\n".join(node.text for node in group)) for group in groups
         ]
-        asking = Summarizing(writer, self.reader, self.limit, BATCH)
-        replies = asking.replies(prompts, self.calls, lambda amount: None)
-        return [self._within_limit(reply.strip()) for reply in replies]
+        written = replies(writer, prompts, self.calls, limit=self.limit, batch_size=BATCH)
+        return [self._within_limit(reply.strip()) for reply in written]
 
     def _within_limit(self, text: str) -> str:
         spans = chunk(text, count_tokens=self.reader.count_tokens, limit=self.limit)
@@ -97,7 +98,9 @@ class Summarizer:
         if not groups:
             return []
         windows = [_window(group) for group in groups]
-        picked = extract(windows, self.reader, self.embedder, ratio=self.ratio, limit=self.limit)
+        picked = extract(
+            windows, self.reader, self.embedder, Calls(), ratio=self.ratio, limit=self.limit
+        )
         return [self._capped(joined(points)) for points in picked]
 
     def _capped(self, point: Point) -> Point:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hwdag.building.points import Point, line_costs
+from hwdag.building.points import Point
+from hwdag.building.windows import line_costs
 from hwdag.embedding.base import Embedder, Vectors
 from hwdag.errors import InputError
 from hwdag.lm.base import Reader, Writer

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hwdag.building.calls import Calls
-from hwdag.building.points import Summarizing
+from hwdag.building.writing import replies
 from hwdag.lm.base import Reader, Writer
 from hwdag.text.characters import without_surrogates
 from hwdag.text.points import parse_points
@@ -115,8 +115,9 @@ class Questioner:
 
     def _replies(self, prompts: list[str], advance: Callable[[int], object]) -> list[str]:
         assert self.writer is not None  # asked for where there is one
-        asking = Summarizing(self.writer, self.reader, self.limit, BATCH)
-        return asking.replies(prompts, self.calls, advance)
+        return replies(
+            self.writer, prompts, self.calls, limit=self.limit, batch_size=BATCH, advance=advance
+        )
 
 
 def _prompt(text: str, number: int) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from hwdag.building.points import ask
+from hwdag.building.writing import ask
 from hwdag.errors import QuestionTooLong
 from hwdag.lm.base import ConcurrentWriter, Metered, Reader, Writer
 from hwdag.text.chunking import chunk

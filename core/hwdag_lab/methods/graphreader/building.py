@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
 from hwdag.building.calls import Calls
-from hwdag.building.points import Summarizing
+from hwdag.building.writing import replies
 from hwdag.embedding.base import Embedder, Vectors
 from hwdag.lm.base import Reader, Writer
 from hwdag.text.chunking import CountTokens, chunk
@@ -133,14 +134,19 @@ class Extraction:
         if self.writer is None:
             return [[] for _ in texts], 0
         config = self.config
-        asking = Summarizing(self.writer, self.reader, config.fact_tokens, config.batch_size)
+        asking = partial(
+            replies,
+            self.writer,
+            calls=calls,
+            limit=config.fact_tokens,
+            batch_size=config.batch_size,
+        )
         asked = [filled(prompts.FACTS, text=text) for text in texts]
         with self.progress.stage("facts", len(texts), "chunk") as advance:
-            found = list(map(_grounded, asking.replies(asked, calls, advance), texts))
+            found = list(map(_grounded, asking(asked, advance=advance), texts))
         failed = [i for i, facts in enumerate(found) if not facts]
         again = [asked[i] + prompts.FACTS_RETRY for i in failed]
-        replies = asking.replies(again, calls, lambda amount: None)
-        for i, reply in zip(failed, replies, strict=True):
+        for i, reply in zip(failed, asking(again), strict=True):
             found[i] = _grounded(reply, texts[i])
         return found, len(failed)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from hwdag.building.points import ask
+from hwdag.building.writing import ask
 from hwdag.errors import QuestionTooLong
 from hwdag.lm.base import Reader, Writer
 from hwdag_lab.methods.memwalker.config import (

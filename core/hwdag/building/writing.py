@@ -1,0 +1,123 @@
+"""Asking a writer: every reply is kept at once, and whatever goes wrong names the writer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from hwdag.building.calls import Calls, Finished, Replies
+from hwdag.errors import WriterFailed
+from hwdag.lm.base import ConcurrentWriter, Writer
+from hwdag.store.calls import key_of
+
+WAVE = 4
+"""So many rounds of concurrent prompts are asked for between two looks at the limits of a run: few,
+so that a limit holds, and several, so that a slow reply keeps few others waiting."""
+
+
+def replies(
+    writer: Writer,
+    prompts: Sequence[str],
+    calls: Calls,
+    *,
+    limit: int,
+    batch_size: int,
+    advance: Callable[[int], object] = lambda amount: None,
+) -> list[str]:
+    """Ask for the replies that are not among the finished calls.
+
+    Args:
+        writer: gets `batch_size` prompts at a time; a `ConcurrentWriter` `WAVE` times as many as it
+            answers at once.
+        prompts: one per reply.
+        calls: see `Calls.results`.
+        limit: tokens per reply.
+        batch_size: prompts per call.
+        advance: is told how many replies there are.
+
+    Raises:
+        WriterFailed: the writer raised, or did not return one text per prompt.
+    """
+    # why: a writer's settings, where it has some, decide about its replies as its name does
+    asked = writer.name, getattr(writer, "settings", "")
+    keys = [key_of("write", *asked, prompt, limit) for prompt in prompts]
+
+    def make(missing: list[int]) -> Finished[str]:
+        # why callable: any attribute of that name makes a ConcurrentWriter for isinstance
+        if isinstance(writer, ConcurrentWriter) and callable(writer.replies):
+            yield from _waves(writer, prompts, missing, calls, limit)
+            return
+        yield from calls.in_batches(
+            missing,
+            batch_size,
+            lambda batch: ask(writer, [prompts[i] for i in batch], max_new_tokens=limit),
+        )
+
+    return calls.results(keys, Replies(), make, advance=advance)
+
+
+def _waves(
+    writer: ConcurrentWriter, prompts: Sequence[str], missing: list[int], calls: Calls, limit: int
+) -> Finished[str]:
+    at_once = getattr(writer, "concurrency", 1)
+    size = WAVE * at_once if at_once > 1 else 1
+    for start in range(0, len(missing), size):
+        # why not between replies: giving up those that are under way would lose them
+        calls.before_call()
+        wave = missing[start : start + size]
+        for i, reply in ask_at_once(writer, [prompts[i] for i in wave], max_new_tokens=limit):
+            yield {wave[i]: reply}
+
+
+def ask(writer: Writer, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
+    """Ask for one reply per prompt.
+
+    Raises:
+        WriterFailed: it raised, or did not return one text per prompt.
+    """
+    with _blaming(writer):
+        found = writer.write(prompts, max_new_tokens=max_new_tokens)
+    if len(found) != len(prompts) or not all(isinstance(reply, str) for reply in found):
+        raise WriterFailed(
+            f"the writer {writer.name} must return one text per prompt: {len(prompts)} prompts, "
+            f"got {len(found)} replies of {sorted({type(r).__name__ for r in found})}"
+        )
+    return found
+
+
+def ask_at_once(
+    writer: ConcurrentWriter, prompts: Sequence[str], *, max_new_tokens: int
+) -> Iterator[tuple[int, str]]:
+    """Yield (ordinal of the prompt, reply) as the writer finishes them.
+
+    Raises:
+        WriterFailed: it raised, or did not give one text per prompt.
+    """
+    waiting = set(range(len(prompts)))
+    with _blaming(writer):
+        for i, reply in writer.replies(prompts, max_new_tokens=max_new_tokens):
+            if i not in waiting or not isinstance(reply, str):
+                raise WriterFailed(
+                    f"the writer {writer.name} must return one text per prompt: got "
+                    f"{type(reply).__name__} for prompt {i!r} of {len(prompts)}"
+                )
+            waiting.remove(i)
+            yield i, reply
+    if waiting:
+        raise WriterFailed(
+            f"the writer {writer.name} must return one text per prompt: of {len(prompts)} prompts, "
+            f"{len(waiting)} got no reply"
+        )
+
+
+@contextmanager
+def _blaming(writer: Writer) -> Iterator[None]:
+    try:
+        yield
+    except WriterFailed:
+        raise
+    except Exception as error:
+        raise WriterFailed(
+            f"the writer {writer.name} raised {type(error).__name__}: {error}. What was finished "
+            "is kept; mend the writer and try again, or build with points='extractive'"
+        ) from error
