@@ -23,7 +23,7 @@ NEWEST_PIP = $(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-c
 EXTRA_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 ONE_THREAD := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 
-.PHONY: demo test check format docs lowest newest install clean
+.PHONY: demo test check format docs web lowest newest install clean
 
 demo: $(INSTALLED)
 	$(BIN)/hwdag demo
@@ -44,6 +44,11 @@ format: $(INSTALLED)
 
 docs: $(INSTALLED)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# the pages' script and style, from web/; needs node
+web:
+	npm --prefix web ci
+	npm --prefix web run build
 
 # constraints-lowest.txt names the lowest torch; LOWEST_TORCH chooses another one
 lowest:

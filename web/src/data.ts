@@ -1,0 +1,75 @@
+// What the page is given as JSON; `hwdag.trace.pages` writes it. Offsets count UTF-16 units.
+
+export type Span = [document: number, start: number, end: number];
+
+export interface SourceDocument {
+  id: string;
+  title: string;
+  text: string;
+  /** Offsets at which the pages of a PDF begin; empty where there are none. */
+  pages: number[];
+}
+
+export interface GraphNode {
+  id: string;
+  document: number;
+  level: number;
+  text: string;
+  origin: string;
+  tokens: number;
+  spans: Span[];
+}
+
+export interface Candidate extends GraphNode {
+  attention: number;
+  similarity: number;
+  reference: number;
+}
+
+export interface Step extends Candidate {
+  position: number;
+  initial: boolean;
+  relevance: number;
+  p_yes: number | null;
+  p_enough: number | null;
+}
+
+export interface Walk {
+  question: string;
+  stop: string;
+  why: string;
+  notes: string[];
+  tokens: number;
+  steps: Step[];
+  /** The best nodes that were not read. */
+  unread: Candidate[];
+}
+
+export interface Citation {
+  span: Span;
+  text: string;
+  weight: number;
+  step: number;
+}
+
+export interface Answer {
+  /** The words of the answer with their white space; the citation that says the word, or null. */
+  words: [text: string, citation: number | null][];
+  citations: Citation[];
+  cost: string;
+}
+
+export interface Graph {
+  nodes: (GraphNode & { x: number })[];
+  /** From, to, weight; strongest first. */
+  edges: [number, number, number][];
+}
+
+export interface Page {
+  title: string;
+  version: string;
+  documents: SourceDocument[];
+  walk: Walk | null;
+  answer: Answer | null;
+  graph: Graph | null;
+}

@@ -1,0 +1,137 @@
+// The documents, with what was read and what the answer attended to marked at the exact characters.
+
+import type { Page, Span } from "./data";
+import { h, onActivate, percent, reveal } from "./dom";
+import type { Selected, Selection } from "./selection";
+
+interface Marked {
+  span: Span;
+  selection: Selection;
+  /** Share of the answer's attention; 0 for what was only read. */
+  weight: number;
+  label: string;
+}
+
+export class Sources {
+  readonly element: HTMLElement;
+  private readonly marked: Marked[] = [];
+  private readonly text = h("div", { class: "text", tabindex: 0, role: "document" });
+  private readonly choice: HTMLSelectElement;
+  private shown = -1;
+
+  constructor(
+    private readonly page: Page,
+    private readonly selected: Selected,
+  ) {
+    page.walk?.steps.forEach((step, i) => {
+      for (const span of step.spans)
+        this.marked.push({
+          span,
+          selection: { kind: "step", step: i },
+          weight: 0,
+          label: `read as number ${step.position}`,
+        });
+    });
+    page.answer?.citations.forEach((citation, i) => {
+      this.marked.push({
+        span: citation.span,
+        selection: { kind: "citation", citation: i },
+        weight: citation.weight,
+        label: `citation ${i + 1}, ${percent(citation.weight)} of the answer's attention`,
+      });
+    });
+    this.choice = h("select", { "aria-label": "Document", change: () => this.show(this.choice.selectedIndex) });
+    for (const source of page.documents) this.choice.append(h("option", {}, source.title || source.id));
+    this.element = h(
+      "section",
+      { class: "sources", "aria-label": "Source documents" },
+      h("header", {}, h("h2", {}, "Source"), this.choice),
+      this.text,
+    );
+    if (page.documents.length > 0) this.show(this.marked[0]?.span[0] ?? 0);
+    selected.listen((selection, from) => this.follow(selection, from));
+  }
+
+  private show(index: number, extra: Marked[] = []): void {
+    const source = this.page.documents[index];
+    if (!source) return;
+    this.shown = index;
+    this.choice.selectedIndex = index;
+    const here = [...this.marked, ...extra].filter(({ span }) => span[0] === index);
+    const cuts = new Set([0, source.text.length, ...source.pages]);
+    for (const { span } of here) cuts.add(span[1]).add(span[2]);
+    const at = [...cuts].sort((a, b) => a - b);
+    const parts: Node[] = [];
+    for (let i = 0; i + 1 < at.length; i++) {
+      const [start, end] = [at[i]!, at[i + 1]!];
+      const page = source.pages.indexOf(start);
+      if (page >= 0) parts.push(h("span", { class: "page-number" }, `page ${page + 1}`));
+      const over = here.filter(({ span }) => span[1] <= start && end <= span[2]);
+      const piece = source.text.slice(start, end);
+      parts.push(over.length > 0 ? this.mark(piece, over) : document.createTextNode(piece));
+    }
+    this.text.replaceChildren(...parts);
+  }
+
+  private mark(piece: string, over: Marked[]): HTMLElement {
+    const weight = Math.max(...over.map((one) => one.weight));
+    const mark = h(
+      "mark",
+      {
+        tabindex: 0,
+        role: "button",
+        title: over.map((one) => one.label).join("; "),
+        class: weight > 0 ? "cited" : "read",
+        "data-keys": over.map((one) => key(one.selection)).join(" "),
+      },
+      piece,
+    );
+    mark.style.setProperty("--heat", String(Math.min(1, 0.15 + weight)));
+    const target = over.reduce((best, one) => (one.weight > best.weight ? one : best));
+    onActivate(mark, () => this.selected.select(target.selection, this));
+    return mark;
+  }
+
+  private follow(selection: Selection | null, from: object | null): void {
+    const spans = selection ? spansOf(this.page, selection) : [];
+    const first = spans[0];
+    if (first && selection?.kind === "node")
+      this.show(
+        first[0],
+        spans.map((span) => ({ span, selection, weight: 0, label: "the selected node" })),
+      );
+    else if (first && first[0] !== this.shown) this.show(first[0]);
+    let found: Element | null = null;
+    for (const mark of this.text.querySelectorAll("mark")) {
+      const keys = mark.dataset.keys?.split(" ") ?? [];
+      const is = selection !== null && keys.includes(key(selection));
+      mark.classList.toggle("selected", is);
+      if (is) found ??= mark;
+    }
+    if (found && from !== this) reveal(found);
+  }
+}
+
+function key(selection: Selection): string {
+  switch (selection.kind) {
+    case "step":
+      return `step-${selection.step}`;
+    case "citation":
+      return `citation-${selection.citation}`;
+    case "node":
+      return `node-${selection.node}`;
+  }
+}
+
+export function spansOf(page: Page, selection: Selection): Span[] {
+  switch (selection.kind) {
+    case "step":
+      return page.walk?.steps[selection.step]?.spans ?? [];
+    case "citation": {
+      const citation = page.answer?.citations[selection.citation];
+      return citation ? [citation.span] : [];
+    }
+    case "node":
+      return page.graph?.nodes[selection.node]?.spans ?? [];
+  }
+}

@@ -1,0 +1,81 @@
+// The walk as a timeline: what was read when, and why it was next.
+
+import type { Candidate, Page, Step } from "./data";
+import { h, onActivate, percent, reveal } from "./dom";
+import type { Selected } from "./selection";
+
+const PARTS = ["attention", "similarity", "reference"] as const;
+
+export class WalkView {
+  readonly element: HTMLElement;
+
+  constructor(page: Page, selected: Selected) {
+    const walk = page.walk!;
+    const most = Math.max(...[...walk.steps, ...walk.unread].map(score), Number.EPSILON);
+    const list = h("ol", { class: "steps" });
+    for (const [i, step] of walk.steps.entries()) {
+      const item = h("li", { tabindex: 0, role: "button" }, ...card(page, step, most));
+      onActivate(item, () => selected.select({ kind: "step", step: i }, this));
+      list.append(item);
+    }
+    const unread = h("ol", { class: "steps unread" });
+    for (const candidate of walk.unread) unread.append(h("li", {}, ...card(page, candidate, most)));
+    this.element = h(
+      "section",
+      { class: "walk", "aria-label": "Walk" },
+      h("h2", {}, "The walk"),
+      h("p", { class: "legend" }, ...PARTS.map((part) => h("span", { class: part }, part))),
+      list,
+      h("p", { class: "stop" }, `${walk.steps.length} ${walk.steps.length === 1 ? "node" : "nodes"}, ${walk.tokens} tokens; ${walk.why}`),
+      ...walk.notes.map((note) => h("p", { class: "note" }, note)),
+      walk.unread.length > 0 &&
+        h("details", {}, h("summary", {}, `${walk.unread.length} candidates that were not read`), unread),
+    );
+    selected.listen((selection, from) => {
+      const step =
+        selection?.kind === "step"
+          ? selection.step
+          : selection?.kind === "citation"
+            ? page.answer?.citations[selection.citation]?.step
+            : selection?.kind === "node"
+              ? walk.steps.findIndex((one) => one.id === page.graph?.nodes[selection.node]?.id)
+              : -1;
+      Array.from(list.children).forEach((item, i) => {
+        item.classList.toggle("selected", i === step);
+        item.setAttribute("aria-pressed", String(i === step));
+        if (i === step && from !== this && selection?.kind === "step") reveal(item);
+      });
+    });
+  }
+}
+
+function score(candidate: Candidate): number {
+  return candidate.attention + candidate.similarity + candidate.reference;
+}
+
+function card(page: Page, candidate: Candidate | Step, most: number): Node[] {
+  const bars = h("span", {
+    class: "bars",
+    role: "img",
+    "aria-label": PARTS.map((part) => `${part} ${candidate[part].toFixed(3)}`).join(", "),
+    title: PARTS.map((part) => `${part} ${candidate[part].toFixed(4)}`).join("\n"),
+  });
+  for (const part of PARTS) {
+    const bar = h("span", { class: part });
+    bar.style.width = `${(100 * Math.max(0, candidate[part])) / most}%`;
+    bars.append(bar);
+  }
+  const source = page.documents[candidate.document];
+  const facts = [`level ${candidate.level}`, candidate.origin, `${candidate.tokens} tokens`, source?.title || source?.id];
+  const read = "position" in candidate ? candidate : null;
+  if (read?.initial) facts.push("read first");
+  return [
+    h("span", { class: "position" }, read ? String(read.position) : ""),
+    h("span", { class: "node-text" }, candidate.text),
+    bars,
+    h("span", { class: "facts" }, facts.filter(Boolean).join(" · ")),
+    ...(read && read.p_yes !== null
+      ? [h("span", { class: "p-yes", title: "probability that what was read is enough" }, `enough? ${percent(read.p_yes)}`)]
+      : []),
+  ];
+}
