@@ -37,7 +37,7 @@ from hwdag.search.walk import walk
 from hwdag.store.sqlite import Entry
 from hwdag.text.prompts import Prompts, SearchPrompts
 from hwdag.text.sentences import sentences
-from hwdag.trace.progress import Silent
+from hwdag.trace.bars import Silent
 from hwdag.types import Document, Retrieval, Span
 from hwdag.version import __version__
 from hwdag_lab.eval.data import Question, Record, read_records, sample

@@ -13,7 +13,7 @@ from langchain_core.callbacks import adispatch_custom_event, dispatch_custom_eve
 from langchain_core.runnables import RunnableConfig, ensure_config
 
 from hwdag.threads import in_builder_thread
-from hwdag.trace.progress import Advanced, Progress, Reporting
+from hwdag.trace.bars import Advanced, Reporter, Reporting
 
 STEP_EVENT = "hwdag.step"
 """Name of the custom event that every visited node fires; data as `step_record` of the core."""
@@ -32,7 +32,7 @@ Event = dict[str, Any]
 _LISTENER: ContextVar[Callable[[Event], object] | None] = ContextVar("listener", default=None)
 
 
-def build_progress(document_ids: Sequence[str], show_progress: bool) -> Progress:
+def build_progress(document_ids: Sequence[str], show_progress: bool) -> Reporter:
     """What a build of these documents, in this order, reports its progress to.
 
     Data of the events: `stage` ("documents", or what is done for one of them), `done`, `total` (0

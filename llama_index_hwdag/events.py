@@ -16,7 +16,7 @@ from llama_index.core.instrumentation.events.base import BaseEvent  # type: igno
 from llama_index.core.instrumentation.span import active_span_id
 
 from hwdag.building.report import BuildReport
-from hwdag.trace.progress import Advance, Progress, as_progress
+from hwdag.trace.bars import Advance, Reporter, as_reporter
 from hwdag.trace.provenance import step_record
 from hwdag.types import Retrieval, Step
 
@@ -187,9 +187,9 @@ class BuildProgress:
         shown: True for bars, or your own.
     """
 
-    def __init__(self, document_ids: Sequence[str], shown: bool | Progress) -> None:
+    def __init__(self, document_ids: Sequence[str], shown: bool | Reporter) -> None:
         self._waiting = list(document_ids)[::-1]
-        self._shown = as_progress(shown)
+        self._shown = as_reporter(shown)
         self._document_id = ""
 
     @contextmanager

@@ -32,7 +32,7 @@ from hwdag.lm.scripted import ScriptedLM, first_sentences
 from hwdag.store.opening import holds_something
 from hwdag.store.sqlite import Header, Store
 from hwdag.text.prompts import Prompts
-from hwdag.trace.progress import Silent
+from hwdag.trace.bars import Silent
 from hwdag.types import Document
 
 KINDS = ("start", "end", "statement", "step", "moment")

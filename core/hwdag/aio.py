@@ -12,7 +12,7 @@ from hwdag.config import SearchConfig
 from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
 from hwdag.threads import each_in_a_thread, in_builder_thread
-from hwdag.trace.progress import Progress
+from hwdag.trace.bars import Reporter
 from hwdag.types import Answer, Document, Retrieval, Step
 
 
@@ -34,7 +34,7 @@ class SearchOptions(AnswerOptions, total=False):
 class ChangeOptions(TypedDict, total=False):
     """What `insert` takes besides the documents."""
 
-    progress: bool | Progress
+    progress: bool | Reporter
     max_tokens: int | None
     max_seconds: float | None
 

@@ -33,7 +33,7 @@ from hwdag.stored import StoredIndex
 from hwdag.tenancy import required_filter
 from hwdag.text.characters import without_surrogates
 from hwdag.text.prompts import Prompts
-from hwdag.trace.progress import Progress, as_progress
+from hwdag.trace.bars import Reporter, as_reporter
 from hwdag.types import Answer, Document, Retrieval
 
 WAIT_SECONDS = 30.0
@@ -62,7 +62,7 @@ class HWDAGIndex(StoredIndex, AsyncTwins):
         config: BuildConfig | None = None,
         prompts: Prompts | None = None,
         path: str | Path | None = None,
-        progress: bool | Progress = False,
+        progress: bool | Reporter = False,
         max_tokens: int | None = None,
         max_seconds: float | None = None,
     ) -> Self:
@@ -95,7 +95,7 @@ class HWDAGIndex(StoredIndex, AsyncTwins):
         self,
         documents: Iterable[Document | str],
         *,
-        progress: bool | Progress = False,
+        progress: bool | Reporter = False,
         max_tokens: int | None = None,
         max_seconds: float | None = None,
     ) -> BuildReport:
@@ -113,7 +113,7 @@ class HWDAGIndex(StoredIndex, AsyncTwins):
         self,
         documents: Iterable[Document | str],
         *,
-        progress: bool | Progress = False,
+        progress: bool | Reporter = False,
         max_tokens: int | None = None,
         max_seconds: float | None = None,
         prune: bool | Callable[[str], bool] = False,
@@ -263,7 +263,7 @@ class HWDAGIndex(StoredIndex, AsyncTwins):
     def _change(
         self,
         documents: Iterable[Document | str],
-        progress: bool | Progress,
+        progress: bool | Reporter,
         limits: Limits,
         *,
         replaces: bool,
@@ -284,7 +284,7 @@ class HWDAGIndex(StoredIndex, AsyncTwins):
                     prune=self._prunable(prune, tenants) if prune else None,
                     limits=limits,
                 )
-                return insertion.run(checked, as_progress(progress))
+                return insertion.run(checked, as_reporter(progress))
 
     def _checked(self, given: Document | str, tenants: set[str]) -> Document:
         """A document that says whose it is, where that must be said; it is noted in `tenants`."""

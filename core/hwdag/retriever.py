@@ -10,7 +10,7 @@ from hwdag.config import SearchConfig
 from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
 from hwdag.search.walk import OnStep
-from hwdag.trace.progress import Progress
+from hwdag.trace.bars import Reporter
 from hwdag.types import Answer, Document, Retrieval
 
 
@@ -27,7 +27,7 @@ class Retriever(Protocol):
         """Documents by id."""
 
     def insert(
-        self, documents: Iterable[Document | str], *, progress: bool | Progress = False
+        self, documents: Iterable[Document | str], *, progress: bool | Reporter = False
     ) -> BuildReport:
         """Add documents; those that are there with the same content cost nothing."""
 

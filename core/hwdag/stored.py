@@ -26,7 +26,7 @@ from hwdag.store.placing import beside, explained, take_place
 from hwdag.store.sqlite import Entry, Header, Store
 from hwdag.store.views import Stored
 from hwdag.text.prompts import Prompts
-from hwdag.trace.progress import Progress
+from hwdag.trace.bars import Reporter
 from hwdag.types import Document
 from hwdag.version import __version__
 
@@ -210,7 +210,7 @@ class StoredIndex:
         else:
             self._store.copy(path)
 
-    def export(self, folder: str | Path, *, progress: bool | Progress = False) -> None:
+    def export(self, folder: str | Path, *, progress: bool | Reporter = False) -> None:
         """Write all documents as a folder of JSONL and safetensors files, for other programs.
 
         Raises:
@@ -220,7 +220,7 @@ class StoredIndex:
 
         export_index(self._filled(), folder, progress=progress)
 
-    def verify(self, *, progress: bool | Progress = False) -> Verdict:
+    def verify(self, *, progress: bool | Reporter = False) -> Verdict:
         """Check every page, document and cached call of the file that the index is bound to.
 
         Raises:

@@ -20,7 +20,7 @@ from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.scripted import ScriptedLM, attention_between
 from hwdag.lm.writers import CallableWriter
 from hwdag.text.prompts import Prompts, SummaryPrompt
-from hwdag.trace.progress import Silent
+from hwdag.trace.bars import Silent
 from hwdag.types import Document, Span
 
 

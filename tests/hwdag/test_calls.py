@@ -24,7 +24,7 @@ from hwdag.lm.scripted import ScriptedLM, first_sentences
 from hwdag.store.calls import CallCache, key_of
 from hwdag.store.sqlite import Header, Store
 from hwdag.text.prompts import Prompts, SummaryPrompt
-from hwdag.trace.progress import Silent
+from hwdag.trace.bars import Silent
 from hwdag.types import Document, Span, Usage
 
 CONFIG = BuildConfig(chunk_tokens=40, window_tokens=330, batch_size=2)

@@ -19,7 +19,7 @@ from hwdag.lm.scripted import ScriptedLM, tokens_of
 from hwdag.lm.writers import CallableWriter
 from hwdag.store.sqlite import Header, Store
 from hwdag.text.prompts import Prompts
-from hwdag.trace.progress import Silent
+from hwdag.trace.bars import Silent
 from hwdag.types import Document, Usage
 
 LICENSE = (Path(__file__).parents[2] / "LICENSE").read_text("utf-8")

@@ -35,7 +35,7 @@ from hwdag.text.files import read_documents
 from hwdag.text.points import parse_points
 from hwdag.text.prompts import Prompts, SearchPrompts
 from hwdag.trace import render
-from hwdag.trace.progress import Silent
+from hwdag.trace.bars import Silent
 from hwdag.types import Answer, Citation, Document, Span, Usage
 
 CONFIG = BuildConfig(window_tokens=320, chunk_tokens=40)

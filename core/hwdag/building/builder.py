@@ -22,7 +22,7 @@ from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.store.calls import key_of
 from hwdag.text.chunking import chunk, leaves
 from hwdag.text.headings import headings, searched_text
-from hwdag.trace.progress import Progress
+from hwdag.trace.bars import Reporter
 from hwdag.types import Document, Node
 
 __all__ = ["Built", "Tools", "build", "embedded_texts"]
@@ -45,7 +45,7 @@ class Built:
 def build(
     document: Document,
     tools: Tools,
-    progress: Progress,
+    progress: Reporter,
     calls: Calls | None = None,
     known: Mapping[str, Vectors] | None = None,
 ) -> Built:

@@ -17,8 +17,8 @@ from hwdag.errors import IndexCorrupt, InputError
 from hwdag.store.calls import Withdrawn
 from hwdag.store.sqlite import Store, content_hash
 from hwdag.text.characters import without_surrogates
+from hwdag.trace.bars import Reporter
 from hwdag.trace.memory import peak_device_memory, peak_memory
-from hwdag.trace.progress import Progress
 from hwdag.types import Document
 
 EMPTY = "empty or only white space"
@@ -56,7 +56,7 @@ class Insertion:
         self._report = BuildReport()
         self._seen: set[str] = set()
 
-    def run(self, documents: Iterable[Document | str], progress: Progress) -> BuildReport:
+    def run(self, documents: Iterable[Document | str], progress: Reporter) -> BuildReport:
         """Build what is new or changed; documents are taken one by one, as they are needed.
 
         Raises:
@@ -86,7 +86,7 @@ class Insertion:
         self._report.peak_device_memory = peak_device_memory()
         return self._report
 
-    def _one(self, document: Document, progress: Progress) -> None:
+    def _one(self, document: Document, progress: Reporter) -> None:
         text, replaced = without_surrogates(document.text)
         if replaced:
             document = replace(document, text=text)
@@ -111,7 +111,7 @@ class Insertion:
         if self._store.delete(document_id) and known:
             self._report.deleted.append(document_id)
 
-    def _build(self, document: Document, progress: Progress) -> None:
+    def _build(self, document: Document, progress: Reporter) -> None:
         cache = self._store.building(document.id)
         calls = Calls(cache, self._meter.before_call)
         try:

@@ -21,7 +21,7 @@ from hwdag.lm.base import Reader, Replay, ReplayRequest, Session, Writer
 from hwdag.text.characters import one_line
 from hwdag.text.prompts import SearchPrompts
 from hwdag.text.sentences import sentences
-from hwdag.trace.progress import Silent
+from hwdag.trace.bars import Silent
 from hwdag.types import Document, Usage
 
 

@@ -1,1 +1,1 @@
-"""What happened: progress, provenance, rendering."""
+"""What happened: bars, provenance, rendering."""

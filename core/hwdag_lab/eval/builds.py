@@ -13,7 +13,7 @@ from hwdag.config import BuildConfig
 from hwdag.errors import HWDAGError
 from hwdag.index import HWDAGIndex
 from hwdag.retriever import Retriever
-from hwdag.trace.progress import Progress
+from hwdag.trace.bars import Reporter
 from hwdag.types import Document, Usage
 from hwdag_lab.eval.memory import peaks_mb, reset_peaks
 from hwdag_lab.eval.models import Models
@@ -41,7 +41,7 @@ class Builder:
         progress: shows the stages of a build.
     """
 
-    def __init__(self, models: Models, folder: Path, on_build: OnBuild, progress: Progress) -> None:
+    def __init__(self, models: Models, folder: Path, on_build: OnBuild, progress: Reporter) -> None:
         self._models = models
         self._indexes = folder / INDEXES
         self._on_build = on_build

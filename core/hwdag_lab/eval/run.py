@@ -15,7 +15,7 @@ from pathlib import Path
 from hwdag.errors import HWDAGError
 from hwdag.lm.base import Reader
 from hwdag.search.progress import ProgressControl
-from hwdag.trace.progress import Progress, as_progress
+from hwdag.trace.bars import Reporter, as_reporter
 from hwdag_lab.eval.asking import asked, check_metrics, failed
 from hwdag_lab.eval.builds import Builder
 from hwdag_lab.eval.calls import Calls
@@ -56,7 +56,7 @@ def run(
     plan: Plan,
     folder: Path,
     *,
-    progress: bool | Progress = False,
+    progress: bool | Reporter = False,
     command: str = "",
 ) -> Counts:
     """Ask what has not been asked yet, and append it to the records in `folder`.
@@ -91,7 +91,7 @@ def run(
             done = read_results(folder)
             tasks = list(_tasks(chosen, plan))
             left = [task for task in tasks if not _is_done(done.get(task.blank.key), task, plan)]
-            shown = as_progress(progress)
+            shown = as_reporter(progress)
             ledger = _BuildLedger(builds, set(read_builds(folder)))
             builder = Builder(models.remembering(calls), folder, ledger.add, shown)
             errors = 0

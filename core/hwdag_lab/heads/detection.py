@@ -19,7 +19,7 @@ from hwdag.config import HeadList
 from hwdag.errors import InputError, UnknownOption
 from hwdag.lm.heads import HeadFile, weights_digest
 from hwdag.lm.ranking import Order, capture_ranking
-from hwdag.trace.progress import Progress, as_progress
+from hwdag.trace.bars import Reporter, as_reporter
 from hwdag_lab.heads.data import Example
 from hwdag_lab.heads.ranking import local_model
 from hwdag_lab.heads.scoring import AttentionScoring, Floats
@@ -99,7 +99,7 @@ def detect_heads(
     order: Order = "last",
     calibrate: bool | None = None,
     temperature: float = CORE_TEMPERATURE,
-    progress: bool | Progress = False,
+    progress: bool | Reporter = False,
 ) -> Detection:
     """Score every head of a model on examples; two forwards each, or one and a few tokens.
 
@@ -126,7 +126,7 @@ def detect_heads(
             f"{len(examples)} examples and {temperature!r}"
         )
     found = []
-    with as_progress(progress).stage("heads", len(examples), "question") as advance:
+    with as_reporter(progress).stage("heads", len(examples), "question") as advance:
         for example in examples:
             captured = capture_ranking(
                 lm, example.question, example.passages, order=order, null=scoring.needs_null

@@ -20,7 +20,7 @@ from hwdag.index import HWDAGIndex
 from hwdag.lm.base import heads_of
 from hwdag.search.progress import Visit
 from hwdag.search.walk import FIRST_POSITION
-from hwdag.trace.progress import Progress, as_progress
+from hwdag.trace.bars import Reporter, as_reporter
 from hwdag.types import Document, Retrieval, Span
 from hwdag_lab.eval.data import Question, Record
 from hwdag_lab.eval.evidence import evidence_scores, read_spans
@@ -94,7 +94,7 @@ def observe(
     token_budget: int,
     build: BuildConfig | None = None,
     settings: Mapping[str, Any] | None = None,
-    progress: bool | Progress = False,
+    progress: bool | Reporter = False,
 ) -> list[Trail]:
     """Walk every question with gold evidence; an `HWDAGError` is part of its trail.
 
@@ -126,7 +126,7 @@ def observe(
     left = sum((record.dataset, question.id) not in done for record, question in wanted)
     with (
         _journal(file) as journal,
-        as_progress(progress).stage("walks", left, "question") as advance,
+        as_reporter(progress).stage("walks", left, "question") as advance,
     ):
         if not lines:
             journal.append({"settings": depends})

@@ -25,7 +25,7 @@ from hwdag.search.answering import AnswerStream
 from hwdag.search.walk import FIRST_POSITION, OnStep, Walked
 from hwdag.text.characters import without_surrogates
 from hwdag.text.prompts import SearchPrompts
-from hwdag.trace.progress import Progress, as_progress
+from hwdag.trace.bars import Reporter, as_reporter
 from hwdag.types import Answer, Document, Node, Retrieval, Step, Usage
 from hwdag_lab.methods.ranking import Found, Query, Scored, fitting
 from hwdag_lab.methods.twins import RetrieverTwins
@@ -65,7 +65,7 @@ class DocumentRetriever(RetrieverTwins, ABC, Generic[T]):
         # why: replaced, never changed, so that searches need no lock
         self._held: Mapping[str, tuple[Document, T]] = {}
         self._changes = threading.RLock()
-        self._progress = as_progress(False)  # of the insertion that is running
+        self._progress = as_reporter(False)  # of the insertion that is running
 
     @abstractmethod
     def _build(self, document: Document) -> T:
@@ -90,7 +90,7 @@ class DocumentRetriever(RetrieverTwins, ABC, Generic[T]):
         return self._of(document_id)[1].nodes
 
     def insert(
-        self, documents: Iterable[Document | str], *, progress: bool | Progress = False
+        self, documents: Iterable[Document | str], *, progress: bool | Reporter = False
     ) -> BuildReport:
         """Add documents; those that are there with the same content cost nothing.
 
@@ -99,7 +99,7 @@ class DocumentRetriever(RetrieverTwins, ABC, Generic[T]):
         """
         report, found = BuildReport(), [as_document(document) for document in documents]
         with self._changes:
-            self._progress = as_progress(progress)
+            self._progress = as_reporter(progress)
             reading, writing = self._spent()
             with self._progress.stage("documents", len(found), "document") as advance:
                 for document in found:
@@ -175,7 +175,7 @@ class DocumentRetriever(RetrieverTwins, ABC, Generic[T]):
         cls,
         documents: Iterable[Document | str],
         *,
-        progress: bool | Progress = False,
+        progress: bool | Reporter = False,
         **options: object,
     ) -> Self:
         """Make one with the constructor's options, and insert documents."""

@@ -29,7 +29,7 @@ from hwdag.store.lock import BuildLock
 from hwdag.store.opening import check_folder, check_free, holds_something
 from hwdag.store.records import content_hash
 from hwdag.text.prompts import SearchPrompts
-from hwdag.trace.progress import Progress
+from hwdag.trace.bars import Reporter
 from hwdag.types import Document, Retrieval
 from hwdag_lab.methods.base import DocumentRetriever, T
 from hwdag_lab.methods.packing import MALFORMED
@@ -186,7 +186,7 @@ class SavedRetriever(DocumentRetriever[T]):
             write_file(path, header, (self._saved(*held) for held in self._held.values()))
 
     def insert(
-        self, documents: Iterable[Document | str], *, progress: bool | Progress = False
+        self, documents: Iterable[Document | str], *, progress: bool | Reporter = False
     ) -> BuildReport:
         """Add documents; those that are there with the same content cost nothing.
 

@@ -12,7 +12,7 @@ from hwdag.config import SearchConfig
 from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
 from hwdag.threads import each_in_a_thread, in_builder_thread
-from hwdag.trace.progress import Progress
+from hwdag.trace.bars import Reporter
 from hwdag.types import Answer, Document, Retrieval, Step
 
 
@@ -34,7 +34,7 @@ class _Synchronous(Protocol):
     """What the twins call."""
 
     def insert(
-        self, documents: Iterable[Document | str], *, progress: bool | Progress = False
+        self, documents: Iterable[Document | str], *, progress: bool | Reporter = False
     ) -> BuildReport: ...
 
     def delete(self, document_id: str) -> None: ...
@@ -57,7 +57,7 @@ class RetrieverTwins:
         cls,
         documents: Iterable[Document | str],
         *,
-        progress: bool | Progress = False,
+        progress: bool | Reporter = False,
         **options: object,
     ) -> Self:
         """`from_documents` in a thread."""
@@ -68,7 +68,7 @@ class RetrieverTwins:
         self: _Synchronous,
         documents: Iterable[Document | str],
         *,
-        progress: bool | Progress = False,
+        progress: bool | Reporter = False,
     ) -> BuildReport:
         """`insert` in a thread."""
         return await in_builder_thread(partial(self.insert, documents, progress=progress))

@@ -28,7 +28,7 @@ from hwdag.store.exchange.layout import (
 )
 from hwdag.store.placing import beside, explained, sync
 from hwdag.store.sqlite import Entry, Store
-from hwdag.trace.progress import Progress, as_progress
+from hwdag.trace.bars import Reporter, as_reporter
 from hwdag.types import Node
 
 SHARD_BYTES = 256 << 20
@@ -49,7 +49,7 @@ def export_index(
     folder: str | os.PathLike[str],
     *,
     shard_bytes: int = SHARD_BYTES,
-    progress: bool | Progress = False,
+    progress: bool | Reporter = False,
 ) -> Exported:
     """Write all documents of an index to a new folder, which appears when it is complete.
 
@@ -72,7 +72,7 @@ def export_index(
         raise InputError(f"{folder} is not empty; name a folder that does not exist yet")
     with _opened(source) as store, beside(folder) as unfinished, explained():
         unfinished.mkdir()
-        written = _write(store, unfinished, shard_bytes, as_progress(progress))
+        written = _write(store, unfinished, shard_bytes, as_reporter(progress))
         sync(unfinished)
         if folder.exists():
             folder.rmdir()
@@ -81,7 +81,7 @@ def export_index(
     return written
 
 
-def _write(store: Store, folder: Path, shard_bytes: int, progress: Progress) -> Exported:
+def _write(store: Store, folder: Path, shard_bytes: int, progress: Reporter) -> Exported:
     _write_json(folder / HEADER, asdict(store.header))
     ids = list(store.ids())
     with (

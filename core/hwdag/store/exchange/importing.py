@@ -39,7 +39,7 @@ from hwdag.store.records import Entry, encode
 from hwdag.store.schema import Header
 from hwdag.store.sqlite import Store
 from hwdag.store.units import write_unit
-from hwdag.trace.progress import Progress, as_progress
+from hwdag.trace.bars import Reporter, as_reporter
 from hwdag.types import Document, Node, Origin, Span
 
 LARGEST_JSON = 16 << 20
@@ -53,7 +53,7 @@ def import_index(
     folder: str | os.PathLike[str],
     path: str | os.PathLike[str] | None = None,
     *,
-    progress: bool | Progress = False,
+    progress: bool | Reporter = False,
 ) -> Store:
     """Make an index of an exported folder; its file appears when it is complete.
 
@@ -82,13 +82,13 @@ def import_index(
         return Store.open(path)
 
 
-def _filled(store: Store, export: _Export, progress: bool | Progress) -> Store:
+def _filled(store: Store, export: _Export, progress: bool | Reporter) -> Store:
     """The store with all documents; closed where one of them is refused."""
     dimension = store.header.dimension
     try:
         with (
             store._database.writing() as connection,  # one transaction: nobody else knows the file
-            as_progress(progress).stage("import", export.documents, "documents") as advance,
+            as_reporter(progress).stage("import", export.documents, "documents") as advance,
         ):
             for entry in export.entries(dimension):
                 write_unit(connection, encode(entry, dimension=dimension))

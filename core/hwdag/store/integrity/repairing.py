@@ -23,7 +23,7 @@ from hwdag.store.placing import beside, explained, settle, sync
 from hwdag.store.schema import Header
 from hwdag.store.sqlite import Store
 from hwdag.store.units import write_unit
-from hwdag.trace.progress import Progress, as_progress
+from hwdag.trace.bars import Reporter, as_reporter
 
 _BATCH = 256
 """Cached calls that are in memory at once."""
@@ -61,7 +61,7 @@ def repair(
     *,
     reader: str | None = None,
     embedder: str | None = None,
-    progress: bool | Progress = False,
+    progress: bool | Reporter = False,
 ) -> Repaired:
     """Save every document that is whole, and every cached call, into a new file.
 
@@ -83,7 +83,7 @@ def repair(
         IndexCorrupt: nothing can be saved, or nobody knows what it was built with.
     """
     path = Path(path).resolve()
-    progress = as_progress(progress)
+    progress = as_reporter(progress)
     sound = _if_sound(path, progress)
     if sound and output is None:
         return Repaired(path, None, sound.whole)
@@ -105,7 +105,7 @@ def repair(
     return replace(repaired, path=path, damaged=target)
 
 
-def _if_sound(path: Path, progress: Progress) -> Verdict | None:
+def _if_sound(path: Path, progress: Reporter) -> Verdict | None:
     try:
         verdict = verify(path, progress=progress)
     except NotAnIndex:  # because of its first bytes, or indeed; what can be saved decides
@@ -120,7 +120,7 @@ class _Names(NamedTuple):
     embedder: str | None
 
 
-def _save(path: Path, unfinished: Path, names: _Names, progress: Progress) -> Repaired:
+def _save(path: Path, unfinished: Path, names: _Names, progress: Reporter) -> Repaired:
     with (
         readable_file(path) as source,
         closing(opened(source)) as database,
@@ -179,7 +179,7 @@ class _Saved:
         self._calls = 0
         self._lost_calls = 0
 
-    def copy(self, target: sqlite3.Connection, progress: Progress) -> None:
+    def copy(self, target: sqlite3.Connection, progress: Reporter) -> None:
         """Everything that is whole, under its number."""
         signs = self._survey.signs()
         with progress.stage("repair", len(signs.tried), "documents") as advance:

@@ -25,7 +25,7 @@ from hwdag.store.integrity.survey import (
 from hwdag.store.migrations import OLD_VERSIONS, file_of
 from hwdag.store.records import Entry, Unit, encode
 from hwdag.store.schema import APPLICATION_ID, SCHEMA_VERSION
-from hwdag.trace.progress import Progress, as_progress
+from hwdag.trace.bars import Reporter, as_reporter
 
 _MOST_MESSAGES = 100
 """Of SQLite, about pages."""
@@ -73,7 +73,7 @@ class Verdict:
         return tuple(name for name in found if name is not None and name not in self.whole)
 
 
-def verify(path: str | os.PathLike[str], *, progress: bool | Progress = False) -> Verdict:
+def verify(path: str | os.PathLike[str], *, progress: bool | Reporter = False) -> Verdict:
     """Check every page, every document, every cached call and the log of changes of an index file.
 
     Documents are read one by one, so that other processes need not stop. A file of an older format
@@ -88,7 +88,7 @@ def verify(path: str | os.PathLike[str], *, progress: bool | Progress = False) -
         problems = _checked(database, _kind)
         for check in (_pages, _schema, _header, _log, _calls):
             problems += _checked(database, check)
-        whole, damage = _documents(database, as_progress(progress))
+        whole, damage = _documents(database, as_reporter(progress))
     return Verdict(whole, tuple(dict.fromkeys((*problems, *damage))))
 
 
@@ -188,7 +188,7 @@ def _log(connection: sqlite3.Connection) -> Iterator[Problem]:
         yield Problem("the log of changes lacks documents")
 
 
-def _documents(database: Database, progress: Progress) -> tuple[tuple[str, ...], list[Problem]]:
+def _documents(database: Database, progress: Reporter) -> tuple[tuple[str, ...], list[Problem]]:
     """Ids of whole documents, and what is wrong with the others."""
     try:
         with moment(database) as connection:

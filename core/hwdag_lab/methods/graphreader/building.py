@@ -17,7 +17,7 @@ from hwdag.lm.base import Reader, Writer
 from hwdag.text.chunking import CountTokens, chunk
 from hwdag.text.sentences import sentences, trimmed
 from hwdag.text.words import content_words, words
-from hwdag.trace.progress import Progress
+from hwdag.trace.bars import Reporter
 from hwdag.types import Document, Node, Origin, Span
 from hwdag_lab.methods.graphreader import prompts
 from hwdag_lab.methods.graphreader.config import GraphReaderConfig
@@ -52,7 +52,7 @@ class Extraction:
     embedder: Embedder
     config: GraphReaderConfig
     chunk_tokens: int
-    progress: Progress
+    progress: Reporter
 
     def graph(self, document: Document, calls: Calls) -> FactGraph:
         """The graph of a document; finished calls of the writer are taken from `calls`."""

@@ -1,4 +1,4 @@
-"""Progress of long work: a callback protocol, a tqdm bar, and silence."""
+"""Bars for long work: a reporter protocol, tqdm bars, and silence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Advance(Protocol):
         """`amount` more pieces are done."""
 
 
-class Progress(Protocol):
+class Reporter(Protocol):
     """Opens a stage with its name, its total and its unit; the stage is advanced as work is done."""
 
     @contextmanager
@@ -59,20 +59,20 @@ class Advanced:
 
 
 class Reporting:
-    """Tells a function of every piece of work that is done, and shows the same as another progress.
+    """Tells a function of every piece of work that is done, and shows the same through another reporter.
 
     Args:
         report: called in the thread of the work, with stages in the order in which they advance.
         shown: True for bars, or your own.
     """
 
-    def __init__(self, report: Callable[[Advanced], object], shown: bool | Progress) -> None:
+    def __init__(self, report: Callable[[Advanced], object], shown: bool | Reporter) -> None:
         self._report = report
-        self._shown = as_progress(shown)
+        self._shown = as_reporter(shown)
 
     @contextmanager
     def stage(self, name: str, total: int, unit: str) -> Iterator[Advance]:
-        """Open the stage in the other progress."""
+        """Open the stage in the other reporter too."""
         done = 0
         with self._shown.stage(name, total, unit) as show:
 
@@ -85,7 +85,7 @@ class Reporting:
             yield advance
 
 
-def as_progress(progress: bool | Progress) -> Progress:
+def as_reporter(progress: bool | Reporter) -> Reporter:
     """`True` for bars, `False` for silence, or your own."""
     if isinstance(progress, bool):
         return Bars() if progress else Silent()
