@@ -63,7 +63,7 @@ def langchain():
 
 
 def evaluation():
-    """What the libraries of the extra `eval` are used for: metrics, plots, RAPTOR's clusters."""
+    """What the libraries of the extra `lab` are used for: metrics, plots, RAPTOR's clusters."""
     import numpy as np
 
     from hwdag_lab.eval.plots import check_plots

@@ -1,17 +1,21 @@
 """The command line on the embedded models: build, ask, show; errors as messages, not tracebacks."""
 
+import argparse
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import get_args
+from typing import get_args, get_type_hints
 
 import pytest
 
 from hwdag.cli.main import main, parser
+from hwdag.cli.options import add_config, config_of
+from hwdag.config import BuildConfig, SearchConfig
 from hwdag.index import HWDAGIndex
 from hwdag.types import StopReason
 
@@ -149,6 +153,63 @@ def test_ctrl_c_leaves_a_file_with_the_finished_documents(tmp_path):
     assert child.returncode == 130
     assert b"the same command goes on from there" in rest
     assert 2 <= len(HWDAGIndex.load(path)) < 30
+
+
+@pytest.mark.parametrize("config", [BuildConfig, SearchConfig])
+@pytest.mark.parametrize("preset", ["ours", "garlic"])
+def test_every_field_of_a_config_is_an_option(config, preset):
+    """What an option says comes back in its field, and the others stay as they were."""
+    before = config.garlic() if preset == "garlic" else config()
+    command = argparse.ArgumentParser()
+    add_config(command, config())
+    assert config_of(before, command.parse_args([])) == before
+    for path, hint, usual in flattened(before):
+        arguments, value = another(path, hint, usual)
+        after = dict(flat(config_of(before, command.parse_args(arguments))))
+        assert after == dict(flat(before)) | {path: value}
+
+
+def flattened(config):
+    """Name, type and value of every field, also of configs within."""
+    for name, hint in get_type_hints(type(config)).items():
+        value = getattr(config, name)
+        if is_dataclass(value):
+            yield from ((f"{name}-{inner}", *rest) for inner, *rest in flattened(value))
+        else:
+            yield name, hint, value
+
+
+def flat(config):
+    return ((path, value) for path, _, value in flattened(config))
+
+
+def another(path, hint, usual):
+    """Arguments that say something else than the usual, and what they say."""
+    option, kinds = path.replace("_", "-"), str(hint)
+    if hint is bool:
+        return [f"--no-{option}" if usual else f"--{option}"], not usual
+    if "tuple" in kinds:
+        return [f"--{option}", "1-2,3-4"], ((1, 2), (3, 4))
+    for kind, value in ((int, 97), (float, 0.25), (str, "German")):
+        if kind in (hint, *get_args(hint)):
+            return [f"--{option}", str(value)], value
+    word = next(word for word in get_args(hint) if word != usual)
+    return [f"--{option}", word], word
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (["--stride", "x"], "invalid number value: 'x'"),
+        (["--heads", "8-x"], "invalid auto or all or LAYER-HEAD,... value: '8-x'"),
+        (["--initial-share", "half"], "invalid auto or equal or number value: 'half'"),
+        (["--scoring-scale", "half"], "invalid choice: 'half'"),
+    ],
+)
+def test_a_value_of_another_kind_is_a_message(option, message, capsys):
+    with pytest.raises(SystemExit):
+        main(["ask", "a.hwdag", "why?", *option])
+    assert message in capsys.readouterr().err
 
 
 def test_help_is_that_of_the_documentation():

@@ -269,12 +269,21 @@ def test_an_index_keeps_the_heads_of_its_edges(checkpoint, tmp_path, capsys):
         (tmp_path / f"{i}.txt").write_text(text)
     index, models = str(tmp_path / "a.hwdag"), ["-q", "--reader", checkpoint]
     build = ["build", str(tmp_path / "0.txt"), "-o", index, "--points", "extractive", *models]
-    assert main([*build, "--heads", "all"]) == 2
+    assert main([*build, "--head-list", "all"]) == 2
     assert "all: cannot be read" in capsys.readouterr().err
-    assert main([*build, "--heads", str(tmp_path / "a")]) == 0
+    assert main([*build, "--head-list", str(tmp_path / "a")]) == 0
     for command in ("insert", "refresh"):
         assert (
-            main([command, index, str(tmp_path / "1.txt"), *models, "--heads", str(tmp_path / "b")])
+            main(
+                [
+                    command,
+                    index,
+                    str(tmp_path / "1.txt"),
+                    *models,
+                    "--head-list",
+                    str(tmp_path / "b"),
+                ]
+            )
             == 2
         )
         assert "was built with edges of the heads ((2, 5),)" in capsys.readouterr().err
@@ -310,7 +319,7 @@ def test_commands_that_load_a_reader_take_a_list(checkpoint, tmp_path, capsys):
     text = tmp_path / "doc.txt"
     text.write_text("The fox jumps. " * 20)
     index = str(tmp_path / "a.hwdag")
-    models = ["--reader", checkpoint, "--heads", str(out)]
+    models = ["--reader", checkpoint, "--head-list", str(out)]
     command = ["build", str(text), "-o", index, *models, "-q", "--points", "extractive"]
     assert main(command) == 0
     assert main(["ask", index, "zzzz?", "--budget", "64", "--max-new-tokens", "2", *models]) == 0

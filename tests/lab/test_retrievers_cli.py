@@ -1,4 +1,4 @@
-"""The command line on files of the retrievers beside HWDAG."""
+"""`hwdag try`, and how other methods are opened by name."""
 
 import json
 from dataclasses import asdict
@@ -72,60 +72,55 @@ def test_options_are_those_of_the_constructor_and_of_its_config():
         named_options(YouraRetriever, {"reader": "gpt2"})
 
 
+def try_it(method, paths, question, *arguments):
+    arguments = (method, *paths, "--question", question, "-q", *arguments)
+    return main(["try", *map(str, arguments)])
+
+
 @pytest.mark.model
 @pytest.mark.parametrize("method", ["bm25", "youra"])
-def test_build_insert_ask_show_delete(method, folder, tmp_path, capsys):
-    file = tmp_path / "town"
-    assert main(["build", str(folder), "-o", str(file), "--method", method, "-q"]) == 0
-    assert "broken.pdf" in capsys.readouterr().out  # what was skipped is told
+def test_a_question_to_another_method(method, folder, tmp_path, capsys):
+    question, cache = "Who built the harbour?", tmp_path / "cache"
+    options = ["--max-new-tokens", "4", "--cache", cache]
+    assert try_it(method, [folder], question, *options, "--json") == 0
+    shown = capsys.readouterr()
+    assert "broken.pdf" in shown.err  # what was skipped is told
+    found = json.loads(shown.out)
+    expected = open_retriever(cache).search(question)
+    assert [s["text"] for s in found["walk"]["steps"]] == [s.node.text for s in expected.steps]
     more = tmp_path / "quarry.txt"
     more.write_text(QUARRY)
-    assert main(["insert", str(file), str(more), "-q"]) == 0
-    assert f"{file}: 2 documents" in capsys.readouterr().out
-    question = "Who built the harbour?"
-    assert main(["ask", str(file), question, "--json", "--max-new-tokens", "4"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    expected = open_retriever(file).search(question)
-    assert [s["text"] for s in found["walk"]["steps"]] == [s.node.text for s in expected.steps]
-    assert main(["ask", str(file), question, "--max-new-tokens", "4"]) == 0
-    assert "sources:" in capsys.readouterr().out
-    assert main(["show", str(file), "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert [d["id"] for d in shown["documents"]] == list(open_retriever(file).documents)
-    assert main(["delete", str(file), str(folder / "town.txt")]) == 0
-    assert "deleted" in capsys.readouterr().out
-    assert main(["show", str(file)]) == 0
-    shown = capsys.readouterr().out
-    assert "quarry" in shown and "town.txt" not in shown
+    assert try_it(method, [folder, more], question, *options) == 0
+    shown = capsys.readouterr()
+    assert "sources:" in shown.out
+    assert "1 documents built, 1 unchanged" in shown.err  # the cache had the other one
 
 
 @pytest.mark.model
 def test_options_of_a_method(folder, tmp_path, capsys):
-    path = tmp_path / "town.bm25"
-    build = ["build", str(folder), "-o", str(path), "--method", "bm25", "-q"]
-    assert main([*build, "--option", "granularity=sentence"]) == 0
-    assert main(["show", str(path), "--document", str(folder / "town.txt")]) == 0
-    assert capsys.readouterr().out.count("level 1,") == 2  # its two sentences
-    assert main(["ask", str(path), "Who?", "--option", "k1=-1"]) == 2
-    assert "BM25 needs a finite k1" in capsys.readouterr().err
-    assert main([*build, "--option", "granularity=100"]) == 2
+    cache, question = tmp_path / "town.bm25", "Was the harbour built?"
+    options = ["--cache", cache, "--json", "--max-new-tokens", "2"]
+    assert try_it("bm25", [folder], question, *options, "--option", "granularity=sentence") == 0
+    steps = json.loads(capsys.readouterr().out)["walk"]["steps"]
+    assert [step["text"].strip() for step in steps] == TOWN.replace(". ", ".\n").split("\n")
+    assert try_it("bm25", [folder], question, *options, "--option", "granularity=100") == 2
     assert "was built with" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("option", "message"),
     [
-        (["--method", "bm25", "--leaves", "chunks"], "--leaves is an option of HWDAG"),
-        (["--method", "bm25", "--max-seconds", "9"], "--max-seconds is an option of HWDAG"),
-        (["--method", "bm25", "--option", "granularity"], "--option must be NAME=VALUE"),
-        (["--method", "bm25", "--option", "size=3"], "bm25 has no option 'size'"),
-        (["--method", "bm25", "--embedder", "hashing"], "bm25 has no embedder"),
-        (["--option", "mode=tree"], "--option is for the methods beside HWDAG"),
+        (["--option", "granularity"], "--option must be NAME=VALUE"),
+        (["--option", "size=3"], "bm25 has no option 'size'"),
+        (["--option", "k1=-1"], "BM25 needs a finite k1"),
+        (["--embedder", "hashing"], "bm25 has no embedder"),
+        (["--budget", "0"], "token_budget must be a whole number of at least 1"),
+        (["--filter", "{"], "--filter must be JSON"),
     ],
 )
-def test_what_means_nothing_is_refused(arguments, message, folder, tmp_path, capsys):
+def test_what_means_nothing_is_refused(option, message, folder, tmp_path, capsys):
     path = tmp_path / "town"
-    assert main(["build", str(folder), "-o", str(path), *arguments]) == 2
+    assert try_it("bm25", [folder], "Who?", "--cache", path, *option) == 2
     assert message in capsys.readouterr().err
     assert not path.exists()
 
@@ -144,8 +139,7 @@ def test_what_means_nothing_is_refused(arguments, message, folder, tmp_path, cap
 )
 def test_values_of_another_kind_are_refused(method, option, message, folder, tmp_path, capsys):
     path = tmp_path / "town"
-    build = ["build", str(folder), "-o", str(path), "--method", method, "--option", option]
-    assert main(build) == 2
+    assert try_it(method, [folder], "Who?", "--cache", path, "--option", option) == 2
     assert message in capsys.readouterr().err
     assert not path.exists()
 
@@ -166,52 +160,23 @@ def test_every_option_may_be_what_it_is_by_default(method):
         ["compact", "FILE"],
         ["export", "FILE", "OUT"],
         ["refresh", "FILE", "DOCS"],
-        ["estimate", "DOCS", "-o", "FILE"],
+        ["insert", "FILE", "DOCS"],
+        ["show", "FILE"],
+        ["ask", "FILE", "Who?"],
+        ["delete", "FILE", "town.txt"],
         ["build", "DOCS", "-o", "FILE"],
     ],
     ids=lambda command: command[0],
 )
-def test_commands_for_hwdag_name_those_for_other_methods(command, folder, tmp_path, capsys):
+def test_commands_for_an_index_refuse_files_of_other_methods(command, folder, tmp_path, capsys):
     path = tmp_path / "town.bm25"
     BM25Retriever.from_documents([TOWN], reader=ScriptedLM(), path=path)
     before = path.read_bytes()
     names = {"FILE": path, "OUT": tmp_path / "out", "DOCS": folder}
     assert main([str(names.get(word, word)) for word in command]) == 2
-    told = capsys.readouterr().err
-    assert f"is of the method 'bm25', not an hwdag index; `hwdag {command[0]}` is for those" in told
-    assert "`hwdag build --method bm25`, insert, delete, show and ask" in told
+    assert str(path) in capsys.readouterr().err
     assert path.read_bytes() == before
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    "option",
-    [
-        ["--tenant", "a"],
-        ["--notebook", "2"],
-        ["--calibration", "null"],
-        ["--progress", "p_yes"],
-        ["--confidence", "0.9"],
-        ["--patience", "3"],
-        ["--scoring", "garlic"],
-    ],
-    ids=lambda option: option[0],
-)
-def test_options_of_the_walk_are_refused_where_nothing_walks(option, tmp_path, capsys):
-    path = tmp_path / "town.bm25"
-    BM25Retriever.from_documents([TOWN], reader=ScriptedLM(), path=path)
-    assert main(["ask", str(path), "Who?", *option]) == 2
-    assert f"{option[0]} is for HWDAG" in capsys.readouterr().err
-
-
-def test_a_damaged_file_is_not_sent_to_repair(tmp_path, capsys):
-    path = tmp_path / "town.bm25"
-    BM25Retriever.from_documents([TOWN], reader=ScriptedLM(), path=path)
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    for command in (["show"], ["verify"], ["repair"], ["delete", "d"], ["insert", str(tmp_path)]):
-        assert main([command[0], str(path), *command[1:]]) == 2
-        told = capsys.readouterr().err
-        assert "restore a copy of the file, or delete it and build again" in told
 
 
 def test_a_file_that_cannot_be_read_is_left_to_whoever_opens_it(tmp_path, monkeypatch):
@@ -228,8 +193,8 @@ def test_a_file_that_cannot_be_read_is_left_to_whoever_opens_it(tmp_path, monkey
 def test_a_file_keeps_its_method(folder, tmp_path, capsys):
     lm, path = ScriptedLM(), tmp_path / "town.bm25"
     BM25Retriever.from_documents([TOWN], reader=lm, path=path)
-    assert main(["build", str(folder), "-o", str(path), "--method", "dense"]) == 2
-    assert "is of the method 'bm25', not 'dense'" in capsys.readouterr().err
+    assert try_it("dense", [folder], "Who?", "--cache", path) == 2
+    assert "the method 'bm25'" in capsys.readouterr().err
 
 
 def test_nodes_of_a_document():

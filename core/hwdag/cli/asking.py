@@ -5,51 +5,45 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from contextlib import AbstractContextManager, nullcontext
 from reprlib import repr as brief
-from typing import Any
 
 from hwdag.cli.models import reader
-from hwdag.config import Scoring, SearchConfig
+from hwdag.cli.options import config_of
+from hwdag.config import SearchConfig
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
 from hwdag.retriever import Retriever
 from hwdag.scope import Scope
 from hwdag.trace import render
 from hwdag.types import Answer, Step
-from hwdag_lab.cli import retrievers
-from hwdag_lab.methods.opening import is_saved_retriever
 
 
 def ask(options: argparse.Namespace) -> int:
     """Answer a question; the walk is shown as it happens."""
-    config = SearchConfig(
-        scoring=Scoring.garlic() if options.scoring == "garlic" else Scoring(),
-        token_budget=options.budget,
-        progress=options.progress,
-        confidence=options.confidence,
-        patience=options.patience,
-        heads="all" if options.heads == "all" else "auto",
-        calibration=options.calibration,
-        notebook=options.notebook,
-        max_new_tokens=options.max_new_tokens,
-    )
-    scope = Scope(options.document, _filters(options.filter), options.tenant)
-    with _opened(options) as index:
-        if not options.json:
-            show_answer(index, options.question, config, scope)
-            return 0
-        began = time.perf_counter()
-        answer = index.answer(options.question, config=config, scope=scope)
-        found = render.answer_json(answer, time.perf_counter() - began)
-        print(json.dumps(found, ensure_ascii=False, indent=2))
+    config = config_of(SearchConfig.garlic() if options.garlic else SearchConfig(), options)
+    scope = scope_of(options)
+    with HWDAGIndex.load(
+        options.file, reader=reader(options, options.file), embedder=options.embedder
+    ) as index:
+        print_answer(index, options, config, scope)
     return 0
+
+
+def print_answer(
+    index: Retriever, options: argparse.Namespace, config: SearchConfig, scope: Scope
+) -> None:
+    """Ask `options.question`, and print the walk, the answer and its sources, or all as JSON."""
+    if not options.json:
+        show_answer(index, options.question, config, scope)
+        return
+    began = time.perf_counter()
+    answer = index.answer(options.question, config=config, scope=scope)
+    found = render.answer_json(answer, time.perf_counter() - began)
+    print(json.dumps(found, ensure_ascii=False, indent=2))
 
 
 def show(options: argparse.Namespace) -> int:
     """Documents, levels, sizes, some points and their edges; no language model is loaded."""
-    if is_saved_retriever(options.file):
-        return retrievers.show(options)
     with HWDAGIndex.load(options.file) as index:
         if options.document is not None and options.document not in index.graphs:
             raise InputError(
@@ -88,26 +82,16 @@ def show_answer(
     return answer
 
 
-def _opened(options: argparse.Namespace) -> AbstractContextManager[Any]:
-    """The index, or the retriever beside HWDAG, that the file holds."""
-    if is_saved_retriever(options.file):
-        return nullcontext(retrievers.asked(options))
-    retrievers.refuse_options(options)
-    return HWDAGIndex.load(
-        options.file, reader=reader(options, options.file), embedder=options.embedder
-    )
-
-
-def _filters(text: str | None) -> Any:
-    """A filter in its JSON form."""
-    if text is None:
-        return None
+def scope_of(options: argparse.Namespace) -> Scope:
+    """Return which documents the command line asks for."""
+    filters = options.filter
     try:
-        return json.loads(text)
+        filters = None if filters is None else json.loads(filters)
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f'--filter must be JSON such as \'{{"year": {{"gte": 2020}}}}\', got {brief(text)}: {error}'
+            f'--filter must be JSON such as \'{{"year": {{"gte": 2020}}}}\', got {brief(filters)}: {error}'
         ) from error
+    return Scope(options.document, filters, options.tenant)
 
 
 def _print_step(step: Step) -> None:

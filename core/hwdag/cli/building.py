@@ -5,20 +5,20 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hwdag.building.report import BuildReport
-from hwdag.cli.documents import given
+from hwdag.cli.documents import read_given
 from hwdag.cli.models import head_list, reader, writer
+from hwdag.cli.options import config_of
 from hwdag.config import BuildConfig
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
 from hwdag.store.opening import holds_something
 from hwdag.text.files import Skipped
 from hwdag.types import Document
-from hwdag_lab.cli import retrievers
-from hwdag_lab.methods.opening import is_saved_retriever
 
 EXIT_STOPPED = 3
 """A budget was used up: the index is whole, and the same command goes on from there."""
@@ -26,17 +26,14 @@ EXIT_STOPPED = 3
 
 def build(options: argparse.Namespace) -> int:
     """Build or extend an index file; interrupted, it keeps every finished call."""
-    if options.method != retrievers.HWDAG:
-        return retrievers.build(options)
-    retrievers.refuse_options(options)
-    retrievers.refuse_file(options, options.output)
-    documents, skipped = given(options)
+    config = _config(options)
+    documents, skipped = read_given(options)
 
     def run() -> tuple[HWDAGIndex, BuildReport]:
         index = HWDAGIndex.from_documents(
             documents,
             **_models(options, options.output),
-            config=_config(options),
+            config=config,
             path=options.output,
             **_limits(options),
         )
@@ -48,15 +45,11 @@ def build(options: argparse.Namespace) -> int:
 
 def insert(options: argparse.Namespace) -> int:
     """Add documents to an index; an id that is taken by other content is an error."""
-    if is_saved_retriever(options.file):
-        return retrievers.insert(options)
-    retrievers.refuse_options(options)
     return _changed(options, lambda index, found, _: index.insert(found, **_limits(options)))
 
 
 def refresh(options: argparse.Namespace) -> int:
     """Add what is new, rebuild what changed; with --prune, delete what is gone."""
-    retrievers.refuse_file(options, options.file)
 
     def change(index: HWDAGIndex, found: list[Document], skipped: Sequence[Skipped]) -> BuildReport:
         if options.prune and not found:
@@ -74,8 +67,6 @@ def refresh(options: argparse.Namespace) -> int:
 
 def delete(options: argparse.Namespace) -> int:
     """Remove documents with all that was derived from them."""
-    if is_saved_retriever(options.file):
-        return retrievers.delete(options)
     with HWDAGIndex.load(options.file) as index:
         for identity in options.documents:
             index.delete(identity)
@@ -86,15 +77,15 @@ def delete(options: argparse.Namespace) -> int:
 
 def estimate(options: argparse.Namespace) -> int:
     """What building would cost, before anything is built."""
-    retrievers.refuse_file(options, options.output)
-    documents, skipped = given(options)
+    config = _config(options)
+    documents, skipped = read_given(options)
     for file in skipped:
         print(f"skipped {file.path}: {file.reason}")
     models = _models(options, options.output)
     if options.output is not None and holds_something(options.output):
-        index = HWDAGIndex.load(options.output, config=_config(options), **models)
+        index = HWDAGIndex.load(options.output, config=config, **models)
     else:
-        index = HWDAGIndex(config=_config(options), **models)
+        index = HWDAGIndex(config=config, **models)
     with index:
         print(index.estimate(documents, calibrate=not options.no_calibration))
     return 0
@@ -104,7 +95,7 @@ def _changed(
     options: argparse.Namespace,
     change: Callable[[HWDAGIndex, list[Document], Sequence[Skipped]], BuildReport],
 ) -> int:
-    documents, skipped = given(options)
+    documents, skipped = read_given(options)
 
     def run() -> tuple[HWDAGIndex, BuildReport]:
         index = HWDAGIndex.load(options.file, **_models(options, options.file))
@@ -119,8 +110,8 @@ def _check_heads(options: argparse.Namespace, index: HWDAGIndex) -> None:
     heads, recorded = head_list(options), index.config.edge_heads
     if heads is not None and recorded not in ("auto", heads.pairs):
         raise InputError(
-            f"{options.file} was built with edges of the heads {recorded}, and {options.heads} has "
-            f"{heads.pairs}; leave out --heads, or build a file of its own with it"
+            f"{options.file} was built with edges of the heads {recorded}, and {options.head_list} has "
+            f"{heads.pairs}; leave out --head-list, or build a file of its own with it"
         )
 
 
@@ -143,20 +134,12 @@ def _reported(
 
 
 def _config(options: argparse.Namespace) -> BuildConfig:
+    config = config_of(BuildConfig.garlic() if options.garlic else BuildConfig(), options)
     heads = head_list(options)
-    return BuildConfig(
-        # why: recorded, so that later insertions have edges of the same heads
-        edge_heads="auto" if heads is None else heads.pairs,
-        leaves=options.leaves,
-        chunk_tokens=options.chunk_tokens,
-        window_tokens=options.window_tokens,
-        points=options.points,
-        language=options.language,
-        batch_size=options.batch_size,
-        questions=options.questions,
-        corpus_layers=options.corpus_layers,
-        tenant_key=options.tenant_key,
-    )
+    if heads is None or options.edge_heads is not None:
+        return config
+    # why: recorded, so that later insertions have edges of the same heads
+    return replace(config, edge_heads=heads.pairs)
 
 
 def _models(options: argparse.Namespace, file: Path | None) -> dict[str, Any]:

@@ -5,30 +5,25 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from importlib.metadata import entry_points
 
-from hwdag.cli.options import (
-    add_ask,
-    add_build,
-    add_delete,
-    add_demo,
-    add_estimate,
-    add_insert,
-    add_models,
-    add_refresh,
-    add_show,
-    add_upkeep,
-)
+from hwdag.cli import commands
 from hwdag.cli.terminal import visible_output
 from hwdag.errors import HWDAGError
 from hwdag.text.characters import visible
 from hwdag.version import __version__
-from hwdag_lab.cli.evaluation_options import add_compare, add_convert, add_eval
-from hwdag_lab.cli.heads_options import add_heads
 
 EXIT_ERROR = 2
 EXIT_INTERRUPTED = 130
 EXIT_PIPE = 141
+
+PLUGINS = "hwdag.commands"
+"""Group of the entry points that add commands: functions that get what `add_subparsers` returns.
+
+Each command that they add has `set_defaults(run=...)`, a function from the parsed options to the exit
+status. They are called for `hwdag --help` too, so they import what is heavy when a command runs.
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,7 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
         with visible_output():
-            return _command(options.command)(options)
+            status: int = options.run(options)
+            return status
     except HWDAGError as error:
         print(f"hwdag: {visible(str(error))}", file=sys.stderr)
         return EXIT_ERROR
@@ -53,61 +49,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_INTERRUPTED
 
 
-def _command(name: str) -> Callable[[argparse.Namespace], int]:
-    # imported here: `hwdag --help` must not wait for torch
-    if name in ("eval", "compare", "convert"):
-        from hwdag_lab.cli import evaluation
-
-        return {
-            "eval": evaluation.evaluate,
-            "compare": evaluation.compare_runs,
-            "convert": evaluation.convert_data,
-        }[name]
-    if name == "heads":
-        from hwdag_lab.cli.heads import heads
-
-        return heads
-    from hwdag.cli import asking, building, demo, upkeep
-
-    return {
-        "build": building.build,
-        "insert": building.insert,
-        "refresh": building.refresh,
-        "delete": building.delete,
-        "estimate": building.estimate,
-        "ask": asking.ask,
-        "show": asking.show,
-        "verify": upkeep.verify,
-        "repair": upkeep.repair,
-        "compact": upkeep.compact,
-        "export": upkeep.export,
-        "import": upkeep.import_,
-        "demo": demo.demo,
-    }[name]
-
-
 def parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+    """Return the whole command line, with the commands of other packages."""
     top = argparse.ArgumentParser(
         prog="hwdag",
         description="Answer questions over long documents: the language model's own attention "
         "becomes a graph, and the model walks it.",
     )
     top.add_argument("--version", action="version", version=f"hwdag {__version__}")
-    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    add_build(commands)
-    add_ask(commands)
-    add_show(commands)
-    add_insert(commands)
-    add_refresh(commands)
-    add_delete(commands)
-    add_estimate(commands)
-    add_upkeep(commands)
-    add_demo(commands)
-    add_models(add_eval(commands))
-    add_compare(commands)
-    add_convert(commands)
-    add_heads(commands)
+    added = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands.add(added)
+    for plugin in sorted(entry_points(group=PLUGINS)):
+        plugin.load()(added)
     return top
 
 

@@ -10,10 +10,6 @@ from hwdag.lm.base import Reader, Writer
 from hwdag.lm.heads import HeadFile
 from hwdag.store.opening import holds_something
 from hwdag.store.sqlite import Store
-from hwdag_lab.methods.opening import is_saved_retriever, saved_header
-
-HEAD_WORDS = ("auto", "all")
-"""What `--heads` of `hwdag ask` may be beside a file."""
 
 
 def reader(options: argparse.Namespace, file: Path | None) -> Reader | str | None:
@@ -33,8 +29,7 @@ def reader(options: argparse.Namespace, file: Path | None) -> Reader | str | Non
 
 def head_list(options: argparse.Namespace) -> HeadFile | None:
     """The file of retrieval heads, if one was named. Raises `InputError` if it is none."""
-    is_word = options.command == "ask" and options.heads in HEAD_WORDS
-    return None if options.heads is None or is_word else HeadFile.load(options.heads)
+    return None if options.head_list is None else HeadFile.load(options.head_list)
 
 
 def writer(options: argparse.Namespace) -> Writer | None:
@@ -52,8 +47,6 @@ def writer(options: argparse.Namespace) -> Writer | None:
 
 
 def _built_by(file: Path) -> str:
-    if is_saved_retriever(file):
-        return saved_header(file).reader
     # why for writing: the command opens it so in any case, and an older format is migrated
     with Store.open(file) as store:
         return store.header.reader

@@ -8,14 +8,12 @@ from hwdag.store.exchange import export_index, import_index
 from hwdag.store.integrity import compact as compact_file
 from hwdag.store.integrity import repair as repair_file
 from hwdag.store.integrity import verify as verify_file
-from hwdag_lab.cli.retrievers import refuse_file
 
 EXIT_DAMAGED = 1
 
 
 def verify(options: argparse.Namespace) -> int:
     """Read and check everything; the exit status is 1 if something is damaged."""
-    refuse_file(options, options.file)
     verdict = verify_file(options.file, progress=not options.quiet)
     for problem in verdict.problems:
         name = "" if problem.document_id is None else f"document {problem.document_id!r}: "
@@ -27,7 +25,6 @@ def verify(options: argparse.Namespace) -> int:
 
 def repair(options: argparse.Namespace) -> int:
     """Save the documents that are whole; the exit status is 1 if some were lost."""
-    refuse_file(options, options.file)
     found = repair_file(
         options.file,
         options.output,
@@ -53,7 +50,6 @@ def repair(options: argparse.Namespace) -> int:
 
 def compact(options: argparse.Namespace) -> int:
     """Give back the space of what was deleted."""
-    refuse_file(options, options.file)
     found = compact_file(options.file, drop_calls=options.drop_calls)
     print(f"{options.file}: {found.before:,} bytes before, {found.after:,} after")
     return 0
@@ -61,7 +57,6 @@ def compact(options: argparse.Namespace) -> int:
 
 def export(options: argparse.Namespace) -> int:
     """Write an index as a folder of JSONL and safetensors files."""
-    refuse_file(options, options.file)
     found = export_index(options.file, options.folder, progress=not options.quiet)
     print(
         f"{options.folder}: {found.documents} documents, {found.nodes} nodes, {found.edges} edges"

@@ -33,7 +33,7 @@ def evaluate(options: argparse.Namespace) -> int:
         dense=options.dense_model,
         dtype=options.dtype,
         device=options.device,
-        heads=options.heads,
+        heads=options.head_list,
     )
     try:
         counts = run(

@@ -45,7 +45,7 @@ def add_eval(commands: Commands) -> argparse.ArgumentParser:
     return command
 
 
-def add_compare(commands: Commands) -> None:
+def add_compare(commands: Commands) -> argparse.ArgumentParser:
     """`hwdag compare`."""
     command = commands.add_parser(
         "compare",
@@ -69,9 +69,10 @@ def add_compare(commands: Commands) -> None:
         help="such as f1, accuracy, paragraph_half (repeatable; default: one of answers, one of "
         "evidence)",
     )
+    return command
 
 
-def add_convert(commands: Commands) -> None:
+def add_convert(commands: Commands) -> argparse.ArgumentParser:
     """`hwdag convert`."""
     command = commands.add_parser(
         "convert", help="official files of public data sets to the JSONL that eval reads"
@@ -80,6 +81,7 @@ def add_convert(commands: Commands) -> None:
     command.add_argument("source", type=Path, metavar="SOURCE", help="file or folder")
     command.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
     _add_malformed(command)
+    return command
 
 
 def _add_plan(command: argparse.ArgumentParser) -> None:

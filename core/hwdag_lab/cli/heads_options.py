@@ -17,7 +17,7 @@ BUDGET = 1024
 """Node tokens of a walk, unless the command says otherwise."""
 
 
-def add_heads(commands: Commands) -> None:
+def add_heads(commands: Commands) -> argparse.ArgumentParser:
     """`hwdag heads` with its own commands."""
     command = commands.add_parser(
         "heads", help="which attention heads retrieve: find them in a model, or show a list"
@@ -26,6 +26,7 @@ def add_heads(commands: Commands) -> None:
     _add_detect(actions)
     _add_calibrate(actions)
     _add_show(actions)
+    return command
 
 
 def _add_detect(actions: Commands) -> None:
@@ -33,7 +34,7 @@ def _add_detect(actions: Commands) -> None:
         "detect",
         help="find the retrieval heads of a model",
         description="Every head alone ranks the passages of questions whose gold passages are known. "
-        "The best heads are written as a small file for --heads of the other commands, and for "
+        "The best heads are written as a small file for --head-list of the other commands, and for "
         "HuggingFaceLM(heads=FILE).",
     )
     _add_model(command)

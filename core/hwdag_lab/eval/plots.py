@@ -276,6 +276,6 @@ def _figure_class() -> Any:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise InputError(
-            f'plots are drawn by a library that is missing here ({error}): pip install "hwdag[eval]"'
+            f'plots are drawn by a library that is missing here ({error}): pip install "hwdag[lab]"'
         ) from error
     return Figure

@@ -150,5 +150,5 @@ def _library(module: str, metric: str) -> ModuleType:
     except ImportError as error:
         raise InputError(
             f"{metric} is computed by a library that is missing here ({error}): "
-            'pip install "hwdag[eval]"'
+            'pip install "hwdag[lab]"'
         ) from error

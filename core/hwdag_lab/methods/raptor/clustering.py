@@ -170,7 +170,7 @@ def _umap() -> ModuleType:
         import umap
     except ImportError as error:
         raise InputError(
-            f'RAPTOR needs umap-learn ({error}); install it with: pip install "hwdag[eval]"'
+            f'RAPTOR needs umap-learn ({error}); install it with: pip install "hwdag[lab]"'
         ) from error
     module: ModuleType = umap
     return module
