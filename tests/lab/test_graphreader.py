@@ -210,10 +210,10 @@ def test_many_documents_with_a_default_are_one_note():
 
 def test_a_search_sees_the_chosen_documents_alone():
     built = in_two(script=Script(initial="* ferry"))
-    for scope in ({"document_ids": ["b"]}, {"filters": {"kind": "river"}}):
-        found = built.search(QUESTION, config=PLENTY, **scope)
+    for scope in (Scope(["b"]), Scope(filters={"kind": "river"})):
+        found = built.search(QUESTION, config=PLENTY, scope=scope)
         assert {step.node.document_id for step in found.steps} == {"b"}
-        assert set(built.explore(QUESTION, **scope).paths[0].chunks) <= {0, 1}
+        assert set(built.explore(QUESTION, scope=scope).paths[0].chunks) <= {0, 1}
 
 
 @pytest.mark.parametrize("answers", ["nodes", "notebooks"])
