@@ -15,7 +15,7 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parent.parent
 
 API = {
-    "hwdag": ("hwdag.index", "hwdag.aio", "hwdag.types", "hwdag.config", "hwdag.filters"),
+    "hwdag": ("hwdag.index", "hwdag.types", "hwdag.config", "hwdag.filters"),
     "errors": ("hwdag.errors",),
     "searching": ("hwdag.search", "hwdag.trace", "hwdag.graph"),
     "building": ("hwdag.building", "hwdag.text"),

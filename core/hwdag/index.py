@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from hwdag.aio import AsyncTwins
 from hwdag.building.builder import Tools
 from hwdag.building.estimate import Estimate, estimate
 from hwdag.building.insertion import Insertion, as_document
@@ -33,6 +32,7 @@ from hwdag.stored import StoredIndex
 from hwdag.tenancy import required_filter
 from hwdag.text.characters import without_surrogates
 from hwdag.text.prompts import Prompts
+from hwdag.threads import asynchronous, asynchronous_build, asynchronous_pieces
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag.types import Answer, Document, Retrieval
 
@@ -40,7 +40,7 @@ WAIT_SECONDS = 30.0
 """How long a change waits for the build of another process to end."""
 
 
-class HWDAGIndex(StoredIndex, AsyncTwins):
+class HWDAGIndex(StoredIndex):
     """HWDAGs of many documents, and the walk over them.
 
     Searching is safe from many threads, and from many processes that have the same file open: each
@@ -232,6 +232,13 @@ class HWDAGIndex(StoredIndex, AsyncTwins):
         config = config or SearchConfig()
         walked = self._walk(question, config, scope, on_step, query_vector)
         return AnswerStream(walked, config.max_new_tokens)
+
+    ainsert = asynchronous_build(insert)
+    arefresh = asynchronous_build(refresh)
+    adelete = asynchronous(delete)
+    asearch = asynchronous(search)
+    aanswer = asynchronous(answer)
+    astream = asynchronous_pieces(stream)
 
     def _walk(
         self,

@@ -1,18 +1,63 @@
-"""Threads for what would block an event loop: changes have some of their own."""
+"""Threads for what would block an event loop, and asynchronous twins of methods that run in them.
+
+    class Index:
+        def search(self, question: str) -> Retrieval: ...
+
+        asearch = asynchronous(search)  # await index.asearch("who?")
+
+A task that is cancelled stops waiting; what its thread has begun goes on to its end.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from functools import cache
-from typing import TypeVar
+from functools import cache, partial, wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
+S = TypeVar("S")
 T = TypeVar("T")
+P = ParamSpec("P")
 
 MAX_BUILDERS = 4
 """Asynchronous builds, of all indexes together, that run or wait for a lock at a time."""
+
+
+def asynchronous(
+    method: Callable[Concatenate[S, P], T],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """The twin of a method, with the same arguments; it never blocks the loop."""
+
+    async def twin(self: S, /, *args: P.args, **options: P.kwargs) -> T:
+        return await asyncio.to_thread(_bound(self, method), *args, **options)
+
+    return _named(twin, method, "in a thread")
+
+
+def asynchronous_build(
+    method: Callable[Concatenate[S, P], T],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """As `asynchronous`, in one of the threads of builds."""
+
+    async def twin(self: S, /, *args: P.args, **options: P.kwargs) -> T:
+        return await in_builder_thread(partial(_bound(self, method), *args, **options))
+
+    return _named(twin, method, "in a thread for builds")
+
+
+def asynchronous_pieces(
+    method: Callable[Concatenate[S, P], Iterable[str]],
+) -> Callable[Concatenate[S, P], AsyncIterator[str]]:
+    """The twin of a method that streams an answer: an iterator over its pieces."""
+
+    async def twin(self: S, /, *args: P.args, **options: P.kwargs) -> AsyncIterator[str]:
+        stream = await asyncio.to_thread(_bound(self, method), *args, **options)
+        async for piece in each_in_a_thread(iter(stream)):
+            yield piece
+
+    return _named(twin, method, "in a thread, piece by piece")
 
 
 async def in_builder_thread(change: Callable[[], T]) -> T:
@@ -30,6 +75,22 @@ async def each_in_a_thread(pieces: Iterator[T]) -> AsyncGenerator[T]:
     # why None: StopIteration cannot leave a thread through a future
     while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
         yield piece
+
+
+def _bound(owner: S, method: Callable[Concatenate[S, P], T]) -> Callable[P, T]:
+    """The method of that name of its owner, which may be that of a subclass."""
+    found: Callable[P, T] = getattr(owner, method.__name__)
+    return found
+
+
+def _named(twin: T, method: Callable[..., Any], where: str) -> T:
+    """The twin with the signature of its method and its name, an "a" before it."""
+    owner, _, name = method.__qualname__.rpartition(".")
+    named: Any = wraps(method)(twin)  # type: ignore[arg-type]
+    named.__name__, named.__qualname__ = f"a{name}", f"{owner}.a{name}"
+    named.__doc__ = f"`{name}` {where}."
+    found: T = named
+    return found
 
 
 @cache

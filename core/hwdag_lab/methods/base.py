@@ -11,6 +11,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -25,10 +26,15 @@ from hwdag.search.answering import AnswerStream
 from hwdag.search.walk import FIRST_POSITION, OnStep, Walked
 from hwdag.text.characters import without_surrogates
 from hwdag.text.prompts import SearchPrompts
+from hwdag.threads import (
+    asynchronous,
+    asynchronous_build,
+    asynchronous_pieces,
+    in_builder_thread,
+)
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag.types import Answer, Document, Node, Retrieval, Step, Usage
 from hwdag_lab.methods.ranking import Found, Query, Scored, fitting
-from hwdag_lab.methods.twins import RetrieverTwins
 
 
 class Built(Protocol):
@@ -42,7 +48,7 @@ class Built(Protocol):
 T = TypeVar("T", bound=Built)
 
 
-class DocumentRetriever(RetrieverTwins, ABC, Generic[T]):
+class DocumentRetriever(ABC, Generic[T]):
     """Base of all retrievers beside HWDAG.
 
     Searching is safe from many threads; changes are serialised. Both have asynchronous twins. `reader` counts tokens, answers,
@@ -182,6 +188,24 @@ class DocumentRetriever(RetrieverTwins, ABC, Generic[T]):
         made = cls(**options)  # type: ignore[arg-type]
         made.insert(documents, progress=progress)
         return made
+
+    @classmethod
+    async def afrom_documents(
+        cls,
+        documents: Iterable[Document | str],
+        *,
+        progress: bool | Reporter = False,
+        **options: object,
+    ) -> Self:
+        """`from_documents` in a thread for builds."""
+        make = partial(cls.from_documents, documents, progress=progress, **options)
+        return await in_builder_thread(make)
+
+    ainsert = asynchronous_build(insert)
+    adelete = asynchronous_build(delete)
+    asearch = asynchronous(search)
+    aanswer = asynchronous(answer)
+    astream = asynchronous_pieces(stream)
 
     def _of(self, document_id: str) -> tuple[Document, T]:
         if document_id not in self._held:
