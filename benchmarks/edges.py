@@ -40,7 +40,7 @@ def measure(records: list[dict[str, str]], heads: Heads) -> tuple[np.ndarray, np
     """Per point: the weight of the edge to its own chunk, and whether it is the heaviest."""
     documents = [Document(record["id"], record["text"]) for record in records]
     index = HWDAGIndex.from_documents(
-        documents, config=BuildConfig(leaves="chunks", edge_heads=heads), progress=True
+        documents, config=BuildConfig(leaves="chunks", edge_heads=heads), show_progress=True
     )
     found = [pair for graph in index.graphs.values() for pair in own_edges(graph)]
     shares, hits = np.array(found).T

@@ -90,7 +90,7 @@ class CoreRetriever(RetrieverFace):
         )
         found = [as_core_document(document) for document in documents]
         progress = build_progress([document.id for document in found], show_progress)
-        face._report = face.retriever.insert(found, progress=progress)
+        face._report = face.retriever.insert(found, show_progress=progress)
         return face
 
     @classmethod

@@ -84,7 +84,9 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         refuse(unknown, "upsert", "show_progress")
         documents = [as_core_document(item) for item in items]
         ids = [document.id for document in documents]
-        self._report = self.index.refresh(documents, progress=build_progress(ids, show_progress))
+        self._report = self.index.refresh(
+            documents, show_progress=build_progress(ids, show_progress)
+        )
         skipped = {identity for identity, _ in self._report.skipped}
         return UpsertResponse(
             succeeded=[identity for identity in ids if identity not in skipped],

@@ -115,7 +115,7 @@ class HWDAGRetriever(RetrieverFace):
             config=config,
             prompts=prompts,
             path=path,
-            progress=build_progress([document.id for document in found], show_progress),
+            show_progress=build_progress([document.id for document in found], show_progress),
         )
         face._report = face.index.report
         return face

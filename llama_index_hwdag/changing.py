@@ -190,7 +190,7 @@ class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
             try:
                 self.report = self._home.core.refresh(
                     [kept.source.document for kept in given],
-                    progress=BuildProgress(list(joined), shown),
+                    show_progress=BuildProgress(list(joined), shown),
                 )
             finally:  # what was finished stays, whatever interrupted the rest
                 held = self._home.core.documents

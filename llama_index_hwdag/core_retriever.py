@@ -158,7 +158,7 @@ class CoreRetriever(RetrieverFace):
         # why: before the insertion, which may be interrupted after some of the documents
         self._templates.update({source.document.id: source.template for source in sources})
         documents = [source.document for source in sources]
-        self._report = self._retriever.insert(documents, progress=show_progress)
+        self._report = self._retriever.insert(documents, show_progress=show_progress)
         for document_id, reason in self._report.skipped:
             logger.warning("document %s was skipped: %s", document_id, reason)
 

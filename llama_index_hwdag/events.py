@@ -180,7 +180,7 @@ def walked_in_steps(
 
 
 class BuildProgress:
-    """Events and spans of a build, and what another progress shows of it.
+    """Events and spans of a build, and what another reporter shows of it.
 
     Args:
         document_ids: in the order in which they are built.
@@ -194,7 +194,7 @@ class BuildProgress:
 
     @contextmanager
     def stage(self, name: str, total: int, unit: str) -> Iterator[Advance]:
-        """Open the stage in the other progress."""
+        """Open the stage in the other reporter."""
         with self._shown.stage(name, total, unit) as show:
             stages = (
                 self._documents(show) if name == DOCUMENTS else self._windows(name, total, show)

@@ -62,7 +62,7 @@ class HWDAGIndex(StoredIndex):
         config: BuildConfig | None = None,
         prompts: Prompts | None = None,
         path: str | Path | None = None,
-        progress: bool | Reporter = False,
+        show_progress: bool | Reporter = False,
         max_tokens: int | None = None,
         max_seconds: float | None = None,
     ) -> Self:
@@ -79,7 +79,10 @@ class HWDAGIndex(StoredIndex):
             index = cls(config=config, path=path, **options)  # type: ignore[arg-type]
         try:
             index.report = index.refresh(
-                documents, progress=progress, max_tokens=max_tokens, max_seconds=max_seconds
+                documents,
+                show_progress=show_progress,
+                max_tokens=max_tokens,
+                max_seconds=max_seconds,
             )
         except BaseException:
             index.close()
@@ -95,7 +98,7 @@ class HWDAGIndex(StoredIndex):
         self,
         documents: Iterable[Document | str],
         *,
-        progress: bool | Reporter = False,
+        show_progress: bool | Reporter = False,
         max_tokens: int | None = None,
         max_seconds: float | None = None,
     ) -> BuildReport:
@@ -107,13 +110,13 @@ class HWDAGIndex(StoredIndex):
             InputError: an id is taken by a document with other content (`refresh` replaces it).
         """
         limits = Limits(max_tokens, max_seconds)
-        return self._change(documents, progress, limits, replaces=False)
+        return self._change(documents, show_progress, limits, replaces=False)
 
     def refresh(
         self,
         documents: Iterable[Document | str],
         *,
-        progress: bool | Reporter = False,
+        show_progress: bool | Reporter = False,
         max_tokens: int | None = None,
         max_seconds: float | None = None,
         prune: bool | Callable[[str], bool] = False,
@@ -124,7 +127,7 @@ class HWDAGIndex(StoredIndex):
 
         Args:
             documents: documents, or bare texts.
-            progress: True for bars on standard error, or your own.
+            show_progress: True for bars on standard error, or your own.
             max_tokens: make no further call once the models have taken this many tokens; the last
                 call (of a writer on a server: the last few rounds of prompts) may exceed it.
             max_seconds: make no further call after this time. Either way `report.stopped` says so,
@@ -139,7 +142,7 @@ class HWDAGIndex(StoredIndex):
             IndexBusy: another process is changing the file.
         """
         limits = Limits(max_tokens, max_seconds)
-        return self._change(documents, progress, limits, replaces=True, prune=prune)
+        return self._change(documents, show_progress, limits, replaces=True, prune=prune)
 
     def delete(self, document_id: str) -> None:
         """Remove a document with all that was derived from it.
@@ -270,7 +273,7 @@ class HWDAGIndex(StoredIndex):
     def _change(
         self,
         documents: Iterable[Document | str],
-        progress: bool | Reporter,
+        show_progress: bool | Reporter,
         limits: Limits,
         *,
         replaces: bool,
@@ -291,7 +294,7 @@ class HWDAGIndex(StoredIndex):
                     prune=self._prunable(prune, tenants) if prune else None,
                     limits=limits,
                 )
-                return insertion.run(checked, as_reporter(progress))
+                return insertion.run(checked, as_reporter(show_progress))
 
     def _checked(self, given: Document | str, tenants: set[str]) -> Document:
         """A document that says whose it is, where that must be said; it is noted in `tenants`."""

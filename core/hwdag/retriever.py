@@ -27,7 +27,7 @@ class Retriever(Protocol):
         """Documents by id."""
 
     def insert(
-        self, documents: Iterable[Document | str], *, progress: bool | Reporter = False
+        self, documents: Iterable[Document | str], *, show_progress: bool | Reporter = False
     ) -> BuildReport:
         """Add documents; those that are there with the same content cost nothing."""
 

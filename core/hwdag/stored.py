@@ -210,7 +210,7 @@ class StoredIndex:
         else:
             self._store.copy(path)
 
-    def export(self, folder: str | Path, *, progress: bool | Reporter = False) -> None:
+    def export(self, folder: str | Path, *, show_progress: bool | Reporter = False) -> None:
         """Write all documents as a folder of JSONL and safetensors files, for other programs.
 
         Raises:
@@ -218,9 +218,9 @@ class StoredIndex:
         """
         from hwdag.store.exchange import export_index
 
-        export_index(self._filled(), folder, progress=progress)
+        export_index(self._filled(), folder, show_progress=show_progress)
 
-    def verify(self, *, progress: bool | Reporter = False) -> Verdict:
+    def verify(self, *, show_progress: bool | Reporter = False) -> Verdict:
         """Check every page, document and cached call of the file that the index is bound to.
 
         Raises:
@@ -230,7 +230,7 @@ class StoredIndex:
 
         if self._path is None:
             raise InputError("an index in memory has no file to verify; save() it first")
-        return verify(self._path, progress=progress)
+        return verify(self._path, show_progress=show_progress)
 
     def compact(self, *, drop_calls: bool = False) -> Compacted:
         """Give back the space of what was deleted.

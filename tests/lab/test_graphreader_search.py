@@ -268,7 +268,7 @@ def test_stages_are_reported():
             return nullcontext(lambda amount=1: None)
 
     progress = Stages()
-    retriever(documents=[]).insert([Document("doc", TEXT)], progress=progress)
+    retriever(documents=[]).insert([Document("doc", TEXT)], show_progress=progress)
     assert progress.seen == [("documents", 1, "document"), ("facts", 4, "chunk")]
 
 

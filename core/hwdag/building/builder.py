@@ -45,7 +45,7 @@ class Built:
 def build(
     document: Document,
     tools: Tools,
-    progress: Reporter,
+    reporter: Reporter,
     calls: Calls | None = None,
     known: Mapping[str, Vectors] | None = None,
 ) -> Built:
@@ -54,7 +54,7 @@ def build(
     Args:
         document: what to build from.
         tools: the models and their settings.
-        progress: is told about every window.
+        reporter: is told about every window.
         calls: finished calls, and where further ones are kept; None keeps none.
         known: embeddings that need not be made, by text, (dimension,) each.
 
@@ -72,9 +72,9 @@ def build(
         texts = [node.text for node in level]
         ranges = pack(line_costs(texts, tools.reader), room, texts)
         windows = [Window.of(level[r.start : r.stop]) for r in ranges]
-        with progress.stage(f"points of level {height}", len(windows), "window") as advance:
+        with reporter.stage(f"points of level {height}", len(windows), "window") as advance:
             made = make_points(windows, tools, calls, advance)
-        with progress.stage(f"edges of level {height}", len(windows), "window") as advance:
+        with reporter.stage(f"edges of level {height}", len(windows), "window") as advance:
             replays = replay(windows, made.points, tools, calls, advance)
         retries, fallbacks = retries + made.retries, fallbacks + made.fallbacks
         above = list(map(with_sources, made.points, windows, replays))

@@ -56,7 +56,7 @@ class Insertion:
         self._report = BuildReport()
         self._seen: set[str] = set()
 
-    def run(self, documents: Iterable[Document | str], progress: Reporter) -> BuildReport:
+    def run(self, documents: Iterable[Document | str], reporter: Reporter) -> BuildReport:
         """Build what is new or changed; documents are taken one by one, as they are needed.
 
         Raises:
@@ -67,10 +67,10 @@ class Insertion:
         total = len(documents) if isinstance(documents, Sized) else None
         done = 0
         try:
-            with progress.stage("documents", total or 0, "document") as advance:
+            with reporter.stage("documents", total or 0, "document") as advance:
                 for document in documents:
                     self._meter.check()
-                    self._one(as_document(document), progress)
+                    self._one(as_document(document), reporter)
                     done += 1
                     advance()
             if self._prune is not None:
@@ -86,7 +86,7 @@ class Insertion:
         self._report.peak_device_memory = peak_device_memory()
         return self._report
 
-    def _one(self, document: Document, progress: Reporter) -> None:
+    def _one(self, document: Document, reporter: Reporter) -> None:
         text, replaced = without_surrogates(document.text)
         if replaced:
             document = replace(document, text=text)
@@ -98,7 +98,7 @@ class Insertion:
         elif self._is_known(document):
             self._report.unchanged.append(document.id)
         else:
-            self._build(document, progress)
+            self._build(document, reporter)
         self._seen.add(document.id)
 
     def _delete_others(self, gone: Callable[[str], bool]) -> None:
@@ -111,11 +111,11 @@ class Insertion:
         if self._store.delete(document_id) and known:
             self._report.deleted.append(document_id)
 
-    def _build(self, document: Document, progress: Reporter) -> None:
+    def _build(self, document: Document, reporter: Reporter) -> None:
         cache = self._store.building(document.id)
         calls = Calls(cache, self._meter.before_call)
         try:
-            built = build(document, self._tools, progress, calls, self._embedded(document.id))
+            built = build(document, self._tools, reporter, calls, self._embedded(document.id))
             self._store.put(document, built.graph, built.vectors, calls=calls.kept, building=cache)
         except Withdrawn:
             self._report.notes.append(

@@ -72,7 +72,7 @@ def build_or_reuse(folder: Path, files: Sequence[Path], path: Path) -> HWDAGInde
     documents = [replace(d, id=Path(d.id).relative_to(folder).as_posix()) for d in found]
     words = sum(len(document.text.split()) for document in documents)
     print(f"{len(documents)} documents, {words:,} words: {folder}")
-    index = HWDAGIndex.from_documents(documents, path=path, progress=True)
+    index = HWDAGIndex.from_documents(documents, path=path, show_progress=True)
     for gone in index.documents.keys() - {document.id for document in documents}:
         index.delete(gone)
     print(f"{index.report}\nindex: {path}")

@@ -14,7 +14,7 @@ EXIT_DAMAGED = 1
 
 def verify(options: argparse.Namespace) -> int:
     """Read and check everything; the exit status is 1 if something is damaged."""
-    verdict = verify_file(options.file, progress=not options.quiet)
+    verdict = verify_file(options.file, show_progress=not options.quiet)
     for problem in verdict.problems:
         name = "" if problem.document_id is None else f"document {problem.document_id!r}: "
         print(f"{name}{problem.what}")
@@ -30,7 +30,7 @@ def repair(options: argparse.Namespace) -> int:
         options.output,
         reader=options.reader,
         embedder=options.embedder,
-        progress=not options.quiet,
+        show_progress=not options.quiet,
     )
     for name in found.lost:
         print(f"lost {name}; insert it again")
@@ -57,7 +57,7 @@ def compact(options: argparse.Namespace) -> int:
 
 def export(options: argparse.Namespace) -> int:
     """Write an index as a folder of JSONL and safetensors files."""
-    found = export_index(options.file, options.folder, progress=not options.quiet)
+    found = export_index(options.file, options.folder, show_progress=not options.quiet)
     print(
         f"{options.folder}: {found.documents} documents, {found.nodes} nodes, {found.edges} edges"
     )
@@ -66,6 +66,6 @@ def export(options: argparse.Namespace) -> int:
 
 def import_(options: argparse.Namespace) -> int:
     """Make an index file of an exported folder."""
-    with import_index(options.folder, options.output, progress=not options.quiet) as store:
+    with import_index(options.folder, options.output, show_progress=not options.quiet) as store:
         print(f"{options.output}: {len(store)} documents")
     return 0

@@ -41,7 +41,7 @@ def evaluate(options: argparse.Namespace) -> int:
             models,
             plan,
             options.output,
-            progress=not options.quiet,
+            show_progress=not options.quiet,
             command=shlex.join(["hwdag", *options.arguments]),
         )
     except KeyboardInterrupt:

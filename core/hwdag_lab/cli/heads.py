@@ -48,7 +48,7 @@ def detect(options: argparse.Namespace) -> int:
         criterion=options.criterion,
         order=options.query,
         calibrate=options.calibrate,
-        progress=not options.quiet,
+        show_progress=not options.quiet,
     )
     names = ", ".join(sorted({path.name for path in options.data}))
     file = found.head_file(lm, top=options.top, source=f"{found.description}, of {names}")

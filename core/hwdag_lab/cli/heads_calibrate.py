@@ -52,7 +52,7 @@ def _calibrated(
         token_budget=options.budget,
         build=BuildConfig(points=options.points),
         settings={"weights": weights},
-        progress=not options.quiet,
+        show_progress=not options.quiet,
     )
     sets = ", ".join(dict.fromkeys(record.dataset for record in records))
     found = calibration.calibrate(

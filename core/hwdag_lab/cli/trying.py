@@ -25,7 +25,7 @@ def try_method(options: argparse.Namespace) -> int:
     settings = named_options(cls, named_values(options.option))
     documents, skipped = read_given(options)
     retriever = cls(path=options.cache, **settings, **_models(options, cls))
-    report = retriever.insert(documents, progress=not options.quiet)
+    report = retriever.insert(documents, show_progress=not options.quiet)
     report.skipped += [(str(file.path), file.reason) for file in skipped]
     print(report, file=sys.stderr)
     print_answer(retriever, options, config, scope)

@@ -38,14 +38,14 @@ class Builder:
         models: what builds.
         folder: of the run.
         on_build: called with the cost of every build.
-        progress: shows the stages of a build.
+        reporter: shows the stages of a build.
     """
 
-    def __init__(self, models: Models, folder: Path, on_build: OnBuild, progress: Reporter) -> None:
+    def __init__(self, models: Models, folder: Path, on_build: OnBuild, reporter: Reporter) -> None:
         self._models = models
         self._indexes = folder / INDEXES
         self._on_build = on_build
-        self._progress = progress
+        self._reporter = reporter
         self._record: Record | None = None
         self._built: dict[str, Retriever | HWDAGError] = {}
 
@@ -106,7 +106,7 @@ class Builder:
     ) -> Build:
         reset_peaks()
         began, before = time.perf_counter(), self._models.spent
-        report = retriever.insert([document], progress=self._progress)
+        report = retriever.insert([document], show_progress=self._reporter)
         spent, seconds = self._models.spent - before, time.perf_counter() - began
         return Build(
             build=system.build,

@@ -56,7 +56,7 @@ def run(
     plan: Plan,
     folder: Path,
     *,
-    progress: bool | Reporter = False,
+    show_progress: bool | Reporter = False,
     command: str = "",
 ) -> Counts:
     """Ask what has not been asked yet, and append it to the records in `folder`.
@@ -69,7 +69,7 @@ def run(
         models: shared by all systems.
         plan: systems, budgets, number of questions.
         folder: made if it is not there.
-        progress: bars with the remaining time, your own, or silence.
+        show_progress: bars with the remaining time, your own, or silence.
         command: recorded with the settings.
 
     Raises:
@@ -91,7 +91,7 @@ def run(
             done = read_results(folder)
             tasks = list(_tasks(chosen, plan))
             left = [task for task in tasks if not _is_done(done.get(task.blank.key), task, plan)]
-            shown = as_reporter(progress)
+            shown = as_reporter(show_progress)
             ledger = _BuildLedger(builds, set(read_builds(folder)))
             builder = Builder(models.remembering(calls), folder, ledger.add, shown)
             errors = 0

@@ -99,7 +99,7 @@ def detect_heads(
     order: Order = "last",
     calibrate: bool | None = None,
     temperature: float = CORE_TEMPERATURE,
-    progress: bool | Reporter = False,
+    show_progress: bool | Reporter = False,
 ) -> Detection:
     """Score every head of a model on examples; two forwards each, or one and a few tokens.
 
@@ -111,7 +111,7 @@ def detect_heads(
         calibrate: whether the null question's attention is subtracted; None does what the papers
             do: QRHead subtracts it, CoRe does not.
         temperature: of the softmax of "core".
-        progress: True for a bar, or your own.
+        show_progress: True for a bar, or your own.
 
     Raises:
         ReaderRequired: the reader is no `HuggingFaceLM`.
@@ -126,7 +126,7 @@ def detect_heads(
             f"{len(examples)} examples and {temperature!r}"
         )
     found = []
-    with as_reporter(progress).stage("heads", len(examples), "question") as advance:
+    with as_reporter(show_progress).stage("heads", len(examples), "question") as advance:
         for example in examples:
             captured = capture_ranking(
                 lm, example.question, example.passages, order=order, null=scoring.needs_null

@@ -94,7 +94,7 @@ def observe(
     token_budget: int,
     build: BuildConfig | None = None,
     settings: Mapping[str, Any] | None = None,
-    progress: bool | Reporter = False,
+    show_progress: bool | Reporter = False,
 ) -> list[Trail]:
     """Walk every question with gold evidence; an `HWDAGError` is part of its trail.
 
@@ -105,7 +105,7 @@ def observe(
         token_budget: of every walk.
         build: how the documents become graphs; None is the default.
         settings: what else the trails depend on, JSON-able.
-        progress: a bar with the remaining time, your own, or silence.
+        show_progress: a bar with the remaining time, your own, or silence.
 
     Raises:
         InputError: the file was made with other settings, or is damaged, or cannot be written.
@@ -126,7 +126,7 @@ def observe(
     left = sum((record.dataset, question.id) not in done for record, question in wanted)
     with (
         _journal(file) as journal,
-        as_reporter(progress).stage("walks", left, "question") as advance,
+        as_reporter(show_progress).stage("walks", left, "question") as advance,
     ):
         if not lines:
             journal.append({"settings": depends})

@@ -71,7 +71,7 @@ class DocumentRetriever(ABC, Generic[T]):
         # why: replaced, never changed, so that searches need no lock
         self._held: Mapping[str, tuple[Document, T]] = {}
         self._changes = threading.RLock()
-        self._progress = as_reporter(False)  # of the insertion that is running
+        self._reporter = as_reporter(False)  # of the insertion that is running
 
     @abstractmethod
     def _build(self, document: Document) -> T:
@@ -96,7 +96,7 @@ class DocumentRetriever(ABC, Generic[T]):
         return self._of(document_id)[1].nodes
 
     def insert(
-        self, documents: Iterable[Document | str], *, progress: bool | Reporter = False
+        self, documents: Iterable[Document | str], *, show_progress: bool | Reporter = False
     ) -> BuildReport:
         """Add documents; those that are there with the same content cost nothing.
 
@@ -105,9 +105,9 @@ class DocumentRetriever(ABC, Generic[T]):
         """
         report, found = BuildReport(), [as_document(document) for document in documents]
         with self._changes:
-            self._progress = as_reporter(progress)
+            self._reporter = as_reporter(show_progress)
             reading, writing = self._spent()
-            with self._progress.stage("documents", len(found), "document") as advance:
+            with self._reporter.stage("documents", len(found), "document") as advance:
                 for document in found:
                     self._insert(document, report)
                     advance()
@@ -181,12 +181,12 @@ class DocumentRetriever(ABC, Generic[T]):
         cls,
         documents: Iterable[Document | str],
         *,
-        progress: bool | Reporter = False,
+        show_progress: bool | Reporter = False,
         **options: object,
     ) -> Self:
         """Make one with the constructor's options, and insert documents."""
         made = cls(**options)  # type: ignore[arg-type]
-        made.insert(documents, progress=progress)
+        made.insert(documents, show_progress=show_progress)
         return made
 
     @classmethod
@@ -194,11 +194,11 @@ class DocumentRetriever(ABC, Generic[T]):
         cls,
         documents: Iterable[Document | str],
         *,
-        progress: bool | Reporter = False,
+        show_progress: bool | Reporter = False,
         **options: object,
     ) -> Self:
         """`from_documents` in a thread for builds."""
-        make = partial(cls.from_documents, documents, progress=progress, **options)
+        make = partial(cls.from_documents, documents, show_progress=show_progress, **options)
         return await in_builder_thread(make)
 
     ainsert = asynchronous_build(insert)

@@ -186,7 +186,7 @@ class SavedRetriever(DocumentRetriever[T]):
             write_file(path, header, (self._saved(*held) for held in self._held.values()))
 
     def insert(
-        self, documents: Iterable[Document | str], *, progress: bool | Reporter = False
+        self, documents: Iterable[Document | str], *, show_progress: bool | Reporter = False
     ) -> BuildReport:
         """Add documents; those that are there with the same content cost nothing.
 
@@ -200,7 +200,7 @@ class SavedRetriever(DocumentRetriever[T]):
         with self._changing():
             self._check_reader()
             self._made_calls = []
-            report = super().insert(documents, progress=progress)
+            report = super().insert(documents, show_progress=show_progress)
             report.reused += sum(calls.reused for calls in self._made_calls)
             self._finished_calls = MemoryCalls()
             if self._file is not None:

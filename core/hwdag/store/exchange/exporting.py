@@ -49,7 +49,7 @@ def export_index(
     folder: str | os.PathLike[str],
     *,
     shard_bytes: int = SHARD_BYTES,
-    progress: bool | Reporter = False,
+    show_progress: bool | Reporter = False,
 ) -> Exported:
     """Write all documents of an index to a new folder, which appears when it is complete.
 
@@ -60,7 +60,7 @@ def export_index(
         source: an open store, or the path of an index.
         folder: missing, or empty.
         shard_bytes: limit of one file of arrays.
-        progress: `True` for a bar, or your own.
+        show_progress: `True` for a bar, or your own.
 
     Raises:
         InputError: there is something in the folder already.
@@ -72,7 +72,7 @@ def export_index(
         raise InputError(f"{folder} is not empty; name a folder that does not exist yet")
     with _opened(source) as store, beside(folder) as unfinished, explained():
         unfinished.mkdir()
-        written = _write(store, unfinished, shard_bytes, as_reporter(progress))
+        written = _write(store, unfinished, shard_bytes, as_reporter(show_progress))
         sync(unfinished)
         if folder.exists():
             folder.rmdir()
@@ -81,12 +81,12 @@ def export_index(
     return written
 
 
-def _write(store: Store, folder: Path, shard_bytes: int, progress: Reporter) -> Exported:
+def _write(store: Store, folder: Path, shard_bytes: int, reporter: Reporter) -> Exported:
     _write_json(folder / HEADER, asdict(store.header))
     ids = list(store.ids())
     with (
         _Files(folder, shard_bytes) as files,
-        progress.stage("export", len(ids), "documents") as advance,
+        reporter.stage("export", len(ids), "documents") as advance,
     ):
         for document_id in ids:
             if store.number_of(document_id) is not None:

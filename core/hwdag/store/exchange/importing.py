@@ -53,14 +53,14 @@ def import_index(
     folder: str | os.PathLike[str],
     path: str | os.PathLike[str] | None = None,
     *,
-    progress: bool | Reporter = False,
+    show_progress: bool | Reporter = False,
 ) -> Store:
     """Make an index of an exported folder; its file appears when it is complete.
 
     Args:
         folder: what `export_index` wrote.
         path: a file that does not exist yet; None for an index in memory.
-        progress: `True` for a bar, or your own.
+        show_progress: `True` for a bar, or your own.
 
     Raises:
         InputError: there is something at `path` already.
@@ -72,23 +72,23 @@ def import_index(
     with explained():
         export = _Export.of(Path(folder))
         if path is None:
-            return _filled(Store.create(None, export.header()), export, progress)
+            return _filled(Store.create(None, export.header()), export, show_progress)
         path = Path(path).resolve()
         if path.exists():
             raise InputError(f"{path} exists; name a file that does not exist yet")
         with beside(path) as unfinished:
-            _filled(Store.create(unfinished, export.header()), export, progress).close()
+            _filled(Store.create(unfinished, export.header()), export, show_progress).close()
             settle(unfinished, path)
         return Store.open(path)
 
 
-def _filled(store: Store, export: _Export, progress: bool | Reporter) -> Store:
+def _filled(store: Store, export: _Export, show_progress: bool | Reporter) -> Store:
     """The store with all documents; closed where one of them is refused."""
     dimension = store.header.dimension
     try:
         with (
             store._database.writing() as connection,  # one transaction: nobody else knows the file
-            as_reporter(progress).stage("import", export.documents, "documents") as advance,
+            as_reporter(show_progress).stage("import", export.documents, "documents") as advance,
         ):
             for entry in export.entries(dimension):
                 write_unit(connection, encode(entry, dimension=dimension))

@@ -61,7 +61,7 @@ def repair(
     *,
     reader: str | None = None,
     embedder: str | None = None,
-    progress: bool | Reporter = False,
+    show_progress: bool | Reporter = False,
 ) -> Repaired:
     """Save every document that is whole, and every cached call, into a new file.
 
@@ -74,7 +74,7 @@ def repair(
         output: a file that does not exist yet.
         reader: name of the reader, used where the file does not say it any more.
         embedder: name of the embedder, likewise.
-        progress: `True` for a bar, or your own.
+        show_progress: `True` for a bar, or your own.
 
     Raises:
         InputError: `FILE.damaged` or `output` exists.
@@ -83,15 +83,15 @@ def repair(
         IndexCorrupt: nothing can be saved, or nobody knows what it was built with.
     """
     path = Path(path).resolve()
-    progress = as_reporter(progress)
-    sound = _if_sound(path, progress)
+    reporter = as_reporter(show_progress)
+    sound = _if_sound(path, reporter)
     if sound and output is None:
         return Repaired(path, None, sound.whole)
     target = path.with_name(f"{path.name}.damaged") if output is None else Path(output).resolve()
     if target.exists():
         raise InputError(f"{target} exists; move it away, or name another output")
     with explained(), beside(target) as unfinished:
-        repaired = _save(path, unfinished, _Names(reader, embedder), progress)
+        repaired = _save(path, unfinished, _Names(reader, embedder), reporter)
         if not (sound or repaired.kept or repaired.calls):
             raise nothing_in(path)
         if not verify(unfinished).sound:
@@ -105,9 +105,9 @@ def repair(
     return replace(repaired, path=path, damaged=target)
 
 
-def _if_sound(path: Path, progress: Reporter) -> Verdict | None:
+def _if_sound(path: Path, reporter: Reporter) -> Verdict | None:
     try:
-        verdict = verify(path, progress=progress)
+        verdict = verify(path, show_progress=reporter)
     except NotAnIndex:  # because of its first bytes, or indeed; what can be saved decides
         return None
     return verdict if verdict.sound else None
@@ -120,7 +120,7 @@ class _Names(NamedTuple):
     embedder: str | None
 
 
-def _save(path: Path, unfinished: Path, names: _Names, progress: Reporter) -> Repaired:
+def _save(path: Path, unfinished: Path, names: _Names, reporter: Reporter) -> Repaired:
     with (
         readable_file(path) as source,
         closing(opened(source)) as database,
@@ -131,7 +131,7 @@ def _save(path: Path, unfinished: Path, names: _Names, progress: Reporter) -> Re
         with Store.create(unfinished, header) as store:
             saved = _Saved(survey, header.dimension)
             with store._database.writing() as target:
-                saved.copy(target, progress)
+                saved.copy(target, reporter)
     return saved.report(path, notes)
 
 
@@ -179,10 +179,10 @@ class _Saved:
         self._calls = 0
         self._lost_calls = 0
 
-    def copy(self, target: sqlite3.Connection, progress: Reporter) -> None:
+    def copy(self, target: sqlite3.Connection, reporter: Reporter) -> None:
         """Everything that is whole, under its number."""
         signs = self._survey.signs()
-        with progress.stage("repair", len(signs.tried), "documents") as advance:
+        with reporter.stage("repair", len(signs.tried), "documents") as advance:
             for number in signs.tried:
                 if (found := self._find(number)) is not None:
                     self._write(target, number, found)

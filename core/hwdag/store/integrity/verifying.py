@@ -73,7 +73,7 @@ class Verdict:
         return tuple(name for name in found if name is not None and name not in self.whole)
 
 
-def verify(path: str | os.PathLike[str], *, progress: bool | Reporter = False) -> Verdict:
+def verify(path: str | os.PathLike[str], *, show_progress: bool | Reporter = False) -> Verdict:
     """Check every page, every document, every cached call and the log of changes of an index file.
 
     Documents are read one by one, so that other processes need not stop. A file of an older format
@@ -88,7 +88,7 @@ def verify(path: str | os.PathLike[str], *, progress: bool | Reporter = False) -
         problems = _checked(database, _kind)
         for check in (_pages, _schema, _header, _log, _calls):
             problems += _checked(database, check)
-        whole, damage = _documents(database, as_reporter(progress))
+        whole, damage = _documents(database, as_reporter(show_progress))
     return Verdict(whole, tuple(dict.fromkeys((*problems, *damage))))
 
 
@@ -188,7 +188,7 @@ def _log(connection: sqlite3.Connection) -> Iterator[Problem]:
         yield Problem("the log of changes lacks documents")
 
 
-def _documents(database: Database, progress: Reporter) -> tuple[tuple[str, ...], list[Problem]]:
+def _documents(database: Database, reporter: Reporter) -> tuple[tuple[str, ...], list[Problem]]:
     """Ids of whole documents, and what is wrong with the others."""
     try:
         with moment(database) as connection:
@@ -197,7 +197,7 @@ def _documents(database: Database, progress: Reporter) -> tuple[tuple[str, ...],
     except IndexCorrupt:  # `_kind` has said so
         return (), []
     check = _Documents(survey, dimension or 1)
-    with progress.stage("verify", len(signs.tried), "documents") as advance:
+    with reporter.stage("verify", len(signs.tried), "documents") as advance:
         for number in signs.tried:
             with moment(database):
                 check.one(number)

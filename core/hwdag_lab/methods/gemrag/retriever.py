@@ -170,7 +170,7 @@ class GemRagRetriever(SummarizingRetriever[Memory]):
         )
         chunks = tree.at(tree.add_chunks(config.chunk_tokens))
         vectors, costs = tree.vectors, tree.costs
-        with self._progress.stage("utility questions", len(chunks), "node") as advance:
+        with self._reporter.stage("utility questions", len(chunks), "node") as advance:
             questions = asker.questions([node.text for node in chunks], advance)
         asked = self._question_vectors(questions, vectors)
         notes = list[str]()

@@ -52,7 +52,7 @@ class Extraction:
     embedder: Embedder
     config: GraphReaderConfig
     chunk_tokens: int
-    progress: Reporter
+    reporter: Reporter
 
     def graph(self, document: Document, calls: Calls) -> FactGraph:
         """The graph of a document; finished calls of the writer are taken from `calls`."""
@@ -142,7 +142,7 @@ class Extraction:
             batch_size=config.batch_size,
         )
         asked = [filled(prompts.FACTS, text=text) for text in texts]
-        with self.progress.stage("facts", len(texts), "chunk") as advance:
+        with self.reporter.stage("facts", len(texts), "chunk") as advance:
             found = list(map(_grounded, asking(asked, advance=advance), texts))
         failed = [i for i, facts in enumerate(found) if not facts]
         again = [asked[i] + prompts.FACTS_RETRY for i in failed]

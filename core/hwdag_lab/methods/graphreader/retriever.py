@@ -194,7 +194,7 @@ class GraphReaderRetriever(SavedRetriever[FactGraph]):
     def _build(self, document: Document) -> FactGraph:
         writer = self.facts_writer
         extraction = Extraction(
-            self.reader, writer, self.embedder, self.config, self._chunk_tokens(), self._progress
+            self.reader, writer, self.embedder, self.config, self._chunk_tokens(), self._reporter
         )
         return extraction.graph(document, self._calls())
 

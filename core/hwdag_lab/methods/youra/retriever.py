@@ -144,7 +144,7 @@ class YouraRetriever(SavedRetriever[Contexts]):
         none = np.zeros(0, np.float32)
         bare = Contexts(nodes, located.ids, located.ranges, borders, none, self._columns.heads)
         context = [none]
-        with self._progress.stage("windows", len(borders) - 1, "window") as advance:
+        with self._reporter.stage("windows", len(borders) - 1, "window") as advance:
             for window in bare.windows:
                 if len(window.ids):
                     context.append(self._columns.context(window.ids))
