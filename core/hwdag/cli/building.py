@@ -152,7 +152,7 @@ def _models(options: argparse.Namespace, file: Path | None) -> dict[str, Any]:
 
 def _limits(options: argparse.Namespace) -> dict[str, Any]:
     return {
-        "progress": not options.quiet,
+        "show_progress": not options.quiet,
         "max_tokens": options.max_tokens,
         "max_seconds": options.max_seconds,
     }
