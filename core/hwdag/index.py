@@ -158,14 +158,14 @@ class HWDAGIndex(StoredIndex):
             listed = "" if self.config.tenant_key else f"; there are {some(self.documents)}"
             raise InputError(f"no document {document_id!r}{listed}")
 
-    def estimate(self, documents: Iterable[Document | str], *, calibrate: bool = True) -> Estimate:
+    def estimate(self, documents: Iterable[Document | str], *, timed: bool = True) -> Estimate:
         """What building these documents would cost, before anything is built.
 
         Documents that are in the index with the same content are not counted.
 
         Args:
             documents: as for `refresh`.
-            calibrate: time a few windows on this machine; without it no seconds are given.
+            timed: time a few windows on this machine; without it no seconds are given.
         """
         self._bind_existing()
         store = self._maybe_store()
@@ -174,7 +174,7 @@ class HWDAGIndex(StoredIndex):
             for document in map(as_document, documents)
             if store is None or not store.holds(document)
         }
-        return estimate(new.values(), self._tools(), calibrate=calibrate)
+        return estimate(new.values(), self._tools(), timed=timed)
 
     def search(
         self,

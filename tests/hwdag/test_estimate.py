@@ -145,7 +145,7 @@ def test_writing_elsewhere_is_known_to_a_fifth(corpus, config, reply):
 
 
 @pytest.mark.parametrize("reply", [None, few_points])
-def test_nothing_is_asked_without_a_calibration(reply):
+def test_nothing_is_asked_without_timing(reply):
     class Silent(ScriptedLM):
         def replay(self, requests, *, heads):
             raise AssertionError
@@ -153,9 +153,9 @@ def test_nothing_is_asked_without_a_calibration(reply):
     asked = []
     writer = None if reply is None else CallableWriter(asked.append)
     tools = replace(tools_of(BuildConfig(), writer), reader=Silent())
-    found = estimate(many(), tools, calibrate=False)
+    found = estimate(many(), tools, timed=False)
     assert (found.seconds, asked) == (None, [])
-    assert found.notes[-1].startswith("not calibrated")
+    assert found.notes[-1].startswith("not timed")
     assert found.replay_tokens > 0
 
 
@@ -179,7 +179,7 @@ def test_unusable_replies_are_expected_to_go_on():
     assert len(asked) == 2
     assert "each window is taken to need a retry" in str(expected)
     asked.clear()
-    both(sections(), tools, calibrate=False)
+    both(sections(), tools, timed=False)
     assert expected.writer_calls == len(asked)
 
 
@@ -211,7 +211,7 @@ class Timed(ScriptedLM):
 
 
 @pytest.mark.parametrize("writes", [False, True])
-def test_time_is_that_of_the_calibration(writes):
+def test_time_is_that_of_the_timed_windows(writes):
     machine = Machine()
     reader = Timed(machine, reply=few_points)
     writer = reader if writes else None
@@ -219,7 +219,7 @@ def test_time_is_that_of_the_calibration(writes):
     expected = estimate(mixed(), tools, clock=machine)
     assert f"{machine.now:.1f} s, which are not part" in expected.notes[-1]
     began = machine.now
-    both(mixed(), tools, calibrate=False)
+    both(mixed(), tools, timed=False)
     low, high = expected.seconds
     assert low < machine.now - began < high
     assert low * 2 * BuildConfig().batch_size > high

@@ -1,8 +1,7 @@
 """What a build will cost, before it is paid for.
 
-The documents are built for trial, with stand-ins for the models (`hwdag.building.trial`). A short
-calibration asks the real models about two windows, to learn how long points turn out and how fast
-this machine is.
+The documents are built with stand-ins for the models (`hwdag.building.counting`). Before that the
+real models are timed on two windows, to learn how long points turn out and how fast this machine is.
 """
 
 from __future__ import annotations
@@ -11,24 +10,24 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Self, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from hwdag.building.builder import Tools
+from hwdag.building.counting import Lengths, Work, count_work, length_of
 from hwdag.building.insertion import as_document
 from hwdag.building.limits import Limits, Meter
 from hwdag.building.points import fitting, summary_prompt
-from hwdag.building.trial import Lengths, Work, filling, length_of, trial
 from hwdag.building.windows import line_costs
 from hwdag.building.writing import ask
-from hwdag.lm.base import CountsFlops, Metered, Reader, ReplayRequest, Writer
+from hwdag.lm.base import CountsFlops, Metered, Reader, ReplayRequest
 from hwdag.text.characters import without_surrogates
 from hwdag.text.points import parse_points
 from hwdag.types import Document
 
 SAMPLE = 16
-"""Documents that the windows of a calibration are chosen from."""
+"""Documents that the timed windows are chosen from."""
 
 QUARTILES = (0.25, 0.75)
 """The real models are asked about the windows at these shares of all tokens, ordered by length."""
@@ -54,7 +53,7 @@ class Estimate:
         replay_tokens: tokens that pass through the reader for the edges.
         tokens: what the build report will count, `usage` and `writing` together.
         tflops: the same, as far as the models count them.
-        seconds: from and to, on this machine; None without a calibration.
+        seconds: from and to, on this machine; None where nothing was timed.
         notes: what the figures rest on, in words.
     """
 
@@ -91,7 +90,7 @@ def estimate(
     documents: Iterable[Document | str],
     tools: Tools,
     *,
-    calibrate: bool = True,
+    timed: bool = True,
     clock: Clock = time.perf_counter,
 ) -> Estimate:
     """Estimate what building these documents will cost, as if each were new.
@@ -99,19 +98,20 @@ def estimate(
     Args:
         documents: held in memory all at once.
         tools: what the build would work with.
-        calibrate: ask the real models about two windows. Without it there is no time, and written
+        timed: ask the real models about two windows. Without it there is no time, and written
             points are taken to fill the room that they have.
         clock: seconds, from any origin.
 
     Raises:
         ContextTooSmall: the reader's context cannot hold one chunk and the prompt.
-        WriterFailed: the writer failed in the calibration.
+        WriterFailed: the writer failed at a timed window.
     """
     found = [as_document(document) for document in documents]
     full = [replace(d, text=without_surrogates(d.text)[0]) for d in found if d.text.strip()]
-    measured = _Measured.of(full, tools, clock) if calibrate and full else None
+    rates = _timed(full, tools, clock) if timed and full else None
     began = clock()
-    work = trial(full, tools, measured.lengths if measured else filling(tools))
+    work = count_work(full, tools, rates.lengths if rates else Lengths.filling(tools))
+    overhead = clock() - began
     prompts, replies = sum(p for p, _ in work.written), sum(r for _, r in work.written)
     is_counted = isinstance(tools.writer, Metered)
     return Estimate(
@@ -123,24 +123,23 @@ def estimate(
         writer_tokens=(prompts, replies),
         replay_tokens=sum(work.replayed),
         tokens=sum(work.replayed) + is_counted * (prompts + replies),
-        tflops=_tflops(work, tools, measured),
-        seconds=measured.seconds(work, tools, clock() - began) if measured else None,
-        notes=(*_assumptions(work, tools), measured.note if measured else NOT_CALIBRATED),
+        tflops=_tflops(work, tools, rates),
+        seconds=rates.seconds(work, tools.reader, overhead) if rates else None,
+        notes=(*_assumptions(work, tools), rates.note if rates else NOT_TIMED),
     )
 
 
-NOT_CALIBRATED = (
-    "not calibrated: no model was asked, so nothing is known about time, and the length of "
-    "generated points, if any, is a guess"
+NOT_TIMED = (
+    "not timed: no model was asked, so nothing is known about time, and the length of generated "
+    "points, if any, is a guess"
 )
 
 
 def _assumptions(work: Work, tools: Tools) -> list[str]:
-    """What was taken for granted, in words."""
     found = []
     if work.unusable:
         found.append(
-            "the replies of the calibration held no point, so each window is taken to need a retry "
+            "the replies to the timed windows held no point, so each window is taken to need a retry "
             "and to fall back to extraction"
         )
     if tools.writer is not None and not isinstance(tools.writer, Metered):
@@ -149,11 +148,11 @@ def _assumptions(work: Work, tools: Tools) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Measured:
-    """What the real models did with a few windows.
+class _Rates:
+    """What the real models did with a few windows: lengths of replies, and seconds from and to.
 
-    `read` are the extremes of the seconds per unit of work of a replay (see `_units`), `written`
-    those per token of a reply, `embedded` the seconds per character.
+    `read` is per unit of work of a replay (see `_units`), `written` per token of a reply, `embedded`
+    per character.
     """
 
     lengths: Lengths
@@ -163,28 +162,9 @@ class _Measured:
     flops_per_unit: float
     note: str
 
-    @classmethod
-    def of(cls, documents: Sequence[Document], tools: Tools, clock: Clock) -> Self:
-        """Ask the real models; raises `WriterFailed`."""
-        timer, spent = _Timer(clock), Meter(tools.reader, tools.writer, Limits())
-        # why two levels: the windows above them consist of what stand-ins made up
-        low = replace(tools, config=replace(tools.config, max_levels=2))
-        requests = _typical(trial(_spread(documents), low, filling(tools), keep=True))
-        lengths, written = filling(tools), (0.0, 0.0)
-        if tools.writer is not None:
-            lengths, written = _asked(tools.writer, requests, tools, timer)
-        read, flops = _read(requests, tools, timer)
-        embedded = _embedded(requests, tools, timer)
-        tokens = spent.reading.tokens + spent.writing.tokens
-        note = (
-            f"calibrated on {len(requests)} windows: {tokens:,} tokens, {timer.total:.1f} s, which "
-            "are not part of the figures above"
-        )
-        return cls(lengths, read, written, embedded, flops, note)
-
-    def seconds(self, work: Work, tools: Tools, overhead: float) -> tuple[float, float]:
-        """From and to, for all of the work; `overhead` is what goes on beside the models."""
-        units = sum(_units(length, tools.reader) for length in work.replayed)
+    def seconds(self, work: Work, reader: Reader, overhead: float) -> tuple[float, float]:
+        """Say from and to, for all of the work; `overhead` is what goes on beside the models."""
+        units = sum(_units(length, reader) for length in work.replayed)
         replies = sum(reply for _, reply in work.written)
         low, high = (
             overhead + work.embedded * self.embedded + units * read + replies * written
@@ -193,93 +173,86 @@ class _Measured:
         return low / SPREAD, high * SPREAD
 
 
-class _Timer:
-    """Runs something and says how long it took."""
+def _timed(documents: Sequence[Document], tools: Tools, clock: Clock) -> _Rates:
+    """Ask the real models about a few windows; raises `WriterFailed`."""
+    reader, embedder, heads = tools.reader, tools.embedder, tools.config.edge_heads
+    spent, total = Meter(reader, tools.writer, Limits()), 0.0
 
-    def __init__(self, clock: Clock) -> None:
-        self.total = 0.0
-        self._clock = clock
-
-    def __call__(self, work: Callable[[], T]) -> tuple[T, float]:
-        began = self._clock()
+    def timed(work: Callable[[], T]) -> tuple[T, float]:
+        nonlocal total
+        began = clock()
         result = work()
-        seconds = self._clock() - began
-        self.total += seconds
+        seconds = clock() - began
+        total += seconds
         return result, seconds
 
+    requests = _typical(documents, tools)
+    lengths, written = Lengths.filling(tools), (0.0, 0.0)
+    if tools.writer is not None:
+        prompts = [summary_prompt(r.before, r.segments, r.after) for r in requests]
+        limit = tools.plan.points_tokens
+        replies, seconds = timed(partial(ask, tools.writer, prompts, max_new_tokens=limit))
+        lengths = _lengths(requests, prompts, replies, tools)
+        per_token = seconds / max(1, sum(reader.count_tokens(replies)))
+        # why: with full batches a local model writes several replies in the time of one
+        together = min(1.0, len(replies) / tools.config.batch_size)
+        written = per_token * together, per_token
+    before, units = reader.usage, [_units(length_of(r, reader), reader) for r in requests]
+    replayed = [timed(partial(reader.replay, [r], heads=heads))[1] for r in requests]
+    read = [seconds / unit for seconds, unit in zip(replayed, units, strict=True)]
+    flops = (reader.usage - before).tflops / sum(units)
+    texts = [text for request in requests for text in request.segments]
+    _, seconds = timed(partial(embedder.embed, texts))
+    tokens = spent.reading.tokens + spent.writing.tokens
+    return _Rates(
+        lengths,
+        (min(read), max(read)),
+        written,
+        seconds / sum(map(len, texts)),
+        flops,
+        f"timed on {len(requests)} windows: {tokens:,} tokens, {total:.1f} s, which are not part of "
+        "the figures above",
+    )
 
-def _spread(documents: Sequence[Document]) -> list[Document]:
-    """Up to `SAMPLE` documents from all over."""
+
+def _typical(documents: Sequence[Document], tools: Tools) -> list[ReplayRequest]:
+    """Choose the windows at `QUARTILES` of some documents, shortest first, none twice."""
     places = np.linspace(0, len(documents) - 1, min(SAMPLE, len(documents)))
-    return [documents[round(place)] for place in places]
-
-
-def _typical(work: Work) -> list[ReplayRequest]:
-    """The windows at `QUARTILES`, shortest first, none twice."""
+    sample = [documents[round(place)] for place in places]
+    # why two levels: the windows above them consist of what stand-ins made up
+    low = replace(tools, config=replace(tools.config, max_levels=2))
+    work = count_work(sample, low, Lengths.filling(tools))
     order = np.argsort(work.replayed, kind="stable")
     held = np.cumsum(np.array(work.replayed)[order])
-    places = np.searchsorted(held, np.multiply(QUARTILES, held[-1]))
-    return [work.requests[order[place]] for place in dict.fromkeys(places.tolist())]
+    at = np.searchsorted(held, np.multiply(QUARTILES, held[-1]))
+    return [work.requests[order[i]] for i in dict.fromkeys(at.tolist())]
 
 
-def _asked(
-    writer: Writer, requests: Sequence[ReplayRequest], tools: Tools, timer: _Timer
-) -> tuple[Lengths, tuple[float, float]]:
-    """What the writer made of these windows, and from and to how many seconds a token took."""
+def _lengths(
+    requests: Sequence[ReplayRequest], prompts: Sequence[str], replies: Sequence[str], tools: Tools
+) -> Lengths:
     reader, limit = tools.reader, tools.plan.points_tokens
-    prompts = [summary_prompt(r.before, r.segments, r.after) for r in requests]
-    replies, seconds = timer(partial(ask, writer, prompts, max_new_tokens=limit))
     content = [sum(line_costs(request.segments, reader)) for request in requests]
     points = [sum(line_costs(fitting(parse_points(r), reader, limit), reader)) for r in replies]
-    tokens = reader.count_tokens(replies)
-    found = sorted(zip(content, tokens, points, strict=True))
-    lengths = Lengths(
+    found = sorted(zip(content, reader.count_tokens(replies), points, strict=True))
+    return Lengths(
         tuple(size for size, _, _ in found),
         tuple(reply / size for size, reply, _ in found),
         tuple(made / size for size, _, made in found),
         dict(zip(prompts, replies, strict=True)),
     )
-    per_token = seconds / max(1, sum(tokens))
-    # why: with full batches a local model writes several replies in the time of one
-    together = min(1.0, len(replies) / tools.config.batch_size)
-    return lengths, (per_token * together, per_token)
-
-
-def _read(
-    requests: Sequence[ReplayRequest], tools: Tools, timer: _Timer
-) -> tuple[tuple[float, float], float]:
-    """From and to how many seconds a unit of work took, and its TFLOPs."""
-    reader, before = tools.reader, tools.reader.usage
-    units = [_units(length_of(request, reader), reader) for request in requests]
-    rates = []
-    for request, work in zip(requests, units, strict=True):
-        _, seconds = timer(partial(reader.replay, [request], heads=tools.config.edge_heads))
-        rates.append(seconds / work)
-    return (min(rates), max(rates)), (reader.usage - before).tflops / sum(units)
-
-
-def _embedded(requests: Sequence[ReplayRequest], tools: Tools, timer: _Timer) -> float:
-    """Seconds that embedding took per character."""
-    parts = [
-        text[span.start : span.end]
-        for request in requests
-        for text, spans in zip(request.segments, request.units, strict=True)
-        for span in spans
-    ]
-    _, seconds = timer(partial(tools.embedder.embed, parts))
-    return seconds / sum(map(len, parts))
 
 
 def _units(tokens: int, reader: Reader) -> float:
-    """What the time of a window grows with: TFLOPs, or tokens where those are not known."""
+    """Tell what the time of a window grows with: TFLOPs, or tokens where those are not known."""
     return reader.tflops(tokens, 0) if isinstance(reader, CountsFlops) else float(tokens)
 
 
-def _tflops(work: Work, tools: Tools, measured: _Measured | None) -> float:
-    """Of replays and, where a local model writes, of its prompts and replies."""
+def _tflops(work: Work, tools: Tools, rates: _Rates | None) -> float:
+    """Add up replays and, where a local model writes, its prompts and replies."""
     reader, writer = tools.reader, tools.writer
-    # why measured: reading attention on the side costs something too
-    factor = measured.flops_per_unit if measured else float(isinstance(reader, CountsFlops))
+    # why timed ones: reading attention on the side costs something too
+    factor = rates.flops_per_unit if rates else float(isinstance(reader, CountsFlops))
     total = factor * sum(_units(length, reader) for length in work.replayed)
     if isinstance(writer, CountsFlops):
         total += sum(
@@ -290,7 +263,6 @@ def _tflops(work: Work, tools: Tools, measured: _Measured | None) -> float:
 
 
 def _duration(seconds: float) -> str:
-    """A length of time for people: 48 s, 12 min, 3.5 h."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

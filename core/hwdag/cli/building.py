@@ -87,7 +87,7 @@ def estimate(options: argparse.Namespace) -> int:
     else:
         index = HWDAGIndex(config=config, **models)
     with index:
-        print(index.estimate(documents, calibrate=not options.no_calibration))
+        print(index.estimate(documents, timed=not options.no_timing))
     return 0
 
 

@@ -101,7 +101,7 @@ def _add_estimate(commands: Commands) -> None:
         "-o", "--output", type=Path, metavar="FILE", help="the index file that would be extended"
     )
     estimate.add_argument(
-        "--no-calibration", action="store_true", help="time nothing, so give no seconds"
+        "--no-timing", action="store_true", help="time nothing, so give no seconds"
     )
     add_models(estimate)
     _add_build_config(estimate)
