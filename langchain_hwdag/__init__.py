@@ -1,4 +1,4 @@
-"""The LangChain face of hwdag: an index that is a retriever, and the same weights as chat model.
+"""hwdag for LangChain: an index that is a retriever, and the same weights as chat model.
 
 index = HWDAGIndex.from_documents(documents)
 chain = {"context": index | join, "question": RunnablePassthrough()} | prompt | index.as_chat_model()

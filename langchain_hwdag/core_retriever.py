@@ -13,11 +13,11 @@ from hwdag.config import SearchConfig
 from hwdag.retriever import Retriever
 from hwdag_lab.methods.given import as_core_retriever, check_tenant, made_retriever
 from langchain_hwdag.adapters import MODELS, as_core_document
+from langchain_hwdag.base_retriever import CoreSearchRetriever, Filters, unwrapped
 from langchain_hwdag.events import build_progress, building
-from langchain_hwdag.retriever_face import Filters, RetrieverFace, unwrapped
 
 
-class CoreRetriever(RetrieverFace):
+class CoreRetriever(CoreSearchRetriever):
     """Searches with any retriever of the core: BM25, dense, RAPTOR, MeMWalker, HWDAG itself.
 
     Without `k` come the nodes that fit into the token budget, in the order in which the reader
@@ -28,7 +28,7 @@ class CoreRetriever(RetrieverFace):
 
     Attributes:
         retriever: anything that satisfies `hwdag_lab.methods.base.Retriever`; a retriever of this
-            face is taken for the core's one in it.
+            package is taken for the core's one in it.
         search: token budget and heads; a dict is read as the options of `SearchConfig`.
         k: number of nodes; as the following three also an option of `invoke`.
         document_ids: only these documents are searched; None for all.
@@ -79,7 +79,7 @@ class CoreRetriever(RetrieverFace):
             UnknownOption: a finished retriever and `options`.
             TypeError: the class has no such option.
         """
-        face = cls(
+        wrapped = cls(
             retriever=made_retriever(unwrapped(retriever), options, MODELS),
             search=search,
             k=k,
@@ -90,8 +90,8 @@ class CoreRetriever(RetrieverFace):
         )
         found = [as_core_document(document) for document in documents]
         progress = build_progress([document.id for document in found], show_progress)
-        face._report = face.retriever.insert(found, show_progress=progress)
-        return face
+        wrapped._report = wrapped.retriever.insert(found, show_progress=progress)
+        return wrapped
 
     @classmethod
     async def afrom_documents(

@@ -24,10 +24,10 @@ from langchain_hwdag.adapters import (
     as_reader,
     as_writer,
 )
+from langchain_hwdag.base_retriever import Filters, SearchOptions
 from langchain_hwdag.chat import HWDAGChat
 from langchain_hwdag.events import build_progress, building
 from langchain_hwdag.llm import DEFAULT_NEW_TOKENS, HWDAGLLM
-from langchain_hwdag.retriever_face import Filters, SearchOptions
 from langchain_hwdag.retrievers import HWDAGRetriever, MakingOptions
 
 FILE_NAME = "index.hwdag"
@@ -40,7 +40,7 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
     `index(docs, record_manager, target, cleanup="incremental", source_id_key="source",
     key_encoder="sha256")` builds graphs of new documents only.
 
-    Relations: a thin face on `hwdag.HWDAGIndex`, which is the attribute `index`.
+    Relations: a thin layer over `hwdag.HWDAGIndex`, which is the attribute `index`.
     """
 
     # why: pydantic merges the configs of all bases, and that of DocumentIndex ignores extra names
@@ -248,8 +248,8 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         are as in `from_documents`, with `options` for searching; errors as in
         `hwdag.HWDAGIndex.load`.
         """
-        face = cls(index=CoreIndex(), **options)  # type: ignore[arg-type]  # pydantic makes tuples
-        face.index = CoreIndex.load(
+        made = cls(index=CoreIndex(), **options)  # type: ignore[arg-type]  # pydantic makes tuples
+        made.index = CoreIndex.load(
             Path(folder) / FILE_NAME,
             reader=as_reader(reader),
             writer=as_writer(writer),
@@ -257,7 +257,7 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
             config=config,
             prompts=prompts,
         )
-        return face
+        return made
 
 
 def _distinct(ids: Sequence[str]) -> Iterable[str]:

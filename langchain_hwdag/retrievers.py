@@ -14,8 +14,8 @@ from hwdag.config import BuildConfig, SearchConfig
 from hwdag.index import HWDAGIndex as CoreIndex
 from hwdag.text.prompts import Prompts
 from langchain_hwdag.adapters import as_core_document, as_embedder, as_reader, as_writer
+from langchain_hwdag.base_retriever import CoreSearchRetriever, Filters, SearchOptions, unwrapped
 from langchain_hwdag.events import build_progress, building
-from langchain_hwdag.retriever_face import Filters, RetrieverFace, SearchOptions, unwrapped
 
 
 class MakingOptions(SearchOptions, total=False):
@@ -30,7 +30,7 @@ class MakingOptions(SearchOptions, total=False):
     show_progress: bool
 
 
-class HWDAGRetriever(RetrieverFace):
+class HWDAGRetriever(CoreSearchRetriever):
     """Walks the graphs of an index for a question; the visited nodes are the documents.
 
     Without `k` the walk decides how much is enough, and nodes come in visiting order. With `k`
@@ -97,7 +97,7 @@ class HWDAGRetriever(RetrieverFace):
             tenant: whose documents are searched.
             return_sources: original passages as text.
         """
-        face = cls(
+        made = cls(
             index=CoreIndex(),  # why: a wrong option is told before an expensive build
             search=search,
             k=k,
@@ -107,7 +107,7 @@ class HWDAGRetriever(RetrieverFace):
             return_sources=return_sources,
         )
         found = [as_core_document(document) for document in documents]
-        face.index = CoreIndex.from_documents(
+        made.index = CoreIndex.from_documents(
             found,
             reader=as_reader(reader),
             writer=as_writer(writer),
@@ -117,8 +117,8 @@ class HWDAGRetriever(RetrieverFace):
             path=path,
             show_progress=build_progress([document.id for document in found], show_progress),
         )
-        face._report = face.index.report
-        return face
+        made._report = made.index.report
+        return made
 
     @classmethod
     async def afrom_documents(

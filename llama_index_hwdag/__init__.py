@@ -1,4 +1,4 @@
-"""The LlamaIndex face of hwdag: an index, a retriever, a query engine and an LLM.
+"""hwdag for LlamaIndex: an index, a retriever, a query engine and an LLM.
 
     index = HWDAGIndex.from_documents(SimpleDirectoryReader("notes").load_data())
     index.as_query_engine(answer_mode="walk").query("Who wrote it?")

@@ -27,7 +27,6 @@ from hwdag.types import Document as CoreDocument
 from llama_index_hwdag.adapters import as_embedder, as_reader, as_writer
 from llama_index_hwdag.changing import ChangingIndex
 from llama_index_hwdag.engines import RETRIEVAL_OPTIONS, AnswerMode, chat_engine, query_engine
-from llama_index_hwdag.homes import Home, Options
 from llama_index_hwdag.in_file import InFile
 from llama_index_hwdag.in_stores import InStores
 from llama_index_hwdag.index_struct import HWDAGIndexStruct
@@ -35,6 +34,7 @@ from llama_index_hwdag.llm import DEFAULT_NEW_TOKENS, HWDAGLLM
 from llama_index_hwdag.metadata_filters import Filters
 from llama_index_hwdag.nodes import Source, checked_nodes
 from llama_index_hwdag.retriever import HWDAGRetriever
+from llama_index_hwdag.storage import Options, Storage
 
 
 class WholeDocument(TransformComponent):
@@ -65,7 +65,7 @@ class HWDAGIndex(ChangingIndex):
     removes all nodes of the ref doc, whoever's they are. Every method that builds, changes or
     searches has a twin that does not block the event loop.
 
-    Relations: a thin face on `hwdag.HWDAGIndex`, which is the property `core`.
+    Relations: a thin layer over `hwdag.HWDAGIndex`, which is the property `core`.
     """
 
     index_struct_cls = HWDAGIndexStruct
@@ -130,9 +130,9 @@ class HWDAGIndex(ChangingIndex):
         )
         if index_struct is not None:
             known_path = index_struct.path
-            self._home = self._home_of(index_struct)
+            self._storage = self._storage_of(index_struct)
             if index_struct.path != known_path:
-                self._home.commit()
+                self._storage.commit()
 
     @classmethod
     def from_documents(  # type: ignore[override]  # why: no **kwargs, which would be swallowed
@@ -173,7 +173,7 @@ class HWDAGIndex(ChangingIndex):
             prompts=prompts,
             path=path,
         )
-        index._home.built_of(documents)
+        index._storage.built_of(documents)
         return index
 
     @classmethod
@@ -184,12 +184,12 @@ class HWDAGIndex(ChangingIndex):
     @property
     def core(self) -> CoreIndex:
         """The index without a framework: graphs, `search`, `answer`, `save` to one file."""
-        return self._home.core
+        return self._storage.core
 
     @property
     def ref_doc_info(self) -> dict[str, RefDocInfo]:
         """Metadata and node ids (given ones, chunks and points) by ref doc id."""
-        found = {key: self._home.info(key) for key in list(self._home.ref_doc_ids())}
+        found = {key: self._storage.info(key) for key in list(self._storage.ref_doc_ids())}
         return {key: info for key, info in found.items() if info is not None}
 
     @property
@@ -199,7 +199,7 @@ class HWDAGIndex(ChangingIndex):
 
     def source_of(self, document: CoreDocument) -> Source:
         """What a document of the core was read from: its metadata, and who may see which of it."""
-        return self._home.source(document)
+        return self._storage.source(document)
 
     def build_index_from_nodes(
         self, nodes: Sequence[BaseNode], **build_kwargs: Any
@@ -212,7 +212,7 @@ class HWDAGIndex(ChangingIndex):
     ) -> HWDAGIndexStruct:
         refuse(build_kwargs, "HWDAGIndex", "none while building")
         struct = HWDAGIndexStruct()
-        self._home = self._home_of(struct)
+        self._storage = self._storage_of(struct)
         struct.config = asdict(self.core.config)
         if nodes:
             self._build(nodes, replaces=False)
@@ -280,7 +280,7 @@ class HWDAGIndex(ChangingIndex):
         """
         return chat_engine(self, chat_mode, llm, kwargs)
 
-    def _home_of(self, struct: HWDAGIndexStruct) -> Home:
+    def _storage_of(self, struct: HWDAGIndexStruct) -> Storage:
         """Where the struct says, or where a new index is to be."""
         options = self._options
         if struct.config:

@@ -23,9 +23,9 @@ from llama_index_hwdag.events import (
     HWDAGBuildStartEvent,
     dispatcher,
 )
-from llama_index_hwdag.homes import Home, Kept
 from llama_index_hwdag.index_struct import HWDAGIndexStruct
 from llama_index_hwdag.nodes import Source, by_ref_doc
+from llama_index_hwdag.storage import Kept, Storage
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
         report: what the latest change did: documents skipped, windows that fell back, cost.
     """
 
-    _home: Home
+    _storage: Storage
     _changes: threading.RLock
     report: BuildReport | None
 
@@ -143,12 +143,12 @@ class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
         """
         refuse(delete_kwargs, "delete_ref_doc", "delete_from_docstore")
         with self._callback_manager.as_trace("delete_ref_doc"), self._changes:
-            if ref_doc_id in self._home.core.documents:  # one that became blank is gone already
-                self._home.core.delete(ref_doc_id)
+            if ref_doc_id in self._storage.core.documents:  # one that became blank is gone already
+                self._storage.core.delete(ref_doc_id)
             elif not self._is_left(ref_doc_id, in_docstore=delete_from_docstore):
                 logger.warning("ref_doc_id %s not found, nothing deleted.", ref_doc_id)
                 return
-            self._home.drop(ref_doc_id, from_docstore=delete_from_docstore)
+            self._storage.drop(ref_doc_id, from_docstore=delete_from_docstore)
 
     async def adelete_ref_doc(
         self, ref_doc_id: str, delete_from_docstore: bool = False, **delete_kwargs: Any
@@ -170,7 +170,7 @@ class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
         nodes = run_transformations(documents, self._transformations, show_progress=shown)
         with self._changes:  # why: what is noted must be what was built last
             self._build(nodes, replaces=True, show_progress=shown)
-            self._home.built_of(documents)
+            self._storage.built_of(documents)
 
     @dispatcher.span
     def _build(
@@ -183,18 +183,22 @@ class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
                 for key, new in by_ref_doc(nodes).items()
             }
             self._refuse_shared(joined)
-            self._home.check_ids({key: [p.node_id for p in parts] for key, parts in joined.items()})
+            self._storage.check_ids(
+                {key: [p.node_id for p in parts] for key, parts in joined.items()}
+            )
             given = [Kept(Source.of(key, parts), parts) for key, parts in joined.items()]
             shown = self._show_progress if show_progress is None else show_progress
             dispatcher.event(HWDAGBuildStartEvent(document_ids=list(joined)))
             try:
-                self.report = self._home.core.refresh(
+                self.report = self._storage.core.refresh(
                     [kept.source.document for kept in given],
                     show_progress=BuildProgress(list(joined), shown),
                 )
             finally:  # what was finished stays, whatever interrupted the rest
-                held = self._home.core.documents
-                self._home.keep([k for k in given if held.get(k.ref_doc_id) == k.source.document])
+                held = self._storage.core.documents
+                self._storage.keep(
+                    [k for k in given if held.get(k.ref_doc_id) == k.source.document]
+                )
             self._skip(self.report)
             dispatcher.event(HWDAGBuildEndEvent.of(self.report))
 
@@ -202,7 +206,7 @@ class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
         """A ref doc's nodes, known and new; a whole document and parts of it exclude each other."""
         if ref_doc_id in new:
             return list(new.values())
-        listed = self._home.struct.sources.get(ref_doc_id, ())
+        listed = self._storage.struct.sources.get(ref_doc_id, ())
         wanted = dict.fromkeys([*(key for key in listed if key != ref_doc_id), *new])
         # why: a pipeline that shares the docstore removes the nodes that it is about to replace
         known = {key: self._docstore.get_document(key, raise_error=False) for key in wanted}
@@ -213,11 +217,11 @@ class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
         for ref_doc_id, reason in report.skipped:
             logger.warning("document %s was skipped: %s", ref_doc_id, reason)
             if self._is_left(ref_doc_id, in_docstore=False):
-                self._home.drop(ref_doc_id, from_docstore=True)
+                self._storage.drop(ref_doc_id, from_docstore=True)
 
     def _is_left(self, ref_doc_id: str, *, in_docstore: bool) -> bool:
         """Whether a document that the core does not hold is still kept somewhere."""
-        struct, docstore = self._home.struct, self._docstore
+        struct, docstore = self._storage.struct, self._docstore
         if ref_doc_id in struct.sources or ref_doc_id in struct.unfinished:
             return True
         return in_docstore and (
@@ -226,12 +230,12 @@ class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
         )
 
     def _is_up_to_date(self, document: Document) -> bool:
-        if self._home.struct.hashes.get(document.id_) != document.hash:
+        if self._storage.struct.hashes.get(document.id_) != document.hash:
             return False
-        return self._home.is_as_kept(document.id_) or not document.text.strip()
+        return self._storage.is_as_kept(document.id_) or not document.text.strip()
 
     def _refuse_shared(self, ref_doc_ids: Collection[str]) -> None:
-        own = self._home.struct.index_id
+        own = self._storage.struct.index_id
         for other in self._storage_context.index_store.index_structs():
             if isinstance(other, HWDAGIndexStruct) and other.index_id != own:
                 for key in other.sources.keys() & set(ref_doc_ids):

@@ -15,14 +15,14 @@ from hwdag.retriever import Retriever
 from hwdag.types import Document
 from hwdag_lab.methods.given import as_core_retriever, made_retriever
 from llama_index_hwdag.adapters import MODELS
+from llama_index_hwdag.base_retriever import CoreSearchRetriever
 from llama_index_hwdag.metadata_filters import Filters
 from llama_index_hwdag.nodes import Source, by_ref_doc
-from llama_index_hwdag.retriever_face import RetrieverFace
 
 logger = logging.getLogger(__name__)
 
 
-class CoreRetriever(RetrieverFace):
+class CoreRetriever(CoreSearchRetriever):
     """Searches with any retriever of the core: BM25, dense, RAPTOR, MeMWalker, HWDAG itself.
 
     Without `k` come the nodes that fit into the token budget, in the order in which the reader
@@ -130,7 +130,7 @@ class CoreRetriever(RetrieverFace):
             TypeError: the class has no such option.
         """
         made = made_retriever(_unwrapped(retriever), options, MODELS)
-        face = cls(
+        wrapped = cls(
             retriever if isinstance(retriever, CoreRetriever) else made,
             search=search,
             k=k,
@@ -140,8 +140,8 @@ class CoreRetriever(RetrieverFace):
             return_sources=return_sources,
             callback_manager=callback_manager,
         )
-        face._insert(documents, show_progress)
-        return face
+        wrapped._insert(documents, show_progress)
+        return wrapped
 
     @property
     def core(self) -> Retriever:

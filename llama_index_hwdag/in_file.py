@@ -12,15 +12,15 @@ from hwdag.errors import IndexFileError
 from hwdag.index import HWDAGIndex as CoreIndex
 from hwdag.store.opening import holds_something
 from hwdag.types import Document
-from llama_index_hwdag.homes import Home, Kept, Options
 from llama_index_hwdag.index_struct import HWDAGIndexStruct
 from llama_index_hwdag.nodes import Source
+from llama_index_hwdag.storage import Kept, Options, Storage
 
 MAX_READ = 256
 """Sources that are remembered, so that a search need not ask the docstore for each of its nodes."""
 
 
-class InFile(Home):
+class InFile(Storage):
     """Graphs and embeddings in one file, which is right about what is in the index."""
 
     def __init__(self, context: StorageContext, struct: HWDAGIndexStruct, core: CoreIndex) -> None:

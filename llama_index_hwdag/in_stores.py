@@ -23,10 +23,10 @@ from hwdag.graph.dag import HWDAG
 from hwdag.index import HWDAGIndex as CoreIndex
 from hwdag.store.sqlite import Entry
 from hwdag.types import Document
-from llama_index_hwdag.homes import Home, Kept, Options
 from llama_index_hwdag.index_struct import HWDAGIndexStruct
 from llama_index_hwdag.nodes import Source, graph_nodes, graph_of, record_of
-from llama_index_hwdag.vectors import VectorShelf, fingerprint, vector_store_of
+from llama_index_hwdag.storage import Kept, Options, Storage
+from llama_index_hwdag.vectors import StoredVectors, fingerprint, vector_store_of
 
 logger = logging.getLogger(__name__)
 
@@ -40,12 +40,12 @@ VECTOR = "vector"
 """In the relation of a stored node to its ref doc: fingerprint of the embedding that it goes with."""
 
 
-class InStores(Home):
+class InStores(Storage):
     """Graphs in the docstore, embeddings in the vector store; the core has a copy in memory."""
 
     def __init__(self, context: StorageContext, struct: HWDAGIndexStruct, core: CoreIndex) -> None:
         super().__init__(context, struct, core)
-        self._shelf = VectorShelf(vector_store_of(context))
+        self._shelf = StoredVectors(vector_store_of(context))
         # why: replaced, never changed, so that searches need no lock
         self._sources: dict[str, Source] = {}
 
@@ -76,26 +76,26 @@ class InStores(Home):
         options = options.as_recorded(struct)
         if not struct.reader:
             return cls.empty(context, struct, options)
-        home = cls(context, struct, CoreIndex())
+        storage = cls(context, struct, CoreIndex())
         entries, lost = [], list[Kept]()
-        for source, parts, graph, vectors in home._stored():
-            if vectors is None or not home._is_of_its_hash(parts[0]):
+        for source, parts, graph, vectors in storage._stored():
+            if vectors is None or not storage._is_of_its_hash(parts[0]):
                 struct.hashes.pop(source.document.id, None)  # the docstore may be ahead
             if vectors is None:
                 lost.append(Kept(source, parts))
                 options = replace(options, embedder=as_embedder(options.embedder))
                 vectors = _embedded(source.document, graph, options)
             entries.append(Entry(source.document, graph, vectors))
-            home._sources[source.document.id] = source
-        home.core = CoreIndex.from_entries(
+            storage._sources[source.document.id] = source
+        storage.core = CoreIndex.from_entries(
             entries, built_by=struct.reader, config=options.config, **options.models()
         )
         if lost:
             names = ", ".join(repr(kept.ref_doc_id) for kept in lost)
             logger.warning("the vector store lost embeddings of %s; they were made again", names)
             for kept in lost:
-                home._write(kept)
-        return home
+                storage._write(kept)
+        return storage
 
     def ref_doc_ids(self) -> Collection[str]:
         """Those that the index store lists."""

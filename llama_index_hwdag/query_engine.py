@@ -29,9 +29,8 @@ from hwdag.threads import each_in_a_thread
 from hwdag.trace.provenance import METADATA_KEY
 from hwdag.trace.render import answer_json
 from hwdag.types import Document
-from hwdag_lab.methods.full_context import FullContextRetriever
+from llama_index_hwdag.base_retriever import CoreSearchRetriever
 from llama_index_hwdag.events import dispatcher
-from llama_index_hwdag.retriever_face import RetrieverFace
 
 NOTHING_FOUND = "Empty Response"
 """What engines of LlamaIndex say where there are no nodes to answer from."""
@@ -53,7 +52,7 @@ class HWDAGQueryEngine(BaseQueryEngine):
 
     def __init__(
         self,
-        retriever: RetrieverFace,
+        retriever: CoreSearchRetriever,
         *,
         streaming: bool = False,
         callback_manager: CallbackManager | None = None,
@@ -70,7 +69,7 @@ class HWDAGQueryEngine(BaseQueryEngine):
         super().__init__(callback_manager or retriever.callback_manager)
 
     @property
-    def retriever(self) -> RetrieverFace:
+    def retriever(self) -> CoreSearchRetriever:
         """What searches."""
         return self._retriever
 
@@ -99,6 +98,9 @@ class HWDAGQueryEngine(BaseQueryEngine):
         texts = {n.node.node_id: n.node.get_content(MetadataMode.NONE) for n in nodes}
         if not any(text.strip() for text in texts.values()):
             return Response(NOTHING_FOUND, sources)
+        # imported here: the rest of the engine needs no method of the lab
+        from hwdag_lab.methods.full_context import FullContextRetriever
+
         reading = FullContextRetriever(self._reader())
         reading.insert([Document(key, text) for key, text in texts.items()])
         stream = reading.stream(query_bundle.query_str, config=self._retriever.search)

@@ -10,15 +10,15 @@ from llama_index.core.callbacks.base import CallbackManager
 from hwdag.config import SearchConfig
 from hwdag.index import HWDAGIndex as CoreIndex
 from hwdag.types import Document
+from llama_index_hwdag.base_retriever import CoreSearchRetriever
 from llama_index_hwdag.metadata_filters import Filters
 from llama_index_hwdag.nodes import Source
-from llama_index_hwdag.retriever_face import RetrieverFace
 
 if TYPE_CHECKING:
     from llama_index_hwdag.base import HWDAGIndex
 
 
-class HWDAGRetriever(RetrieverFace):
+class HWDAGRetriever(CoreSearchRetriever):
     """Walks the graphs of an index for a question; the visited nodes are the result.
 
     Without `k` the walk decides how much is enough, and nodes come in visiting order. With `k`

@@ -45,7 +45,7 @@ def vector_store_of(context: StorageContext) -> BasePydanticVectorStore:
     return made
 
 
-class VectorShelf:
+class StoredVectors:
     """Embeddings by node id in a vector store: whatever it can and cannot do.
 
     What a store does not give back as it was put in has to be kept elsewhere; `put` says so.

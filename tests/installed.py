@@ -2,7 +2,7 @@
 
     python tests/installed.py core llama_index
 
-Every part that is named is used; a face that is not named must be refused by the name of its extra,
+Every part that is named is used; a package that is not named must be refused by the name of its extra,
 and no part of its framework may be there.
 """
 

@@ -1,4 +1,4 @@
-"""Three small documents and a scripted model: what the tests of the LlamaIndex face share."""
+"""Three small documents and a scripted model: what the tests of the LlamaIndex package share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The LangChain face on small worlds: what the core finds comes out, in LangChain's shapes."""
+"""The LangChain package on small worlds: what the core finds comes out, in LangChain's shapes."""
 
 from __future__ import annotations
 

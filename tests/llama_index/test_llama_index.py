@@ -1,4 +1,4 @@
-"""The LlamaIndex face over a scripted model: everything that the framework may ask of an index."""
+"""The LlamaIndex package over a scripted model: everything that the framework may ask of an index."""
 
 from __future__ import annotations
 

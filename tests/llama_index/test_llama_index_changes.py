@@ -1,4 +1,4 @@
-"""Documents come and go in the LlamaIndex face, synchronously and not."""
+"""Documents come and go in the LlamaIndex package, synchronously and not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An index of the LlamaIndex face whose process is killed before any of its writes."""
+"""An index of the LlamaIndex package whose process is killed before any of its writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the LlamaIndex face narrows a search by: filters, tenants, and the embedding of a query."""
+"""What the LlamaIndex package narrows a search by: filters, tenants, and the embedding of a query."""
 
 from __future__ import annotations
 

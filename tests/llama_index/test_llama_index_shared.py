@@ -1,4 +1,4 @@
-"""An index of the LlamaIndex face whose docstore, file or ids have other users too."""
+"""An index of the LlamaIndex package whose docstore, file or ids have other users too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where an index of the LlamaIndex face lives: stores of all kinds, and one file."""
+"""Where an index of the LlamaIndex package lives: stores of all kinds, and one file."""
 
 from __future__ import annotations
 

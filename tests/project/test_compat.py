@@ -1,4 +1,4 @@
-"""What hwdag promises about versions, and what importing it and its faces loads."""
+"""What hwdag promises about versions, and what importing its packages loads."""
 
 import json
 import os
@@ -64,21 +64,21 @@ def test_importing_the_core_loads_nothing_else():
 
 
 @pytest.mark.parametrize(
-    ("face", "framework"), [("llama_index_hwdag", LLAMA_INDEX), ("langchain_hwdag", LANGCHAIN)]
+    ("package", "framework"), [("llama_index_hwdag", LLAMA_INDEX), ("langchain_hwdag", LANGCHAIN)]
 )
-def test_importing_a_face_loads_no_heavy_library(face, framework):
+def test_importing_a_face_loads_no_heavy_library(package, framework):
     """Beyond its framework: an old langchain-core loads transformers by itself."""
-    assert not tops(loaded(f"import {face}; {face}.HWDAGIndex", framework)) & HEAVY
+    assert not tops(loaded(f"import {package}; {package}.HWDAGIndex", framework)) & HEAVY
 
 
 @pytest.mark.parametrize(
-    ("face", "framework"), [("llama_index_hwdag", LLAMA_INDEX), ("langchain_hwdag", LANGCHAIN)]
+    ("package", "framework"), [("llama_index_hwdag", LLAMA_INDEX), ("langchain_hwdag", LANGCHAIN)]
 )
-def test_importing_a_face_loads_nothing_but_itself(face, framework):
+def test_importing_a_face_loads_nothing_but_itself(package, framework):
     """Its classes are loaded when they are first named, as those of `hwdag`."""
-    modules = loaded(f"import {face}", framework)
-    assert tops(modules) == {face}
-    assert set(modules) <= {face, "llama_index_hwdag.index_struct"}
+    modules = loaded(f"import {package}", framework)
+    assert tops(modules) == {package}
+    assert set(modules) <= {package, "llama_index_hwdag.index_struct"}
 
 
 def test_requirements_are_ranges():

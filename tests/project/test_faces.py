@@ -1,4 +1,4 @@
-"""The two faces side by side: the same options under the same names, the same nodes for a question.
+"""The packages of both frameworks side by side: the same options under the same names, the same nodes for a question.
 
 What only one of them has is listed here, with the reason.
 """
@@ -22,7 +22,7 @@ from hwdag.errors import InputError, UnknownOption
 from hwdag.lm.scripted import ScriptedLM
 from hwdag.trace.provenance import METADATA_KEY
 from hwdag_lab.methods.bm25 import BM25Retriever
-from langchain_hwdag.retriever_face import RetrieverFace as LangChainRetriever
+from langchain_hwdag.base_retriever import CoreSearchRetriever as LangChainRetriever
 
 BUILDING = {"reader", "writer", "embedder", "config", "prompts", "path", "show_progress"}
 SEARCHING = {"search", "k", "document_ids", "filters", "tenant", "return_sources"}
@@ -81,12 +81,12 @@ def test_models_have_the_same_options() -> None:
 
 
 def test_both_keep_what_searches_and_what_was_built_under_the_same_names() -> None:
-    for face in (llama_index_hwdag, langchain_hwdag):
-        made = of(face, BM25Retriever)
+    for package in (llama_index_hwdag, langchain_hwdag):
+        made = of(package, BM25Retriever)
         assert isinstance(made.core, BM25Retriever)
         assert made.report.built == ["mill", "ferry"]
-        assert isinstance(an_index(face).core, hwdag.HWDAGIndex)
-        assert an_index(face).report.built == ["mill", "ferry"]
+        assert isinstance(an_index(package).core, hwdag.HWDAGIndex)
+        assert an_index(package).report.built == ["mill", "ferry"]
 
 
 # --- the same nodes ------------------------------------------------------------------------------
@@ -97,11 +97,11 @@ TEXTS = {
     "ferry": "The ferry crosses the river at dawn. The smith mends the bell of the ferry.",
 }
 METADATA = {"mill": {"owner": "ash", "year": 1}, "ferry": {"owner": "elm", "year": 2}}
-FACES: list[Any] = [llama_index_hwdag, langchain_hwdag]
+PACKAGES: list[Any] = [llama_index_hwdag, langchain_hwdag]
 
 
-def documents(face: Any) -> list[Any]:
-    if face is langchain_hwdag:
+def documents(package: Any) -> list[Any]:
+    if package is langchain_hwdag:
         return [
             LangChainDocument(id=key, page_content=text, metadata=METADATA[key])
             for key, text in TEXTS.items()
@@ -112,14 +112,14 @@ def documents(face: Any) -> list[Any]:
     ]
 
 
-def an_index(face: Any, **given: Any) -> Any:
+def an_index(package: Any, **given: Any) -> Any:
     models: dict[str, Any] = {"reader": ScriptedLM(), "embedder": HashingEmbedder()}
-    return face.HWDAGIndex.from_documents(documents(face), **models | given)
+    return package.HWDAGIndex.from_documents(documents(package), **models | given)
 
 
-def of(face: Any, retriever: type[Any], **given: Any) -> Any:
+def of(package: Any, retriever: type[Any], **given: Any) -> Any:
     models: dict[str, Any] = {"reader": ScriptedLM()}
-    return face.CoreRetriever.from_documents(documents(face), retriever, **models | given)
+    return package.CoreRetriever.from_documents(documents(package), retriever, **models | given)
 
 
 def found(retriever: Any) -> list[tuple[str, str, Any]]:
@@ -146,9 +146,11 @@ def found(retriever: Any) -> list[tuple[str, str, Any]]:
     ],
 )
 def test_the_same_question_finds_the_same_nodes_for_the_same_reasons(given: Any) -> None:
-    llama_index, langchain = (found(an_index(face).as_retriever(**given)) for face in FACES)
+    llama_index, langchain = (
+        found(an_index(package).as_retriever(**given)) for package in PACKAGES
+    )
     assert llama_index == langchain != []
-    llama_index, langchain = (found(of(face, BM25Retriever, **given)) for face in FACES)
+    llama_index, langchain = (found(of(package, BM25Retriever, **given)) for package in PACKAGES)
     assert llama_index == langchain != []
 
 
@@ -156,23 +158,24 @@ def test_a_tenant_sees_the_same() -> None:
     config = BuildConfig(tenant_key="owner")
     for tenant, document in (("ash", "mill"), ("elm", "ferry")):
         llama_index, langchain = (
-            found(an_index(face, config=config).as_retriever(tenant=tenant, k=99)) for face in FACES
+            found(an_index(package, config=config).as_retriever(tenant=tenant, k=99))
+            for package in PACKAGES
         )
         assert llama_index == langchain
         assert {where["document_id"] for _, _, where in langchain} == {document}
 
 
-@pytest.mark.parametrize("face", FACES)
-def test_both_refuse_by_name(face: Any) -> None:
+@pytest.mark.parametrize("package", PACKAGES)
+def test_both_refuse_by_name(package: Any) -> None:
     with pytest.raises(UnknownOption, match="as_retriever has no option 'top_k'; it has search, k"):
-        an_index(face).as_retriever(top_k=3)
+        an_index(package).as_retriever(top_k=3)
     with pytest.raises(TypeError, match="top_k"):
-        an_index(face, top_k=3)
+        an_index(package, top_k=3)
     with pytest.raises(ValueError, match="k must be a whole number"):
-        an_index(face).as_retriever(k=0)
+        an_index(package).as_retriever(k=0)
     with pytest.raises(ValueError, match="bm25 knows no tenants"):
-        of(face, BM25Retriever, tenant="ash")
+        of(package, BM25Retriever, tenant="ash")
     with pytest.raises(InputError, match="the index has no tenant_key"):
-        found(an_index(face).as_retriever(tenant="ash"))
+        found(an_index(package).as_retriever(tenant="ash"))
     with pytest.raises(ValueError, match="a filter is a mapping with at least one key"):
-        found(an_index(face).as_retriever(filters={}))
+        found(an_index(package).as_retriever(filters={}))

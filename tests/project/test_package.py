@@ -128,10 +128,10 @@ def test_the_core_works_without_a_framework(core, tmp_path):
     assert run(core.parent / "hwdag", "--version", cwd=tmp_path).startswith("hwdag ")
 
 
-@pytest.mark.parametrize("face", ["llama_index", "langchain"])
-def test_each_face_works_without_the_other(built, core, tmp_path, face):
-    python, _ = with_extra(core, built[0], face.replace("_", "-"), tmp_path)
-    run(python, INSTALLED, face, cwd=tmp_path)
+@pytest.mark.parametrize("package", ["llama_index", "langchain"])
+def test_each_face_works_without_the_other(built, core, tmp_path, package):
+    python, _ = with_extra(core, built[0], package.replace("_", "-"), tmp_path)
+    run(python, INSTALLED, package, cwd=tmp_path)
 
 
 def test_the_sdist_works_with_every_extra(built, core, tmp_path):

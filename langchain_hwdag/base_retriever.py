@@ -1,4 +1,4 @@
-"""A search of the core as a LangChain retriever: what all retrievers of this face share."""
+"""A search of the core as a LangChain retriever: what all retrievers of this package share."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class SearchOptions(TypedDict, total=False):
     return_sources: bool
 
 
-class RetrieverFace(BaseRetriever):
+class CoreSearchRetriever(BaseRetriever):
     """Searches with a retriever of the core; the nodes that it reads are the documents.
 
     Of one call `invoke(question, k=..., document_ids=..., filters=..., tenant=...)` take the place
@@ -189,5 +189,5 @@ class RetrieverFace(BaseRetriever):
 
 
 def unwrapped(value: object) -> object:
-    """The core's retriever of a retriever of this face; anything else as it is."""
-    return value.core if isinstance(value, RetrieverFace) else value
+    """The core's retriever of a retriever of this package; anything else as it is."""
+    return value.core if isinstance(value, CoreSearchRetriever) else value

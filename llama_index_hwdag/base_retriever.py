@@ -1,4 +1,4 @@
-"""A search of the core as a LlamaIndex retriever: what all retrievers of this face share."""
+"""A search of the core as a LlamaIndex retriever: what all retrievers of this package share."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from llama_index_hwdag.nodes import Source, text_node
 logger = logging.getLogger(__name__)
 
 
-class RetrieverFace(BaseRetriever):
+class CoreSearchRetriever(BaseRetriever):
     """Searches with a retriever of the core; the nodes that it reads are the result.
 
     Relations: `HWDAGRetriever` walks graphs, `CoreRetriever` takes any retriever of the core; both

@@ -73,7 +73,7 @@ class Kept:
         return self.source.document.id
 
 
-class Home(ABC):
+class Storage(ABC):
     """Keeps what the core has built, beside the core itself.
 
     Attributes:
