@@ -15,7 +15,7 @@ import time
 
 import numpy as np
 
-from hwdag.embedding.base import Vectors
+from hwdag.arrays import Vectors
 from hwdag.embedding.hashing import unit_rows
 from hwdag.trace.memory import peak_memory
 from hwdag_lab.methods.gemrag.spectrum import Affinity, question_sums, spectrum

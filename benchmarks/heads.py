@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hwdag.arrays import Floats
 from hwdag.config import HeadList
 from hwdag.embedding.default import default_embedder
 from hwdag.lm.attention import capture
@@ -44,7 +44,6 @@ from hwdag_lab.eval.statistics import bootstrap, paired_bootstrap
 from hwdag_lab.heads import AttentionScoring, Example, capture_ranking, read_examples
 from hwdag_lab.heads.detection import Criterion, detection_scoring, head_values, ndcg
 
-Floats = NDArray[np.float64]
 Line = dict[str, Any]
 
 ORDERS: tuple[Order, ...] = ("first", "last")

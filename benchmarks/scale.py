@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from hwdag import Document, HWDAGIndex, Node, SearchConfig, Span
-from hwdag.embedding.base import Vectors
+from hwdag.arrays import Vectors
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.lm.scripted import ScriptedLM
 from hwdag.search.corpus import Corpus

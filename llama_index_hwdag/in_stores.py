@@ -14,9 +14,9 @@ from llama_index.core.schema import Document as LlamaDocument
 from llama_index.core.storage.docstore.types import RefDocInfo
 from llama_index.core.storage.storage_context import StorageContext
 
+from hwdag.arrays import Vectors
 from hwdag.building.builder import embedded_texts
 from hwdag.config import BuildConfig
-from hwdag.embedding.base import Vectors
 from hwdag.embedding.default import as_embedder
 from hwdag.errors import IndexCorrupt, InputError
 from hwdag.graph.dag import HWDAG

@@ -10,8 +10,8 @@ from uuid import UUID
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 
+from hwdag.arrays import Vectors
 from hwdag.config import BuildConfig
-from hwdag.embedding.base import Vectors
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.lm.scripted import ScriptedLM
 from langchain_hwdag import BUILD_EVENT, STEP_EVENT, HWDAGIndex

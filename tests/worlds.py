@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from hwdag.embedding.base import Vectors
+from hwdag.arrays import Vectors
 from hwdag.graph.dag import HWDAG, EdgeRow, union_of_spans
 from hwdag.lm.scripted import tokens_of
 from hwdag.types import Document, Node, Span

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from worlds import document_of, graphs, random_graph, random_vectors
 
-from hwdag.embedding.base import Vectors
+from hwdag.arrays import Vectors
 from hwdag.errors import (
     HWDAGError,
     IndexCorrupt,

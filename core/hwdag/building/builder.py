@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from hwdag.arrays import Vectors
 from hwdag.building.calls import Calls, Embeddings, Finished
 from hwdag.building.edges import replay, segment_attention, with_sources
 from hwdag.building.points import Point, make_points
 from hwdag.building.tools import Tools
 from hwdag.building.windows import Window, line_costs, pack
 from hwdag.config import BuildConfig
-from hwdag.embedding.base import Embedder, Vectors
+from hwdag.embedding.base import Embedder
 from hwdag.errors import InputError
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.store.calls import key_of

@@ -17,7 +17,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from hwdag.embedding.base import Vectors
+from hwdag.arrays import Vectors
 from hwdag.lm.base import Replay, ReplayRequest
 
 T = TypeVar("T")

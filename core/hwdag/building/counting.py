@@ -13,12 +13,12 @@ from typing import Any, cast
 
 import numpy as np
 
+from hwdag.arrays import Vectors
 from hwdag.building.builder import build
 from hwdag.building.points import RETRY
 from hwdag.building.tools import Tools
 from hwdag.building.windows import line_costs
 from hwdag.config import Heads
-from hwdag.embedding.base import Vectors
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.lm.base import Reader, Replay, ReplayRequest
 from hwdag.text.characters import one_line

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hwdag.arrays import Floats
 from hwdag.building.calls import Calls, Finished, Replays
 from hwdag.building.points import Advance, Point
 from hwdag.building.tools import Tools
@@ -20,8 +20,6 @@ from hwdag.graph.dag import union_of_spans
 from hwdag.lm.base import Replay, ReplayRequest, heads_of
 from hwdag.store.calls import key_of
 from hwdag.types import Span
-
-Floats = NDArray[np.float64]
 
 SOURCE_SHARE = 0.5
 """Sentences are listed as sources until they hold this share of a point's attention ..."""

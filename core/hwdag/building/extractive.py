@@ -16,14 +16,9 @@ from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hwdag.embedding.base import Vectors
+from hwdag.arrays import Floats, Ints, Mask, Vectors
 from hwdag.embedding.hashing import unit_rows
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 RELEVANCE = 0.7
 """Share of salience in the score, the rest is (minus) redundancy; lambda of MMR."""

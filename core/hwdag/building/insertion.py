@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sized
 from contextlib import suppress
 from dataclasses import replace
 
+from hwdag.arrays import Vectors
 from hwdag.building.builder import Tools, build, embedded_texts
 from hwdag.building.calls import Calls
 from hwdag.building.limits import LimitReached, Limits, Meter
 from hwdag.building.report import BuildReport
-from hwdag.embedding.base import Vectors
 from hwdag.errors import IndexCorrupt, InputError
 from hwdag.store.calls import Withdrawn
 from hwdag.store.sqlite import Store, content_hash

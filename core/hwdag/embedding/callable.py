@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hwdag.embedding.base import Vectors
+from hwdag.arrays import Vectors
 from hwdag.embedding.hashing import unit_rows
 from hwdag.errors import ModelError
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hwdag.embedding.base import Vectors
+from hwdag.arrays import Vectors
 from hwdag.errors import InputError
 from hwdag.text.words import words
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from hwdag.embedding.base import Vectors
+from hwdag.arrays import Vectors
 from hwdag.embedding.hashing import unit_rows
 from hwdag.errors import InputError, ModelNotFound
 from hwdag.flops import ModelShape, encoder_flops

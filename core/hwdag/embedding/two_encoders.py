@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
-from hwdag.embedding.base import Vectors
+from hwdag.arrays import Vectors
 from hwdag.embedding.sentence_transformer import SentenceTransformerEmbedder
 from hwdag.errors import ModelError, ModelNotFound, UnknownOption
 from hwdag.types import Usage

@@ -15,15 +15,12 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
+from hwdag.arrays import Floats, Ints, Vectors
 from hwdag.graph.dag import HWDAG
 from hwdag.graph.group import CorpusGroup
 from hwdag.text.headings import headings, searched_text
 from hwdag.text.words import content_words
 from hwdag.types import Document, Node
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Vectors = NDArray[np.float32]
 
 LONGEST_NAME = 8
 """Words of a heading that is looked for in texts; longer ones are hardly ever repeated whole."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from hwdag.arrays import Floats
 from hwdag.errors import IndexCorrupt, InputError
 from hwdag.types import Node, Span
 
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 ROW_SUM_TOLERANCE = 1e-6
-
-Indices = NDArray[np.intp] | NDArray[np.int32]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +179,7 @@ class EdgeRow:
     """Out-edges of one point: indices of its window's nodes, and the raw attention to each."""
 
     parent: int
-    children: Indices  # (k,)
+    children: NDArray[np.intp] | NDArray[np.int32]  # (k,)
     raw: Floats  # (k,) mean attention, positive sum
 
 

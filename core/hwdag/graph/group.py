@@ -9,12 +9,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from hwdag.arrays import Floats, Ints, Vectors
 from hwdag.errors import IndexCorrupt, InputError
 from hwdag.types import Node
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Vectors = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,17 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
-import numpy as np
-from numpy.typing import NDArray
-
+from hwdag.arrays import Floats, Ints
 from hwdag.config import HeadList, Heads
 from hwdag.errors import InputError
 from hwdag.lm.messages import Message
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Span, Usage
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from transformers import Cache, PreTrainedModel, PreTrainedTokenizerBase
 
+from hwdag.arrays import Floats
 from hwdag.config import PAPER_CONFIDENCE, PAPER_WINDOW_TOKENS, HeadList, Heads
 from hwdag.errors import ContextTooSmall, InputError, ReaderRequired
 from hwdag.flops import ModelShape, capture_flops, forward_flops
@@ -27,7 +28,7 @@ from hwdag.lm.attention import (
     cut_flops,
     lock_of,
 )
-from hwdag.lm.base import Floats, Replay, ReplayRequest
+from hwdag.lm.base import Replay, ReplayRequest
 from hwdag.lm.chat import KVReply
 from hwdag.lm.controller import Controller, controllers_from
 from hwdag.lm.generation import plainly_greedy

@@ -18,7 +18,7 @@ from itertools import islice
 
 import numpy as np
 
-from hwdag.lm.base import Floats
+from hwdag.arrays import Floats
 
 EPSILON = 0.01
 """Attention mass of a pair without a shared word, so that every edge is positive."""

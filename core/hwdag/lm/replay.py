@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from hwdag.arrays import Floats
 from hwdag.lm.attention import SpanRequest
-from hwdag.lm.base import Floats, Replay, ReplayRequest
+from hwdag.lm.base import Replay, ReplayRequest
 from hwdag.lm.tokens import Codec, Range
 from hwdag.text.characters import one_line
 

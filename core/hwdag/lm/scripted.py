@@ -12,9 +12,10 @@ from threading import Lock
 
 import numpy as np
 
+from hwdag.arrays import Floats
 from hwdag.config import Heads
 from hwdag.errors import ContextTooSmall, InputError, QuestionTooLong
-from hwdag.lm.base import Floats, Reading, Replay, ReplayRequest
+from hwdag.lm.base import Reading, Replay, ReplayRequest
 from hwdag.lm.lexical import (
     attention_between,
     content_words,

@@ -14,10 +14,11 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
+from hwdag.arrays import Floats
 from hwdag.config import HeadList
 from hwdag.errors import InputError, ModelError, QuestionTooLong
 from hwdag.lm.attention import SpanRequest
-from hwdag.lm.base import Floats, Reading
+from hwdag.lm.base import Reading
 from hwdag.lm.decoding import greedy, whole_characters
 from hwdag.lm.tokens import Range
 from hwdag.text.characters import one_line

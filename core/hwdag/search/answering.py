@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from hwdag.arrays import Floats
 from hwdag.errors import InputError
-from hwdag.lm.base import Floats
 from hwdag.search.walk import Walked
 from hwdag.text.sentences import sentences
 from hwdag.types import Answer, Citation, Node, Retrieval, Span, Usage

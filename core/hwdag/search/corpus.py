@@ -16,12 +16,12 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from hwdag.embedding.base import Vectors
+from hwdag.arrays import Floats, Indices, Ints, Mask, Vectors
 from hwdag.errors import InputError
-from hwdag.graph.block import Block, Ints
+from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG
 from hwdag.search.lexicon import Lexicon
-from hwdag.search.segments import Floats, Indices, Mask, Segment, packed, settled
+from hwdag.search.segments import Segment, packed, settled
 from hwdag.types import Document, Node
 
 Fetch = Callable[[Sequence[tuple[int, int]]], Sequence[Node | None]]

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hwdag.arrays import Floats, Indices, Mask
 from hwdag.config import Scoring
 from hwdag.search.corpus import Corpus
 from hwdag.search.references import References
-from hwdag.search.segments import Floats, Indices, Mask
 
 Costs = Callable[[Sequence[int]], Sequence[int]]
 """Tokens that each of these nodes takes."""

@@ -14,8 +14,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from hwdag.graph.block import LONGEST_NAME, Ints, key_of, ranges
-from hwdag.search.segments import Floats, Indices, Mask, Segment
+from hwdag.arrays import Floats, Indices, Ints, Mask
+from hwdag.graph.block import LONGEST_NAME, key_of, ranges
+from hwdag.search.segments import Segment
 from hwdag.text.words import content_words
 
 K1, B = 1.5, 0.75

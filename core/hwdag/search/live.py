@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from hwdag.arrays import Mask, Vectors
 from hwdag.config import SearchConfig
-from hwdag.embedding.base import Embedder, Vectors
+from hwdag.embedding.base import Embedder
 from hwdag.errors import EmptyIndex, IndexBusy, IndexMismatch, InputError
 from hwdag.filters import Equals
 from hwdag.lm.base import Reader
 from hwdag.scope import Scope
 from hwdag.search.corpus import Corpus, Vanished
-from hwdag.search.segments import Mask
 from hwdag.search.walk import OnStep, Walked, walk
 from hwdag.store.sqlite import Store
 from hwdag.text.prompts import SearchPrompts

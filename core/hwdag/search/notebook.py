@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hwdag.arrays import Vectors
 from hwdag.config import SearchConfig
-from hwdag.embedding.base import Embedder, Vectors
+from hwdag.embedding.base import Embedder
 from hwdag.lm.base import Session, noting
 from hwdag.text.characters import one_line
 from hwdag.text.prompts import SearchPrompts

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hwdag.arrays import Floats, Mask
 from hwdag.config import Scoring
 from hwdag.search.corpus import Corpus
-from hwdag.search.segments import Floats, Mask
 from hwdag.text.words import content_words
 
 

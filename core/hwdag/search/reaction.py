@@ -12,8 +12,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hwdag.arrays import Floats
 from hwdag.config import SearchConfig
-from hwdag.lm.base import Decoding, Floats, Reader, Reading, Session, noting
+from hwdag.lm.base import Decoding, Reader, Reading, Session, noting
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Span, Usage
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from hwdag.arrays import Floats, Indices, Mask
 from hwdag.config import Scoring
 from hwdag.search.corpus import Corpus
-from hwdag.search.segments import Floats, Indices, Mask
 from hwdag.text.words import content_words
 
 

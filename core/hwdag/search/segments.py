@@ -14,11 +14,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from hwdag.graph.block import Block, Ints, Postings, Vectors
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
-Mask = NDArray[np.bool_]
+from hwdag.arrays import Floats, Indices, Ints, Mask, Vectors
+from hwdag.graph.block import Block, Postings
 
 SEGMENT_NODES = 1 << 16
 """Nodes of a segment, unless a single document has more: what one change copies at most."""

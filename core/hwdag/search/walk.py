@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
+from hwdag.arrays import Floats, Indices, Mask, Vectors
 from hwdag.config import SearchConfig
-from hwdag.embedding.base import Embedder, Vectors
+from hwdag.embedding.base import Embedder
 from hwdag.lm.base import Reader, Session
 from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier, Parts, highest
@@ -19,7 +20,6 @@ from hwdag.search.prior import prior
 from hwdag.search.progress import ProgressControl
 from hwdag.search.reaction import opened
 from hwdag.search.references import References
-from hwdag.search.segments import Floats, Indices, Mask
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Node, Retrieval, Step, StopReason, Usage
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
-from hwdag.embedding.base import Vectors
+from hwdag.arrays import Vectors
 from hwdag.errors import IndexCorrupt, InputError
 from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG, EdgeRow

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from hwdag.embedding.base import Vectors
+from hwdag.arrays import Vectors
 from hwdag.errors import IndexFileError, NotAnIndex
 from hwdag.graph.dag import HWDAG
 from hwdag.graph.group import CorpusGroup

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hwdag.arrays import Floats
 from hwdag.errors import InputError
 
 CONFIDENCE = 0.95
@@ -29,8 +30,6 @@ ROUNDING = 1e-12
 
 CELLS = 1 << 20
 """Resampled indices held in memory at once (8 MB each for indices, sums and sizes)."""
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,13 @@ from hashlib import blake2b
 
 import numpy as np
 
+from hwdag.arrays import Floats
 from hwdag.errors import InputError
 from hwdag.lm.controller import CONTROLLERS, FEATURES, Controller, sigmoid
 from hwdag.search.progress import signals
 from hwdag_lab.eval.statistics import Interval
 from hwdag_lab.heads.judging import Judgement, judged
-from hwdag_lab.heads.logistic import Floats, Labels, fit_logistic
+from hwdag_lab.heads.logistic import Labels, fit_logistic
 from hwdag_lab.heads.observations import Trail
 
 FOLDS = 5

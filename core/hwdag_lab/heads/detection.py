@@ -15,6 +15,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from hwdag.arrays import Floats
 from hwdag.config import HeadList
 from hwdag.errors import InputError, UnknownOption
 from hwdag.lm.heads import HeadFile, weights_digest
@@ -22,7 +23,7 @@ from hwdag.lm.ranking import Order, capture_ranking
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag_lab.heads.data import Example
 from hwdag_lab.heads.ranking import local_model
-from hwdag_lab.heads.scoring import AttentionScoring, Floats
+from hwdag_lab.heads.scoring import AttentionScoring
 
 Criterion = Literal["qrhead", "ndcg", "core"]
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hwdag.arrays import Floats
 from hwdag_lab.eval.statistics import CONFIDENCE, Interval
-from hwdag_lab.heads.logistic import Floats, Labels
+from hwdag_lab.heads.logistic import Labels
 
 BINS = 10
 """Of equal width, in a reliability table."""

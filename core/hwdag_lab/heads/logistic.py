@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hwdag.arrays import Floats
 from hwdag.errors import InputError
 
-Floats = NDArray[np.float64]
 Labels = NDArray[np.bool_]
 
 MOST_STEPS = 100

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hwdag.arrays import Floats
 from hwdag.config import HeadList
 from hwdag.errors import ContextTooSmall, InputError, ReaderRequired
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.ranking import Order, capture_ranking, every_head, ranking_tokens
-from hwdag_lab.heads.scoring import AttentionScoring, Floats
+from hwdag_lab.heads.scoring import AttentionScoring
 
 LABEL_TOKENS = 3
 """More that a label such as "[1234]" may take than "[1]" does."""

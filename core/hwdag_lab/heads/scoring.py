@@ -17,12 +17,11 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from hwdag.arrays import Floats
 from hwdag.config import HeadList, Heads, SearchConfig
 from hwdag.errors import InputError, UnknownOption
 from hwdag.lm.heads import resolve
 from hwdag.lm.ranking import PARTS, Order, RankingCapture
-
-Floats = NDArray[np.float64]
 
 Parts = Literal["question", "instruction", "prompt"]
 Calibration = Literal["none", "subtract", "divide", "absolute"]

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from hwdag.embedding.base import Embedder, Vectors
+from hwdag.arrays import Vectors
+from hwdag.embedding.base import Embedder
 from hwdag.lm.base import Reader
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node

@@ -7,10 +7,11 @@ from functools import partial
 
 import numpy as np
 
+from hwdag.arrays import Floats
 from hwdag.building.windows import LINE_TOKENS, pack
 from hwdag.config import SearchConfig
 from hwdag.errors import QuestionTooLong
-from hwdag.lm.base import Decoding, Floats, Reader, Reading, Session
+from hwdag.lm.base import Decoding, Reader, Reading, Session
 from hwdag.text.chunking import chunk
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node, Span, Usage

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from hwdag.arrays import Floats
 from hwdag.errors import ContextTooSmall, ReaderRequired
-from hwdag.lm.base import Floats, Reader
+from hwdag.lm.base import Reader
 from hwdag.lm.lexical import TOKEN, logprobs_after, tokens_of
 from hwdag.lm.scripted import ScriptedLM
 from hwdag.types import Span, Usage

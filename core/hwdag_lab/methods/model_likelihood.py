@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
+from hwdag.arrays import Floats
 from hwdag.errors import ContextTooSmall
-from hwdag.lm.base import Floats
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.session import logprobs
 from hwdag.lm.tokens import Codec

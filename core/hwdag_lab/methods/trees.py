@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hwdag.arrays import Floats, Vectors
 from hwdag.building.points import Point
 from hwdag.building.windows import line_costs
-from hwdag.embedding.base import Embedder, Vectors
+from hwdag.embedding.base import Embedder
 from hwdag.errors import InputError
 from hwdag.lm.base import Reader, Writer
 from hwdag.text.chunking import chunk
@@ -29,8 +29,6 @@ from hwdag_lab.methods.ranking import Scored
 from hwdag_lab.methods.saved import SavedRetriever
 from hwdag_lab.methods.saved_file import Arrays
 from hwdag_lab.methods.summaries import Summarizer
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,10 +9,10 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from hwdag.embedding.base import Vectors
+from hwdag.arrays import Floats, Vectors
 from hwdag.embedding.hashing import unit_rows
 from hwdag.types import Node
-from hwdag_lab.methods.gemrag.spectrum import Affinity, Floats, question_sums
+from hwdag_lab.methods.gemrag.spectrum import Affinity, question_sums
 from hwdag_lab.methods.trees import SummaryTree
 
 

@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from hwdag.arrays import Floats
 from hwdag.errors import InputError
 from hwdag_lab.methods.gemrag.memory import Graph
-from hwdag_lab.methods.gemrag.spectrum import BLOCK, Affinity, Floats, spectrum
+from hwdag_lab.methods.gemrag.spectrum import BLOCK, Affinity, spectrum
 
 _UNSAFE = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029\u007f"})
 """Within JSON these only stand in strings, where escapes mean the same."""

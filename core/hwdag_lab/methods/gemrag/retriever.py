@@ -18,7 +18,8 @@ from typing import Any, get_args
 
 import numpy as np
 
-from hwdag.embedding.base import Embedder, Vectors
+from hwdag.arrays import Floats, Vectors
+from hwdag.embedding.base import Embedder
 from hwdag.errors import InputError, UnknownOption
 from hwdag.lm.base import Reader, Writer
 from hwdag.scope import Scope
@@ -36,7 +37,7 @@ from hwdag_lab.methods.gemrag.memory import (
 )
 from hwdag_lab.methods.gemrag.picture import page
 from hwdag_lab.methods.gemrag.questions import Questioner
-from hwdag_lab.methods.gemrag.spectrum import Floats, clusters, spectrum
+from hwdag_lab.methods.gemrag.spectrum import clusters, spectrum
 from hwdag_lab.methods.packing import checked_array, demand, unpacked_texts
 from hwdag_lab.methods.ranking import Found, Query, Scored, distinct
 from hwdag_lab.methods.saved_file import Arrays

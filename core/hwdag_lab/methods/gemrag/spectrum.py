@@ -23,10 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hwdag.embedding.base import Vectors
+from hwdag.arrays import Floats, Vectors
 from hwdag.embedding.hashing import unit_rows
-
-Floats = NDArray[np.float64]
 
 BLOCK = 256
 """Rows whose weights are held at once."""

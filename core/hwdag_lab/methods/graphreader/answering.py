@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from hwdag.arrays import Floats
 from hwdag.config import Heads
-from hwdag.lm.base import Decoding, Floats, Reader, Reading, ReplayRequest, Session
+from hwdag.lm.base import Decoding, Reader, Reading, ReplayRequest, Session
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Span, Usage
 from hwdag_lab.methods.graphreader import prompts

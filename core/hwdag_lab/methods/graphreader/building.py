@@ -10,9 +10,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from hwdag.arrays import Vectors
 from hwdag.building.calls import Calls
 from hwdag.building.writing import replies
-from hwdag.embedding.base import Embedder, Vectors
+from hwdag.embedding.base import Embedder
 from hwdag.lm.base import Reader, Writer
 from hwdag.text.chunking import CountTokens, chunk
 from hwdag.text.sentences import sentences, trimmed

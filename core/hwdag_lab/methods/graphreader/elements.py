@@ -20,7 +20,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from hwdag.embedding.base import Vectors
+from hwdag.arrays import Vectors
 from hwdag.embedding.hashing import unit_rows
 from hwdag.text.words import STOPWORDS, words
 

@@ -14,12 +14,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hwdag.arrays import Floats, Vectors
 from hwdag.building.points import Point
-from hwdag.embedding.base import Embedder, Vectors
+from hwdag.embedding.base import Embedder
 from hwdag.lm.base import Reader
 from hwdag.types import Node
 from hwdag_lab.methods.graphreader.exploration import Exploration
-from hwdag_lab.methods.graphreader.graph import Floats, World
+from hwdag_lab.methods.graphreader.graph import World
 from hwdag_lab.methods.ranking import Query, Scored, distinct
 from hwdag_lab.methods.summaries import joined
 

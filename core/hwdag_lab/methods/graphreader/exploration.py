@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hwdag.embedding.base import Vectors
+from hwdag.arrays import Vectors
 from hwdag.types import Usage
 from hwdag_lab.methods.graphreader import prompts
 from hwdag_lab.methods.graphreader.agent import Agent, Request

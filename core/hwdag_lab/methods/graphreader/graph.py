@@ -12,13 +12,10 @@ from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hwdag.embedding.base import Vectors
+from hwdag.arrays import Vectors
 from hwdag.types import Node, Span
 from hwdag_lab.methods.graphreader.elements import Element
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hwdag.embedding.base import Vectors
+from hwdag.arrays import Vectors
 from hwdag.types import Document, Node, Span
 from hwdag_lab.methods.graphreader.elements import Element
 from hwdag_lab.methods.graphreader.graph import FactGraph

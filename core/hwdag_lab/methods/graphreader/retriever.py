@@ -14,9 +14,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
+from hwdag.arrays import Vectors
 from hwdag.building.report import BuildReport
 from hwdag.config import SearchConfig
-from hwdag.embedding.base import Embedder, Vectors
+from hwdag.embedding.base import Embedder
 from hwdag.errors import ContextTooSmall, InputError, UnknownOption
 from hwdag.lm.base import Reader, Session, Writer
 from hwdag.scope import Scope

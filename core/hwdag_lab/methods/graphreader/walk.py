@@ -17,10 +17,11 @@ from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 
+from hwdag.arrays import Floats
 from hwdag.text.characters import one_line
 from hwdag_lab.methods.graphreader import prompts
 from hwdag_lab.methods.graphreader.agent import Agent, Request
-from hwdag_lab.methods.graphreader.graph import Floats, World
+from hwdag_lab.methods.graphreader.graph import World
 from hwdag_lab.methods.graphreader.parsing import (
     Function,
     call_of,

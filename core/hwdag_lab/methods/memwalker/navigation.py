@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from hwdag.arrays import Floats
 from hwdag.building.writing import ask
 from hwdag.errors import QuestionTooLong
 from hwdag.lm.base import Reader, Writer
@@ -21,7 +22,7 @@ from hwdag_lab.methods.memwalker.config import (
 )
 from hwdag_lab.methods.ranking import Scored
 from hwdag_lab.methods.summaries import filled
-from hwdag_lab.methods.trees import Floats, SummaryTree
+from hwdag_lab.methods.trees import SummaryTree
 
 LABEL_TOKENS = 8
 """At most what the label around a summary takes in a prompt."""

@@ -22,8 +22,9 @@ from typing import Any
 
 import numpy as np
 
+from hwdag.arrays import Vectors
 from hwdag.building.points import Point
-from hwdag.embedding.base import Embedder, Vectors
+from hwdag.embedding.base import Embedder
 from hwdag.errors import ContextTooSmall
 from hwdag.lm.base import Reader, Writer
 from hwdag.text.prompts import SearchPrompts

@@ -20,11 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hwdag.arrays import Floats, Vectors
 from hwdag.building.windows import pack
-from hwdag.embedding.base import Vectors
 from hwdag.errors import InputError
 
-Floats = NDArray[np.float64]
 Members = NDArray[np.intp]
 
 LOCAL_NEIGHBORS = 10

@@ -16,7 +16,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from hwdag.embedding.base import Embedder, Vectors
+from hwdag.arrays import Floats, Vectors
+from hwdag.embedding.base import Embedder
 from hwdag.errors import ContextTooSmall, UnknownOption
 from hwdag.lm.base import Reader, Writer
 from hwdag.text.prompts import SearchPrompts
@@ -25,7 +26,6 @@ from hwdag_lab.methods.ranking import Found, Query, Scored, distinct
 from hwdag_lab.methods.raptor.clustering import Clustering, clusters
 from hwdag_lab.methods.summaries import Summarizer
 from hwdag_lab.methods.trees import (
-    Floats,
     GrowingTree,
     SummaryTree,
     TreeRetriever,

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hwdag.arrays import Floats
 from hwdag.building.windows import pack
 from hwdag.config import HeadList
 from hwdag.errors import IndexMismatch
@@ -34,7 +35,7 @@ from hwdag_lab.methods.saved import SavedRetriever
 from hwdag_lab.methods.saved_file import Arrays
 from hwdag_lab.methods.youra.columns import ColumnReader, Ids, Means, column_reader
 from hwdag_lab.methods.youra.config import QUESTION_TOKENS, YouraConfig
-from hwdag_lab.methods.youra.reaction import Floats, reaction, scaled, sentence_scores
+from hwdag_lab.methods.youra.reaction import reaction, scaled, sentence_scores
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,32 @@
+"""The public names of hwdag: type checkers read them here, and so does the package itself."""
+
+from hwdag.building.estimate import Estimate as Estimate
+from hwdag.building.report import BuildReport as BuildReport
+from hwdag.config import BuildConfig as BuildConfig
+from hwdag.config import Scoring as Scoring
+from hwdag.config import SearchConfig as SearchConfig
+from hwdag.errors import HWDAGError as HWDAGError
+from hwdag.filters import And as And
+from hwdag.filters import Equals as Equals
+from hwdag.filters import Exists as Exists
+from hwdag.filters import In as In
+from hwdag.filters import Not as Not
+from hwdag.filters import Or as Or
+from hwdag.filters import Range as Range
+from hwdag.index import HWDAGIndex as HWDAGIndex
+from hwdag.lm.huggingface import HuggingFaceLM as HuggingFaceLM
+from hwdag.lm.openai_compatible import OpenAIWriter as OpenAIWriter
+from hwdag.retriever import Retriever as Retriever
+from hwdag.scope import Scope as Scope
+from hwdag.search.answering import AnswerStream as AnswerStream
+from hwdag.text.prompts import Prompts as Prompts
+from hwdag.types import Answer as Answer
+from hwdag.types import Citation as Citation
+from hwdag.types import Document as Document
+from hwdag.types import Node as Node
+from hwdag.types import Retrieval as Retrieval
+from hwdag.types import Span as Span
+from hwdag.types import Step as Step
+from hwdag.version import __version__ as __version__
+
+__all__: list[str]
