@@ -30,6 +30,12 @@ from langchain_hwdag.events import build_progress, building
 from langchain_hwdag.llm import DEFAULT_NEW_TOKENS, HWDAGLLM
 from langchain_hwdag.retrievers import HWDAGRetriever, MakingOptions
 
+SEARCH_KWARGS = ("k", "document_ids", "filters", "tenant")
+"""What `search_kwargs` may hold."""
+
+FILTERS = {"filter": "filters"}
+"""Names of vector stores, and ours."""
+
 FILE_NAME = "index.hwdag"
 """The one file in a folder of `save_local`."""
 
@@ -162,9 +168,10 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         return_sources: bool | None = None,
         tags: list[str] | None = None,
         metadata: dict[str, Any] | None = None,
+        search_kwargs: Mapping[str, Any] | None = None,
         **unknown: Any,
     ) -> HWDAGRetriever:
-        """A retriever over this index, which sees later changes; None takes the index's own value.
+        """Return a retriever that sees later changes; None takes the index's own value.
 
         Args:
             search: see `HWDAGRetriever`, as the following.
@@ -175,11 +182,23 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
             return_sources: original passages as text.
             tags: for traces and callbacks, as with every retriever of LangChain.
             metadata: likewise.
-            unknown: refused by name; what vector stores take as `search_kwargs` are options here.
+            search_kwargs: the same options as vector stores take them: `{"k": 4, "filter": {...}}`.
+            unknown: refused by name.
 
         Raises:
             UnknownOption: there is no such option.
         """
+        if search_kwargs:
+            wanted = {FILTERS.get(name, name): value for name, value in search_kwargs.items()}
+            refuse(
+                {name: value for name, value in wanted.items() if name not in SEARCH_KWARGS},
+                "search_kwargs",
+                ", ".join(SEARCH_KWARGS) + " (filter is filters)",
+            )
+            k = wanted.get("k", k)
+            document_ids = wanted.get("document_ids", document_ids)
+            filters = wanted.get("filters", filters)
+            tenant = wanted.get("tenant", tenant)
         given: dict[str, Any] = {
             "search": search,
             "k": k,

@@ -19,7 +19,7 @@ from llama_index.core.storage.docstore.types import RefDocInfo
 from llama_index.core.storage.storage_context import StorageContext
 
 from hwdag.config import BuildConfig, SearchConfig, refuse
-from hwdag.errors import IndexMismatch
+from hwdag.errors import IndexMismatch, UnknownOption
 from hwdag.index import HWDAGIndex as CoreIndex
 from hwdag.text.prompts import Prompts
 from hwdag.threads import in_builder_thread
@@ -101,7 +101,8 @@ class HWDAGIndex(ChangingIndex):
             writer: who writes Information Points: any LlamaIndex `LLM`, an hwdag `Writer`, a
                 function, or None for the reader itself.
             embedder: a `BaseEmbedding`, an hwdag `Embedder`, a sentence-transformers name, or None
-                for the embedded default (or the one that the nodes were embedded with).
+                for the one that the nodes were embedded with; of a new index for
+                `Settings.embed_model` where it was set, else for the embedded default.
             config: how documents become graphs.
             prompts: replacements for the papers' prompts.
             path: a file to keep the graphs in, which is opened if it is there; None keeps them in
@@ -223,22 +224,29 @@ class HWDAGIndex(ChangingIndex):
         *,
         search: SearchConfig | None = None,
         k: int | None = None,
+        similarity_top_k: int | None = None,
         document_ids: Collection[str] | None = None,
         filters: Filters | None = None,
         tenant: str | None = None,
         return_sources: bool = False,
         **kwargs: Any,
     ) -> HWDAGRetriever:
-        """A retriever over this index; see `HWDAGRetriever` for the arguments.
+        """Return a retriever over this index; see `HWDAGRetriever` for the arguments.
+
+        `similarity_top_k` is LlamaIndex's name of `k`.
 
         Raises:
-            UnknownOption: any other argument.
+            UnknownOption: any other argument, or both names of `k` with different numbers.
         """
         refuse(kwargs, "as_retriever", ", ".join(RETRIEVAL_OPTIONS))
+        if None not in (k, similarity_top_k) and k != similarity_top_k:
+            raise UnknownOption(
+                f"k={k!r} and similarity_top_k={similarity_top_k!r} are one option; pass one of them"
+            )
         return HWDAGRetriever(
             self,
             search=search,
-            k=k,
+            k=similarity_top_k if k is None else k,
             document_ids=document_ids,
             filters=filters,
             tenant=tenant,
@@ -257,7 +265,8 @@ class HWDAGIndex(ChangingIndex):
         """A query engine over `as_retriever`.
 
         Args:
-            llm: answers with the retrieved nodes; None for the reader itself (`as_llm`).
+            llm: answers with the retrieved nodes; None for `Settings.llm` where it was set, else for
+                the reader itself (`as_llm`).
             answer_mode: "synthesize" is LlamaIndex's `RetrieverQueryEngine`; "walk" answers from
                 the walk's own KV cache (`HWDAGQueryEngine`) and takes no other LLM.
             kwargs: options of `as_retriever` and of the engine (`streaming`, `response_mode`,
@@ -271,7 +280,7 @@ class HWDAGIndex(ChangingIndex):
     def as_chat_engine(
         self, chat_mode: ChatMode | str = ChatMode.BEST, llm: LLMType | None = None, **kwargs: Any
     ) -> BaseChatEngine:
-        """A chat engine of LlamaIndex; `llm` None is the reader itself (`as_llm`).
+        """Return a chat engine of LlamaIndex; `llm` None as in `as_query_engine`.
 
         `kwargs` are options of `as_retriever` and of the engine (`memory`, `system_prompt`, ...).
 
@@ -282,7 +291,7 @@ class HWDAGIndex(ChangingIndex):
 
     def _storage_of(self, struct: HWDAGIndexStruct) -> Storage:
         """Where the struct says, or where a new index is to be."""
-        options = self._options
+        options = self._options.with_settings(struct)
         if struct.config:
             stored = BuildConfig.from_dict(struct.config)
             if options.config not in (None, stored):

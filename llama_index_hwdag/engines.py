@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from llama_index.core import Settings
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.chat_engine import (
     CondensePlusContextChatEngine,
@@ -24,10 +27,20 @@ from llama_index_hwdag.query_engine import HWDAGQueryEngine
 if TYPE_CHECKING:
     from llama_index_hwdag.base import HWDAGIndex
 
+logger = logging.getLogger(__name__)
+
 AnswerMode = Literal["synthesize", "walk"]
 """Who answers: a response synthesizer with any LLM, or the reader from the walk's KV cache."""
 
-RETRIEVAL_OPTIONS = ("search", "k", "document_ids", "filters", "tenant", "return_sources")
+RETRIEVAL_OPTIONS = (
+    "search",
+    "k",
+    "similarity_top_k",
+    "document_ids",
+    "filters",
+    "tenant",
+    "return_sources",
+)
 """Of `as_retriever`."""
 
 CHAT_ENGINES: dict[ChatMode, tuple[Callable[..., BaseChatEngine], str]] = {
@@ -86,9 +99,21 @@ def chat_engine(
 
 
 def _resolved(index: HWDAGIndex, llm: LLMType | None) -> Any:
-    if llm is None:
+    # why not `Settings.llm`: where nothing was set it makes OpenAI's, or fails
+    wanted = Settings._llm if llm is None else llm
+    if wanted is None:
+        _say_who_answers()
         return index.as_llm()
-    return resolve_llm(llm, callback_manager=index.callback_manager)
+    return resolve_llm(wanted, callback_manager=index.callback_manager)
+
+
+@cache
+def _say_who_answers() -> None:
+    """Say once what is easily overlooked."""
+    logger.warning(
+        "neither llm= nor Settings.llm is set, so the index's own reader answers; a larger model "
+        "answers better"
+    )
 
 
 def _split(

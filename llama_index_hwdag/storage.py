@@ -18,6 +18,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from llama_index.core import Settings
 from llama_index.core.schema import BaseNode
 from llama_index.core.schema import Document as LlamaDocument
 from llama_index.core.storage.docstore.types import RefDocInfo
@@ -29,7 +30,7 @@ from hwdag.errors import IndexMismatch
 from hwdag.index import HWDAGIndex as CoreIndex
 from hwdag.text.prompts import Prompts
 from hwdag.types import Document
-from llama_index_hwdag.adapters import FOREIGN
+from llama_index_hwdag.adapters import FOREIGN, as_embedder
 from llama_index_hwdag.index_struct import HWDAGIndexStruct
 from llama_index_hwdag.nodes import Source
 
@@ -48,6 +49,15 @@ class Options:
         """As keyword arguments of the core's index."""
         names = ("reader", "writer", "embedder", "prompts")
         return {name: getattr(self, name) for name in names}
+
+    def with_settings(self, struct: HWDAGIndexStruct) -> Options:
+        """With `Settings.embed_model`, if none was passed and it is the one that the nodes need."""
+        # why not `Settings.embed_model`: it would make OpenAI's
+        if self.embedder is not None or Settings._embed_model is None:
+            return self
+        found = as_embedder(Settings._embed_model)
+        fits = not struct.embedder or getattr(found, "name", None) == struct.embedder
+        return replace(self, embedder=found) if fits else self
 
     def as_recorded(self, struct: HWDAGIndexStruct) -> Options:
         """With the embedder that the nodes were embedded with, if there are any.

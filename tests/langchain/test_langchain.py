@@ -94,6 +94,15 @@ def test_what_cannot_be_searched_with_is_refused_before_the_build(
         an_index([]).as_retriever(**options)
 
 
+def test_search_kwargs_are_options() -> None:
+    index = an_index()
+    wanted = index.as_retriever(k=2, filters={"source": "b.txt"}).invoke(QUESTION)
+    kwargs = {"k": 2, "filter": {"source": "b.txt"}}
+    assert index.as_retriever(search_kwargs=kwargs).invoke(QUESTION) == wanted
+    with pytest.raises(UnknownOption, match=r"'fetch_k'; it has k, document_ids, filters"):
+        index.as_retriever(search_kwargs={"fetch_k": 20})
+
+
 def test_documents_carry_their_metadata_and_json_able_provenance() -> None:
     index = an_index()
     (document,) = index.invoke(QUESTION, k=1)
@@ -201,9 +210,7 @@ def test_a_question_that_is_no_text_is_refused_with_the_way_out() -> None:
 
 
 def test_options_of_vector_stores_are_refused_with_those_that_there_are() -> None:
-    with pytest.raises(
-        UnknownOption, match=r"no option 'search_kwargs', 'search_type'; it has sea"
-    ):
+    with pytest.raises(UnknownOption, match=r"no option 'search_type'; it has sea"):
         an_index([]).as_retriever(search_type="mmr", search_kwargs={"k": 3})
 
 

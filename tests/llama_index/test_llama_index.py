@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny
-from llama_index.core import Document, Settings
+from llama_index.core import Document, Settings, load_index_from_storage
 from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
 from llama_index.core.chat_engine.types import ChatMode
 from llama_index.core.embeddings import MockEmbedding
@@ -27,7 +27,7 @@ from llama_index.core.llms import MockLLM
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.postprocessor import LongContextReorder, SimilarityPostprocessor
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.query_engine import CitationQueryEngine, RetrieverQueryEngine
 from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever
 from llama_index.core.schema import (
     MetadataMode,
@@ -49,7 +49,14 @@ from hwdag.errors import (
     UnknownOption,
 )
 from hwdag.lm.scripted import ScriptedLM
-from llama_index_hwdag import HWDAGLLM, HWDAGIndex, HWDAGQueryEngine, HWDAGRetriever, HWDAGStepEvent
+from llama_index_hwdag import (
+    HWDAGLLM,
+    HWDAGIndex,
+    HWDAGQueryEngine,
+    HWDAGRetriever,
+    HWDAGStepEvent,
+    engines,
+)
 from llama_index_hwdag.adapters import as_embedder
 
 ROOT = Path(__file__).parents[2]
@@ -508,18 +515,62 @@ def test_the_reader_answers_from_nodes_of_anybody() -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        lambda index: index.as_retriever(similarity_top_k=2),
-        lambda index: index.as_query_engine(similarity_top_k=2),
-        lambda index: index.as_query_engine(answer_mode="walk", similarity_top_k=2),
-        lambda index: index.as_chat_engine(similarity_top_k=2),
-        lambda index: index.insert_nodes([], similarity_top_k=2),
-        lambda index: index.insert(documents("mill")[0], similarity_top_k=2),
-        lambda index: index.delete_ref_doc("mill", similarity_top_k=2),
+        lambda index: index.as_retriever(top_k=2),
+        lambda index: index.as_query_engine(top_k=2),
+        lambda index: index.as_query_engine(answer_mode="walk", top_k=2),
+        lambda index: index.as_chat_engine(top_k=2),
+        lambda index: index.insert_nodes([], top_k=2),
+        lambda index: index.insert(documents("mill")[0], top_k=2),
+        lambda index: index.delete_ref_doc("mill", top_k=2),
     ],
 )
 def test_unknown_options_are_refused_by_name(call: Callable[[HWDAGIndex], object]) -> None:
-    with pytest.raises(UnknownOption, match="similarity_top_k"):
+    with pytest.raises(UnknownOption, match="top_k"):
         call(built("mill"))
+
+
+def test_similarity_top_k_is_k() -> None:
+    index = built()
+    wanted = plain(index.as_retriever(k=2).retrieve(QUESTION))
+    assert plain(index.as_retriever(similarity_top_k=2).retrieve(QUESTION)) == wanted
+    assert plain(index.as_retriever(similarity_top_k=2, k=2).retrieve(QUESTION)) == wanted
+    for engine in (
+        index.as_query_engine(MockLLM(), similarity_top_k=2),
+        index.as_query_engine(answer_mode="walk", similarity_top_k=2),
+        CitationQueryEngine.from_args(index, llm=MockLLM(), similarity_top_k=2),
+    ):
+        assert {n.node.ref_doc_id for n in engine.query(QUESTION).source_nodes}
+    with pytest.raises(UnknownOption, match="k=2 and similarity_top_k=3 are one option"):
+        index.as_retriever(k=2, similarity_top_k=3)
+
+
+def test_what_settings_name_is_used_where_nothing_else_is(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    index = built()
+    engines._say_who_answers.cache_clear()
+    for _ in range(2):
+        index.as_query_engine(k=1).query(QUESTION)
+    assert [r.message for r in caplog.records if "Settings.llm is set" in r.message] == [
+        "neither llm= nor Settings.llm is set, so the index's own reader answers; a larger model "
+        "answers better"
+    ]
+    monkeypatch.setattr(Settings, "_llm", MockLLM(max_tokens=1))
+    monkeypatch.setattr(Settings, "_embed_model", MockEmbedding(embed_dim=3))
+    assert str(index.as_query_engine(k=1).query(QUESTION)) == "text"
+    made = HWDAGIndex.from_documents(documents(), reader=ScriptedLM(), config=CONFIG)
+    assert made.core.embedder.dimension == 3
+    assert index.core.embedder.dimension != 3
+    chosen = HWDAGIndex.from_documents(documents(), **models())
+    assert chosen.core.embedder.name == HashingEmbedder().name
+    again = load_index_from_storage(made.storage_context, reader=ScriptedLM())
+    assert again.core.embedder.name == made.core.embedder.name
+    kept = load_index_from_storage(
+        chosen.storage_context, reader=ScriptedLM(), embedder=HashingEmbedder()
+    )
+    assert plain(kept.as_retriever(k=2).retrieve(QUESTION)) == plain(
+        chosen.as_retriever(k=2).retrieve(QUESTION)
+    )
 
 
 def test_unknown_options_of_a_build_are_refused_by_name() -> None:
