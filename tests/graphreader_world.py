@@ -138,4 +138,4 @@ READING = {
     "facts": last_chunk,
     "chunk": act("termination()", "She was born in Arden."),
 }
-THREE = SMALL.from_dict({"chunk_tokens": 16, "initial_nodes": 3})
+THREE = GraphReaderConfig(chunk_tokens=16, initial_nodes=3)

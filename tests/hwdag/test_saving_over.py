@@ -16,7 +16,6 @@ from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import IndexFileError, InputError
 from hwdag.lm.scripted import ScriptedLM
 from hwdag.store import placing
-from hwdag_lab.methods.bm25 import BM25Retriever
 
 MILL = Document("mill", "The miller keeps grain. He counts the sacks at night.")
 FERRY = Document("ferry", "The ferry crosses the river at dawn. Its bell wakes the village.")
@@ -75,19 +74,6 @@ def test_the_journal_of_a_file_that_is_gone_does_not_reach_the_new_one(path: Pat
     path.unlink()
     index_of(FERRY).save(path)
     assert_holds(path, FERRY)
-
-
-def test_nor_one_of_another_method(tmp_path: Path) -> None:
-    path = tmp_path / "a.bm25"
-    retriever = BM25Retriever(reader=ScriptedLM())
-    retriever.insert([MILL])
-    retriever.save(path)
-    with_a_killed_write(path)
-    path.unlink()
-    retriever.insert([FERRY])
-    retriever.save(path)
-    loaded = BM25Retriever.load(path, reader=ScriptedLM())
-    assert list(loaded.documents.values()) == [MILL, FERRY]
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import re
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -497,8 +494,8 @@ def test_interrupted_it_repeats_no_question(tmp_path):
         return asks(prompt)
 
     with pytest.raises(WriterFailed, match="no route"):
-        gem(writer=write, path=tmp_path / "memory").insert(documents)
-    retriever = gem(writer=write, path=tmp_path / "memory")
+        gem(writer=write, cache=tmp_path / "calls").insert(documents)
+    retriever = gem(writer=write, cache=tmp_path / "calls")
     report = retriever.insert(documents)
     assert report.reused > 0
     asked = [prompt for prompt in prompts if prompt]
@@ -671,43 +668,6 @@ def test_it_answers_and_shows_where_from():
     assert answer.citations
 
 
-@pytest.mark.parametrize("mode", ["graph", "questions"])
-@pytest.mark.parametrize("writer", [None, asks])
-def test_what_is_loaded_is_what_was_saved(mode, writer, tmp_path):
-    retriever = gem(writer=writer, path=tmp_path / "memory", mode=mode)
-    retriever.insert([Document(f"d{i}", text_of(20, i)) for i in range(2)])
-    models = {"reader": ScriptedLM(), "embedder": HashingEmbedder(64)}
-    copy = GemRagRetriever.load(tmp_path / "memory", **models, mode=mode)
-    assert copy.config == SMALL
-    for question in ("castle", "Where is the amber bridge?"):
-        assert every(copy, question) == every(retriever, question)
-        assert copy.search(question) == retriever.search(question)
-    for key, memory in copy.memories.items():
-        assert memory.questions == memory_of(retriever, key).questions
-        assert np.array_equal(memory.eigenvalues, memory_of(retriever, key).eigenvalues)
-
-
-def test_nonsense_in_a_file_is_told():
-    retriever = built()
-    record, arrays = retriever._pack(memory_of(retriever))
-    document = retriever.documents["doc"]
-    assert retriever._unpack(document, record, arrays).questions == memory_of(retriever).questions
-    for wrong in (
-        {"questions": record["questions"][:-1]},
-        {"questions": [["a"] * 9] * len(record["questions"])},
-        {"questions": 3},
-        {"children": [[0]] * len(record["children"])},
-        {"costs": record["costs"][:-1]},
-        {"nodes": []},
-    ):
-        with pytest.raises((ValueError, TypeError)):
-            retriever._unpack(document, record | wrong, arrays)
-    with pytest.raises(ValueError):
-        retriever._unpack(document, record, arrays | {"vectors": arrays["vectors"][:, :3]})
-    with pytest.raises(KeyError):
-        retriever._unpack(document, record, {})
-
-
 def test_options_that_cannot_be():
     for wrong in (
         {"chunk_tokens": 3},
@@ -752,104 +712,3 @@ def test_both_faces_find_what_the_core_finds(mode):
 def test_it_has_names_in_the_evaluation():
     names = ["gem-rag-graph", "gem-rag-questions"]
     assert [system.name for system in systems(names)] == names
-
-
-# the picture
-
-
-class Scripts(HTMLParser):
-    """Every element of a page, and the contents of its scripts."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.tags, self.scripts, self.policy, self._inside = [], [], "", False
-        self.feed(page)
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append(tag)
-        self._inside = tag == "script"
-        if dict(attributes).get("http-equiv") == "Content-Security-Policy":
-            self.policy = dict(attributes)["content"]
-
-    def handle_endtag(self, tag):
-        self._inside = False
-
-    def handle_data(self, data):
-        if self._inside:
-            self.scripts.append(data)
-
-
-HOSTILE = (
-    "</script><script>alert(1)</script><!-- <img src=x onerror=alert(2)> & \u2028 {policy} 'x\". "
-)
-
-
-def picture(retriever, path, **options):
-    retriever.export_html(path, **options)
-    return path.read_text("utf-8")
-
-
-def test_the_picture_shows_every_node_with_its_strongest_edges(tmp_path):
-    retriever = built(60, writer=asks)
-    memory = memory_of(retriever)
-    found = Scripts(picture(retriever, tmp_path / "memory.html", neighbors=3))
-    data = json.loads(found.scripts[0])
-    assert [node["text"] for node in data["nodes"]] == [node.text for node in memory.nodes]
-    assert [tuple(node["questions"]) for node in data["nodes"]] == list(memory.questions)
-    assert [tuple(node["members"]) for node in data["nodes"]] == list(memory.tree.children)
-    assert [node["theme"] for node in data["nodes"]] == [n.level > 1 for n in memory.nodes]
-    assert all(0 <= node[axis] <= 1 for node in data["nodes"] for axis in "xy")
-    pairs = {(a, b): weight for a, b, weight in data["edges"]}
-    assert len(pairs) == len(data["edges"])
-    graph = Graph.of([memory])
-    for node in range(len(memory.nodes)):
-        edges = graph.edges(node)
-        edges[node] = -np.inf
-        for other in np.argsort(-edges)[:3]:
-            pair = (min(node, int(other)), max(node, int(other)))
-            ties = np.isclose(edges, edges[other], atol=1e-5).sum() > 1
-            assert ties or pairs[pair] == pytest.approx(edges[other], abs=1e-3)
-
-
-def test_hostile_text_stays_text(tmp_path):
-    plain = Scripts(picture(built(writer=asks), tmp_path / "plain.html"))
-    retriever = gem(writer=lambda prompt: f"* {HOSTILE}?" if "Write" in prompt[:5] else HOSTILE)
-    text = " ".join(f"{HOSTILE} number {i}." for i in range(12))
-    retriever.insert([Document(f"d{HOSTILE}", text, HOSTILE)])
-    page = picture(retriever, tmp_path / "hostile.html")
-    found = Scripts(page)
-    assert found.tags == plain.tags
-    assert len(found.scripts) == 2
-    data = json.loads(found.scripts[0])
-    assert "".join(node["text"] for node in data["nodes"][:2]).startswith("</script><script>")
-    assert data["nodes"][0]["document"] == HOSTILE
-    assert not set(found.scripts[0]) & set("<>&\u2028")
-    assert page.count("alert(1)") == found.scripts[0].count("alert(1)")
-    assert found.policy == plain.policy
-    assert re.fullmatch(
-        r"default-src 'none'; style-src 'sha256-[^']+'; script-src 'sha256-[^']+'", found.policy
-    )
-    assert "innerHTML" not in page
-
-
-@pytest.mark.parametrize("text", ["One.", "One sentence here. And two more words there.", "!!!"])
-def test_pictures_of_small_graphs(text, tmp_path):
-    retriever = gem()
-    retriever.insert([Document("doc", text)])
-    data = json.loads(Scripts(picture(retriever, tmp_path / "small.html")).scripts[0])
-    assert len(data["nodes"]) == len(memory_of(retriever).nodes)
-
-
-def test_pictures_of_some_documents(tmp_path):
-    retriever = gem()
-    with pytest.raises(InputError, match="holds no document"):
-        retriever.export_html(tmp_path / "x.html")
-    retriever.insert([Document(f"d{i}", text_of(12, i), f"Title {i}") for i in range(3)])
-    page = picture(retriever, tmp_path / "x.html", scope=Scope(["d1"]), neighbors=0)
-    data = json.loads(Scripts(page).scripts[0])
-    assert {node["document"] for node in data["nodes"]} == {"Title 1"}
-    assert data["edges"] == []
-    with pytest.raises(InputError, match="no document 'x'"):
-        retriever.export_html(tmp_path / "x.html", scope=Scope(["x"]))
-    with pytest.raises(InputError, match="neighbors"):
-        retriever.export_html(tmp_path / "x.html", neighbors=-1)

@@ -21,13 +21,12 @@ from worlds import random_text
 
 from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.errors import (
-    InputError,
-)
+from hwdag.errors import InputError
 from hwdag.lm.scripted import ScriptedLM, tokens_of
 from hwdag.scope import Scope
 from hwdag.types import Document
 from hwdag_lab.methods.graphreader import (
+    GraphReaderConfig,
     GraphReaderRetriever,
     call_statistics,
     graph_statistics,
@@ -98,7 +97,7 @@ def test_a_small_reader_does_not_write_facts_but_explores():
     assert graph.notes == ("the facts of all 4 chunks are their sentences; no writer was asked",)
     assert built.search(QUESTION).steps
     assert reader.writes > 0
-    written = SMALL.from_dict({"chunk_tokens": 16, "facts": "written"})
+    written = GraphReaderConfig(chunk_tokens=16, facts="written")
     graph = graph_of(reader=ScriptedLM(), writer=None, config=written)
     assert {node.origin for node in graph.facts} == {"generated"}
 

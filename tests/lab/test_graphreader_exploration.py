@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from graphreader_world import QUESTION, SMALL, TEXT, Script, act, retriever
+from graphreader_world import QUESTION, TEXT, Script, act, retriever
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -42,7 +42,7 @@ def test_a_path_with_all_seven_functions():
         ],
         neighbors=[act("read_neighbor_node(clara holms)"), act("read_neighbor_node(Arden)")],
     )
-    config = SMALL.from_dict({"chunk_tokens": 16, "initial_nodes": 1, "max_calls": 20})
+    config = GraphReaderConfig(chunk_tokens=16, initial_nodes=1, max_calls=20)
     # "Clara Holm" has facts of chunks 1 and 2, which were read when the path came to it
     [path] = retriever(script, config=config).explore(QUESTION).paths
     assert path.calls[:6] == (
@@ -141,7 +141,7 @@ def test_a_chunk_without_notes_is_noted_by_its_best_sentence():
         "Clara Holm was born in Arden.",
     ]
     assert explored.defaults == 0
-    short = SMALL.from_dict({"chunk_tokens": 16, "initial_nodes": 1, "notebook_tokens": 12})
+    short = GraphReaderConfig(chunk_tokens=16, initial_nodes=1, notebook_tokens=12)
     cut = retriever(script, config=short).explore(QUESTION)
     assert cut.paths[0].notebook.splitlines() == ["Clara Holm was born in Arden."]
 
@@ -152,7 +152,7 @@ def test_calls_are_limited_per_path(limit):
         return act(f"read_neighbor_node({prompt.split('* ')[1].splitlines()[0]})")
 
     script = Script(facts=act("stop_and_read_neighbor()"), neighbors=onwards)
-    config = SMALL.from_dict({"chunk_tokens": 16, "initial_nodes": 3, "max_calls": limit})
+    config = GraphReaderConfig(chunk_tokens=16, initial_nodes=3, max_calls=limit)
     explored = retriever(script, config=config).explore(QUESTION)
     assert [len(path.calls) for path in explored.paths] == [limit] * 3
     assert all(path.was_stopped for path in explored.paths)
@@ -164,7 +164,7 @@ def test_calls_are_limited_per_path(limit):
 
 def test_paths_that_wait_are_asked_together():
     script = Script(initial="* harbour\n* Otto Brill\n* ships", neighbors=act("termination()"))
-    config = SMALL.from_dict({"chunk_tokens": 16, "initial_nodes": 3, "batch_size": 2})
+    config = GraphReaderConfig(chunk_tokens=16, initial_nodes=3, batch_size=2)
     retriever(script, config=config).explore(QUESTION)
     exploring = [batch for batch in script.batches if "facts" in batch]
     assert exploring == [["facts"] * 2, ["facts"]] * 2  # all three, and once more
@@ -212,7 +212,7 @@ def test_any_replies_end_within_the_limits(seed, limit):
 
     stages = ("build", "plan", "initial", "facts", "chunk", "neighbors", "answer")
     script = Script(**dict.fromkeys(stages, anything))
-    config = SMALL.from_dict({"chunk_tokens": 16, "initial_nodes": 3, "max_calls": limit})
+    config = GraphReaderConfig(chunk_tokens=16, initial_nodes=3, max_calls=limit)
     built = retriever(script, config=config, answers="notebooks")
     explored = built.explore(QUESTION)
     assert all(len(path.calls) <= limit for path in explored.paths)
@@ -280,7 +280,5 @@ def test_options_are_checked():
         GraphReaderConfig(max_calls=0)
     with pytest.raises(InputError, match="alias_similarity must be"):
         GraphReaderConfig(alias_similarity=1.5)
-    with pytest.raises(UnknownOption, match="has no option 'calls'"):
-        GraphReaderConfig.from_dict({"calls": 3})
     with pytest.raises(InputError, match="is empty"):
         retriever().explore(" ")

@@ -4,7 +4,6 @@ import asyncio
 import re
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import pytest
 from graphreader_world import (
     PARAGRAPHS,
@@ -15,14 +14,12 @@ from graphreader_world import (
     THREE,
     Script,
     act,
-    in_two,
     retriever,
 )
 
 from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import (
-    IndexMismatch,
     WriterFailed,
 )
 from hwdag.lm.scripted import ScriptedLM, tokens_of
@@ -194,35 +191,7 @@ def test_threads_do_not_see_each_others_notebooks():
     assert [answer.text for answer in answers] == questions
 
 
-# files, asynchronous twins, faces
-
-
-def test_what_was_saved_is_what_is_loaded(tmp_path):
-    path = tmp_path / "notes.graphreader"
-    built = in_two()
-    built.save(path)
-    loaded = GraphReaderRetriever.load(
-        path, reader=ScriptedLM(), writer=Script(), embedder=HashingEmbedder(4096)
-    )
-    assert loaded.settings() == built.settings()
-    for key, graph in built.graphs.items():
-        other = loaded.graphs[key]
-        assert other.nodes == graph.nodes
-        assert other.elements == graph.elements
-        assert (other.chunk_of, other.elements_of) == (graph.chunk_of, graph.elements_of)
-        assert (other.sentences, other.notes) == (graph.sentences, graph.notes)
-        assert np.array_equal(other.fact_vectors, graph.fact_vectors)
-        assert np.array_equal(other.element_vectors, graph.element_vectors)
-    few = GraphReaderRetriever.load(
-        path,
-        reader=ScriptedLM(),
-        writer=Script(),
-        embedder=HashingEmbedder(4096),
-        config=SMALL,  # what only matters to a search may differ
-    )
-    assert few.explore(QUESTION) == built.explore(QUESTION)
-    with pytest.raises(IndexMismatch, match="built with"):
-        GraphReaderRetriever.load(path, config=GraphReaderConfig(chunk_tokens=99))
+# asynchronous twins, faces
 
 
 def test_a_build_that_was_interrupted_asks_for_nothing_twice(tmp_path):
@@ -241,7 +210,7 @@ def test_a_build_that_was_interrupted_asks_for_nothing_twice(tmp_path):
 
     script = Dying()
     path = tmp_path / "notes.graphreader"
-    options = {"embedder": HashingEmbedder(4096), "config": SMALL, "path": path}
+    options = {"embedder": HashingEmbedder(4096), "config": SMALL, "cache": path}
     with pytest.raises(WriterFailed, match="gone"):
         retriever(script, **options)
     assert len(script.prompts("build")) == 3
@@ -249,10 +218,8 @@ def test_a_build_that_was_interrupted_asks_for_nothing_twice(tmp_path):
     assert len(script.prompts("build")) == 4
     assert len(set(script.prompts("build"))) == 4
     assert built.graphs["doc"].nodes == graph_of().nodes
-    again = GraphReaderRetriever.load(
-        path, reader=ScriptedLM(), writer=script, embedder=HashingEmbedder(4096)
-    )
-    again.insert([Document("doc", TEXT)])
+    again = retriever(script, **options)
+    assert again.graphs["doc"].nodes == built.graphs["doc"].nodes
     assert len(script.prompts("build")) == 4
 
 

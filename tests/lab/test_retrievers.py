@@ -25,9 +25,8 @@ from hwdag.types import Document, Span
 from hwdag_lab.methods.bm25 import BM25Retriever
 from hwdag_lab.methods.dense import DenseRetriever
 from hwdag_lab.methods.full_context import FullContextRetriever
-from hwdag_lab.methods.methods import METHODS
-from hwdag_lab.methods.opening import retriever_class
 from hwdag_lab.methods.passages import Passages, checked_granularity
+from hwdag_lab.methods.registry import METHODS, retriever_class
 from hwdag_lab.methods.truncate_middle import TruncateMiddleRetriever, ends
 
 GRANULARITIES = ("300", "100", "sentence")
@@ -147,7 +146,7 @@ def test_questions_and_documents_that_cannot_be_used(make):
 def test_a_filter_that_lets_nothing_through_finds_nothing(method, options):
     """At no cost, and the answer is given from nothing."""
     cls = retriever_class(method)
-    if "embedder" in signature(cls).parameters:
+    if not signature(cls).parameters.keys().isdisjoint({"embedder", "models"}):
         options = options | {"embedder": HashingEmbedder(64)}
     lm = ScriptedLM()
     made = cls.from_documents(["Clara built the harbour. Its lamp is new."], reader=lm, **options)

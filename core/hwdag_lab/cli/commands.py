@@ -17,7 +17,7 @@ from hwdag.cli.options import (
 from hwdag.config import SearchConfig
 from hwdag_lab.cli.evaluation_options import add_compare, add_convert, add_eval
 from hwdag_lab.cli.heads_options import add_heads
-from hwdag_lab.methods.methods import METHODS
+from hwdag_lab.methods.registry import METHODS
 
 
 def add(commands: Commands) -> None:
@@ -35,15 +35,18 @@ def _add_try(commands: Commands) -> None:
     command = commands.add_parser(
         "try",
         help="ask what another method answers, over the same documents",
-        description="Build what the method searches, ask, and forget it again, unless --cache names "
-        "a file.",
+        description="Build what the method searches, ask, and forget it again; with --cache the same "
+        "documents cost no model call the next time.",
     )
     command.set_defaults(run=lazily("hwdag_lab.cli.trying:try_method"))
     command.add_argument("method", choices=METHODS, metavar="METHOD", help="%(choices)s")
     add_paths(command)
     command.add_argument("-Q", "--question", required=True)
     command.add_argument(
-        "--cache", type=Path, metavar="FILE", help="keeps what was built, for the next question"
+        "--cache",
+        type=Path,
+        metavar="FILE",
+        help="keeps finished model calls, for the next question",
     )
     command.add_argument(
         "--option",

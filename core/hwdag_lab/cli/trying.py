@@ -5,16 +5,22 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Mapping
+from dataclasses import fields, replace
 from inspect import signature
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from hwdag.cli.asking import print_answer, scope_of
 from hwdag.cli.documents import read_given
 from hwdag.cli.models import reader, writer
 from hwdag.cli.options import config_of
-from hwdag.config import SearchConfig
+from hwdag.config import SearchConfig, refuse
 from hwdag.errors import InputError
-from hwdag_lab.methods.opening import named_options, retriever_class
+from hwdag_lab.methods.base import ModelOptions
+from hwdag_lab.methods.registry import retriever_class
+
+MODELS = frozenset(ModelOptions.__annotations__)
+"""Options of methods that other options of the command line stand for."""
 
 
 def try_method(options: argparse.Namespace) -> int:
@@ -22,9 +28,10 @@ def try_method(options: argparse.Namespace) -> int:
     config = config_of(SearchConfig(), options)
     scope = scope_of(options)
     cls = retriever_class(options.method)
-    settings = named_options(cls, named_values(options.option))
+    settings = named_options(options.method, named_values(options.option))
+    models = _models(options, _parameters(cls))
     documents, skipped = read_given(options)
-    retriever = cls(path=options.cache, **settings, **_models(options, cls))
+    retriever = cls(**settings, **models)
     report = retriever.insert(documents, show_progress=not options.quiet)
     report.skipped += [(str(file.path), file.reason) for file in skipped]
     print(report, file=sys.stderr)
@@ -46,14 +53,67 @@ def named_values(pairs: list[str]) -> dict[str, Any]:
     return found
 
 
-def _models(options: argparse.Namespace, cls: type[Any]) -> dict[str, Any]:
-    """The models that were asked for. Raises `InputError` for one that the method does not use."""
+def named_options(method: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of a method's class by names that stand for them, or for fields of its config.
+
+    Args:
+        method: such as "raptor".
+        values: such as `{"mode": "tree", "chunk_tokens": 100}`.
+
+    Raises:
+        UnknownOption: a name that is neither.
+        InputError: a value of another kind than the default, or that the config refuses.
+    """
+    cls = retriever_class(method)
+    own = {k: v for k, v in _parameters(cls).items() if k not in MODELS and k != "config"}
+    config = default_config(method)
+    known = {} if config is None else {f.name: getattr(config, f.name) for f in fields(config)}
+    usual = known | own
+    unknown = {name: value for name, value in values.items() if name not in usual}
+    refuse(unknown, f"the method {method}", ", ".join([*own, *known]))
+    for name, value in values.items():
+        _check_kind(name, value, usual[name])
+    options = {name: value for name, value in values.items() if name in own}
+    if rest := {name: value for name, value in values.items() if name not in own}:
+        options["config"] = replace(config, **rest)
+    return options
+
+
+def default_config(method: str) -> Any:
+    """Return the config that a method has by default; None for a method without one."""
+    hint = get_type_hints(retriever_class(method).__init__).get("config")
+    return next((one() for one in get_args(hint) if one is not type(None)), None)
+
+
+def _parameters(cls: type[Any]) -> dict[str, Any]:
+    """Defaults of the options of a class."""
+    found = {name: one.default for name, one in signature(cls).parameters.items()}
+    if found.pop("models", None) is not None:
+        found |= dict.fromkeys(MODELS)
+    return found
+
+
+def _check_kind(name: str, value: object, usual: object) -> None:
+    """Raise `InputError` for no switch or no number where the default is one."""
+    is_switch = isinstance(value, bool)
+    if isinstance(usual, bool):
+        fits, wanted = is_switch, "true or false"
+    else:
+        fits = not isinstance(usual, float) or (isinstance(value, int | float) and not is_switch)
+        wanted = "a number"
+    if not fits:
+        raise InputError(f"{name} must be {wanted}, got {value!r}")
+
+
+def _models(options: argparse.Namespace, accepted: Mapping[str, Any]) -> dict[str, Any]:
+    """What was asked for. Raises `InputError` for a model that the method does not use."""
     asked = {
         "reader": reader(options, None),
         "writer": writer(options),
         "embedder": options.embedder,
+        "cache": options.cache,
     }
     for role, model in asked.items():
-        if model is not None and role not in signature(cls).parameters:
-            raise InputError(f"the method {cls.method} has no {role}; leave --{role} out")
+        if model is not None and role not in accepted:
+            raise InputError(f"the method {options.method} has no {role}; leave --{role} out")
     return {role: model for role, model in asked.items() if model is not None}

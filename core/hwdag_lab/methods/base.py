@@ -9,21 +9,25 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypedDict, TypeVar
 
+from hwdag.building.calls import Calls, MemoryCalls
 from hwdag.building.insertion import as_document
 from hwdag.building.report import BuildReport
 from hwdag.config import SearchConfig, checked_k
-from hwdag.errors import EmptyIndex, InputError
-from hwdag.lm.base import Metered, Reader, Session
+from hwdag.embedding.base import Embedder
+from hwdag.errors import EmptyIndex, InputError, ReaderRequired
+from hwdag.lm.base import Metered, Reader, Session, Writer
 from hwdag.models import Models
 from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
 from hwdag.search.walk import FIRST_POSITION, OnStep, Walked
+from hwdag.store.calls import CallCache
 from hwdag.text.characters import without_surrogates
 from hwdag.text.prompts import SearchPrompts
 from hwdag.threads import (
@@ -34,6 +38,7 @@ from hwdag.threads import (
 )
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag.types import Answer, Document, Node, Retrieval, Step, Usage
+from hwdag_lab.methods.cache import CachedEmbedder
 from hwdag_lab.methods.ranking import Found, Query, Scored, fitting
 
 
@@ -48,15 +53,29 @@ class Built(Protocol):
 T = TypeVar("T", bound=Built)
 
 
+class ModelOptions(TypedDict, total=False):
+    """Options of every `DocumentRetriever` that has models beside its reader; see there."""
+
+    reader: Reader | str | None
+    prompts: SearchPrompts | None
+    writer: Writer | Callable[[str], str] | None
+    embedder: Embedder | str | None
+    cache: str | Path | None
+
+
 class DocumentRetriever(ABC, Generic[T]):
     """Base of all retrievers beside HWDAG.
 
-    Searching is safe from many threads; changes are serialised. Both have asynchronous twins. `reader` counts tokens, answers,
-    and for some methods also finds; None is the embedded default, loaded when first needed.
+    Searching is safe from many threads; changes are serialised. Both have asynchronous twins.
 
     Args:
-        reader: a local model, or the name of one.
+        reader: counts tokens, answers, and for some methods also finds: a local model, the name of
+            one, or None for the embedded default, loaded when first needed.
         prompts: the two turns in which the answer is asked for.
+        writer: a Writer, or a function from prompt to text; None for the method's own choice.
+        embedder: an Embedder, the name of one, or None for the embedded default.
+        cache: a file of finished model calls and embeddings, so that the same documents cost
+            nothing again; None keeps the calls of an interrupted insertion in memory.
     """
 
     name: ClassVar[str]
@@ -64,14 +83,22 @@ class DocumentRetriever(ABC, Generic[T]):
     """False for methods that read everything, whatever the token budget says."""
 
     def __init__(
-        self, *, reader: Reader | str | None = None, prompts: SearchPrompts | None = None
+        self,
+        *,
+        reader: Reader | str | None = None,
+        prompts: SearchPrompts | None = None,
+        writer: Writer | Callable[[str], str] | None = None,
+        embedder: Embedder | str | None = None,
+        cache: str | Path | None = None,
     ) -> None:
-        self._models = Models(reader)
+        self._models = Models(reader, writer, embedder)
         self._prompts = prompts or SearchPrompts()
+        self._cache = MemoryCalls() if cache is None else CallCache.open(cache)
         # why: replaced, never changed, so that searches need no lock
         self._held: Mapping[str, tuple[Document, T]] = {}
         self._changes = threading.RLock()
         self._reporter = as_reporter(False)  # of the insertion that is running
+        self._calls = Calls()
 
     @abstractmethod
     def _build(self, document: Document) -> T:
@@ -85,6 +112,14 @@ class DocumentRetriever(ABC, Generic[T]):
     def reader(self) -> Reader:
         """The local model; loaded on first use."""
         return self._models.reader
+
+    @property
+    def embedder(self) -> Embedder:
+        """The embedding model, loaded on first use; what the cache has is not embedded again."""
+        embedder = self._models.embedder
+        if isinstance(self._cache, MemoryCalls):
+            return embedder
+        return CachedEmbedder(embedder, self._cache)
 
     @property
     def documents(self) -> Mapping[str, Document]:
@@ -105,7 +140,7 @@ class DocumentRetriever(ABC, Generic[T]):
         """
         report, found = BuildReport(), [as_document(document) for document in documents]
         with self._changes:
-            self._reporter = as_reporter(show_progress)
+            self._reporter, self._calls = as_reporter(show_progress), Calls(self._cache)
             reading, writing = self._spent()
             with self._reporter.stage("documents", len(found), "document") as advance:
                 for document in found:
@@ -113,6 +148,9 @@ class DocumentRetriever(ABC, Generic[T]):
                     advance()
             after = self._spent()
             report.usage, report.writing = after[0] - reading, after[1] - writing
+            report.reused += self._calls.reused
+            if isinstance(self._cache, MemoryCalls):
+                self._cache = MemoryCalls()
         return report
 
     def delete(self, document_id: str) -> None:
@@ -217,7 +255,7 @@ class DocumentRetriever(ABC, Generic[T]):
         known, _ = self._held.get(document.id, (None, None))
         if not document.text.strip():
             report.skipped.append((document.id, "empty or only white space"))
-        elif known is not None and self._is_same(known, document):
+        elif known == document:
             report.unchanged.append(document.id)
         elif known is not None:
             raise InputError(
@@ -229,14 +267,21 @@ class DocumentRetriever(ABC, Generic[T]):
             report.nodes += len(built.nodes)
             named = f"{document.id}: "
             report.notes += [named + n.removeprefix(named) for n in getattr(built, "notes", ())]
-            self._keep(document, built)
+            self._held = {**self._held, document.id: (document, built)}
 
-    def _is_same(self, known: Document, document: Document) -> bool:
-        return known == document
+    def _replying(self, what: str) -> Writer:
+        """The writer that was passed, or the reader; `what` it is needed for begins the error.
 
-    def _keep(self, document: Document, built: T) -> None:
-        """Hold what was built; called once per document, when it is finished."""
-        self._held = {**self._held, document.id: (document, built)}
+        Raises:
+            ReaderRequired: no writer was passed, and the reader cannot write.
+        """
+        writer = self._models.given_writer or self.reader
+        if not isinstance(writer, Writer):
+            raise ReaderRequired(
+                f"{what} by written replies, and the reader {writer.name} cannot write; pass "
+                "writer=: any Writer, or a function from prompt to text"
+            )
+        return writer
 
     def _spent(self) -> tuple[Usage, Usage]:
         """Cost of the reader, and of a writer beside it, so far."""

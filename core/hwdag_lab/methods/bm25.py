@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,11 +19,9 @@ from hwdag.lm.base import Reader
 from hwdag.text.prompts import SearchPrompts
 from hwdag.text.words import content_words
 from hwdag.types import Document, Node
-from hwdag_lab.methods.packing import demand, packed_nodes, unpacked_nodes, unpacked_texts
+from hwdag_lab.methods.base import DocumentRetriever
 from hwdag_lab.methods.passages import Granularity, Passages, checked_granularity
 from hwdag_lab.methods.ranking import Found, Query, Scored
-from hwdag_lab.methods.saved import SavedRetriever
-from hwdag_lab.methods.saved_file import Arrays
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +32,7 @@ class WordedPassages:
     words: tuple[list[str], ...]
 
 
-class BM25Retriever(SavedRetriever[WordedPassages]):
+class BM25Retriever(DocumentRetriever[WordedPassages]):
     """Passages by the BM25 score of the question's words.
 
         score(q, p) = sum over words w of q: idf(w) tf / (tf + k1 (1 - b + b |p| / mean |p|))
@@ -54,14 +51,12 @@ class BM25Retriever(SavedRetriever[WordedPassages]):
         contextual: search every passage behind its heading, or its document's title.
         k1: how fast repetitions of a word stop counting; the paper advises 1.2 to 2.
         b: how much the length of a passage counts; the paper advises 0.5 to 0.8.
-        path: a file to keep everything in; see `SavedRetriever`.
 
     Raises:
         InputError: a negative k1, or a b that is not in [0, 1].
     """
 
-    name = method = "bm25"
-    keeps_vectors = False
+    name = "bm25"
 
     def __init__(
         self,
@@ -72,7 +67,6 @@ class BM25Retriever(SavedRetriever[WordedPassages]):
         contextual: bool = False,
         k1: float = 1.5,
         b: float = 0.75,
-        path: str | Path | None = None,
     ) -> None:
         if not (0 <= k1 < float("inf") and 0 <= b <= 1):
             raise InputError(f"BM25 needs a finite k1 >= 0 and a b in [0, 1], got {k1!r} and {b!r}")
@@ -80,11 +74,7 @@ class BM25Retriever(SavedRetriever[WordedPassages]):
         self._granularity = checked_granularity(granularity)
         self._contextual = contextual
         self._latest: _Index | None = None
-        super().__init__(reader=reader, prompts=prompts, path=path)
-
-    def settings(self) -> dict[str, Any]:
-        """How documents are cut, and which words count; k1 and b only matter to a search."""
-        return {"granularity": self._granularity, "contextual": self._contextual}
+        super().__init__(reader=reader, prompts=prompts)
 
     def delete(self, document_id: str) -> None:
         """Remove a document with all that was derived from it. Raises `InputError` if not there."""
@@ -105,16 +95,6 @@ class BM25Retriever(SavedRetriever[WordedPassages]):
         nodes = [node for document in index.documents for node in document.nodes]
         order = np.argsort(-scores, kind="stable")
         return Found([Scored(nodes[i], float(scores[i])) for i in order])
-
-    def _pack(self, built: WordedPassages) -> tuple[dict[str, Any], Arrays]:
-        words = [list(each) for each in built.words]
-        return {"nodes": packed_nodes(built.nodes), "words": words}, {}
-
-    def _unpack(self, document: Document, record: dict[str, Any], arrays: Arrays) -> WordedPassages:
-        nodes = unpacked_nodes(document, record["nodes"])
-        words = tuple(list(unpacked_texts(each)) for each in record["words"])
-        demand(len(words) == len(nodes))
-        return WordedPassages(nodes, words)
 
 
 class _Index:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,11 +17,9 @@ from hwdag.embedding.base import Embedder
 from hwdag.lm.base import Reader
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node
-from hwdag_lab.methods.packing import checked_array, packed_nodes, unpacked_nodes
+from hwdag_lab.methods.base import DocumentRetriever
 from hwdag_lab.methods.passages import Granularity, Passages, checked_granularity
 from hwdag_lab.methods.ranking import Found, Query, Scored
-from hwdag_lab.methods.saved import SavedRetriever
-from hwdag_lab.methods.saved_file import Arrays
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,7 +30,7 @@ class EmbeddedPassages:
     vectors: Vectors  # (nodes, dimension)
 
 
-class DenseRetriever(SavedRetriever[EmbeddedPassages]):
+class DenseRetriever(DocumentRetriever[EmbeddedPassages]):
     """Passages by the similarity of their embeddings to the question's.
 
     That is the dot product: the cosine for embedders with unit vectors, and the inner product for
@@ -46,10 +43,10 @@ class DenseRetriever(SavedRetriever[EmbeddedPassages]):
             for the embedded default.
         granularity: how documents are cut.
         contextual: embed every passage behind its heading, or its document's title.
-        path: a file to keep everything in; see `SavedRetriever`.
+        cache: a file of finished embeddings; see `DocumentRetriever`.
     """
 
-    name = method = "dense"
+    name = "dense"
 
     def __init__(
         self,
@@ -59,15 +56,11 @@ class DenseRetriever(SavedRetriever[EmbeddedPassages]):
         granularity: Granularity = "300",
         *,
         contextual: bool = False,
-        path: str | Path | None = None,
+        cache: str | Path | None = None,
     ) -> None:
         self._granularity = checked_granularity(granularity)
         self._contextual = contextual
-        super().__init__(reader=reader, prompts=prompts, embedder=embedder, path=path)
-
-    def settings(self) -> dict[str, Any]:
-        """How documents are cut, and what is embedded of them."""
-        return {"granularity": self._granularity, "contextual": self._contextual}
+        super().__init__(reader=reader, prompts=prompts, embedder=embedder, cache=cache)
 
     def _build(self, document: Document) -> EmbeddedPassages:
         passages = Passages.of(
@@ -81,13 +74,3 @@ class DenseRetriever(SavedRetriever[EmbeddedPassages]):
         nodes = [node for passages in built.values() for node in passages.nodes]
         order = np.argsort(-scores, kind="stable")
         return Found([Scored(nodes[i], float(scores[i])) for i in order])
-
-    def _pack(self, built: EmbeddedPassages) -> tuple[dict[str, Any], Arrays]:
-        return {"nodes": packed_nodes(built.nodes)}, {"vectors": built.vectors}
-
-    def _unpack(
-        self, document: Document, record: dict[str, Any], arrays: Arrays
-    ) -> EmbeddedPassages:
-        nodes = unpacked_nodes(document, record["nodes"])
-        vectors = checked_array(arrays["vectors"], np.float32, (len(nodes), None))
-        return EmbeddedPassages(nodes, vectors)

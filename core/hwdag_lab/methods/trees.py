@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -16,18 +15,8 @@ from hwdag.errors import InputError
 from hwdag.lm.base import Reader, Writer
 from hwdag.text.chunking import chunk
 from hwdag.types import Document, Node, Span
-from hwdag_lab.methods.base import T
-from hwdag_lab.methods.packing import (
-    checked_array,
-    demand,
-    packed_nodes,
-    unpacked_groups,
-    unpacked_nodes,
-    unpacked_texts,
-)
+from hwdag_lab.methods.base import DocumentRetriever, T
 from hwdag_lab.methods.ranking import Scored
-from hwdag_lab.methods.saved import SavedRetriever
-from hwdag_lab.methods.saved_file import Arrays
 from hwdag_lab.methods.summaries import Summarizer
 
 
@@ -140,63 +129,25 @@ class GrowingTree:
         return range(first, len(self._nodes))
 
 
-class SummarizingRetriever(SavedRetriever[T]):
+class SummarizingRetriever(DocumentRetriever[T]):
     """Base of the retrievers that keep summaries.
 
-    Args:
-        reader: a local model, or the name of one; None is the embedded default.
-        prompts: the two turns in which the answer is asked for.
-        writer: who writes the summaries; a Writer, a function from prompt to text, or None for the
-            reader if it can write and does not prefer extraction, else for extraction.
-        embedder: an Embedder, the name of one, or None for the embedded default.
-        path: a file to keep everything in; see `SavedRetriever`.
+    `writer` None lets the reader write the summaries if it can and does not prefer extraction;
+    otherwise they are extracted.
     """
 
     @property
     def writer(self) -> Writer | None:
         """Who writes the summaries; None where they are extracted."""
-        if (given := self._models.given_writer) is not None:
-            return given
+        if (writer := self._models.given_writer) is not None:
+            return writer
         reader = self.reader
         return reader if isinstance(reader, Writer) and not reader.prefers_extraction else None
 
     def _summarizer(self, prompt: str, *, limit: int, ratio: float) -> Summarizer:
-        calls = self._calls()
-        return Summarizer(self.reader, self.writer, self.embedder, prompt, limit, ratio, calls)
-
-
-class TreeRetriever(SummarizingRetriever[SummaryTree]):
-    """Base of the retrievers that search a tree of summaries."""
-
-    def _pack(self, built: SummaryTree) -> tuple[dict[str, Any], Arrays]:
-        return packed_tree(built)
-
-    def _unpack(self, document: Document, record: dict[str, Any], arrays: Arrays) -> SummaryTree:
-        return unpacked_tree(document, record, arrays)
-
-
-def packed_tree(tree: SummaryTree) -> tuple[dict[str, Any], Arrays]:
-    """A tree as a JSON-able record and arrays."""
-    record = {
-        "nodes": packed_nodes(tree.nodes),
-        "children": [list(below) for below in tree.children],
-        "costs": list(tree.costs),
-        "notes": list(tree.notes),
-    }
-    return record, {"vectors": tree.vectors}
-
-
-def unpacked_tree(document: Document, record: dict[str, Any], arrays: Arrays) -> SummaryTree:
-    """The tree that `packed_tree` packed; raises one of `packing.MALFORMED`."""
-    nodes = unpacked_nodes(document, record["nodes"])
-    children = unpacked_groups(record["children"], len(nodes))
-    costs = tuple(record["costs"])
-    demand(len(nodes) == len(children) == len(costs) > 0)
-    demand(all(type(cost) is int for cost in costs))
-    for node, below in zip(nodes, children, strict=True):
-        demand(all(nodes[child].level == node.level - 1 for child in below))
-    vectors = checked_array(arrays["vectors"], np.float32, (len(nodes), None))
-    return SummaryTree(nodes, children, vectors, costs, unpacked_texts(record["notes"]))
+        return Summarizer(
+            self.reader, self.writer, self.embedder, prompt, limit, ratio, self._calls
+        )
 
 
 def repetitions_last(ranked: Sequence[Scored]) -> list[Scored]:

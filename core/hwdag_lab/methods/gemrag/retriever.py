@@ -11,20 +11,15 @@ the search in `memory.best_first`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
-from pathlib import Path
-from typing import Any, get_args
+from collections.abc import Mapping, Sequence
+from typing import Unpack, get_args
 
 import numpy as np
 
 from hwdag.arrays import Floats, Vectors
-from hwdag.embedding.base import Embedder
 from hwdag.errors import InputError, UnknownOption
-from hwdag.lm.base import Reader, Writer
-from hwdag.scope import Scope
-from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document
+from hwdag_lab.methods.base import ModelOptions
 from hwdag_lab.methods.gemrag.config import SUMMARY, GemRagConfig, Mode
 from hwdag_lab.methods.gemrag.memory import (
     Graph,
@@ -33,21 +28,15 @@ from hwdag_lab.methods.gemrag.memory import (
     best_first,
     by_questions,
     question_vectors,
-    rows_per_node,
 )
-from hwdag_lab.methods.gemrag.picture import page
 from hwdag_lab.methods.gemrag.questions import Questioner
 from hwdag_lab.methods.gemrag.spectrum import clusters, spectrum
-from hwdag_lab.methods.packing import checked_array, demand, unpacked_texts
 from hwdag_lab.methods.ranking import Found, Query, Scored, distinct
-from hwdag_lab.methods.saved_file import Arrays
 from hwdag_lab.methods.summaries import Summarizer
 from hwdag_lab.methods.trees import (
     GrowingTree,
     SummarizingRetriever,
-    packed_tree,
     repetitions_last,
-    unpacked_tree,
 )
 
 FEWEST_CHUNKS = 3
@@ -68,35 +57,25 @@ class GemRagRetriever(SummarizingRetriever[Memory]):
     Verbatim nodes whose sentences have all come before are ranked last, as with RAPTOR.
 
     Args:
-        reader: a local model, or the name of one; None is the embedded default.
-        prompts: the two turns in which the answer is asked for.
-        writer: who writes questions and summaries.
-        embedder: an Embedder, the name of one, or None for the embedded default.
         mode: "graph" or "questions".
         prompt_share: how much the likeness to the prompt counts in the search over the graph, and
             not the edges to what was visited, in [0, 1]; 1 is Algorithm 1. The paper does not say;
             the default did best of 0, 0.25, 0.5, 0.75 and 0.9 on 21 training questions of MuSiQue.
         config: how memory graphs are built.
-        path: a file to keep everything in; see `SavedRetriever`.
+        models: reader, prompts, writer, embedder and cache; see `DocumentRetriever`.
 
     Raises:
         UnknownOption: there is no such mode.
         InputError: prompt_share is not in [0, 1].
     """
 
-    method = "gem-rag"
-
     def __init__(
         self,
         *,
-        reader: Reader | str | None = None,
-        prompts: SearchPrompts | None = None,
-        writer: Writer | Callable[[str], str] | None = None,
-        embedder: Embedder | str | None = None,
         mode: Mode = "graph",
         prompt_share: float = 0.9,
         config: GemRagConfig | None = None,
-        path: str | Path | None = None,
+        **models: Unpack[ModelOptions],
     ) -> None:
         if mode not in get_args(Mode):
             raise UnknownOption(f'mode must be "graph" or "questions", got {mode!r}')
@@ -105,22 +84,12 @@ class GemRagRetriever(SummarizingRetriever[Memory]):
         self.mode, self.prompt_share = mode, prompt_share
         self.config = config or GemRagConfig()
         self._latest: Graph | None = None
-        super().__init__(
-            reader=reader, prompts=prompts, writer=writer, embedder=embedder, path=path
-        )
+        super().__init__(**models)
 
     @property
     def name(self) -> str:  # type: ignore[override]
         """`gem-rag-graph` or `gem-rag-questions`."""
         return f"gem-rag-{self.mode}"
-
-    def settings(self) -> dict[str, Any]:
-        """How memory graphs are built; mode and prompt_share only matter to a search."""
-        return asdict(self.config)
-
-    @classmethod
-    def _options(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
-        return {"config": GemRagConfig(**settings)}
 
     def delete(self, document_id: str) -> None:
         """Remove a document with all that was derived from it. Raises `InputError` if not there."""
@@ -131,33 +100,6 @@ class GemRagRetriever(SummarizingRetriever[Memory]):
     def memories(self) -> Mapping[str, Memory]:
         """What is kept of every document, by id."""
         return {key: memory for key, (_, memory) in self._held.items()}
-
-    def export_html(
-        self,
-        path: str | Path,
-        *,
-        scope: Scope | None = None,
-        neighbors: int = 4,
-    ) -> None:
-        """Write an interactive view of the memory graph: one page that needs nothing else.
-
-        Nodes lie where the second and the third eigenvector of the whole graph put them, and each
-        is joined to its strongest neighbours. A click shows the text, the utility questions and
-        the neighbours; typing finds nodes. Texts are shown as text, whatever they hold, and the
-        page can load nothing.
-
-        Args:
-            path: of the page; what is there is replaced.
-            scope: which documents; None for all.
-            neighbors: edges drawn per node.
-
-        Raises:
-            InputError: there is no document, or none of that id.
-        """
-        held = self._chosen(scope)
-        titles = {key: document.title or key for key, (document, _) in held.items()}
-        graph = Graph.of([memory for _, memory in held.values()])
-        Path(path).write_text(page(graph, titles, neighbors), encoding="utf-8")
 
     def _build(self, document: Document) -> Memory:
         config, tree = self.config, GrowingTree(document, self.reader, self.embedder)
@@ -231,21 +173,6 @@ class GemRagRetriever(SummarizingRetriever[Memory]):
             for i, score in zip(ranking.order, ranking.scores, strict=True)
         )
         return Found(repetitions_last(list(ranked)), notes=notes)
-
-    def _pack(self, built: Memory) -> tuple[dict[str, Any], Arrays]:
-        record, arrays = packed_tree(built.tree)
-        record["questions"] = [list(each) for each in built.questions]
-        found: Arrays = {"questions": built.question_vectors, "eigenvalues": built.eigenvalues}
-        return record, {**arrays, **found}
-
-    def _unpack(self, document: Document, record: dict[str, Any], arrays: Arrays) -> Memory:
-        tree = unpacked_tree(document, record, arrays)
-        questions = tuple(unpacked_texts(each) for each in record["questions"])
-        demand(len(questions) == len(tree.nodes))
-        shape = (sum(rows_per_node(questions)), tree.vectors.shape[1])
-        vectors = checked_array(arrays["questions"], np.float32, shape)
-        values = checked_array(arrays["eigenvalues"], np.float64, (None,))
-        return Memory(tree, questions, vectors, values)
 
 
 def _readable(

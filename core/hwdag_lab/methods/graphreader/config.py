@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self, get_args
+from typing import Literal, get_args
 
-from hwdag.config import known_options
 from hwdag.errors import UnknownOption
 from hwdag_lab.methods.trees import check_counts, check_shares
 
@@ -69,8 +67,3 @@ class GraphReaderConfig:
         if self.facts not in get_args(Facts):
             known = ", ".join(map(repr, get_args(Facts)))
             raise UnknownOption(f"facts must be one of {known}, got {self.facts!r}")
-
-    @classmethod
-    def from_dict(cls, options: Mapping[str, Any]) -> Self:
-        """Build from JSON-like options; an unknown name raises `UnknownOption`."""
-        return cls(**known_options(cls, options))

@@ -9,21 +9,19 @@ One graph per document; elements of several documents that share a spelling are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Any, get_args
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Unpack, get_args
 
 from hwdag.arrays import Vectors
 from hwdag.building.report import BuildReport
 from hwdag.config import SearchConfig
-from hwdag.embedding.base import Embedder
 from hwdag.errors import ContextTooSmall, InputError, UnknownOption
 from hwdag.lm.base import Reader, Session, Writer
 from hwdag.scope import Scope
 from hwdag.text.characters import without_surrogates
-from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Retrieval
+from hwdag_lab.methods.base import DocumentRetriever, ModelOptions
 from hwdag_lab.methods.graphreader import prompts as wording
 from hwdag_lab.methods.graphreader.agent import Agent
 from hwdag_lab.methods.graphreader.answering import NotebookSession, reasoned
@@ -32,17 +30,11 @@ from hwdag_lab.methods.graphreader.config import Answers, GraphReaderConfig
 from hwdag_lab.methods.graphreader.evidence import evidence
 from hwdag_lab.methods.graphreader.exploration import Exploration, explore
 from hwdag_lab.methods.graphreader.graph import FactGraph, World
-from hwdag_lab.methods.graphreader.packing import packed, unpacked
 from hwdag_lab.methods.graphreader.walk import ON_CHUNK
 from hwdag_lab.methods.ranking import Found, Query
-from hwdag_lab.methods.saved import SavedRetriever
-from hwdag_lab.methods.saved_file import Arrays
 
 QUESTION_TOKENS = 128
 """Kept free for the question when chunks are cut for a small window."""
-
-SEARCH_OPTIONS = ("initial_nodes", "max_calls", "max_elements", "batch_size")
-"""Parameters that may change while a graph stays what it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,59 +46,48 @@ class _Explored:
     vector: Vectors  # of the question
 
 
-class GraphReaderRetriever(SavedRetriever[FactGraph]):
+class GraphReaderRetriever(DocumentRetriever[FactGraph]):
     """GraphReader: what an agent read on its paths through a graph of key elements.
 
     Nodes are the chunks that were read, cut to their best sentences where the token budget is
     small, and then the facts that were seen of other chunks (`evidence`). The exploration does not
     depend on the budget. `Retrieval.notes` counts what was decided by default; `explore` tells all.
 
-    `Retrieval.usage` is the difference of the writer's meter before and after, so it includes what
+    The writer, or else the reader, extracts facts and explores. `Retrieval.usage` is the difference of the writer's meter before and after, so it includes what
     other threads spent on the same model meanwhile; a writer without a meter counts as 0.
 
     Args:
-        reader: a local model, or the name of one; None is the embedded default.
-        prompts: the two turns in which the answer is asked for.
-        writer: who extracts facts and explores; a Writer, a function from prompt to text, or None
-            for the reader.
-        embedder: an Embedder, the name of one, or None for the embedded default.
         answers: "nodes" lets the reader answer from the nodes, as every retriever; "notebooks" is
             the paper's answer, reasoned by the writer over all notebooks. Where that fails twice,
             or no notebook says anything, the nodes are answered from, and a note says so.
         config: how graphs are built and explored.
-        path: a file to keep everything in; see `SavedRetriever`.
+        models: reader, prompts, writer, embedder and cache; see `DocumentRetriever`.
 
     Raises:
         ReaderRequired: no writer was given, and the reader cannot write.
     """
 
-    method = "graphreader"
-
     def __init__(
         self,
         *,
-        reader: Reader | str | None = None,
-        prompts: SearchPrompts | None = None,
-        writer: Writer | Callable[[str], str] | None = None,
-        embedder: Embedder | str | None = None,
         answers: Answers = "nodes",
         config: GraphReaderConfig | None = None,
-        path: str | Path | None = None,
+        **models: Unpack[ModelOptions],
     ) -> None:
         if answers not in get_args(Answers):
             raise UnknownOption(f'answers must be "nodes" or "notebooks", got {answers!r}')
         self.answers = answers
         self.config = config or GraphReaderConfig()
-        super().__init__(
-            reader=reader, prompts=prompts, writer=writer, embedder=embedder, path=path
-        )
-        if isinstance(reader, Reader):  # why: a model's name is not loaded before it is needed
+        super().__init__(**models)
+        if isinstance(
+            models.get("reader"), Reader
+        ):  # why: a model's name is not loaded before it is needed
             _ = self.writer
 
     @property
     def name(self) -> str:  # type: ignore[override]
         """`graphreader`, or `graphreader-notebooks` if it answers from notebooks."""
-        return self.method if self.answers == "nodes" else f"{self.method}-{self.answers}"
+        return "graphreader" if self.answers == "nodes" else "graphreader-notebooks"
 
     @property
     def writer(self) -> Writer:
@@ -129,11 +110,6 @@ class GraphReaderRetriever(SavedRetriever[FactGraph]):
         """The graphs by document id."""
         return {key: graph for key, (_, graph) in self._held.items()}
 
-    def settings(self) -> dict[str, Any]:
-        """How graphs are built."""
-        options = asdict(self.config)
-        return {name: value for name, value in options.items() if name not in SEARCH_OPTIONS}
-
     def explore(
         self,
         question: str,
@@ -153,10 +129,6 @@ class GraphReaderRetriever(SavedRetriever[FactGraph]):
         held = self._chosen(scope)
         world = World([graph for _, graph in held.values()])
         return self._explore(without_surrogates(question)[0], world).exploration
-
-    @classmethod
-    def _options(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
-        return {"config": GraphReaderConfig.from_dict(settings)}
 
     def _answering(
         self,
@@ -197,7 +169,7 @@ class GraphReaderRetriever(SavedRetriever[FactGraph]):
         extraction = Extraction(
             self.reader, writer, self.embedder, self.config, self._chunk_tokens(), self._reporter
         )
-        return extraction.graph(document, self._calls())
+        return extraction.graph(document, self._calls)
 
     def _chunk_tokens(self) -> int:
         """Tokens of a chunk that fits into the prompts of its extraction and of its reading."""
@@ -235,12 +207,6 @@ class GraphReaderRetriever(SavedRetriever[FactGraph]):
         agent = Agent(self.writer, self.reader, self.config)
         vector = self.embedder.embed_query(question)
         return _Explored(explore(question, vector, world, agent), agent, vector)
-
-    def _pack(self, built: FactGraph) -> tuple[dict[str, Any], Arrays]:
-        return packed(built)
-
-    def _unpack(self, document: Document, record: dict[str, Any], arrays: Arrays) -> FactGraph:
-        return unpacked(document, record, arrays)
 
 
 def _building_notes(graphs: Sequence[FactGraph]) -> tuple[str, ...]:

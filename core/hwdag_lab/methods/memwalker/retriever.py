@@ -15,10 +15,9 @@ counted in `Retrieval.notes`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Unpack
 
 import numpy as np
 
@@ -27,19 +26,19 @@ from hwdag.building.points import Point
 from hwdag.embedding.base import Embedder
 from hwdag.errors import ContextTooSmall
 from hwdag.lm.base import Reader, Writer
-from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node, Usage
+from hwdag_lab.methods.base import ModelOptions
 from hwdag_lab.methods.memwalker.config import BACK, LEAF, RETRY, SUMMARY, TRIAGE, MemWalkerConfig
 from hwdag_lab.methods.memwalker.navigation import LABEL_TOKENS, Guide, Walk
 from hwdag_lab.methods.ranking import Found, Query, Scored, distinct
 from hwdag_lab.methods.summaries import Summarizer, joined, units
-from hwdag_lab.methods.trees import GrowingTree, SummaryTree, TreeRetriever, repetitions_last
+from hwdag_lab.methods.trees import GrowingTree, SummarizingRetriever, SummaryTree, repetitions_last
 
 QUESTION_TOKENS = 128
 """Kept free for the question when segments are cut for a small context."""
 
 
-class MemWalkerRetriever(TreeRetriever):
+class MemWalkerRetriever(SummarizingRetriever[SummaryTree]):
     """MeMWalker: the leaves that the model visited, then the summaries on its way.
 
     The leaf that it committed to comes first. A leaf longer than what is left of the token budget
@@ -47,47 +46,31 @@ class MemWalkerRetriever(TreeRetriever):
     reading order. Of several documents the one whose root is most similar to the question is walked
     first, and the next only where no leaf was committed to.
 
-    `Retrieval.usage` is the difference of the navigator's meter before and after, so it includes
+    The writer, or else the reader, navigates. `Retrieval.usage` is the difference of the navigator's meter before and after, so it includes
     what other threads spent on the same model meanwhile; a navigator without a meter counts as 0.
 
     Args:
-        reader: a local model, or the name of one; None is the embedded default.
-        prompts: the two turns in which the answer is asked for.
-        writer: who navigates, and writes the summaries (see `TreeRetriever`); None for the reader.
-        embedder: an Embedder, the name of one, or None for the embedded default.
         config: how trees are built and walked.
-        path: a file to keep everything in; see `SavedRetriever`.
+        models: reader, prompts, writer, embedder and cache; see `DocumentRetriever`.
 
     Raises:
         ReaderRequired: no writer was given, and the reader cannot write.
     """
 
-    name = method = "memwalker"
+    name = "memwalker"
 
     def __init__(
         self,
         *,
-        reader: Reader | str | None = None,
-        prompts: SearchPrompts | None = None,
-        writer: Writer | Callable[[str], str] | None = None,
-        embedder: Embedder | str | None = None,
         config: MemWalkerConfig | None = None,
-        path: str | Path | None = None,
+        **models: Unpack[ModelOptions],
     ) -> None:
         self.config = config or MemWalkerConfig()
-        super().__init__(
-            reader=reader, prompts=prompts, writer=writer, embedder=embedder, path=path
-        )
-        if isinstance(reader, Reader):  # why: a model's name is not loaded before it is needed
+        super().__init__(**models)
+        if isinstance(
+            models.get("reader"), Reader
+        ):  # why: a model's name is not loaded before it is needed
             _ = self.navigator
-
-    def settings(self) -> dict[str, Any]:
-        """How trees are built and walked."""
-        return asdict(self.config)
-
-    @classmethod
-    def _options(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
-        return {"config": MemWalkerConfig(**settings)}
 
     @property
     def navigator(self) -> Writer:

@@ -8,27 +8,24 @@ down from the top layer along the children.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate
-from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, Unpack, get_args
 
 import numpy as np
 
 from hwdag.arrays import Floats, Vectors
-from hwdag.embedding.base import Embedder
 from hwdag.errors import ContextTooSmall, UnknownOption
-from hwdag.lm.base import Reader, Writer
-from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node
+from hwdag_lab.methods.base import ModelOptions
 from hwdag_lab.methods.ranking import Found, Query, Scored, distinct
 from hwdag_lab.methods.raptor.clustering import Clustering, clusters
 from hwdag_lab.methods.summaries import Summarizer
 from hwdag_lab.methods.trees import (
     GrowingTree,
+    SummarizingRetriever,
     SummaryTree,
-    TreeRetriever,
     check_counts,
     check_shares,
     repetitions_last,
@@ -101,7 +98,7 @@ class RaptorConfig:
         )
 
 
-class RaptorRetriever(TreeRetriever):
+class RaptorRetriever(SummarizingRetriever[SummaryTree]):
     """RAPTOR, in either of its retrieval modes.
 
     Several documents are trees side by side: the collapsed trees are ranked as one, and traversal
@@ -113,48 +110,28 @@ class RaptorRetriever(TreeRetriever):
     (extractive summaries repeat their leaves, which the paper's written ones do not).
 
     Args:
-        reader: a local model, or the name of one; None is the embedded default.
-        prompts: the two turns in which the answer is asked for.
-        writer: who writes the summaries; see `TreeRetriever`.
-        embedder: an Embedder, the name of one, or None for the embedded default.
         mode: "collapsed" or "tree".
         config: how trees are built and traversed.
-        path: a file to keep everything in; see `SavedRetriever`.
+        models: reader, prompts, writer, embedder and cache; see `DocumentRetriever`.
     """
-
-    method = "raptor"
 
     def __init__(
         self,
         *,
-        reader: Reader | str | None = None,
-        prompts: SearchPrompts | None = None,
-        writer: Writer | Callable[[str], str] | None = None,
-        embedder: Embedder | str | None = None,
         mode: Mode = "collapsed",
         config: RaptorConfig | None = None,
-        path: str | Path | None = None,
+        **models: Unpack[ModelOptions],
     ) -> None:
         if mode not in get_args(Mode):
             raise UnknownOption(f'mode must be "collapsed" or "tree", got {mode!r}')
         self.mode = mode
         self.config = config or RaptorConfig()
-        super().__init__(
-            reader=reader, prompts=prompts, writer=writer, embedder=embedder, path=path
-        )
+        super().__init__(**models)
 
     @property
     def name(self) -> str:  # type: ignore[override]
         """`raptor-collapsed` or `raptor-tree`."""
         return f"raptor-{self.mode}"
-
-    def settings(self) -> dict[str, Any]:
-        """How trees are built, and top_k; the mode only matters to a search."""
-        return asdict(self.config)
-
-    @classmethod
-    def _options(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
-        return {"config": RaptorConfig(**settings)}
 
     def _build(self, document: Document) -> SummaryTree:
         config, tree = self.config, GrowingTree(document, self.reader, self.embedder)

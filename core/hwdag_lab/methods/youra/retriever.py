@@ -15,24 +15,22 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hwdag.arrays import Floats
+from hwdag.building.calls import Embeddings
 from hwdag.building.windows import pack
-from hwdag.config import HeadList
-from hwdag.errors import IndexMismatch
 from hwdag.lm.base import Reader
+from hwdag.store.calls import key_of
 from hwdag.text.chunking import leaves
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node, Usage
-from hwdag_lab.methods.packing import checked_array, demand, packed_nodes, unpacked_nodes
+from hwdag_lab.methods.base import DocumentRetriever
 from hwdag_lab.methods.passages import SENTENCE_TOKENS
 from hwdag_lab.methods.ranking import Found, Query, Scored, may_cost
-from hwdag_lab.methods.saved import SavedRetriever
-from hwdag_lab.methods.saved_file import Arrays
 from hwdag_lab.methods.youra.columns import ColumnReader, Ids, Means, column_reader
 from hwdag_lab.methods.youra.config import QUESTION_TOKENS, YouraConfig
 from hwdag_lab.methods.youra.reaction import reaction, scaled, sentence_scores
@@ -50,17 +48,13 @@ class Window:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contexts:
-    """One document: its sentences, its tokens, and their attention to each other.
-
-    `heads` are those that were averaged; None is all.
-    """
+    """One document: its sentences, its tokens, and their attention to each other."""
 
     nodes: tuple[Node, ...]
     ids: Ids  # (tokens,)
     ranges: NDArray[np.int32]  # (nodes, 2)
     borders: NDArray[np.int32]  # (windows + 1,) ordinals of sentences
     context: Means  # (tokens,); of the windows, one after the other
-    heads: HeadList | None
 
     @property
     def windows(self) -> Iterator[Window]:
@@ -75,7 +69,7 @@ class Contexts:
             yield Window(range(first, last), self.ids[start:end], inside, context)
 
 
-class YouraRetriever(SavedRetriever[Contexts]):
+class YouraRetriever(DocumentRetriever[Contexts]):
     """Sentences by their reaction score: how much the question shifts the attention to them.
 
     Every question is read after every window of the documents. With the KV caches of the windows
@@ -86,12 +80,8 @@ class YouraRetriever(SavedRetriever[Contexts]):
         reader: a local model, or the name of one; None is the embedded default.
         prompts: the two turns in which the answer is asked for.
         config: windows, heads, scores and limits.
-        path: a file to keep everything in; see `SavedRetriever`.
+        cache: a file of finished calls; see `DocumentRetriever`.
     """
-
-    method = "youra"
-    keeps_vectors = False
-    keeps_attention = True
 
     def __init__(
         self,
@@ -99,23 +89,15 @@ class YouraRetriever(SavedRetriever[Contexts]):
         prompts: SearchPrompts | None = None,
         config: YouraConfig | None = None,
         *,
-        path: str | Path | None = None,
+        cache: str | Path | None = None,
     ) -> None:
         self.config = config or YouraConfig()
-        super().__init__(reader=reader, prompts=prompts, path=path)
+        super().__init__(reader=reader, prompts=prompts, cache=cache)
 
     @property
     def name(self) -> str:  # type: ignore[override]
         """Names the method, and whether it scores as in the paper."""
-        return "youra-paper" if self.config.is_papers else self.method
-
-    def settings(self) -> dict[str, Any]:
-        """How documents are cut into windows, and whose attention is kept."""
-        return {"window_tokens": self.config.window_tokens, "heads": self.config.heads}
-
-    @classmethod
-    def _options(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
-        return {"config": YouraConfig(**settings)}
+        return "youra-paper" if self.config.is_papers else "youra"
 
     def delete(self, document_id: str) -> None:
         """Remove a document with all that was derived from it. Raises `InputError` if not there."""
@@ -143,14 +125,27 @@ class YouraRetriever(SavedRetriever[Contexts]):
         located = self._columns.locate(document.text, [node.sources[0] for node in nodes])
         borders = _borders(located.ranges, self._room)
         none = np.zeros(0, np.float32)
-        bare = Contexts(nodes, located.ids, located.ranges, borders, none, self._columns.heads)
+        bare = Contexts(nodes, located.ids, located.ranges, borders, none)
         context = [none]
         with self._reporter.stage("windows", len(borders) - 1, "window") as advance:
             for window in bare.windows:
                 if len(window.ids):
-                    context.append(self._columns.context(window.ids))
+                    context.append(self._context(window.ids))
                 advance()
         return replace(bare, context=np.concatenate(context))
+
+    def _context(self, ids: Ids) -> Means:
+        """The attention of a context to itself; what the cache has is not read again."""
+        heads, opening = self._columns.heads, self._columns.opening
+        key = key_of("context", self.reader.name, heads, opening, ids.tolist())
+        [means] = self._calls.results(
+            [key],
+            Embeddings([1], len(ids)),
+            lambda missing: self._calls.in_batches(
+                missing, 1, lambda _: [self._columns.context(ids)[None]]
+            ),
+        )
+        return cast("Means", means[0])
 
     def _sentences(self, document: Document) -> tuple[Node, ...]:
         count, text = self.reader.count_tokens, document.text
@@ -175,7 +170,6 @@ class YouraRetriever(SavedRetriever[Contexts]):
         scored: list[Scored] = []
         usage = Usage()
         for contexts in built.values():
-            self._check_heads(contexts)
             for window in contexts.windows:
                 scores, cost = self._scores(window, query.question)
                 nodes = contexts.nodes[window.sentences.start : window.sentences.stop]
@@ -192,41 +186,6 @@ class YouraRetriever(SavedRetriever[Contexts]):
         found = reaction(window.context, asked.means, rows=rows, difference=config.difference)
         found = scaled(found, rows=rows, scale=config.scale)
         return sentence_scores(found, window.ranges, config.mean), asked.usage
-
-    def _check_heads(self, contexts: Contexts) -> None:
-        if contexts.heads != self._columns.heads:
-            raise IndexMismatch(
-                f"{self.name} keeps the attention of the heads {_listed(contexts.heads)}, but "
-                f"{self.config.heads!r} now stands for {_listed(self._columns.heads)} of "
-                f"{self.reader.name}; build it again, or name the heads in YouraConfig"
-            )
-
-    def _pack(self, built: Contexts) -> tuple[dict[str, Any], Arrays]:
-        record = {"nodes": packed_nodes(built.nodes), "heads": built.heads}
-        arrays = {
-            "ids": built.ids,
-            "ranges": built.ranges,
-            "borders": built.borders,
-            "context": built.context,
-        }
-        return record, arrays
-
-    def _unpack(self, document: Document, record: dict[str, Any], arrays: Arrays) -> Contexts:
-        nodes = unpacked_nodes(document, record["nodes"])
-        ids = checked_array(arrays["ids"], np.int32, (None,))
-        ranges = checked_array(arrays["ranges"], np.int32, (len(nodes), 2))
-        borders = checked_array(arrays["borders"], np.int32, (None,))
-        context = checked_array(arrays["context"], np.float32, (None,))
-        filled = ranges[ranges[:, 0] < ranges[:, 1]]
-        demand(ranges.min(initial=0) >= 0 and ranges.max(initial=0) <= len(ids))
-        demand(bool((ranges[:, 0] <= ranges[:, 1]).all() and (np.diff(filled, axis=0) >= 0).all()))
-        demand(len(borders) > 1 and borders[0] == 0 and borders[-1] == len(nodes))
-        demand(bool((np.diff(borders) > 0).all()))
-        heads = record["heads"]
-        pairs = None if heads is None else tuple((int(layer), int(head)) for layer, head in heads)
-        built = Contexts(nodes, ids, ranges, borders, context, pairs)
-        demand(sum(len(window.ids) for window in built.windows) == len(context))
-        return built
 
 
 def _chosen(scored: Sequence[Scored], query: Query, share: float, usage: Usage) -> Found:
@@ -277,7 +236,3 @@ def _extent(ranges: NDArray[np.int32]) -> tuple[int, int]:
     """First and last token of some ranges, empty ones left out."""
     filled = ranges[ranges[:, 0] < ranges[:, 1]]
     return (int(filled[0, 0]), int(filled[-1, 1])) if len(filled) else (0, 0)
-
-
-def _listed(heads: HeadList | None) -> str:
-    return "all" if heads is None else str(list(heads))

@@ -1,0 +1,38 @@
+"""Every method beside HWDAG by its name; a module is imported when its method is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
+
+from hwdag.errors import UnknownOption
+
+if TYPE_CHECKING:  # why: the command line lists the names, and must not wait for a method
+    from hwdag_lab.methods.base import DocumentRetriever
+
+METHODS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "bm25": ("bm25", "BM25Retriever"),
+        "dense": ("dense", "DenseRetriever"),
+        "raptor": ("raptor", "RaptorRetriever"),
+        "memwalker": ("memwalker", "MemWalkerRetriever"),
+        "graphreader": ("graphreader", "GraphReaderRetriever"),
+        "gem-rag": ("gemrag", "GemRagRetriever"),
+        "youra": ("youra", "YouraRetriever"),
+        "longllmlingua": ("longllmlingua", "LongLLMLinguaRetriever"),
+        "truncate-middle": ("truncate_middle", "TruncateMiddleRetriever"),
+        "full-context": ("full_context", "FullContextRetriever"),
+    }
+)
+"""Module of this package and class by method."""
+
+
+def retriever_class(method: str) -> type[DocumentRetriever[Any]]:
+    """The class of a method. Raises `UnknownOption` for a name that stands for none."""
+    if method not in METHODS:
+        raise UnknownOption(f"there is no method {method!r}; there are {', '.join(METHODS)}")
+    module, name = METHODS[method]
+    found = getattr(import_module(f"hwdag_lab.methods.{module}"), name)
+    return cast("type[DocumentRetriever[Any]]", found)
