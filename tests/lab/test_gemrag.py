@@ -516,7 +516,7 @@ def test_progress_shows_the_questions():
             return nullcontext(lambda amount=1: done.append(amount))
 
     retriever = gem(writer=asks)
-    retriever.insert([Document("doc", text_of(20))], progress=Watching())
+    retriever.insert([Document("doc", text_of(20))], show_progress=Watching())
     count = sum(node.level == 1 for node in memory_of(retriever).nodes)
     assert stages == [("documents", 1, "document"), ("utility questions", count, "node")]
     assert sum(done) == count + 1

@@ -491,7 +491,7 @@ def test_async_twins_and_progress():
 
     async def run():
         retriever = await YouraRetriever.afrom_documents(
-            world(10, 2), reader=ScriptedLM(), progress=Recorded()
+            world(10, 2), reader=ScriptedLM(), show_progress=Recorded()
         )
         await retriever.adelete("d0")
         await retriever.ainsert(world(10, 1))
