@@ -21,7 +21,8 @@ PAPER_PATIENCE = 1
 """Number of "Yes" that end the walk (GARLIC 3.2.1)."""
 
 Leaves = Literal["sentences", "chunks"]
-Points = Literal["auto", "generated", "extractive"]
+Points = Literal["auto", "generated", "required", "extractive"]
+Windows = Literal["content", "greedy"]
 Progress = Literal["auto", "p_yes", "budget", "head_mass", "calibrated"]
 Calibration = Literal["none", "null"]
 HeadList = tuple[tuple[int, int], ...]
@@ -44,8 +45,11 @@ class BuildConfig:
         window_tokens: tokens of prompt + window + points in one summary call; None takes the
             reader's own default (8,192 as in the papers, 2,048 for the embedded model), and the
             model's context is never exceeded.
-        points: who makes the Information Points. "generated" asks the writer, "extractive" picks
-            sentences, "auto" is extractive for the embedded model and generated for any other.
+        windows: where a window ends: "greedy" fills it to the brim, as the papers do; "content" may
+            end it earlier, so that after an edit most windows are the same as before.
+        points: who makes the Information Points. "generated" asks the writer, "required" too, but is
+            an error where that is a reader too small to write, "extractive" picks sentences, "auto"
+            is extractive for the embedded model and generated for any other.
         tree: one point per window, its bullets joined, so that every node has one parent: a tree
             of summaries (GARLIC Table 2, "w/o graph-based summary"; give a short window with it).
         points_ratio: tokens of extractive points per token of the window.
@@ -69,6 +73,7 @@ class BuildConfig:
     contextual: bool = True
     chunk_tokens: int = PAPER_CHUNK_TOKENS
     window_tokens: int | None = None
+    windows: Windows = "content"
     points: Points = "auto"
     tree: bool = False
     points_ratio: float = 0.2
@@ -90,6 +95,7 @@ class BuildConfig:
             _at_least(self, "window_tokens", 64)
         _one_of(self, "leaves", get_args(Leaves))
         _one_of(self, "points", get_args(Points))
+        _one_of(self, "windows", get_args(Windows))
         _share(self, "points_ratio")
         _share(self, "summary_tokens")
         object.__setattr__(self, "edge_heads", _heads(self.edge_heads, "edge_heads"))

@@ -76,6 +76,11 @@ class Models:
             return self._writer
         if config.points == "auto" and reader.prefers_extraction:
             return None
+        if config.points == "required" and reader.prefers_extraction:
+            raise InputError(
+                f"the reader {reader.name} is too small to write Information Points; pass a writer or "
+                'a larger reader, or insist with points="generated"'
+            )
         if not isinstance(reader, Writer):
             raise InputError(
                 f"the reader {reader.name} cannot write Information Points; pass a writer, or "

@@ -71,7 +71,8 @@ def build(
     retries = fallbacks = 0
     for height in range(2, max_levels + 1):
         texts = [node.text for node in level]
-        ranges = pack(line_costs(texts, tools.reader), room, texts)
+        costs = line_costs(texts, tools.reader)
+        ranges = pack(costs, room, None if tools.config.windows == "greedy" else texts)
         windows = [Window.of(level[r.start : r.stop]) for r in ranges]
         with reporter.stage(f"points of level {height}", len(windows), "window") as advance:
             made = make_points(windows, tools, calls, advance)
