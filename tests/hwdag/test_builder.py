@@ -10,8 +10,9 @@ from tiny import model, tokenizer
 from worlds import random_text
 
 from hwdag.building.builder import Tools, build
-from hwdag.building.edges import segment_attention, source_units
-from hwdag.building.windows import FULL_ENOUGH, WindowPlan, pack
+from hwdag.building.edges import owed, segment_attention, source_units
+from hwdag.building.points import Point
+from hwdag.building.windows import FULL_ENOUGH, WindowPlan, line_costs, pack
 from hwdag.config import BuildConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import ContextTooSmall, InputError, WriterFailed
@@ -21,7 +22,7 @@ from hwdag.lm.scripted import ScriptedLM, attention_between
 from hwdag.lm.writers import CallableWriter
 from hwdag.text.prompts import Prompts, SummaryPrompt
 from hwdag.trace.bars import Silent
-from hwdag.types import Document, Span
+from hwdag.types import Document, Node, Span
 
 
 def prose(sentences: int, seed: int = 0) -> Document:
@@ -70,7 +71,7 @@ def test_extractive_points_are_slices_of_the_document():
 def test_edges_are_the_replayed_attention():
     """One window, so every point has an edge to every chunk; weights by the scripted formula."""
     document = prose(12)
-    graph = built(document, chunk_tokens=40).graph
+    graph = built(document, leaves="chunks", chunk_tokens=40).graph
     assert graph.height == 2
     chunks = graph.at_level(1)
     for index in graph.top:
@@ -79,6 +80,46 @@ def test_edges_are_the_replayed_attention():
         assert weights.sum() == pytest.approx(1)
         strongest = graph.nodes[children[weights.argmax()]]
         assert strongest.sources[0].overlap(graph.nodes[index].sources[0]) > 0
+
+
+def test_a_point_has_no_edge_to_its_own_copy():
+    """Leaves are sentences and points are picked from them, on level 3 from points as well."""
+    document = prose(60)
+    graph = built(document, chunk_tokens=40, window_tokens=300).graph
+    assert graph.height == 3
+    for index, node in enumerate(graph.nodes):
+        children, weights = graph.children(index)
+        below = [graph.nodes[child] for child in children]
+        assert node.text not in [child.text for child in below]
+        if node.level > 1:
+            assert weights.sum() == pytest.approx(1)
+
+
+def test_a_copy_is_what_says_the_same():
+    leaf, other = node(0, "Anna bought a boat. No.", "chunk"), node(30, "Bob slept.", "chunk")
+    picked = Point("Anna bought a boat.", "extractive", (Span(0, 19),))
+    assert owed(picked, [leaf, other], np.array([0.9, 0.1])).tolist() == [False, True]
+    long = node(0, "Anna bought a boat. " * 3, "chunk")
+    assert owed(picked, [long, other], np.array([0.9, 0.1])).tolist() == [True, True]
+    written = Point("Bob slept.", "generated")
+    assert owed(written, [leaf, other], np.array([0.5, 0.5])).tolist() == [True, False]
+    # nothing is left: there, and where it pays to nothing else
+    assert owed(picked, [leaf], np.array([0.9])).tolist() == [True]
+    assert owed(picked, [leaf, other], np.array([0.9, 0.0])).tolist() == [True, True]
+
+
+def node(start, text, origin):
+    return Node(f"d#{start}", "d", 1, text, origin, 5, (Span(start, start + len(text)),))
+
+
+def test_greedy_windows_are_filled_to_the_brim():
+    """A tree has a node for every window of leaves."""
+    document, options = prose(150), {"chunk_tokens": 40, "window_tokens": 300, "tree": True}
+    greedy = built(document, windows="greedy", **options).graph
+    plan = WindowPlan.of(BuildConfig(**options), SummaryPrompt(), ScriptedLM(), extractive=True)
+    costs = line_costs([greedy.nodes[i].text for i in greedy.at_level(1)], ScriptedLM())
+    assert len(greedy.at_level(2)) == len(pack(costs, plan.content_tokens))
+    assert len(greedy.at_level(2)) < len(built(document, **options).graph.at_level(2))
 
 
 def test_a_node_has_the_token_weighted_mean_over_its_sentences():

@@ -224,6 +224,11 @@ def test_who_makes_the_points_follows_from_the_reader_and_the_options():
     assert origins(reader=unable, config=generated) == {"generated"}
     assert origins(reader=able, config=extractive) == {"extractive"}
     assert origins(reader=unable, writer=lambda prompt: "* A point.") == {"generated"}
+    required = dataclasses.replace(CONFIG, points="required")
+    assert origins(reader=able, config=required) == {"generated"}
+    assert origins(reader=unable, config=required, writer=lambda p: "* A point.") == {"generated"}
+    with pytest.raises(InputError, match="too small to write"):
+        index_of(docs, reader=unable, config=required)
 
 
 @pytest.mark.parametrize(

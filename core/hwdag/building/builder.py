@@ -12,7 +12,7 @@ import numpy as np
 
 from hwdag.arrays import Vectors
 from hwdag.building.calls import Calls, Embeddings, Finished
-from hwdag.building.edges import replay, segment_attention, with_sources
+from hwdag.building.edges import owed, replay, segment_attention, with_sources
 from hwdag.building.points import Point, make_points
 from hwdag.building.tools import Tools
 from hwdag.building.windows import Window, line_costs, pack
@@ -85,10 +85,17 @@ def build(
             notes.append(f"level {height} was not shorter than the level below: dropped")
             break
         first, parent = len(nodes) - len(level), len(nodes)
-        for children, attention in zip(ranges, map(segment_attention, replays), strict=True):
-            below = np.arange(first + children.start, first + children.stop, dtype=np.int32)
-            rows += [EdgeRow(parent + i, below, raw) for i, raw in enumerate(attention)]
-            parent += len(attention)
+        for window, found, replayed in zip(ranges, above, replays, strict=True):
+            below = np.arange(first + window.start, first + window.stop, dtype=np.int32)
+            for point, attention in zip(found, segment_attention(replayed), strict=True):
+                # why not in a tree: a node has one parent there, and may be all that it was made of
+                is_paid = (
+                    np.ones(len(below), np.bool_)
+                    if tools.config.tree
+                    else owed(point, level[window.start : window.stop], attention)
+                )
+                rows.append(EdgeRow(parent, below[is_paid], attention[is_paid]))
+                parent += 1
         nodes += points
         level = points
         if len(windows) == 1:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hwdag.arrays import Floats
+from hwdag.arrays import Floats, Mask
 from hwdag.building.calls import Calls, Finished, Replays
 from hwdag.building.points import Advance, Point
 from hwdag.building.tools import Tools
@@ -19,7 +19,7 @@ from hwdag.building.windows import Window
 from hwdag.graph.dag import union_of_spans
 from hwdag.lm.base import Replay, ReplayRequest, heads_of
 from hwdag.store.calls import key_of
-from hwdag.types import Span
+from hwdag.types import Node, Span
 
 SOURCE_SHARE = 0.5
 """Sentences are listed as sources until they hold this share of a point's attention ..."""
@@ -82,6 +82,24 @@ def segment_attention(replayed: Replay) -> Floats:
     tokens = member * replayed.unit_tokens[:, None]
     totals = np.maximum(tokens.sum(axis=0), 1)
     return np.asarray(replayed.attention @ tokens / totals)
+
+
+def owed(point: Point, window: Sequence[Node], attention: Floats) -> Mask:
+    """Find the nodes that a point has an edge to, (window,): all that it pays to but its own copy.
+
+    A point that was picked from the text pays most of its attention to the very words that it
+    consists of. That says nothing about other nodes, and would leave them a small part of the row.
+    Where a point pays to nothing else, the copy stays.
+    """
+    others = ~np.array([_is_copy(point, node) for node in window])
+    return others if attention[others].sum() > 0 else np.ones(len(window), np.bool_)
+
+
+def _is_copy(point: Point, node: Node) -> bool:
+    """Whether they are the same text, or the point was picked from the node and is most of it."""
+    if point.origin != "extractive" or node.origin == "generated":
+        return point.text == node.text
+    return 2 * sum(a.overlap(b) for a in point.sources for b in node.sources) > len(node.text)
 
 
 def with_sources(points: Sequence[Point], window: Window, replayed: Replay) -> list[Point]:
