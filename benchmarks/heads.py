@@ -29,12 +29,11 @@ import numpy as np
 from hwdag.arrays import Floats
 from hwdag.config import HeadList
 from hwdag.embedding.default import default_embedder
-from hwdag.lm.attention import capture
 from hwdag.lm.base import ReplayRequest
 from hwdag.lm.default import BASE_MODEL, load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.lm.layout import ReplayLayout
 from hwdag.lm.ranking import Order, every_head
-from hwdag.lm.replay import Layout
 from hwdag.text.prompts import SummaryPrompt
 from hwdag.text.sentences import sentences
 from hwdag.types import Span
@@ -97,7 +96,11 @@ def _measure(options: argparse.Namespace) -> None:
 def _check_model(folder: Path, lm: HuggingFaceLM) -> None:
     """Keep what the report has to know of the model; a folder is of one model."""
     path = folder / "model.json"
-    model = {"name": lm.name, "dtype": str(lm.model.dtype), "heads_per_layer": lm._shape.heads}
+    model = {
+        "name": lm.name,
+        "dtype": str(lm.model.dtype),
+        "heads_per_layer": lm.engine.shape.heads,
+    }
     if path.exists() and json.loads(path.read_text("utf-8")) != model:
         raise SystemExit(f"{folder} is of another model or dtype; name another folder")
     path.write_text(json.dumps(model), "utf-8")
@@ -277,9 +280,8 @@ def _replayed(lm: HuggingFaceLM, texts: Sequence[str], points: Sequence[str]) ->
     before, after = SummaryPrompt().cut("same")
     units = tuple((Span(0, len(text)),) for text in texts)
     request = ReplayRequest(before, tuple(texts), after, tuple(points), units)
-    layout = Layout(lm.codec, lm.turns.head, lm._summary_reply, request)
-    with lm._lock, capture(lm.model, [layout.request(0)], None, cut=True) as captured:
-        lm.logits([layout.ids], last=1)
+    layout = ReplayLayout(lm.codec, lm.turns, request)
+    captured, _ = lm.engine.attention([layout.ids], [layout.request(0)], None)
     layers = [found[0] for _, found in sorted(captured.layers().items())]
     return np.concatenate([layer.double().cpu().numpy() for layer in layers])
 

@@ -15,7 +15,7 @@ from hwdag.config import BuildConfig, SearchConfig, refuse
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex as CoreIndex
 from hwdag.lm.base import Writer
-from hwdag.lm.replies import as_chat
+from hwdag.lm.chat import as_chat
 from hwdag.text.prompts import Prompts
 from langchain_hwdag.adapters import (
     as_core_document,

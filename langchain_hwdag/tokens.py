@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from hwdag.errors import InputError, ModelError, QuestionTooLong
-from hwdag.lm.base import Reader, Writer
-from hwdag.lm.messages import Message
-from hwdag.lm.replies import as_chat
+from hwdag.lm.base import Message, Reader, Writer
+from hwdag.lm.chat import as_chat
 
 
 def text_tokens(model: Reader | Writer, text: str) -> int:

@@ -24,9 +24,8 @@ from llama_index.core.llms.custom import CustomLLM
 
 from hwdag.config import refuse
 from hwdag.errors import InputError
-from hwdag.lm.base import Chat, Reader, Reply
-from hwdag.lm.messages import Message, Role
-from hwdag.lm.replies import as_chat, pieces_in_threads
+from hwdag.lm.base import Chat, Message, Reader, Reply, Role
+from hwdag.lm.chat import as_chat, pieces_in_threads
 
 T = TypeVar("T")
 

@@ -12,6 +12,7 @@ import torch
 
 from hwdag.config import Scoring
 from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.lm.layout import verdict_tokens
 from hwdag.text.prompts import SearchPrompts
 from hwdag.text.words import content_words
 from hwdag.types import Node
@@ -104,7 +105,7 @@ def read_from_scratch(lm: HuggingFaceLM, question: str, lines, heads):
         (position + 2) * float(mean[a:b, q0:q1].mean()) for position, (a, b) in enumerate(rows)
     ]
     probabilities = output.logits[0, -1].double().softmax(0)
-    yes, no = lm.verdict_tokens(SearchPrompts())
+    yes, no = verdict_tokens(lm.codec, SearchPrompts())
     p, n = float(probabilities[yes].sum()), float(probabilities[no].sum())
     return relevance, p / (p + n)
 

@@ -7,7 +7,7 @@ encoder and the embedding look-up are left out; together they are a few tenths o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from hwdag.errors import InputError
@@ -103,6 +103,43 @@ def capture_flops(
     `hwdag.lm.attention` computes.
     """
     return float(2 * heads * row_tokens * seen_tokens * (shape.head_dim + key_spans))
+
+
+def cut_flops(
+    shape: ModelShape,
+    heads: Sequence[tuple[int, int]] | None,
+    *,
+    new_tokens: int,
+    cached_tokens: int,
+    row_tokens: int,
+    key_spans: int,
+) -> float:
+    """FLOPs of a forward that ends with the last head in use, and of reading all of these heads.
+
+    `heads` are (layer, head) pairs, None is all. Of the last layer in use there are the queries,
+    keys and values, and nothing above it. With 0 `key_spans` every token seen is its own span.
+    """
+    last = max(layer for layer, _ in heads) if heads else shape.layers - 1
+    seen, projected = (
+        cached_tokens + new_tokens,
+        shape.head_dim * (shape.heads + 2 * shape.kv_heads),
+    )
+    return (
+        forward_flops(
+            replace(shape, layers=last),
+            new_tokens=new_tokens,
+            cached_tokens=cached_tokens,
+            logit_rows=0,
+        )
+        + 2 * shape.hidden * projected * new_tokens
+        + capture_flops(
+            shape,
+            heads=len(heads) if heads else shape.layers * shape.heads,
+            row_tokens=row_tokens,
+            seen_tokens=seen,
+            key_spans=key_spans,
+        )
+    )
 
 
 def encoder_flops(shape: ModelShape, lengths: Sequence[int]) -> float:

@@ -25,7 +25,7 @@ import torch
 
 from examples.train_adapter.lines import Json
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.lm.tokens import Range, summary_reply
+from hwdag.lm.tokens import Range
 from hwdag.text.characters import one_line
 from hwdag.text.prompts import Prompts
 
@@ -93,7 +93,6 @@ class Planter:
             False: [*encode(search.no[0]), *second],
         }
         self._summary = prompts.summary.cut("same")
-        self._summary_reply = summary_reply(lm.codec, lm.turns)
         self._end = lm.turns.between[0]  # closes an assistant turn
 
     def plant(self, example: Json, rng: random.Random) -> Tree:
@@ -164,7 +163,7 @@ class Planter:
         tree, (before, after) = Tree("points"), self._summary
         lines = "\n".join(f"* {one_line(line)}" for line in example["lines"])
         prompt = self._codec.encode(before + lines + after)
-        ids = [*self._turns.head, *prompt, *self._summary_reply]
+        ids = [*self._turns.head, *prompt, *self._turns.summary_reply]
         tree.first_own = len(ids) - 1
         self._reply(tree, ids, "\n".join(f"* {point}" for point in example["points"]), None)
         return tree

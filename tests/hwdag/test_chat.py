@@ -10,11 +10,10 @@ import torch
 from tiny import FAMILIES, model, tokenizer
 
 from hwdag.errors import InputError, ModelError, QuestionTooLong
-from hwdag.lm.base import Chat
-from hwdag.lm.chat import prompt_ids
+from hwdag.lm.base import Chat, Message
+from hwdag.lm.chat import as_chat, pieces_in_threads, plain
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.lm.messages import Message, plain
-from hwdag.lm.replies import as_chat, pieces_in_threads
+from hwdag.lm.layout import chat_ids
 from hwdag.lm.scripted import ScriptedLM
 from hwdag.lm.writers import CallableWriter
 
@@ -84,10 +83,10 @@ def test_writing_is_greedy_whatever_the_checkpoint_prefers():
 def test_a_reply_from_the_cache_equals_one_from_scratch(family):
     lm = a_model(family, seed=5)
     steps = []
-    original = lm.logits
-    lm.logits = lambda rows, **options: steps.append(original(rows, **options)) or steps[-1]
+    original = lm.engine.logits
+    lm.engine.logits = lambda rows, **options: steps.append(original(rows, **options)) or steps[-1]
     joined(lm, TALK)
-    ids = prompt_ids(lm, TALK)
+    ids = chat_ids(lm.codec, lm.turns, TALK)
     for step in steps:
         scratch = original([ids], last=1)
         torch.testing.assert_close(step, scratch, atol=2e-5, rtol=1e-4)
@@ -132,9 +131,9 @@ def rendered(lm, messages):
 def test_messages_stand_in_the_template():
     lm = a_model()
     assert lm.has_chat_template
-    assert lm.codec.tokenizer.decode(prompt_ids(lm, TALK)) == rendered(lm, TALK)
+    assert lm.codec.tokenizer.decode(chat_ids(lm.codec, lm.turns, TALK)) == rendered(lm, TALK)
     spaced = [*TALK[:2], Message("assistant", " \nThe fox.\n"), TALK[3]]
-    assert prompt_ids(lm, spaced) == prompt_ids(lm, TALK)
+    assert chat_ids(lm.codec, lm.turns, spaced) == chat_ids(lm.codec, lm.turns, TALK)
 
 
 @pytest.mark.parametrize("role", ["system", "user", "assistant"])
@@ -144,25 +143,28 @@ def test_hostile_contents_stay_text(role):
     harmless = [SYSTEM, Message(role, "x"), USER]
     controls = set(lm.codec.tokenizer.all_special_ids)
     counted = [
-        [i for i in prompt_ids(lm, messages) if i in controls] for messages in (talk, harmless)
+        [i for i in chat_ids(lm.codec, lm.turns, messages) if i in controls]
+        for messages in (talk, harmless)
     ]
     assert counted[0] == counted[1]
-    assert HOSTILE in lm.codec.tokenizer.decode(prompt_ids(lm, talk))
+    assert HOSTILE in lm.codec.tokenizer.decode(chat_ids(lm.codec, lm.turns, talk))
 
 
 def test_contents_that_look_like_our_own_marks_stay_where_they_are():
     lm = a_model()
     talk = [Message("user", "hwdag1message"), Message("assistant", "hwdag0message"), USER]
-    assert lm.codec.tokenizer.decode(prompt_ids(lm, talk)) == rendered(lm, talk)
+    assert lm.codec.tokenizer.decode(chat_ids(lm.codec, lm.turns, talk)) == rendered(lm, talk)
 
 
 @pytest.mark.parametrize("template", [NO_SYSTEM, LATE_SYSTEM, DROPS_SYSTEM])
 def test_where_a_template_has_no_system_the_user_says_it(template):
     lm = with_template(template)
     folded = [Message("user", "Be brief.\n\nWho jumps?"), *TALK[2:]]
-    assert prompt_ids(lm, TALK) == prompt_ids(lm, folded)
-    assert lm.codec.tokenizer.decode(prompt_ids(lm, TALK)) == rendered(lm, folded)
-    assert prompt_ids(lm, [SYSTEM]) == prompt_ids(lm, [Message("user", SYSTEM.text)])
+    assert chat_ids(lm.codec, lm.turns, TALK) == chat_ids(lm.codec, lm.turns, folded)
+    assert lm.codec.tokenizer.decode(chat_ids(lm.codec, lm.turns, TALK)) == rendered(lm, folded)
+    assert chat_ids(lm.codec, lm.turns, [SYSTEM]) == chat_ids(
+        lm.codec, lm.turns, [Message("user", SYSTEM.text)]
+    )
 
 
 def test_a_template_that_refuses_or_loses_messages_is_an_error():
@@ -179,7 +181,7 @@ def test_without_a_template_messages_are_plain_lines():
     lines = "system: Be brief.\nuser: Who jumps?\nassistant: The fox.\nuser: Over what? 狐狸 🦊"
     assert not lm.has_chat_template
     assert plain(TALK) == lines + "\nassistant:"
-    assert prompt_ids(lm, TALK) == [*lm.codec.opening, *lm.codec.encode(plain(TALK))]
+    assert chat_ids(lm.codec, lm.turns, TALK) == [*lm.codec.opening, *lm.codec.encode(plain(TALK))]
     assert plain([USER]) == USER.text
 
 
@@ -192,7 +194,7 @@ def test_a_model_without_turns_does_not_speak_for_the_user():
         scores[0, 0, next(script)] = 1.0
         return scores
 
-    lm.logits = logits
+    lm.engine.logits = logits
     assert joined(lm, TALK, max_new_tokens=40) == "A dog."
 
 
@@ -350,4 +352,4 @@ def test_the_default_model_chats():
     pieces = list(reply)
     assert len(pieces) > 1
     assert reply.finish in ("stop", "length")
-    assert lm.codec.tokenizer.decode(prompt_ids(lm, talk)) == rendered(lm, talk)
+    assert lm.codec.tokenizer.decode(chat_ids(lm.codec, lm.turns, talk)) == rendered(lm, talk)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,14 @@ from tiny import model, tokenizer
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from hwdag import flops
 from hwdag.config import BuildConfig, SearchConfig
 from hwdag.embedding.default import embedded_model_folder
 from hwdag.embedding.sentence_transformer import SentenceTransformerEmbedder
 from hwdag.errors import InputError
 from hwdag.flops import ModelShape, capture_flops, encoder_flops, forward_flops
 from hwdag.index import HWDAGIndex
+from hwdag.lm import engine
 from hwdag.lm.base import ReplayRequest
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.text.prompts import SearchPrompts
@@ -54,26 +57,21 @@ CONFIGS: dict[str, Any] = {
 TEXT = "The quick brown fox jumps over the lazy dog. Nobody asked the dog. Who sleeps? " * 6
 
 
-class Rectangle(HuggingFaceLM):
-    """Counts all (new token, seen token) pairs as eager attention does, not the causal half of them.
+@pytest.fixture
+def every_pair(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count all (new token, seen token) pairs as eager attention does, not the causal half of them.
 
     Everything else is the library's own: which forwards are counted, on top of how many cached
     tokens, with how many rows of logits, and with what captured.
     """
-
-    def tflops(self, new_tokens: int, cached_tokens: int, **options: Any) -> float:
-        shape, found = self._shape, super().tflops(new_tokens, cached_tokens, **options)
-        above_diagonal = new_tokens * (new_tokens - 1) // 2
-        heads, layers = options.get("heads"), shape.layers
-        if options.get("cut"):  # it ends before the last layer in use has multiplied its values
-            layers = max(layer for layer, _ in heads) if heads else layers - 1
-        return found + layers * 4 * shape.heads * shape.head_dim * above_diagonal / 1e12
+    for module in (flops, engine):
+        monkeypatch.setattr(module, "forward_flops", partial(forward_flops, causal=False))
 
 
-def eager(family: str = "llama", kind: type[HuggingFaceLM] = Rectangle) -> HuggingFaceLM:
+def eager(family: str = "llama") -> HuggingFaceLM:
     inner = model(family)
     inner.set_attn_implementation("eager")
-    return kind(inner, tokenizer())
+    return HuggingFaceLM(inner, tokenizer())
 
 
 @contextmanager
@@ -166,6 +164,7 @@ def test_a_config_without_sizes_is_refused() -> None:
 HEADS = ["all", ((0, 1), (2, 3), (2, 5))]
 
 
+@pytest.mark.usefixtures("every_pair")
 @pytest.mark.parametrize("heads", HEADS)
 @pytest.mark.parametrize("family", ["llama", "mistral", "gemma2", "qwen3"])
 def test_a_session_counts_what_runs(family: str, heads: Any) -> None:
@@ -186,6 +185,7 @@ def test_a_session_counts_what_runs(family: str, heads: Any) -> None:
     check((session.usage - before).tflops, found)
 
 
+@pytest.mark.usefixtures("every_pair")
 def test_a_build_and_a_walk_with_its_answer_count_what_runs() -> None:
     config, lm = BuildConfig(points="extractive"), eager()
     with counter() as found:
@@ -199,6 +199,7 @@ def test_a_build_and_a_walk_with_its_answer_count_what_runs() -> None:
     check(answer.usage.tflops, found)
 
 
+@pytest.mark.usefixtures("every_pair")
 @pytest.mark.parametrize("heads", HEADS)
 @pytest.mark.parametrize("family", ["llama", "gemma2"])
 def test_replay_counts_what_runs(family: str, heads: Any) -> None:
@@ -212,8 +213,8 @@ def test_replay_counts_what_runs(family: str, heads: Any) -> None:
 
 
 def test_writing_counts_what_runs() -> None:
-    lm = eager(kind=HuggingFaceLM)
-    prompt = [*lm.turns.head, *lm.codec.encode(TEXT), *lm._summary_reply]
+    lm = eager()
+    prompt = [*lm.turns.head, *lm.codec.encode(TEXT), *lm.turns.summary_reply]
     with counter() as found:
         lm.write([TEXT], max_new_tokens=10)
     # only the prompt has pairs above the diagonal: what is written comes token by token
@@ -222,6 +223,7 @@ def test_writing_counts_what_runs() -> None:
     assert len(prompt) < lm.usage.tokens < len(prompt) + 10
 
 
+@pytest.mark.usefixtures("every_pair")
 @pytest.mark.parametrize("family", ["llama", "mistral"])
 def test_compression_counts_what_runs(family: str) -> None:
     config = LongLLMLinguaConfig(chunk_tokens=80, segment_tokens=40)
@@ -233,11 +235,16 @@ def test_compression_counts_what_runs(family: str) -> None:
     check(retrieval.usage.tflops, found)
 
 
+@pytest.mark.usefixtures("every_pair")
 def test_a_model_that_gives_all_logits_pays_for_them() -> None:
-    class AllLogits(Rectangle):
-        _keeps_logits = False  # type: ignore[assignment]
-
-    lm = eager(kind=AllLogits)
+    inner = model("llama")
+    forward = inner.forward
+    # a signature without logits_to_keep, as older models have it
+    inner.forward = lambda input_ids, past_key_values: forward(  # type: ignore[method-assign]
+        input_ids, past_key_values=past_key_values
+    )
+    inner.set_attn_implementation("eager")
+    lm = HuggingFaceLM(inner, tokenizer())
     with counter() as found:
         session = lm.session("Who?", prompts=SearchPrompts(), heads="all", max_new_tokens=4)
         session.read([TEXT])

@@ -22,7 +22,7 @@ from hwdag.lm.heads import (
     weights_digest,
 )
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.lm.replay import Layout
+from hwdag.lm.layout import ReplayLayout
 from hwdag.lm.scripted import ScriptedLM
 from hwdag.text.prompts import SearchPrompts
 
@@ -226,7 +226,7 @@ def test_a_replay_that_ends_early_equals_the_whole_forward(heads, batched):
     last = 3 if heads == "all" else 1
     assert set(ran) == set(range(last))  # the last layer ends within its attention
     for request, replay in zip(REQUESTS, found, strict=True):
-        layout = Layout(lm.codec, lm.turns.head, lm._summary_reply, request)
+        layout = ReplayLayout(lm.codec, lm.turns, request)
         pairs = resolve(heads, None)
         with torch.no_grad(), capture(lm.model, [layout.request(0)], pairs) as captured:
             lm.model(torch.tensor([layout.ids]))
@@ -239,10 +239,7 @@ def test_layers_that_do_not_run_are_not_paid_for():
         lm = reader()
         lm.replay(REQUESTS, heads=heads)
         costs.append(lm.usage.tflops)
-    whole = sum(
-        lm.tflops(len(Layout(lm.codec, lm.turns.head, lm._summary_reply, r).ids), 0)
-        for r in REQUESTS
-    )
+    whole = sum(lm.tflops(len(ReplayLayout(lm.codec, lm.turns, r).ids), 0) for r in REQUESTS)
     assert costs[0] < costs[1] < costs[2] < whole
     assert costs[1] - costs[0] == pytest.approx(2 * (costs[2] - costs[1]))
 

@@ -19,6 +19,7 @@ from hwdag.errors import (
 )
 from hwdag.lm.base import Reader, ReplayRequest, Writer
 from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.lm.layout import verdict_tokens
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Span
 
@@ -208,7 +209,7 @@ def test_a_window_longer_than_the_context_is_an_error():
 def test_yes_and_no_must_differ():
     lm = HuggingFaceLM(model(), tokenizer())
     with pytest.raises(InputError, match="other spellings"):
-        lm.verdict_tokens(SearchPrompts(yes=("Yes",), no=("Yes",)))
+        verdict_tokens(lm.codec, SearchPrompts(yes=("Yes",), no=("Yes",)))
 
 
 def test_the_answer_ends_at_the_end_token_and_streams_whole_characters():

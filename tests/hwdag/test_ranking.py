@@ -150,7 +150,7 @@ def test_the_tokens_of_a_prompt_can_be_told_before():
 def test_a_capture_counts_what_runs(order, heads):
     lm = reader()
     lm.model.set_attn_implementation("eager")
-    shape, last = lm._shape, 1 if heads == ((1, 3),) else 3
+    shape, last = lm.engine.shape, 1 if heads == ((1, 3),) else 3
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as found:
         capture_ranking(lm, QUESTION, PASSAGES, order=order, heads=heads, null=False)
     # the plain kernel computes what is above the diagonal too
@@ -439,8 +439,10 @@ def test_quotients_do_not_depend_on_the_length_of_a_window():
 def test_windows_are_about_equally_long():
     lm = planted()
     lengths = []
-    forward = lm.logits
-    lm.logits = lambda rows, **options: lengths.append(len(rows[0])) or forward(rows, **options)
+    forward = lm.engine.logits
+    lm.engine.logits = lambda rows, **options: (
+        lengths.append(len(rows[0])) or forward(rows, **options)
+    )
     passages = ["bbbb " * 8] * 9
     scoring = AttentionScoring(calibration="none", heads="all")
     room = ranking_tokens(lm, "zzzz", passages[:8])

@@ -16,6 +16,7 @@ from examples.train_adapter.losses import Objective, Weights, shared_tokens, ver
 from examples.train_adapter.trees import Planter, Tree
 from hwdag.lm.default import load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.lm.layout import verdict_tokens
 from hwdag.text.prompts import SearchPrompts
 
 NAMES = ("town-1", "town-2", "town-3", "town-5")
@@ -145,7 +146,7 @@ def test_a_tree_is_read_as_the_sessions_of_the_library_read_its_paths(places):
     assert shared_tokens(trees) > 20
     with torch.no_grad():
         hidden, attention = objective.forward(trees)
-    yes, no = lm.verdict_tokens(SearchPrompts())
+    yes, no = verdict_tokens(lm.codec, SearchPrompts())
     compared = 0
     for i, (tree, example) in enumerate(zip(trees, walks, strict=True)):
         texts = [lm.codec.decode(tree.ids[a:b]).strip() for a, b in tree.nodes]
@@ -220,7 +221,7 @@ def test_a_run_has_a_log_a_plot_and_an_adapter_that_the_library_merges(places, u
     lora.load(lm.model, uninterrupted / "adapter")
     merged = tiny(places, adapter=uninterrupted / "adapter")
     rows = [lm.codec.encode("Who built the harbour of Brightwater?")]
-    layered, found = lm.logits(rows, last=4), merged.logits(rows, last=4)
+    layered, found = lm.engine.logits(rows, last=4), merged.logits(rows, last=4)
     torch.testing.assert_close(found, layered, atol=1e-4, rtol=1e-4)
     assert not torch.allclose(found, tiny(places).logits(rows, last=4), atol=1e-3)
 

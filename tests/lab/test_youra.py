@@ -151,11 +151,11 @@ def test_means_of_columns_equal_the_dense_matrix(family):
     dense = attention_matrix(lm, ids, PAIRS)
     cache = DynamicCache()
     with capture(lm.model, [ColumnRequest([(0, 40), (20, 30)])], PAIRS) as captured:
-        lm.logits([ids[:40]], last=1, cache=cache)
+        lm.engine.logits([ids[:40]], last=1, cache=cache)
     np.testing.assert_allclose(captured.mean(0)[0], dense[:40, :40].mean(0), atol=1e-6)
     np.testing.assert_allclose(captured.mean(0)[1], dense[20:30, :40].mean(0), atol=1e-6)
     with capture(lm.model, [ColumnRequest([(5, 20)])], PAIRS) as captured:
-        lm.logits([ids[40:]], last=1, cache=cache)
+        lm.engine.logits([ids[40:]], last=1, cache=cache)
     np.testing.assert_allclose(captured.mean(0)[0], dense[45:].mean(0), atol=1e-6)
 
 
@@ -164,7 +164,7 @@ def test_columns_are_spans_of_one_token_and_come_in_blocks(monkeypatch):
 
     def run(request):
         with capture(lm.model, [request]) as captured:
-            lm.logits([ids], last=1)
+            lm.engine.logits([ids], last=1)
         return captured.mean(0).numpy()
 
     spans = run(SpanRequest([(3, 50)], [(i, i + 1) for i in range(50)]))
@@ -207,7 +207,7 @@ def test_forwards_end_with_the_last_head_and_count_what_runs(heads, memory):
     lm.model.set_attn_implementation("eager")
     columns = column_reader(lm, heads, memory_bytes=memory)
     ids = columns.locate(TEXT, []).ids
-    shape, last = lm._shape, 1 if heads == PAIRS[:1] else 3
+    shape, last = lm.engine.shape, 1 if heads == PAIRS[:1] else 3
 
     def above_diagonal(new):  # the plain kernel computes it too
         return last * 4 * shape.heads * shape.head_dim * new * (new - 1) / 2

@@ -25,8 +25,9 @@ from tiny import model, tokenizer
 import langchain_hwdag
 import llama_index_hwdag
 from hwdag.errors import InputError, QuestionTooLong, UnknownOption
+from hwdag.lm.base import Message
+from hwdag.lm.chat import plain
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.lm.messages import Message, plain
 from hwdag.lm.scripted import ScriptedLM
 from hwdag.lm.writers import CallableWriter
 

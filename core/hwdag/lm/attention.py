@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -27,7 +27,6 @@ from transformers.masking_utils import sdpa_mask
 
 from hwdag.config import HeadList
 from hwdag.errors import CaptureUnsupported, InputError
-from hwdag.flops import ModelShape, capture_flops, forward_flops
 
 IMPLEMENTATION = "hwdag_capture"
 BLOCK_ELEMENTS = 1 << 24
@@ -139,42 +138,6 @@ def capture(
             f"{_describe(model)}: layers {missing} did not report attention; hwdag captures models "
             "whose every layer calls transformers' AttentionInterface"
         )
-
-
-def cut_flops(
-    shape: ModelShape,
-    heads: HeadList | None,
-    *,
-    new_tokens: int,
-    cached_tokens: int,
-    row_tokens: int,
-    key_spans: int = 0,
-) -> float:
-    """FLOPs of a forward that `cut` ends, and of its capture; a column request has no key spans.
-
-    Of the last layer in use there are the queries, keys and values, and nothing above it.
-    """
-    last = max(layer for layer, _ in heads) if heads else shape.layers - 1
-    seen, projected = (
-        cached_tokens + new_tokens,
-        shape.head_dim * (shape.heads + 2 * shape.kv_heads),
-    )
-    return (
-        forward_flops(
-            replace(shape, layers=last),
-            new_tokens=new_tokens,
-            cached_tokens=cached_tokens,
-            logit_rows=0,
-        )
-        + 2 * shape.hidden * projected * new_tokens
-        + capture_flops(
-            shape,
-            heads=len(heads) if heads else shape.layers * shape.heads,
-            row_tokens=row_tokens,
-            seen_tokens=seen,
-            key_spans=key_spans,
-        )
-    )
 
 
 def check_heads(model: PreTrainedModel, heads: HeadList | None) -> None:

@@ -8,14 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, get_args, runtime_checkable
 
 from hwdag.arrays import Floats, Ints
 from hwdag.config import HeadList, Heads
 from hwdag.errors import InputError
-from hwdag.lm.messages import Message
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Span, Usage
+
+Role = Literal["system", "user", "assistant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a chat. The text is untrusted: no control token can come out of it."""
+
+    role: Role
+    text: str
+
+    def __post_init__(self) -> None:
+        if self.role not in get_args(Role):
+            roles = ", ".join(get_args(Role))
+            raise InputError(f"the role of a message must be one of {roles}, got {self.role!r}")
+        if not isinstance(self.text, str):
+            raise InputError(f"a message must be text, got {type(self.text).__name__}")
 
 
 @dataclass(frozen=True, slots=True)

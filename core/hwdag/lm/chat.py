@@ -1,89 +1,185 @@
-"""Chats of a local model: its own template around the messages, replies from a KV cache."""
+"""Chats, whatever the model: messages, and replies that stream, are counted and can be closed."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from typing import Literal, TypeVar
 
-from transformers import DynamicCache
-
-from hwdag.errors import ModelError
-from hwdag.lm.decoding import greedy, whole_characters
-from hwdag.lm.messages import NEXT_TURN, Message, plain, tidied, without_system
-from hwdag.lm.replies import StreamedReply, check_context
-from hwdag.lm.tokens import Codec, cut_conversation, summary_reply
+from hwdag.errors import InputError, QuestionTooLong
+from hwdag.lm.base import Chat, Message, Reader, Reply, Writer
+from hwdag.lm.decoding import visible
+from hwdag.threads import each_in_a_thread
 from hwdag.types import Usage
 
-if TYPE_CHECKING:
-    from hwdag.lm.huggingface import HuggingFaceLM
+T = TypeVar("T")
+
+NEXT_TURN = "\nuser:"
+"""Where a model without a chat template goes on with the other side's next line."""
 
 
-class KVReply(StreamedReply):
-    """One reply with a cache of its own; the model is locked for a forward at a time.
+def plain(messages: Sequence[Message]) -> str:
+    """A chat as one prompt for a model without turns; the text alone where the user says one thing."""
+    if [message.role for message in messages] == ["user"]:
+        return messages[0].text
+    lines = (f"{message.role}: {message.text}" for message in tidied(messages))
+    return "\n".join([*lines, "assistant:"])
 
-    So replies interleave, with each other and with all else that the model does.
+
+def tidied(messages: Sequence[Message]) -> list[Message]:
+    """Replies without the white space around them, which decoding may leave; all else as it is.
 
     Raises:
-        QuestionTooLong: messages and reply do not fit into the context.
-        ModelError: the model's template cannot show these messages.
+        InputError: no messages.
     """
+    if not messages:
+        raise InputError("there is nothing to reply to; give at least one message")
+    return [
+        Message(message.role, message.text.strip()) if message.role == "assistant" else message
+        for message in messages
+    ]
+
+
+def without_system(messages: Sequence[Message]) -> list[Message]:
+    """What the system says comes before what the user says next, after a blank line."""
+    made: list[Message] = []
+    waiting: list[str] = []
+    for message in messages:
+        if message.role == "system":
+            waiting.append(message.text)
+        elif message.role == "user":
+            made.append(Message("user", "\n\n".join([*waiting, message.text])))
+            waiting = []
+        else:
+            made.append(message)
+    return [*made, Message("user", "\n\n".join(waiting))] if waiting else made
+
+
+class StreamedReply(ABC):
+    """See `hwdag.lm.base.Reply`; a subclass decodes.
+
+    Raises:
+        InputError: no room for a token, or stop strings that are none.
+    """
+
+    def __init__(self, *, prompt_tokens: int, max_new_tokens: int, stop: Sequence[str]) -> None:
+        self.prompt_tokens = prompt_tokens
+        self.new_tokens = 0
+        self.usage = Usage()
+        self.finish: Literal["stop", "length"] | None = None
+        self._limit = _checked_limit(max_new_tokens)
+        self._closed = False
+        self._stop = _checked_stop(stop)
+        self._pieces = self._shown()
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        return next(self._pieces)
+
+    def close(self) -> None:
+        """End it; a token that another thread is decoding becomes the last one."""
+        self._closed = True
+        self._pieces = iter(())  # lets go of the cache
+
+    @abstractmethod
+    def _decode(self) -> Iterator[str]:
+        """Pieces of the raw text; passes its tokens through `_counted`, and adds to `usage`."""
+
+    def _counted(self, tokens: Iterable[T]) -> Iterator[T]:
+        for token in tokens:
+            self.new_tokens += 1
+            yield token
+            if self._closed:
+                return
+
+    def _shown(self) -> Iterator[str]:
+        stopped = yield from visible(self._decode(), self._stop)
+        if not self._closed:
+            full = self.new_tokens >= self._limit and not stopped
+            self.finish = "length" if full else "stop"
+
+
+def check_context(prompt_tokens: int, max_new_tokens: int, *, name: str, context: int) -> None:
+    """Raise `QuestionTooLong` where prompt and reply do not fit into the context of a model."""
+    if prompt_tokens + max_new_tokens > context:
+        raise QuestionTooLong(
+            f"the messages take {prompt_tokens} tokens and the reply may take {max_new_tokens}, but "
+            f"the context of {name} holds {context}; send fewer or shorter messages, lower "
+            "max_new_tokens, or use a model with a longer context"
+        )
+
+
+def as_chat(model: Reader | Writer) -> Chat:
+    """A model that chats as it is; any other Writer replies in one piece to the chat as one prompt.
+
+    Raises:
+        InputError: the model does not write.
+    """
+    if isinstance(model, Chat):
+        return model
+    if isinstance(model, Writer):
+        return _WriterChat(model)
+    raise InputError(
+        f"the reader {model.name} cannot write; pass a hwdag.HuggingFaceLM, or use another LLM"
+    )
+
+
+async def pieces_in_threads(reply: Reply) -> AsyncIterator[str]:
+    """The pieces of a reply, each decoded in a thread; the loop goes on.
+
+    Whoever stops asking, or is cancelled, ends the reply.
+    """
+    try:
+        async for piece in each_in_a_thread(reply):
+            yield piece
+    finally:
+        reply.close()
+
+
+class _WriterChat:
+    """A Writer that knows no turns."""
+
+    has_chat_template = False
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    @property
+    def name(self) -> str:
+        return self._writer.name
+
+    def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
+        return self._writer.write(prompts, max_new_tokens=max_new_tokens)
+
+    def reply(
+        self, messages: Sequence[Message], *, max_new_tokens: int, stop: Sequence[str] = ()
+    ) -> Reply:
+        return _WrittenReply(self._writer, plain(messages), max_new_tokens, stop)
+
+
+class _WrittenReply(StreamedReply):
+    """One call of a Writer; its tokens are not known, so they are not counted."""
 
     def __init__(
-        self,
-        lm: HuggingFaceLM,
-        messages: Sequence[Message],
-        *,
-        max_new_tokens: int,
-        stop: Sequence[str],
+        self, writer: Writer, prompt: str, max_new_tokens: int, stop: Sequence[str]
     ) -> None:
-        self._lm = lm
-        self._prompt = prompt_ids(lm, messages)
-        known = len(self._prompt)
-        super().__init__(prompt_tokens=known, max_new_tokens=max_new_tokens, stop=stop)
-        if not lm.has_chat_template and len(messages) > 1:
-            self._stop += (NEXT_TURN,)
-        check_context(known, max_new_tokens, name=lm.name, context=lm.context_tokens)
+        super().__init__(prompt_tokens=0, max_new_tokens=max_new_tokens, stop=stop)
+        self._writer = writer
+        self._prompt = prompt
 
     def _decode(self) -> Iterator[str]:
-        lm, cache = self._lm, DynamicCache(config=self._lm.model.config)
-
-        def step(ids: list[int]) -> int:
-            began, cached = time.perf_counter(), int(cache.get_seq_length())
-            token = int(lm.logits([ids], last=1, cache=cache)[0, -1].argmax())
-            cost = Usage(len(ids), lm.tflops(len(ids), cached), time.perf_counter() - began)
-            self.usage += cost
-            lm.charge(cost)
-            return token
-
-        tokens = greedy(step, self._prompt, max_new_tokens=self._limit, end_tokens=lm.end_tokens)
-        return whole_characters(self._counted(tokens), lm.codec.decode)
+        yield self._writer.write([self._prompt], max_new_tokens=self._limit)[0]
 
 
-def prompt_ids(lm: HuggingFaceLM, messages: Sequence[Message]) -> list[int]:
-    """Token ids up to the reply; those of `HuggingFaceLM.write` for one message of the user.
-
-    Templates that know no system message, or show it out of its place, get its text before the
-    user's next one.
-    """
-    messages = tidied(messages)
-    if lm.has_chat_template:
-        return _templated(lm.codec, messages)
-    if [message.role for message in messages] == ["user"]:
-        reply = summary_reply(lm.codec, lm.turns)
-        return [*lm.turns.head, *lm.codec.encode(messages[0].text), *reply]
-    return [*lm.codec.opening, *lm.codec.encode(plain(messages))]
+def _checked_limit(max_new_tokens: int) -> int:
+    if max_new_tokens < 1:
+        raise InputError(f"max_new_tokens must be at least 1, got {max_new_tokens}")
+    return max_new_tokens
 
 
-def _templated(codec: Codec, messages: list[Message]) -> list[int]:
-    try:
-        pieces = cut_conversation(codec, [message.role for message in messages])
-    except ModelError:
-        folded = without_system(messages)
-        if folded == messages:
-            raise
-        return _templated(codec, folded)
-    ids = list(pieces[0])
-    for message, piece in zip(messages, pieces[1:], strict=True):
-        ids += [*codec.encode(message.text), *piece]
-    return ids
+def _checked_stop(stop: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(stop, str) or not all(stop):
+        raise InputError(f"stop must be a list of strings that are not empty, got {stop!r}")
+    return tuple(stop)

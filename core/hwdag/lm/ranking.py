@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Self, get_args
+from typing import Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +17,11 @@ from transformers import DynamicCache
 
 from hwdag.config import HeadList, Heads, SearchConfig
 from hwdag.errors import ContextTooSmall, InputError, ModelError, UnknownOption
-from hwdag.lm.attention import ColumnRequest, Request, SpanRequest, capture, cut_flops
-from hwdag.lm.tokens import Range, summary_reply
+from hwdag.lm.attention import Capture, ColumnRequest, Request, SpanRequest
+from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.lm.tokens import Range
 from hwdag.text.characters import one_line
 from hwdag.text.prompts import SearchPrompts
-
-if TYPE_CHECKING:
-    from hwdag.lm.attention import Capture
-    from hwdag.lm.huggingface import HuggingFaceLM
 
 Order = Literal["first", "last"]
 """Where the question stands: before the passages, or after them."""
@@ -92,7 +89,7 @@ def capture_ranking(
         ModelError: the attention is not finite.
     """
     _check_texts(question, passages)
-    pairs = lm._resolve(SearchConfig(heads=heads).heads)
+    pairs = lm.pairs_of(SearchConfig(heads=heads).heads)
     every = pairs or every_head(lm)
     read = _last if order == "last" else _first
     asked = [_Layout.of(lm, text, passages, order) for text in _questions(question, null)]
@@ -119,7 +116,7 @@ def capture_ranking(
 
 def every_head(lm: HuggingFaceLM) -> HeadList:
     """All (layer, head) pairs of a model, layer by layer."""
-    shape = lm._shape
+    shape = lm.engine.shape
     return tuple((layer, head) for layer in range(shape.layers) for head in range(shape.heads))
 
 
@@ -164,9 +161,8 @@ class _Layout:
         passages = [_held(*ranges[1]) for ranges in map(append, nodes)]
         if order == "last":
             around = append(asked)
-            reply = summary_reply(codec, lm.turns)
-            around[2] = (around[2][0], len(ids) + len(reply))
-            ids.extend(reply)
+            ids.extend(lm.turns.summary_reply)
+            around[2] = (around[2][0], len(ids))
         return cls(ids, np.array(around, np.int64), np.array(passages, np.int64))
 
     @property
@@ -209,7 +205,7 @@ def _last(
     known, found = 0, []
     for layout in asked:
         request = ColumnRequest([(a - known, b - known) for a, b in _filled(layout.parts)])
-        captured = _forward(lm, layout.ids[known:], known, request, pairs, cache)
+        captured = _forward(lm, layout.ids[known:], request, pairs, cache)
         # (heads, filled parts, seen) -> (filled parts, heads, tokens)
         read = _stacked(captured, every)[:, :, layout.tokens].transpose(1, 0, 2)
         found.append(_scattered(read, layout.parts))
@@ -227,7 +223,7 @@ def _first(
     for layout in asked:
         rows = [(int(token), int(token) + 1) for token in layout.tokens]
         request = SpanRequest(rows, _filled(layout.parts))
-        captured = _forward(lm, layout.ids, 0, request, pairs, None)
+        captured = _forward(lm, layout.ids, request, pairs, None)
         # (heads, tokens, filled parts) -> (filled parts, heads, tokens)
         read = _stacked(captured, every).transpose(2, 0, 1)
         found.append(_scattered(read, layout.parts))
@@ -237,24 +233,12 @@ def _first(
 def _forward(
     lm: HuggingFaceLM,
     ids: list[int],
-    cached: int,
     request: Request,
     pairs: HeadList | None,
     cache: DynamicCache | None,
 ) -> Capture:
-    flops = cut_flops(
-        lm._shape,
-        pairs,
-        new_tokens=len(ids),
-        cached_tokens=cached,
-        row_tokens=sum(end - start for start, end in request.rows),
-        key_spans=len(request.keys) if isinstance(request, SpanRequest) else 0,
-    )
-    with (
-        lm._metered(len(ids), flops / 1e12),
-        capture(lm.model, [request], pairs, cut=True) as captured,
-    ):
-        lm.logits([ids], last=1, cache=cache)
+    captured, cost = lm.engine.attention([ids], [request], pairs, cache=cache)
+    lm.engine.charge(cost)
     return captured
 
 

@@ -15,7 +15,8 @@ import numpy as np
 from hwdag.arrays import Floats
 from hwdag.config import Heads
 from hwdag.errors import ContextTooSmall, InputError, QuestionTooLong
-from hwdag.lm.base import Reading, Replay, ReplayRequest
+from hwdag.lm.base import Message, Reading, Replay, ReplayRequest
+from hwdag.lm.chat import StreamedReply, check_context, plain
 from hwdag.lm.lexical import (
     attention_between,
     content_words,
@@ -25,8 +26,6 @@ from hwdag.lm.lexical import (
     sentences_of,
     tokens_of,
 )
-from hwdag.lm.messages import Message, plain
-from hwdag.lm.replies import StreamedReply, check_context
 from hwdag.text.prompts import SUMMARY, SearchPrompts
 from hwdag.types import Span, Usage
 

@@ -6,9 +6,7 @@ A probe appends the answer slot in the same forward as the nodes, reads p_yes, a
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -18,15 +16,14 @@ from hwdag.arrays import Floats
 from hwdag.config import HeadList
 from hwdag.errors import InputError, ModelError, QuestionTooLong
 from hwdag.lm.attention import SpanRequest
-from hwdag.lm.base import Reading
+from hwdag.lm.base import Message, Reading
+from hwdag.lm.chat import NEXT_TURN, StreamedReply, check_context
 from hwdag.lm.decoding import greedy, whole_characters
+from hwdag.lm.engine import Engine, Forward
+from hwdag.lm.layout import SearchLayout, chat_ids
 from hwdag.lm.tokens import Range
-from hwdag.text.characters import one_line
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Span, Usage
-
-if TYPE_CHECKING:
-    from hwdag.lm.huggingface import HuggingFaceLM
 
 
 class KVSession:
@@ -34,38 +31,28 @@ class KVSession:
 
     def __init__(
         self,
-        lm: HuggingFaceLM,
+        engine: Engine,
         question: str,
         *,
         prompts: SearchPrompts,
         heads: HeadList | None,
         max_new_tokens: int,
     ) -> None:
-        self._lm = lm
+        self._engine = engine
         self._heads = heads
+        self._layout = SearchLayout(engine.codec, engine.turns, question, prompts)
         # no config: sliding-window layers keep everything, so that they can be cropped
         self._cache = DynamicCache()
+        self._pending = self._layout.opening  # encoded together with the first nodes
+        self._nodes: list[tuple[str, int]] = []  # each appended text, and where it begins
         self._usage = Usage()
-        self._nodes: list[Range] = []  # absolute token range of each appended node's text
-        self._node_texts: list[str] = []
-        self._encoded: dict[str, tuple[list[int], Range]] = {}
-
-        codec, turns = lm.codec, lm.turns
-        before, between, after = prompts.cut()
-        asked, parts = codec.encode_parts(before, question, between)
-        self._question: Range = (len(turns.head) + parts[1][0], len(turns.head) + parts[1][1])
-        self._pending = [*turns.head, *asked]  # encoded together with the first nodes
-        self._slot = [*(codec.encode(after) if after else []), *turns.reply]
-        self._second_turn = self._asking(prompts.answer)
-        self._yes, self._no = lm.verdict_tokens(prompts)
-        self._verdicts = prompts.yes[0], prompts.no[0]
-        answering = len(self._slot) + len(self._second_turn) + 2 + max_new_tokens
-        self._capacity = lm.context_tokens - answering
+        answering = self._layout.answering_tokens + max_new_tokens
+        self._capacity = engine.context_tokens - answering
         if self.room < 1:
             raise QuestionTooLong(
                 f"question and prompts take {len(self._pending)} tokens and the answer may take "
-                f"{answering}, but the context of {lm.name} holds {lm.context_tokens}; shorten "
-                "the question, lower max_new_tokens, or use a model with a longer context"
+                f"{answering}, but the context of {engine.name} holds {engine.context_tokens}; "
+                "shorten the question, lower max_new_tokens, or use a model with a longer context"
             )
 
     @property
@@ -85,7 +72,7 @@ class KVSession:
 
     def cost(self, text: str) -> int:
         """Tokens that appending `text` as a node would take."""
-        return len(self._encode(text)[0])
+        return len(self._layout.node(text)[0])
 
     def read(self, texts: Sequence[str]) -> Reading:
         """Append nodes and probe the answer slot, in one forward; the slot is cropped again.
@@ -93,26 +80,36 @@ class KVSession:
         Raises:
             ModelError: attention or p_yes are not finite.
         """
-        ids, rows = list(self._pending), []
+        ids, rows, starts = list(self._pending), list[Range](), list[int]()
         for text in texts:
-            node, (start, end) = self._encode(text)
+            node, (start, end) = self._layout.node(text)
+            starts.append(self.cached_tokens + len(ids))
             rows.append((len(ids) + start, len(ids) + end))
             ids += node
-        cached = self.cached_tokens
-        request = SpanRequest(rows=rows, keys=[self._question])
-        logits, attention = self._forward([*ids, *self._slot], request if rows else None)
-        self._cache.crop(-len(self._slot))
+        slot = self._layout.slot
+        request = SpanRequest(rows, [self._layout.question]) if rows else None
+        found = self._forward([*ids, *slot], request)
+        self._cache.crop(-len(slot))
         self._pending = []
-        self._nodes += [(cached + start, cached + end) for start, end in rows]
-        self._node_texts += texts
-        return self._sound(Reading(attention[:, 0], self._p_yes(logits)))
+        self._nodes += zip(texts, starts, strict=True)
+        return self._checked(Reading(found.attention[:, 0], self._p_yes(found.logits[-1])))
 
     def decode(
         self, *, enough: bool, max_new_tokens: int, spans: Sequence[tuple[int, Span]] = ()
     ) -> KVDecoding:
         """Append the first reply and the second turn, and decode greedily from the same cache."""
-        keys = [self._token_range(node, span) for node, span in spans]
-        return KVDecoding(self, self._until_answer(enough), max_new_tokens, keys)
+        keys = [self._in_cache(node, span) for node, span in spans]
+        prompt = self._layout.until_answer(enough=enough)
+        return KVDecoding(self, self._engine, prompt, max_new_tokens, keys)
+
+    def extend(self, ids: list[int], keys: Sequence[Range] = ()) -> Forward:
+        """Append tokens for good; attention is that of the last one to the ranges of `keys`."""
+        new = [*self._pending, *ids]
+        # the last row predicts, so it is the row whose attention explains the token
+        request = SpanRequest([(len(new) - 1, len(new))], keys) if keys else None
+        found = self._forward(new, request)
+        self._pending = []
+        return found
 
     def likelihoods(self, texts: Sequence[str], *, enough: bool) -> Floats:
         """Mean log-probability per token of each text as the whole answer, (texts,).
@@ -123,124 +120,78 @@ class KVSession:
         Raises:
             InputError: a blank text, or one that does not fit into the context.
         """
-        prompt, answers = self._until_answer(enough), [self._answer(text) for text in texts]
+        prompt = [*self._pending, *self._layout.until_answer(enough=enough)]
+        answers = [self._layout.answer(text) for text in texts]
         if not answers:
             return np.zeros(0)
         known = self.cached_tokens
-        room = self._lm.context_tokens - known - len(prompt)
+        room = self._engine.context_tokens - known - len(prompt)
         if (longest := max(map(len, answers))) > room:
             raise InputError(
                 f"an answer of {longest} tokens was to be scored where {room} fit into the context "
-                f"of {self._lm.name}; shorten it, or read fewer nodes"
+                f"of {self._engine.name}; shorten it, or read fewer nodes"
             )
-        first = self._logits(prompt, last=1)
+        first = self._forward(prompt, None).logits
         means = [self._mean_logprob(first, answer) for answer in answers]
         self._cache.crop(known - self.cached_tokens)
         return np.array(means)
 
-    def note(self, prompt: str, *, max_new_tokens: int) -> str:
-        """Decode the reply to `prompt` after a "No" in the first turn, and forget all of it."""
-        known = self.cached_tokens
-        ids = self._until(self._asking(prompt), enough=False)
-
-        def step(new: list[int]) -> int:
-            return int(self._forward(new, None)[0].argmax())
-
-        room = self._lm.context_tokens - known - len(ids)
-        limit, ends = min(max_new_tokens, room), self._lm.end_tokens
-        tokens = list(greedy(step, ids, max_new_tokens=limit, end_tokens=ends))
-        if passed := self.cached_tokens - known:
-            self._cache.crop(-passed)
-        return self._lm.codec.decode(tokens).strip()
-
-    def _until_answer(self, enough: bool) -> list[int]:
-        """All that stands between the cache and the answer."""
-        return self._until(self._second_turn, enough=enough)
-
-    def _until(self, second_turn: list[int], *, enough: bool) -> list[int]:
-        """All that stands between the cache and the reply in the second turn."""
-        verdict = self._lm.codec.encode(self._verdicts[0 if enough else 1])
-        return [*self._pending, *self._slot, *verdict, *second_turn]
-
-    def _asking(self, prompt: str) -> list[int]:
-        """A second turn."""
-        turns = self._lm.turns
-        return [*turns.between, *self._lm.codec.encode(prompt), *turns.second_reply]
-
-    def _answer(self, text: str) -> list[int]:
-        """An answer given from outside; where there is no template, a space comes before it."""
-        chat = bool(self._lm.codec.tokenizer.chat_template)
-        ids = self._lm.codec.encode(text if chat else " " + text) if text.strip() else []
-        if not ids:
-            raise InputError(f"the text {text!r} has no tokens, so it has no likelihood")
-        return ids
-
     def _mean_logprob(self, first: torch.Tensor, ids: list[int]) -> float:
-        """Of one answer on top of the cache; `first` are the logits before it, (1, vocabulary)."""
-        if len(ids) == 1:
-            return float(logprobs(first, ids).mean())
-        rest = self._logits(ids[:-1], last=len(ids) - 1)
-        self._cache.crop(1 - len(ids))
+        """Of an answer whose first token is predicted by the logits `first`; it is cropped again."""
+        rest = first[:0]
+        if before := ids[:-1]:  # the last token predicts nothing
+            rest = self._forward(before, None, logit_rows=len(before)).logits
+            self._cache.crop(-len(before))
         return float(logprobs(torch.cat([first, rest]), ids).mean())
 
-    def _logits(self, ids: list[int], *, last: int) -> torch.Tensor:
-        """Run new tokens on top of the cache: float32 logits, (last, vocabulary)."""
-        began, cached = time.perf_counter(), self.cached_tokens
-        logits = self._lm.logits([ids], last=last, cache=self._cache)[0]
-        tflops = self._lm.tflops(len(ids), cached, logit_rows=last)
-        self._usage += Usage(len(ids), tflops, time.perf_counter() - began)
-        return logits
-
-    def _encode(self, text: str) -> tuple[list[int], Range]:
-        """A node as one bullet line: ids, and the token range of the text itself."""
-        if text not in self._encoded:
-            ids, parts = self._lm.codec.encode_parts("* ", one_line(text), "\n")
-            self._encoded[text] = ids, parts[1]
-        return self._encoded[text]
-
-    def _token_range(self, node: int, span: Span) -> Range:
+    def _in_cache(self, node: int, span: Span) -> Range:
         """Where the characters `span` of an appended node's text stand in the cache."""
-        text = one_line(self._node_texts[node])
-        parts = "* " + text[: span.start], text[span.start : span.end], text[span.end :] + "\n"
-        start, end = self._lm.codec.encode_parts(*parts)[1][1]
-        origin = self._nodes[node][0] - self._encoded[self._node_texts[node]][1][0]
+        text, origin = self._nodes[node]
+        start, end = self._layout.part_of_node(text, span)
         return origin + start, origin + end
 
-    def _sound(self, reading: Reading) -> Reading:
+    def _checked(self, reading: Reading) -> Reading:
         """The reading itself. Raises `ModelError` where the model's numbers have overflowed."""
         if np.isfinite([*reading.attention, reading.p_yes]).all():
             return reading
         raise ModelError(
-            f"{self._lm.name} in {self._lm.model.dtype} computed {reading}, which is not a number; "
-            'half precision overflows in some models: load it with dtype="bfloat16" or "float32" (or '
-            "OMP_THREAD_LIMIT allows fewer threads than torch uses: unset it)"
+            f"{self._engine.name} in {self._engine.model.dtype} computed {reading}, which is not a "
+            'number; half precision overflows in some models: load it with dtype="bfloat16" or '
+            '"float32" (or OMP_THREAD_LIMIT allows fewer threads than torch uses: unset it)'
         )
 
     def _p_yes(self, logits: torch.Tensor) -> float:
         """P(Yes) / (P(Yes) + P(No)), each summed over the first tokens of its spellings."""
-        yes, no = logits[self._yes].logsumexp(0), logits[self._no].logsumexp(0)
+        yes, no = logits[self._layout.yes].logsumexp(0), logits[self._layout.no].logsumexp(0)
         return float(torch.sigmoid(yes - no))
 
-    def _forward(self, ids: list[int], request: SpanRequest | None) -> tuple[torch.Tensor, Floats]:
-        """Run new tokens on top of the cache: logits of the last one (float32), span attention."""
-        began = time.perf_counter()
-        cached = self.cached_tokens
-        logits, attention = self._lm.forward(ids, self._cache, request, self._heads)
-        tflops = self._lm.tflops(len(ids), cached, request=request, heads=self._heads)
-        self._usage += Usage(len(ids), tflops, time.perf_counter() - began)
-        return logits, attention
+    def _forward(
+        self, ids: list[int], request: SpanRequest | None, *, logit_rows: int = 1
+    ) -> Forward:
+        found = self._engine.forward(
+            ids, self._cache, request=request, heads=self._heads, logit_rows=logit_rows
+        )
+        self._usage += found.cost
+        return found
 
 
 class KVDecoding:
     """Greedy decoding as an iterator of text pieces; stops at an end token or the length limit."""
 
     def __init__(
-        self, session: KVSession, prompt: list[int], max_new_tokens: int, keys: list[Range]
+        self,
+        session: KVSession,
+        engine: Engine,
+        prompt: list[int],
+        max_new_tokens: int,
+        keys: list[Range],
     ) -> None:
         self._session = session
-        self._pieces = self._run(prompt, max_new_tokens, keys)
+        self._engine = engine
+        self._keys = keys
         self._ids: list[int] = []
         self._attention = np.zeros(len(keys))
+        self._pieces = self._run(prompt, max_new_tokens)
 
     def __iter__(self) -> Iterator[str]:
         return self._pieces
@@ -248,35 +199,71 @@ class KVDecoding:
     @property
     def text(self) -> str:
         """What was decoded so far, stripped."""
-        return self._session._lm.codec.decode(self._ids).strip()
+        return self._engine.codec.decode(self._ids).strip()
 
     @property
     def attention(self) -> Floats:
         """Attention mass on each of the asked spans, mean over the decoded tokens, (spans,)."""
         return self._attention / max(1, len(self._ids))
 
-    def _run(self, ids: list[int], max_new_tokens: int, keys: list[Range]) -> Iterator[str]:
-        lm = self._session._lm
-        lengths = np.array([end - start for start, end in keys])
-        seen = np.zeros(len(keys))
+    def _run(self, prompt: list[int], max_new_tokens: int) -> Iterator[str]:
+        lengths = np.array([end - start for start, end in self._keys])
+        seen = np.zeros(len(self._keys))
 
         def step(ids: list[int]) -> int:
             nonlocal seen
-            # the last row predicts, so it is the row whose attention explains the token
-            request = SpanRequest([(len(ids) - 1, len(ids))], keys) if keys else None
-            logits, attention = self._session._forward(ids, request)
-            seen = attention[0] if keys else seen
-            return int(logits.argmax())
+            found = self._session.extend(ids, self._keys)
+            seen = found.attention[0] if self._keys else seen
+            return int(found.logits[-1].argmax())
 
         def kept() -> Iterator[int]:
-            self._session._pending = []  # it is the beginning of ids
-            ends = lm.end_tokens
-            for token in greedy(step, ids, max_new_tokens=max_new_tokens, end_tokens=ends):
+            ends = self._engine.end_tokens
+            for token in greedy(step, prompt, max_new_tokens=max_new_tokens, end_tokens=ends):
                 self._ids.append(token)
                 self._attention += seen * lengths
                 yield token
 
-        return whole_characters(kept(), lm.codec.decode)
+        return whole_characters(kept(), self._engine.codec.decode)
+
+
+class KVReply(StreamedReply):
+    """One chat reply with a cache of its own; the model is locked for a forward at a time.
+
+    So replies interleave, with each other and with all else that the model does.
+
+    Raises:
+        QuestionTooLong: messages and reply do not fit into the context.
+        ModelError: the model's template cannot show these messages.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        messages: Sequence[Message],
+        *,
+        max_new_tokens: int,
+        stop: Sequence[str],
+    ) -> None:
+        self._engine = engine
+        self._prompt = chat_ids(engine.codec, engine.turns, messages)
+        known = len(self._prompt)
+        super().__init__(prompt_tokens=known, max_new_tokens=max_new_tokens, stop=stop)
+        if engine.turns.are_plain and len(messages) > 1:
+            self._stop += (NEXT_TURN,)
+        check_context(known, max_new_tokens, name=engine.name, context=engine.context_tokens)
+
+    def _decode(self) -> Iterator[str]:
+        engine = self._engine
+        cache, ends = DynamicCache(config=engine.model.config), engine.end_tokens
+
+        def step(ids: list[int]) -> int:
+            found = engine.forward(ids, cache)
+            self.usage += found.cost
+            engine.charge(found.cost)
+            return int(found.logits[-1].argmax())
+
+        tokens = greedy(step, self._prompt, max_new_tokens=self._limit, end_tokens=ends)
+        return whole_characters(self._counted(tokens), engine.codec.decode)
 
 
 def logprobs(logits: torch.Tensor, ids: Sequence[int]) -> Floats:

@@ -1,17 +1,14 @@
-"""Text to token ids: documents as plain text, chat templates as control tokens, never mixed up."""
+"""Text to token ids: untrusted text as plain text, a template's own as control tokens."""
 
 from __future__ import annotations
 
 import re
 import threading
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
 
-from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from hwdag.errors import ModelError
@@ -176,89 +173,3 @@ class Codec:
 
 _QUIET = {"verbose": False, "return_attention_mask": False}
 """No warning about texts longer than the model: documents are."""
-
-
-@dataclass(frozen=True, slots=True)
-class Turns:
-    """A chat template cut into pieces of ids around what we put in.
-
-    `head` user text `reply` assistant text `between` user text `second_reply` assistant text.
-    """
-
-    head: list[int]
-    reply: list[int]
-    between: list[int]
-    second_reply: list[int]
-
-
-_PLAIN_REPLY = "\nAnswer (Yes or No): "
-_PLAIN_BETWEEN = "\n\n"
-_PLAIN_SECOND_REPLY = "\nAnswer:"
-_PLAIN_SUMMARY_REPLY = "\n\n"
-
-
-def cut_template(codec: Codec) -> Turns:
-    """Render the chat template around sentinels, once, and cut it; base models get plain lines."""
-    if not codec.tokenizer.chat_template:
-        return Turns(
-            codec.opening,
-            codec.encode(_PLAIN_REPLY),
-            codec.encode(_PLAIN_BETWEEN),
-            codec.encode(_PLAIN_SECOND_REPLY),
-        )
-    head, reply = cut_conversation(codec, ["user"])
-    _, _, between, second_reply = cut_conversation(codec, ["user", "assistant", "user"])
-    return Turns(head, reply, between, second_reply)
-
-
-def cut_conversation(codec: Codec, roles: Sequence[str]) -> list[list[int]]:
-    """Ids of the chat template around messages: before, between, and after them, up to a reply.
-
-    Raises:
-        ModelError: the template refuses these roles, or does not show every message once, in order.
-    """
-    sentinels = [f"hwdag{i}message" for i in range(len(roles))]
-    rendered = _render(
-        codec,
-        [
-            {"role": role, "content": sentinel}
-            for role, sentinel in zip(roles, sentinels, strict=True)
-        ],
-    )
-    pieces = re.split(f"({'|'.join(sentinels)})", rendered)
-    if pieces[1::2] != sentinels:
-        times = Counter(pieces[1::2])
-        raise ModelError(_misshown([times[sentinel] for sentinel in sentinels]))
-    return [codec.control(piece) for piece in pieces[::2]]
-
-
-def summary_reply(codec: Codec, turns: Turns) -> list[int]:
-    """What stands between the summary prompt and the points."""
-    return turns.reply if codec.tokenizer.chat_template else codec.encode(_PLAIN_SUMMARY_REPLY)
-
-
-def _render(codec: Codec, messages: list[dict[str, str]]) -> str:
-    try:
-        # enable_thinking is read by templates of reasoning models and ignored by all others
-        rendered = codec.tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
-        )
-    except TemplateError as error:
-        roles = ", ".join(message["role"] for message in messages)
-        raise ModelError(
-            f"the chat template refuses messages of the roles {roles}: {error}; send them in an "
-            f"order that it takes, or {_WAY_OUT}"
-        ) from error
-    return str(rendered)
-
-
-_WAY_OUT = (
-    "pass a tokenizer with another chat_template, or with chat_template=None for plain prompts"
-)
-
-
-def _misshown(times: Sequence[int]) -> str:
-    """What is wrong with a template that shows each message so many times."""
-    wrong = [count for count in times if count != 1]
-    seen = f"a message {wrong[0]} times instead of once" if wrong else "messages in another order"
-    return f"the chat template shows {seen}; {_WAY_OUT}"

@@ -95,23 +95,19 @@ class TextScoring:
 
     def logits(self, ids: list[int], last: int, cache: DynamicCache) -> torch.Tensor:
         """Run new tokens on top of a cache, metered: float32 logits, (last, vocabulary)."""
-        began, cached = time.perf_counter(), cache.get_seq_length()
-        logits = self._lm.logits([ids], last=last, cache=cache)[0]
-        self._charge([len(ids)], cached, last, began)
-        return logits
+        found = self._lm.engine.forward(ids, cache, logit_rows=last)
+        self._usage += found.cost
+        return found.logits
 
     def _tail(self, text: str) -> list[int]:
         return [*self._lm.codec.encode(BLANK_LINE), *self._lm.codec.encode(text)]
 
     def _together(self, rows: Sequence[list[int]], last: int) -> torch.Tensor:
         began = time.perf_counter()
-        logits = self._lm.logits(rows, last=last)
-        self._charge([len(row) for row in rows], 0, last, began)
+        logits = self._lm.engine.logits(rows, last=last)
+        tflops = sum(self._lm.tflops(len(row), 0, logit_rows=last) for row in rows)
+        self._usage += Usage(sum(map(len, rows)), tflops, time.perf_counter() - began)
         return logits
-
-    def _charge(self, lengths: Sequence[int], cached: int, last: int, began: float) -> None:
-        tflops = sum(self._lm.tflops(n, cached, logit_rows=last) for n in lengths)
-        self._usage += Usage(sum(lengths), tflops, time.perf_counter() - began)
 
 
 class TextStream:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -16,7 +15,7 @@ from transformers import DynamicCache
 
 from hwdag.config import HeadList
 from hwdag.errors import ContextTooSmall, QuestionTooLong
-from hwdag.lm.attention import ColumnRequest, capture, cut_flops, layer_count
+from hwdag.lm.attention import ColumnRequest, layer_count
 from hwdag.lm.tokens import Codec
 from hwdag.types import Span, Usage
 from hwdag_lab.methods.model_likelihood import BLANK_LINE, tokens_with_spans
@@ -73,14 +72,13 @@ class ModelColumns:
                 f"{self._lm.context_tokens}; lower window_tokens"
             )
         cache = DynamicCache() if self._caches.limit else None  # no config, see KVSession
-        with self._lm._metered(len(row), self._tflops(len(row), 0, len(row))):
-            means = self._means(row, 0, cache)
+        means, cost = self._means(row, 0, cache)
+        self._lm.engine.charge(cost)
         self._caches.put(ids, cache)
         return means[len(self._before) :]
 
     def ask(self, ids: Ids, question: str) -> Asked:
         """Mean attention of a question, a blank line before it, to each token of a context."""
-        began = time.perf_counter()
         asked = self._lm.codec.encode(BLANK_LINE + question)
         length = len(self._before) + len(ids)
         if length + len(asked) > self._lm.context_tokens:
@@ -94,40 +92,21 @@ class ModelColumns:
         row = [*self._before, *ids.tolist(), *asked][known:]
         if cache is None and self._caches.limit:
             cache = DynamicCache()
-        means = self._means(row, len(row) - len(asked), cache)
+        means, cost = self._means(row, len(row) - len(asked), cache)
         if cache is not None and not known:
             cache.crop(-len(asked))
             self._caches.put(ids, cache)
-        tflops = self._tflops(len(row), known, len(asked))
-        usage = Usage(len(row), tflops, time.perf_counter() - began)
-        return Asked(means[len(self._before) : length], len(asked), usage)
+        return Asked(means[len(self._before) : length], len(asked), cost)
 
     def forget(self, ids: Ids) -> None:
         """Drop a context's cache."""
         self._caches.drop(ids)
 
-    def _means(self, row: list[int], first: int, cache: DynamicCache | None) -> Means:
+    def _means(self, row: list[int], first: int, cache: DynamicCache | None) -> tuple[Means, Usage]:
         """Run new tokens: the mean of the rows from `first` on, for every token seen, (seen,)."""
         request = ColumnRequest([(first, len(row))])
-        model = self._lm.model
-        # cut: what stands above the last of the heads is not needed
-        with self._lm._lock, capture(model, [request], self._pairs, cut=True) as captured:
-            self._lm.logits([row], last=1, cache=cache)
-        means: Means = captured.mean(0)[0].cpu().numpy()
-        return means
-
-    def _tflops(self, new: int, cached: int, rows: int) -> float:
-        """Of a forward that ends with the queries, keys and values of the last layer in use."""
-        return (
-            cut_flops(
-                self._lm._shape,
-                self._pairs,
-                new_tokens=new,
-                cached_tokens=cached,
-                row_tokens=rows,
-            )
-            / 1e12
-        )
+        captured, cost = self._lm.engine.attention([row], [request], self._pairs, cache=cache)
+        return captured.mean(0)[0].cpu().numpy(), cost
 
 
 class _Caches:
@@ -182,9 +161,9 @@ def _size(cache: DynamicCache) -> int:
 
 def _pairs(lm: HuggingFaceLM, heads: ColumnHeads) -> HeadList | None:
     if heads != "last":
-        return lm._resolve(heads)
+        return lm.pairs_of(heads)
     last = layer_count(lm.model) - 1
-    return tuple((last, head) for head in range(lm._shape.heads))
+    return tuple((last, head) for head in range(lm.engine.shape.heads))
 
 
 def wiggled(codec: Codec, text: str, sentences: Sequence[Span]) -> tuple[list[int], list[Range]]:

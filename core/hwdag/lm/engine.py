@@ -1,0 +1,267 @@
+"""A causal LM under one lock: forwards with or without capture, and what they cost.
+
+Sessions, replays and replies are given an engine. Every method that runs the model tells the cost;
+who called it decides whose usage that belongs to.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import torch
+from transformers import Cache, GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+from hwdag.arrays import Floats
+from hwdag.config import HeadList
+from hwdag.flops import ModelShape, capture_flops, cut_flops, forward_flops
+from hwdag.lm.attention import Capture, Request, SpanRequest, capture, check_supported, lock_of
+from hwdag.lm.layout import Turns
+from hwdag.lm.tokens import Codec
+from hwdag.types import Usage
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Forward:
+    """What one forward tells of a single sequence.
+
+    Attributes:
+        logits: of the last positions, in float32, (rows, vocabulary).
+        attention: mean over the asked heads between the asked spans, (row spans, key spans).
+        cost: of the forward and of what was captured in it.
+    """
+
+    logits: torch.Tensor
+    attention: Floats
+    cost: Usage
+
+
+class Engine:
+    """A model and its tokenizer.
+
+    Thread-safe: a lock guards the forward, and all engines of one model share it. The model keeps
+    its weights, dtype, device and attention implementation; nothing of it is changed for good.
+
+    Attributes:
+        model: as it was given.
+        codec: its tokenizer.
+        turns: its chat template.
+        name: of the model, for messages.
+        shape: its sizes.
+
+    Raises:
+        CaptureUnsupported: the architecture's attention cannot be captured.
+    """
+
+    def __init__(
+        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, name: str
+    ) -> None:
+        check_supported(model)
+        self.model = model
+        self.model.train(False)
+        self.codec = Codec(tokenizer)
+        self.turns = Turns.of(self.codec)
+        self.name = name
+        self.shape = ModelShape.from_config(model.config)
+        self._lock = lock_of(model)
+        self._usage = Usage()
+
+    def twin(self) -> Self:
+        """The same model with a usage of its own."""
+        twin = copy.copy(self)
+        twin._usage = Usage()
+        return twin
+
+    @property
+    def usage(self) -> Usage:
+        """All that was charged so far."""
+        return self._usage
+
+    def charge(self, cost: Usage) -> None:
+        """Add to `usage`."""
+        with self._lock:
+            self._usage += cost
+
+    @property
+    def context_tokens(self) -> int:
+        """Length of the model's context."""
+        config = self.model.config.get_text_config(decoder=True)
+        return int(
+            getattr(config, "max_position_embeddings", 0) or self.codec.tokenizer.model_max_length
+        )
+
+    @cached_property
+    def end_tokens(self) -> frozenset[int]:
+        """Ids that end a reply."""
+        generation = self.model.generation_config
+        named = generation.eos_token_id if generation else None
+        listed = named if isinstance(named, list) else [named]
+        ids = {*listed, self.codec.tokenizer.eos_token_id, *self.turns.between[:1]}
+        # the template closes an assistant turn with its end token, where it has one
+        controls = set(self.codec.tokenizer.all_special_ids)
+        return frozenset(i for i in ids if i is not None and (i in controls or i in listed))
+
+    def tflops(self, new_tokens: int, cached_tokens: int, *, logit_rows: int = 1) -> float:
+        """Analytic TFLOPs of one causal forward of `new_tokens` on top of `cached_tokens`."""
+        flops = forward_flops(
+            self.shape,
+            new_tokens=new_tokens,
+            cached_tokens=cached_tokens,
+            logit_rows=logit_rows if self._keeps_logits else new_tokens,
+        )
+        return flops / 1e12
+
+    def forward(
+        self,
+        ids: list[int],
+        cache: Cache,
+        *,
+        request: SpanRequest | None = None,
+        heads: HeadList | None = None,
+        logit_rows: int = 1,
+    ) -> Forward:
+        """Run new tokens on top of a cache, which they enter; `heads=None` are all."""
+        began, cached = time.perf_counter(), int(cache.get_seq_length())
+        tflops, attention = self.tflops(len(ids), cached, logit_rows=logit_rows), np.zeros((0, 1))
+        if request is None:
+            logits = self.logits([ids], last=logit_rows, cache=cache)
+        else:
+            with self._lock, capture(self.model, [request], heads) as captured:
+                logits = self.logits([ids], last=logit_rows, cache=cache)
+            attention = captured.mean(0).double().cpu().numpy()
+            tflops += self._capture_tflops(len(ids) + cached, request, heads)
+        return Forward(logits[0], attention, Usage(len(ids), tflops, time.perf_counter() - began))
+
+    def attention(
+        self,
+        rows: Sequence[list[int]],
+        requests: Sequence[Request],
+        heads: HeadList | None,
+        *,
+        cache: Cache | None = None,
+    ) -> tuple[Capture, Usage]:
+        """Read attention alone: the forward ends within the last layer that is asked for.
+
+        Rows are as for `logits`. A cache has the keys and values of the layers up to that one.
+        """
+        began = time.perf_counter()
+        cached = 0 if cache is None else int(cache.get_seq_length())
+        with self._lock, capture(self.model, requests, heads, cut=True) as captured:
+            self.logits(rows, last=1, cache=cache)
+        flops = sum(
+            cut_flops(
+                self.shape,
+                heads,
+                new_tokens=len(row),
+                cached_tokens=cached,
+                row_tokens=_length(request.rows),
+                key_spans=len(request.keys) if isinstance(request, SpanRequest) else 0,
+            )
+            for row, request in zip(rows, requests, strict=True)
+        )
+        seconds = time.perf_counter() - began
+        return captured, Usage(sum(map(len, rows)), flops / 1e12, seconds)
+
+    def logits(
+        self, rows: Sequence[list[int]], *, last: int, cache: Cache | None = None
+    ) -> torch.Tensor:
+        """Float32 logits of the last positions of every row, (rows, last, vocabulary).
+
+        Rows are padded on the left where their lengths differ. A single row may go on top of a
+        `cache`, which it enters.
+        """
+        options: dict[str, Any] = (
+            {"use_cache": False} if cache is None else {"past_key_values": cache}
+        )
+        if self._keeps_logits:
+            options["logits_to_keep"] = last
+        ids, mask = self._left_padded(rows)
+        if any(len(row) < ids.shape[1] for row in rows):
+            options |= {
+                "attention_mask": mask,
+                "position_ids": (mask.cumsum(1) - 1).clamp(min=0),
+            }
+        with self._exclusive():
+            found: torch.Tensor = self.model(ids, **options).logits[:, -last:].float()
+        return found
+
+    def generate(
+        self, rows: Sequence[list[int]], *, max_new_tokens: int
+    ) -> tuple[list[list[int]], Usage]:
+        """Greedy replies to prompts, in one padded batch; end tokens and padding may follow them."""
+        began = time.perf_counter()
+        ids, mask = self._left_padded(rows)
+        config = self._plainly_greedy(max_new_tokens)
+        run: Any = self.model.generate
+        with self._exclusive():
+            output = run(ids, attention_mask=mask, generation_config=config)
+        replies: list[list[int]] = output[:, ids.shape[1] :].tolist()
+        cost = Usage()
+        for row, reply in zip(rows, replies, strict=True):
+            steps = self._written(reply) - 1  # the last token does not pass through the model
+            tflops = self.tflops(len(row), 0) + self.tflops(steps, len(row), logit_rows=steps)
+            cost += Usage(len(row) + steps, tflops)
+        return replies, cost + Usage(seconds=time.perf_counter() - began)
+
+    def _plainly_greedy(self, max_new_tokens: int) -> GenerationConfig:
+        """The likeliest token every time, as all decoding here.
+
+        What is not said is taken from the checkpoint's own settings, penalties and all.
+        """
+        return GenerationConfig(  # type: ignore[no-untyped-call]
+            max_new_tokens=max_new_tokens,
+            do_sample=False,
+            num_beams=1,
+            repetition_penalty=1.0,
+            no_repeat_ngram_size=0,
+            min_length=0,
+            eos_token_id=sorted(self.end_tokens) or None,
+            pad_token_id=self._pad_token,
+        )
+
+    def _written(self, reply: list[int]) -> int:
+        """Tokens of a generated row without the padding behind its end token."""
+        ends = (i + 1 for i, token in enumerate(reply) if token in self.end_tokens)
+        return next(ends, len(reply))
+
+    def _capture_tflops(self, seen: int, request: SpanRequest, heads: HeadList | None) -> float:
+        flops = capture_flops(
+            self.shape,
+            heads=self.shape.layers * self.shape.heads if heads is None else len(heads),
+            row_tokens=_length(request.rows),
+            seen_tokens=seen,
+            key_spans=len(request.keys),
+        )
+        return flops / 1e12
+
+    @cached_property
+    def _keeps_logits(self) -> bool:
+        return "logits_to_keep" in inspect.signature(self.model.forward).parameters
+
+    @property
+    def _pad_token(self) -> int:
+        pad = self.codec.tokenizer.pad_token_id
+        return pad if pad is not None else min(self.end_tokens, default=0)
+
+    def _left_padded(self, rows: Sequence[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Ids and attention mask, (rows, tokens)."""
+        longest, pad, device = max(map(len, rows)), self._pad_token, self.model.device
+        ids = [[pad] * (longest - len(row)) + row for row in rows]
+        mask = [[0] * (longest - len(row)) + [1] * len(row) for row in rows]
+        return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        with self._lock, torch.inference_mode():
+            yield
+
+
+def _length(ranges: Sequence[tuple[int, int]]) -> int:
+    return sum(end - start for start, end in ranges)

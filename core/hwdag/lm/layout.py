@@ -1,0 +1,260 @@
+"""Where everything stands among the tokens: turns of a chat, a question's prompt, a replayed window."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from jinja2 import TemplateError
+
+from hwdag.arrays import Floats
+from hwdag.errors import InputError, ModelError
+from hwdag.lm.attention import SpanRequest
+from hwdag.lm.base import Message, Replay, ReplayRequest
+from hwdag.lm.chat import plain, tidied, without_system
+from hwdag.lm.tokens import Codec, Range
+from hwdag.text.characters import one_line
+from hwdag.text.prompts import SearchPrompts
+from hwdag.types import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """A chat template cut into pieces of ids around what we put in.
+
+    `head` user text `reply` assistant text `between` user text `second_reply` assistant text.
+    A base model, which has no template, gets plain lines.
+
+    Attributes:
+        are_plain: there is no template.
+        summary_reply: stands between the summary prompt and the points.
+    """
+
+    head: list[int]
+    reply: list[int]
+    between: list[int]
+    second_reply: list[int]
+    summary_reply: list[int]
+    are_plain: bool
+
+    @classmethod
+    def of(cls, codec: Codec) -> Self:
+        """Render a tokenizer's chat template around sentinels, and cut it there."""
+        if not codec.tokenizer.chat_template:
+            texts = _PLAIN_REPLY, _PLAIN_BETWEEN, _PLAIN_SECOND_REPLY, _PLAIN_SUMMARY_REPLY
+            reply, between, second_reply, summary_reply = map(codec.encode, texts)
+            return cls(codec.opening, reply, between, second_reply, summary_reply, are_plain=True)
+        head, reply = cut_conversation(codec, ["user"])
+        _, _, between, second_reply = cut_conversation(codec, ["user", "assistant", "user"])
+        return cls(head, reply, between, second_reply, reply, are_plain=False)
+
+
+_PLAIN_REPLY = "\nAnswer (Yes or No): "
+_PLAIN_BETWEEN = "\n\n"
+_PLAIN_SECOND_REPLY = "\nAnswer:"
+_PLAIN_SUMMARY_REPLY = "\n\n"
+
+
+def cut_conversation(codec: Codec, roles: Sequence[str]) -> list[list[int]]:
+    """Ids of the chat template around messages: before, between, and after them, up to a reply.
+
+    Raises:
+        ModelError: the template refuses these roles, or does not show every message once, in order.
+    """
+    sentinels = [f"hwdag{i}message" for i in range(len(roles))]
+    rendered = _rendered(
+        codec,
+        [
+            {"role": role, "content": sentinel}
+            for role, sentinel in zip(roles, sentinels, strict=True)
+        ],
+    )
+    pieces = re.split(f"({'|'.join(sentinels)})", rendered)
+    if pieces[1::2] != sentinels:
+        times = Counter(pieces[1::2])
+        raise ModelError(_misshown([times[sentinel] for sentinel in sentinels]))
+    return [codec.control(piece) for piece in pieces[::2]]
+
+
+def chat_ids(codec: Codec, turns: Turns, messages: Sequence[Message]) -> list[int]:
+    """Token ids up to the reply; those of `writing_ids` for one message of the user.
+
+    Templates that know no system message, or show it out of its place, get its text before the
+    user's next one.
+
+    Raises:
+        ModelError: the model's template cannot show these messages.
+    """
+    messages = tidied(messages)
+    if not turns.are_plain:
+        return _templated(codec, messages)
+    if [message.role for message in messages] == ["user"]:
+        return writing_ids(codec, turns, messages[0].text)
+    return [*codec.opening, *codec.encode(plain(messages))]
+
+
+def writing_ids(codec: Codec, turns: Turns, prompt: str) -> list[int]:
+    """Token ids of a prompt that is written after."""
+    return [*turns.head, *codec.encode(prompt), *turns.summary_reply]
+
+
+def _templated(codec: Codec, messages: list[Message]) -> list[int]:
+    try:
+        pieces = cut_conversation(codec, [message.role for message in messages])
+    except ModelError:
+        folded = without_system(messages)
+        if folded == messages:
+            raise
+        return _templated(codec, folded)
+    ids = list(pieces[0])
+    for message, piece in zip(messages, pieces[1:], strict=True):
+        ids += [*codec.encode(message.text), *piece]
+    return ids
+
+
+class SearchLayout:
+    """Token ids of one question's prompt: the first turn up to the nodes, nodes, and what follows.
+
+    Attributes:
+        opening: all that stands before the nodes.
+        question: where the question stands among them.
+        slot: between the nodes and the first reply.
+        yes: first tokens of the spellings of "Yes"; `no` those of "No", without what both share.
+
+    Raises:
+        InputError: "Yes" and "No" begin with the same tokens.
+    """
+
+    def __init__(self, codec: Codec, turns: Turns, question: str, prompts: SearchPrompts) -> None:
+        before, between, after = prompts.cut()
+        asked, parts = codec.encode_parts(before, question, between)
+        start, end = parts[1]
+        head = len(turns.head)
+        self.opening = [*turns.head, *asked]
+        self.question: Range = (head + start, head + end)
+        self.slot = [*(codec.encode(after) if after else []), *turns.reply]
+        self.yes, self.no = verdict_tokens(codec, prompts)
+        self._second_turn = [*turns.between, *codec.encode(prompts.answer), *turns.second_reply]
+        self._verdicts = prompts.yes[0], prompts.no[0]
+        self._codec, self._turns = codec, turns
+        self._nodes: dict[str, tuple[list[int], Range]] = {}
+
+    def node(self, text: str) -> tuple[list[int], Range]:
+        """A node as one bullet line: ids, and the token range of the text itself."""
+        if text not in self._nodes:
+            ids, parts = self._codec.encode_parts("* ", one_line(text), "\n")
+            self._nodes[text] = ids, parts[1]
+        return self._nodes[text]
+
+    def part_of_node(self, text: str, span: Span) -> Range:
+        """Where the characters `span` of a node's text stand among its ids."""
+        line = one_line(text)
+        parts = "* " + line[: span.start], line[span.start : span.end], line[span.end :] + "\n"
+        return self._codec.encode_parts(*parts)[1][1]
+
+    def until_answer(self, *, enough: bool) -> list[int]:
+        """All that stands between the nodes and the answer."""
+        verdict = self._codec.encode(self._verdicts[0 if enough else 1])
+        return [*self.slot, *verdict, *self._second_turn]
+
+    @property
+    def answering_tokens(self) -> int:
+        """Tokens between the nodes and the answer, at most."""
+        return len(self.slot) + len(self._second_turn) + 2
+
+    def answer(self, text: str) -> list[int]:
+        """An answer that is not decoded; where there is no template, a space comes before it.
+
+        Raises:
+            InputError: it is blank.
+        """
+        ids = self._codec.encode(" " + text if self._turns.are_plain else text)
+        if not text.strip() or not ids:
+            raise InputError(f"the text {text!r} has no tokens, so it has no likelihood")
+        return ids
+
+
+def verdict_tokens(codec: Codec, prompts: SearchPrompts) -> tuple[list[int], list[int]]:
+    """First tokens of all spellings of "Yes" and of "No", without those that both share.
+
+    Raises:
+        InputError: nothing is left of them.
+    """
+    yes, no = ({codec.encode(word)[0] for word in words} for words in (prompts.yes, prompts.no))
+    if not yes - no or not no - yes:
+        raise InputError(
+            f"the tokenizer of {codec.tokenizer.name_or_path or 'this model'} starts {prompts.yes} "
+            f"and {prompts.no} with the same tokens, so p_yes cannot be read; pass SearchPrompts "
+            "with other spellings"
+        )
+    return sorted(yes - no), sorted(no - yes)
+
+
+class ReplayLayout:
+    """Token ids of one replayed window, and where its units and points stand."""
+
+    def __init__(self, codec: Codec, turns: Turns, request: ReplayRequest) -> None:
+        self.ids = [*turns.head, *codec.encode(request.before)]
+        self.units: list[Range] = []
+        self.segments: list[int] = []
+        self.points: list[Range] = []
+        for i, (segment, spans) in enumerate(zip(request.segments, request.units, strict=True)):
+            borders = [border for span in spans for border in (span.start, span.end)]
+            cuts = zip([0, *borders], [*borders, len(segment)], strict=True)
+            text = one_line(segment)
+            parts = self._append(codec, ["* ", *(text[a:b] for a, b in cuts), "\n"])
+            self.units += parts[2:-1:2]
+            self.segments += [i] * len(spans)
+        self.ids += [*codec.encode(request.after), *turns.summary_reply]
+        for point in request.points:
+            self.points.append(self._append(codec, ["* ", one_line(point), "\n"])[1])
+
+    def _append(self, codec: Codec, parts: list[str]) -> list[Range]:
+        origin = len(self.ids)
+        ids, ranges = codec.encode_parts(*parts)
+        self.ids += ids
+        return [(origin + start, origin + end) for start, end in ranges]
+
+    def request(self, pad: int) -> SpanRequest:
+        """What to capture, `pad` tokens further to the right."""
+        rows, keys = (
+            [(start + pad, end + pad) for start, end in spans]
+            for spans in (self.points, self.units)
+        )
+        return SpanRequest(rows, keys)
+
+    def replay(self, attention: Floats) -> Replay:
+        """The captured means with what is needed to combine them."""
+        lengths = np.array([end - start for start, end in self.units], dtype=np.int64)
+        return Replay(attention, lengths, np.array(self.segments, dtype=np.int64))
+
+
+def _rendered(codec: Codec, messages: list[dict[str, str]]) -> str:
+    try:
+        # enable_thinking is read by templates of reasoning models and ignored by all others
+        rendered = codec.tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
+        )
+    except TemplateError as error:
+        roles = ", ".join(message["role"] for message in messages)
+        raise ModelError(
+            f"the chat template refuses messages of the roles {roles}: {error}; send them in an "
+            f"order that it takes, or {_WAY_OUT}"
+        ) from error
+    return str(rendered)
+
+
+_WAY_OUT = (
+    "pass a tokenizer with another chat_template, or with chat_template=None for plain prompts"
+)
+
+
+def _misshown(times: Sequence[int]) -> str:
+    """What is wrong with a template that shows each message so many times."""
+    wrong = [count for count in times if count != 1]
+    seen = f"a message {wrong[0]} times instead of once" if wrong else "messages in another order"
+    return f"the chat template shows {seen}; {_WAY_OUT}"
