@@ -97,10 +97,10 @@ def test_a_reader_with_an_adapter_is_the_same_network_and_its_checkpoint_stays(
     assert kinds[0] == kinds[1]
     assert adapted.tflops(10, 0) == plain.tflops(10, 0)
     rows = [plain.codec.encode("The quick brown fox jumps.")]
-    assert not torch.equal(adapted.logits(rows, last=1), plain.engine.logits(rows, last=1))
+    assert not torch.equal(adapted.engine.logits(rows, last=1), plain.engine.logits(rows, last=1))
     assert digests(checkpoint) == before
     again = HuggingFaceLM.from_pretrained(str(checkpoint), dtype=dtype, device="cpu")
-    assert torch.equal(again.logits(rows, last=1), plain.engine.logits(rows, last=1))
+    assert torch.equal(again.engine.logits(rows, last=1), plain.engine.logits(rows, last=1))
 
 
 def test_the_name_tells_adapters_apart(checkpoint, tmp_path):

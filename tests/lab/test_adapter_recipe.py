@@ -221,9 +221,9 @@ def test_a_run_has_a_log_a_plot_and_an_adapter_that_the_library_merges(places, u
     lora.load(lm.model, uninterrupted / "adapter")
     merged = tiny(places, adapter=uninterrupted / "adapter")
     rows = [lm.codec.encode("Who built the harbour of Brightwater?")]
-    layered, found = lm.engine.logits(rows, last=4), merged.logits(rows, last=4)
+    layered, found = lm.engine.logits(rows, last=4), merged.engine.logits(rows, last=4)
     torch.testing.assert_close(found, layered, atol=1e-4, rtol=1e-4)
-    assert not torch.allclose(found, tiny(places).logits(rows, last=4), atol=1e-3)
+    assert not torch.allclose(found, tiny(places).engine.logits(rows, last=4), atol=1e-3)
 
 
 def test_a_run_that_is_told_to_stop_goes_on_as_if_it_had_not_been(
