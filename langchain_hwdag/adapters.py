@@ -21,7 +21,7 @@ from hwdag.lm.base import Reader, Writer
 from hwdag.text.characters import disarmed
 from hwdag.trace.provenance import METADATA_KEY, passages, provenance
 from hwdag.types import Retrieval, Step
-from hwdag_lab.methods.given import Adapters
+from hwdag_lab.methods.making import Adapters
 
 
 def as_core_document(document: Document) -> hwdag.Document:

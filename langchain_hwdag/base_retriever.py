@@ -34,7 +34,7 @@ from hwdag.retriever import Retriever
 from hwdag.scope import Scope
 from hwdag.trace.provenance import step_record
 from hwdag.types import Step
-from hwdag_lab.methods.given import check_tenant
+from hwdag_lab.methods.making import check_tenant
 from langchain_hwdag.adapters import node_document
 from langchain_hwdag.events import STEP_EVENT, in_thread
 

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from hwdag.config import SearchConfig
 from hwdag.retriever import Retriever
-from hwdag_lab.methods.given import as_core_retriever, check_tenant, made_retriever
+from hwdag_lab.methods.making import as_core_retriever, check_tenant, make_retriever
 from langchain_hwdag.adapters import MODELS, as_core_document
 from langchain_hwdag.base_retriever import CoreSearchRetriever, Filters, unwrapped
 from langchain_hwdag.events import build_progress, building
@@ -27,7 +27,7 @@ class CoreRetriever(CoreSearchRetriever):
     Relations: `HWDAGRetriever` is the same over `hwdag.HWDAGIndex`, and has its options of building.
 
     Attributes:
-        retriever: anything that satisfies `hwdag_lab.methods.base.Retriever`; a retriever of this
+        retriever: anything that satisfies `hwdag.retriever.Retriever`; a retriever of this
             package is taken for the core's one in it.
         search: token budget and heads; a dict is read as the options of `SearchConfig`.
         k: number of nodes; as the following three also an option of `invoke`.
@@ -46,7 +46,7 @@ class CoreRetriever(CoreSearchRetriever):
     def from_documents(
         cls,
         documents: Iterable[Document],
-        retriever: type[Retriever] | Retriever,
+        retriever: str | type[Retriever] | Retriever,
         *,
         search: SearchConfig | None = None,
         k: int | None = None,
@@ -62,8 +62,8 @@ class CoreRetriever(CoreSearchRetriever):
         Args:
             documents: their ids (or a hash of their content) and metadata are kept; what is blank
                 is listed in `report.skipped`.
-            retriever: a class, which is made with `options`, or a finished one, which keeps the
-                documents that it holds.
+            retriever: the name of a method ("raptor") or a class, which is made with `options`, or
+                a finished one, which keeps the documents that it holds.
             search: see the class, as the following.
             k: number of nodes.
             document_ids: only these documents.
@@ -80,7 +80,7 @@ class CoreRetriever(CoreSearchRetriever):
             TypeError: the class has no such option.
         """
         wrapped = cls(
-            retriever=made_retriever(unwrapped(retriever), options, MODELS),
+            retriever=make_retriever(unwrapped(retriever), options, MODELS),
             search=search,
             k=k,
             document_ids=document_ids,  # type: ignore[arg-type]  # pydantic makes it a tuple
@@ -97,7 +97,7 @@ class CoreRetriever(CoreSearchRetriever):
     async def afrom_documents(
         cls,
         documents: Iterable[Document],
-        retriever: type[Retriever] | Retriever,
+        retriever: str | type[Retriever] | Retriever,
         **options: Any,
     ) -> Self:
         """`from_documents` in a thread; a task that is cancelled ends the build, not what is done."""

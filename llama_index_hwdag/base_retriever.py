@@ -26,7 +26,7 @@ from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
 from hwdag.trace.provenance import METADATA_KEY, passages, provenance
 from hwdag.types import Document, Retrieval, Step
-from hwdag_lab.methods.given import check_tenant
+from hwdag_lab.methods.making import check_tenant
 from llama_index_hwdag.events import dispatcher, walked_in_steps
 from llama_index_hwdag.metadata_filters import Filters, as_core_filter
 from llama_index_hwdag.nodes import Source, text_node

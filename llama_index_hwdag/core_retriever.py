@@ -13,7 +13,7 @@ from hwdag.building.report import BuildReport
 from hwdag.config import SearchConfig
 from hwdag.retriever import Retriever
 from hwdag.types import Document
-from hwdag_lab.methods.given import as_core_retriever, made_retriever
+from hwdag_lab.methods.making import as_core_retriever, make_retriever
 from llama_index_hwdag.adapters import MODELS
 from llama_index_hwdag.base_retriever import CoreSearchRetriever
 from llama_index_hwdag.metadata_filters import Filters
@@ -54,7 +54,7 @@ class CoreRetriever(CoreSearchRetriever):
         """Wrap a retriever that holds its documents; `from_documents` also puts them in.
 
         Args:
-            retriever: anything that satisfies `hwdag_lab.methods.base.Retriever`, or another of this
+            retriever: anything that satisfies `hwdag.retriever.Retriever`, or another of this
                 class, whose documents are shared. Later changes to it are seen.
             search: token budget and heads.
             k: number of nodes.
@@ -94,7 +94,7 @@ class CoreRetriever(CoreSearchRetriever):
     def from_documents(
         cls,
         documents: Sequence[BaseNode],
-        retriever: type[Retriever] | Retriever | CoreRetriever,
+        retriever: str | type[Retriever] | Retriever | CoreRetriever,
         *,
         search: SearchConfig | None = None,
         k: int | None = None,
@@ -111,8 +111,8 @@ class CoreRetriever(CoreSearchRetriever):
         Args:
             documents: documents, or the nodes of a pipeline, which are joined by ref doc as in
                 `HWDAGIndex`. What is blank is skipped with a warning, and listed in `report.skipped`.
-            retriever: a class, which is made with `options`, or a finished one, which keeps the
-                documents that it holds.
+            retriever: the name of a method ("raptor") or a class, which is made with `options`, or
+                a finished one, which keeps the documents that it holds.
             search: see `__init__`, as the following.
             k: number of nodes.
             document_ids: only these documents.
@@ -129,7 +129,7 @@ class CoreRetriever(CoreSearchRetriever):
             UnknownOption: a finished retriever and `options`.
             TypeError: the class has no such option.
         """
-        made = made_retriever(_unwrapped(retriever), options, MODELS)
+        made = make_retriever(_unwrapped(retriever), options, MODELS)
         wrapped = cls(
             retriever if isinstance(retriever, CoreRetriever) else made,
             search=search,

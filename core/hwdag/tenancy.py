@@ -23,3 +23,11 @@ def required_filter(tenant_key: str | None, scope: Scope) -> Equals | None:
     if tenant_key is None or scope.tenant is None:
         return None
     return Equals(tenant_key, scope.tenant)
+
+
+def knows_no_tenants(name: str) -> InputError:
+    """The error of a search that names a tenant to a retriever that has none."""
+    return InputError(
+        f"{name} knows no tenants, so a search cannot name one; filter by the metadata field that "
+        "says whose a document is: filters={field: tenant}"
+    )

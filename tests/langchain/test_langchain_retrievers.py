@@ -153,6 +153,10 @@ def test_a_class_is_made_with_its_options_and_a_finished_one_keeps_what_it_holds
         DOCUMENTS, BM25Retriever, reader=ScriptedLM(), granularity="sentence", k=3
     )
     assert made.invoke(QUESTION) == a_retriever(k=3).invoke(QUESTION)
+    named = CoreRetriever.from_documents(
+        DOCUMENTS, "bm25", reader=ScriptedLM(), granularity="sentence", k=3
+    )
+    assert named.invoke(QUESTION) == made.invoke(QUESTION)
 
     core = a_core()
     CoreRetriever.from_documents(DOCUMENTS[:1], core)

@@ -331,6 +331,10 @@ def test_a_class_is_made_with_its_options_and_a_finished_one_keeps_what_it_holds
     )
     expected = plain(a_retriever(k=3).retrieve(QUESTION))
     assert plain(made.retrieve(QUESTION)) == expected
+    named = CoreRetriever.from_documents(
+        documents(), "bm25", reader=ScriptedLM(), granularity="sentence", k=3
+    )
+    assert plain(named.retrieve(QUESTION)) == expected
 
     first = CoreRetriever.from_documents(documents("mill"), a_core())
     both = CoreRetriever.from_documents(documents("ferry"), first, k=3)

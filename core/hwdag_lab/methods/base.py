@@ -28,6 +28,7 @@ from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
 from hwdag.search.walk import FIRST_POSITION, OnStep, Walked
 from hwdag.store.calls import CallCache
+from hwdag.tenancy import knows_no_tenants
 from hwdag.text.characters import without_surrogates
 from hwdag.text.prompts import SearchPrompts
 from hwdag.threads import (
@@ -363,11 +364,3 @@ class DocumentRetriever(ABC, Generic[T]):
             for key, (document, built) in held.items()
             if key in wanted and scope.admits(document.metadata)
         }
-
-
-def knows_no_tenants(name: str) -> InputError:
-    """The error of a search that names a tenant to a retriever that has none."""
-    return InputError(
-        f"{name} knows no tenants, so a search cannot name one; filter by the metadata field that "
-        "says whose a document is: filters={field: tenant}"
-    )
