@@ -28,8 +28,8 @@ from hwdag.lm.scripted import ScriptedLM
 from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier
 from hwdag.search.live import LiveCorpus
-from hwdag.search.prior import prior
 from hwdag.search.references import References
+from hwdag.search.similarity import similarity
 from hwdag.store.sqlite import Header, Store
 
 DIMENSION = 384
@@ -114,7 +114,7 @@ def steps_of_the_frontier(corpus: Corpus, rng: np.random.Generator) -> float:
     taken = []
     for _ in range(QUESTIONS):
         question = sentence(rng)
-        likeness = prior(corpus, question, random_vectors(rng, 1)[0], scoring)
+        likeness = similarity(corpus, question, random_vectors(rng, 1)[0], scoring)
         references = References(corpus, question, scoring)
         frontier = Frontier(corpus, likeness, scoring=scoring, references=references)
         for _ in range(STEPS):

@@ -51,12 +51,7 @@ class InStores(Storage):
 
     @classmethod
     def empty(cls, context: StorageContext, struct: HWDAGIndexStruct, options: Options) -> InStores:
-        """Of an index without documents. Raises `InputError` for a config that needs a file."""
-        if options.config is not None and options.config.questions:
-            raise InputError(
-                "questions are embedded beside the nodes, and a vector store has one embedding per "
-                "node; keep the index in a file (path=...), or set questions=0"
-            )
+        """Of an index without documents."""
         return cls(context, struct, CoreIndex(**options.models(), config=options.config))
 
     @classmethod

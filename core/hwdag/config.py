@@ -24,7 +24,6 @@ Leaves = Literal["sentences", "chunks"]
 Points = Literal["auto", "generated", "required", "extractive"]
 Windows = Literal["content", "greedy"]
 Progress = Literal["auto", "p_yes", "budget", "head_mass", "calibrated"]
-Calibration = Literal["none", "null"]
 HeadList = tuple[tuple[int, int], ...]
 """(layer, query head) pairs, both counted from 0."""
 
@@ -58,13 +57,6 @@ class BuildConfig:
         edge_heads: heads whose attention makes the edges ("all" is the papers' mean).
         batch_size: windows that are summarised or replayed in one forward.
         max_levels: guard for texts that do not shrink.
-        questions: so many questions that each node answers are asked for, and embedded beside it:
-            a node is as similar to a question as the best of its vectors (after GEM-RAG's utility
-            questions). They cost a Writer call per text, and their vectors as much space as those
-            of so many nodes. For the embedded model, which cannot write them, the sentences of the
-            text stand in.
-        corpus_layers: whether points over the top-level points of several documents are made, level
-            by level, as within a document. They cost Writer calls for every document that changes.
         tenant_key: name of the metadata field that says whose a document is. Every document must
             have it, every search must name a tenant, and nothing is ever shared between tenants.
     """
@@ -82,15 +74,12 @@ class BuildConfig:
     edge_heads: Heads = "auto"
     batch_size: int = 4
     max_levels: int = 12
-    questions: int = 0
-    corpus_layers: bool = False
     tenant_key: str | None = None
 
     def __post_init__(self) -> None:
         _at_least(self, "chunk_tokens", 8)
         _at_least(self, "batch_size", 1)
         _at_least(self, "max_levels", 2)
-        _at_least(self, "questions", 0)
         if self.window_tokens is not None:
             _at_least(self, "window_tokens", 64)
         _one_of(self, "leaves", get_args(Leaves))
@@ -186,11 +175,6 @@ class SearchConfig:
         heads: heads whose attention to the question is read: "all" (the papers' mean), "auto" (the
             head list known for the model, else "all"), or (layer, head) pairs.
         scoring: what the score of the next node consists of.
-        calibration: "null" counts attention to the question only as far as the same node pays more
-            of it than to a question without content (after YOURA's reaction). Every node is then
-            read twice.
-        notebook: notes that the reader writes on its way, after equal parts of the budget; each
-            joins the question in what is looked for next (after GraphReader).
         initial_share: share of the budget for the most similar top-level nodes, which are read
             first: a number, or "equal" for 1 / number of levels (GARLIC 4.4). "auto" is "equal" for
             generated points and 0 for extractive ones: all that they say is among the leaves.
@@ -205,8 +189,6 @@ class SearchConfig:
     patience: int = PAPER_PATIENCE
     heads: Heads = "auto"
     scoring: Scoring = field(default_factory=Scoring)
-    calibration: Calibration = "none"
-    notebook: int = 0
     initial_share: float | Literal["auto", "equal"] = "auto"
     stride: int | None = None
     max_new_tokens: int = 64
@@ -218,8 +200,6 @@ class SearchConfig:
         if self.stride is not None:
             _at_least(self, "stride", 1)
         _one_of(self, "progress", get_args(Progress))
-        _one_of(self, "calibration", get_args(Calibration))
-        _at_least(self, "notebook", 0)
         if self.confidence is not None and not 0.0 <= self.confidence < 1.0:
             raise InputError(f"confidence must be in [0, 1), got {self.confidence!r}")
         share = self.initial_share
@@ -230,13 +210,10 @@ class SearchConfig:
                 f'initial_share must be "auto", "equal" or a number in [0, 1], got {share!r}'
             )
         object.__setattr__(self, "heads", _heads(self.heads, "heads"))
-        if self.progress in ("head_mass", "calibrated") and (
-            self.heads != "auto" or self.calibration != "none" or self.notebook
-        ):
+        if self.progress in ("head_mass", "calibrated") and self.heads != "auto":
             raise InputError(
-                f"progress={self.progress!r} was fitted to plain walks with the reader's head list: "
-                f'heads must be "auto" and calibration "none", and notebook 0; got {self.heads!r}, '
-                f"{self.calibration!r} and {self.notebook}"
+                f"progress={self.progress!r} was fitted to walks with the reader's head list: heads "
+                f'must be "auto", got {self.heads!r}'
             )
 
     @classmethod

@@ -350,8 +350,7 @@ class StoredIndex:
 
     def _header_of_models(self) -> Header:
         embedder = self.embedder
-        width = embedder.dimension * (1 + self.config.questions)
-        return self._header(self.reader.name, embedder.name, width)
+        return self._header(self.reader.name, embedder.name, embedder.dimension)
 
     def _header(self, reader: str, embedder: str, dimension: int) -> Header:
         return Header(reader, embedder, dimension, asdict(self.config), __version__)

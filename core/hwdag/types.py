@@ -105,9 +105,8 @@ class Step:
     over all nodes, GARLIC 3.2.2); for a node of the initial set only `similarity` is not 0.
     `relevance` is r of PECAN App. C: position times mean attention to the question. `p_yes` is read
     after the node was appended; it is None where several nodes were read at once and this one was
-    not the last of them. `note` is the number of notes that had joined the question by then
-    (`SearchConfig.notebook`); the last of them is `Retrieval.notebook[note - 1]`. `p_enough` is the
-    probability of the controller that steers the walk, read where p_yes is; None without one.
+    not the last of them. `p_enough` is the probability of the controller that steers the walk, read
+    where p_yes is; None without one.
     """
 
     position: int
@@ -118,7 +117,6 @@ class Step:
     relevance: float
     p_yes: float | None
     reference: float = 0.0
-    note: int = 0
     p_enough: float | None = None
 
     @property
@@ -145,8 +143,6 @@ class Retrieval:
     """Nodes that were asked for by number but not read, best score first; p_yes is None."""
     sources: Mapping[str, Document] = field(default_factory=dict, compare=False, repr=False)
     """The documents that the nodes rest on, by id, in the versions that were searched."""
-    notebook: tuple[str, ...] = ()
-    """What the reader noted on its way, in order."""
 
     def best(self, k: int) -> tuple[Step, ...]:
         """Exactly min(k, available) nodes, for callers that want a number (ours, not the papers').

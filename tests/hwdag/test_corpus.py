@@ -22,8 +22,8 @@ from hwdag.search import lexicon as lexicons
 from hwdag.search import segments
 from hwdag.search.corpus import Corpus, Vanished
 from hwdag.search.frontier import Frontier, highest
-from hwdag.search.prior import prior
 from hwdag.search.references import References
+from hwdag.search.similarity import similarity as similarity_of
 from hwdag.search.walk import walk
 from hwdag.text.headings import headings, searched_text
 from hwdag.text.prompts import SearchPrompts
@@ -338,7 +338,7 @@ def test_the_frontier_equals_the_dense_reference(seed, choices, scoring, stride,
             return
         world, rows = dense(shelf, corpus, visible)
         query = random_vectors(rng, 1)[0]
-        similarity = prior(corpus, QUESTION, query, scoring, allowed)
+        similarity = similarity_of(corpus, QUESTION, query, scoring, allowed)
         vectors = np.concatenate([block.vectors for block in shelf.blocks.values()])
         cosine = vectors[visible[living(corpus)]].astype(float) @ query.astype(float)
         expected = reference_prior(world, cosine, QUESTION, scoring)

@@ -69,8 +69,6 @@ def show_answer(
     print(f"question: {question}\n{render.HEADER}")
     stream = index.stream(question, config=config, scope=scope, on_step=_print_step)
     print(render.stop_line(stream.retrieval))
-    for line in render.notebook_lines(stream.retrieval):
-        print(line)
     print("answer: ", end="")
     for piece in stream:
         print(piece, end="", flush=True)

@@ -127,27 +127,6 @@ class Session(Protocol):
 
 
 @runtime_checkable
-class Noting(Protocol):
-    """A session that can write a note on what it has read; optional."""
-
-    def note(self, prompt: str, *, max_new_tokens: int) -> str:
-        """The greedy reply to `prompt` in the place of the second turn, which is then forgotten.
-
-        It is stripped, and empty where the context has no room for it.
-        """
-
-
-def noting(session: Session) -> Noting:
-    """The session itself. Raises `InputError` for one that cannot write notes."""
-    if isinstance(session, Noting):
-        return session
-    raise InputError(
-        f"a {type(session).__name__} cannot write notes; use a reader whose sessions can "
-        "(HuggingFaceLM), or set notebook=0"
-    )
-
-
-@runtime_checkable
 class Reader(Protocol):
     """A local causal LM whose attention can be read."""
 

@@ -237,12 +237,6 @@ class ScriptedSession:
         keys = [self.texts[node][span.start : span.end] for node, span in spans]
         return ScriptedDecoding(self, cut(self._nearest(), max_new_tokens), keys)
 
-    def note(self, prompt: str, *, max_new_tokens: int) -> str:
-        """The sentence that `decode` would answer with; prompt and note are counted."""
-        note = cut(self._nearest(), max_new_tokens)
-        self.charge(VERDICT_TOKENS + sum(self._lm.count_tokens([prompt, note])))
-        return note
-
     def likelihoods(self, texts: Sequence[str], *, enough: bool) -> Floats:
         """Mean of `logprobs_after` the question and all that was read, (texts,).
 

@@ -252,16 +252,12 @@ class Corpus:
         return -1 if document is None else self._starts[at] + int(segment.first[document])
 
     def similarity(self, query: NDArray[np.float32]) -> Floats:
-        """Cosine similarity of every node to a query, clipped at 0, (n,).
-
-        It is that of the best of a node's vectors: its own, and those of the questions it answers.
-        """
+        """Cosine similarity of every node to a query, clipped at 0, (n,)."""
         similarity = np.zeros(len(self))
         for start, segment in self._parts():
             # why einsum: BLAS rounds a row differently, depending on the rows around it
-            found = np.einsum("ij,j->i", segment.vectors.reshape(-1, len(query)), query)
-            best = found.reshape(len(segment), -1).max(axis=1)
-            np.maximum(best, 0.0, out=similarity[start : start + len(segment)])
+            found = np.einsum("ij,j->i", segment.vectors, query)
+            np.maximum(found, 0.0, out=similarity[start : start + len(segment)])
         return similarity
 
     def lexicon(self, allowed: Mask | None = None) -> Lexicon:

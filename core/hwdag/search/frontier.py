@@ -87,26 +87,9 @@ class Frontier:
         return self._likeness
 
     @property
-    def unread(self) -> Mask:
-        """Visible nodes that were not read, whether they fit or not, (n,)."""
-        return self._unread
-
-    @property
     def open(self) -> Mask:
         """Nodes that can still be visited, (n,)."""
         return self._base > -np.inf
-
-    def turn(self, similarity: Floats) -> None:
-        """Look for something else from now on: another similarity of every node, (n,).
-
-        It is scaled over what is unread: what was read already is often most like what is sought,
-        and would leave nothing but the other parts to tell the rest apart.
-        """
-        self._likeness = self._scaled(similarity, self._unread)
-        found = self._scoring.similarity * self._likeness
-        self._base = np.where(self.open, found, -np.inf)
-        self._score = self._base.copy()
-        self._peak = 0.0  # so that the references are added again
 
     def parts(self, index: int) -> Parts:
         """What the score of a visible node consists of at this moment."""

@@ -88,7 +88,7 @@ class Searcher:
 
     def _embedded(self, question: str, embedder: Embedder) -> Vectors:
         """The embedding of a question, (dimension,)."""
-        dimension = self._store.header.embedding
+        dimension = self._store.header.dimension
         vector = np.asarray(embedder.embed_query(question), np.float32)
         # why: a row of several embeddings can be read as more of shorter ones
         if vector.shape != (dimension,):
@@ -101,7 +101,7 @@ class Searcher:
 
     def _comparable(self, query_vector: Sequence[float]) -> Vectors:
         """A given embedding of a question as an array, (dimension,)."""
-        dimension, embedder = self._store.header.embedding, self._store.header.embedder
+        dimension, embedder = self._store.header.dimension, self._store.header.embedder
         try:
             vector = np.asarray(query_vector, np.float32)
         except (TypeError, ValueError):

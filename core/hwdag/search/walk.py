@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
-from hwdag.arrays import Floats, Indices, Mask, Vectors
+from hwdag.arrays import Indices, Mask, Vectors
 from hwdag.config import SearchConfig
 from hwdag.embedding.base import Embedder
 from hwdag.lm.base import Reader, Session
 from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier, Parts, highest
-from hwdag.search.notebook import Notebook
-from hwdag.search.prior import prior
 from hwdag.search.progress import ProgressControl
-from hwdag.search.reaction import opened
 from hwdag.search.references import References
+from hwdag.search.similarity import similarity
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Node, Retrieval, Step, StopReason, Usage
 
@@ -70,26 +68,25 @@ def walk(
         on_step: called with every visited node as it happens.
 
     Raises:
-        InputError: the config wants a controller, or notes, and the reader has none.
+        InputError: the config wants a controller, and the reader has none.
         QuestionTooLong: question and prompts leave no room in the reader's context.
         Vanished: a document was deleted while it was being read.
     """
     progress = ProgressControl(config, reader)
-    session = opened(reader, question, prompts=prompts, config=config)
+    session = reader.session(
+        question, prompts=prompts, heads=config.heads, max_new_tokens=config.max_new_tokens
+    )
     scoring = config.scoring
     allowed = corpus.visible(allowed)
     vector = embedder.embed_query(question) if query_vector is None else query_vector
-    notebook = Notebook(
-        question, vector, session=session, embedder=embedder, config=config, prompts=prompts
-    )
     frontier = Frontier(
         corpus,
-        prior(corpus, question, vector, scoring, allowed),
+        similarity(corpus, question, vector, scoring, allowed),
         allowed,
         scoring=scoring,
         references=References(corpus, question, scoring, allowed) if scoring.refers else None,
     )
-    state = _Walk(corpus, session, frontier, config, progress, notebook, allowed)
+    state = _Walk(corpus, session, frontier, config, progress, allowed)
 
     enough = False
     for step in state.steps():
@@ -111,7 +108,6 @@ def walk(
         session.usage,
         tuple(notes),
         tuple(state.beyond((k or 0) - len(state.visited))),
-        notebook=tuple(notebook.notes),
     )
     return Walked(retrieval, session, progress.says_yes)
 
@@ -126,15 +122,12 @@ class _Walk:
         frontier: Frontier,
         config: SearchConfig,
         progress: ProgressControl,
-        notebook: Notebook,
         allowed: Mask | None,
     ) -> None:
         self._corpus = corpus
         self._session = session
         self._frontier = frontier
         self._initial_share = config.initial_share
-        self._scoring = config.scoring
-        self._notebook = notebook
         self._progress = progress
         self._stride = config.stride or (1 if progress.steers else UNSTEERED_STRIDE)
         self._allowed = allowed
@@ -153,7 +146,7 @@ class _Walk:
         """Read the initial set in one forward, then `stride` nodes at a time."""
         if initial := self._initial():
             yield from self._append(initial, initial=True)
-        while nodes := self._next():
+        while nodes := self._best():
             yield from self._append(nodes, initial=False)
 
     def beyond(self, count: int) -> Iterator[Step]:
@@ -162,10 +155,7 @@ class _Walk:
         position = len(self.visited) + FIRST_POSITION
         for i, (index, node) in enumerate(zip(best, self._fetch(best), strict=True)):
             parts = self._frontier.parts(index)
-            note = len(self._notebook.notes)
-            yield Step(
-                position + i, node, False, relevance=0.0, p_yes=None, note=note, **asdict(parts)
-            )
+            yield Step(position + i, node, False, relevance=0.0, p_yes=None, **asdict(parts))
 
     @property
     def _room(self) -> int:
@@ -183,28 +173,6 @@ class _Walk:
             if index not in self._costs:
                 self._costs[index] = self._session.cost(node.text)
         return [self._costs[index] for index in indices]
-
-    def _next(self) -> list[int]:
-        """The nodes to be read next; a note that is due is written first, and chooses them."""
-        nodes, book = self._best(), self._notebook
-        if nodes and book.is_due(self.context_tokens, self.budget) and book.write():
-            self._frontier.turn(self._likeness_to(book))
-            nodes = self._best()
-        return self._until_note(nodes)
-
-    def _until_note(self, nodes: list[int]) -> list[int]:
-        """The first of these nodes, up to the one after which a note is due."""
-        used = self.context_tokens
-        for count, cost in enumerate(self._costs_of(nodes), start=1):
-            used += cost
-            if self._notebook.is_due(used, self.budget):
-                return nodes[:count]
-        return nodes
-
-    def _likeness_to(self, book: Notebook) -> Floats:
-        """Similarity of what is unread to the question with its notes, (n,)."""
-        unread, allowed = self._frontier.unread, self._allowed
-        return prior(self._corpus, book.query, book.vector, self._scoring, allowed, among=unread)
 
     def _best(self) -> list[int]:
         return self._frontier.best(self._costs_of, self._room, self._stride)
@@ -261,7 +229,6 @@ class _Walk:
                 initial,
                 relevance=position * float(mean),
                 p_yes=reading.p_yes if i == indices[-1] else None,
-                note=len(self._notebook.notes),
                 **asdict(part),
             )
             self.context_tokens += self._costs[i]

@@ -127,9 +127,8 @@ def statements(tables: str) -> list[str]:
 class Header:
     """What an index was built with.
 
-    `reader` and `embedder` are names, `dimension` the length of what a node is found by (of an
-    embedding; with questions, of 1 + `questions` of them), `config` the build config as JSON-able
-    values.
+    `reader` and `embedder` are names, `dimension` the length of an embedding, `config` the
+    build config as JSON-able values.
     """
 
     reader: str
@@ -137,14 +136,3 @@ class Header:
     dimension: int
     config: Mapping[str, Any]
     hwdag_version: str = __version__
-
-    @property
-    def questions(self) -> int:
-        """Questions that are embedded beside each node; 0 where the config does not say it."""
-        number = self.config.get("questions", 0)
-        return max(0, number) if isinstance(number, int) else 0
-
-    @property
-    def embedding(self) -> int:
-        """The length of one embedding."""
-        return self.dimension // (1 + self.questions)

@@ -45,11 +45,6 @@ Information:
 ANSWER = "Given the above information and question, answer the question as concisely as you can."
 """Second turn: GARLIC Table 5, PECAN Table A2."""
 
-NOTE = """\
-Given the above information and question, write one short line: what of the information helps to \
-answer the question, with full names, and what is still missing."""
-"""A note on the way (`SearchConfig.notebook`), ours; the notebook is GraphReader's, section 3.3."""
-
 
 def _require(template: str, field: str, which: str) -> None:
     seen = template.count("{" + field + "}")
@@ -79,13 +74,12 @@ class SummaryPrompt:
 
 @dataclass(frozen=True, slots=True)
 class SearchPrompts:
-    """The two turns of the walk, and what asks for a note in the place of the second."""
+    """The two turns of the walk."""
 
     sufficiency: str = SUFFICIENCY
     answer: str = ANSWER
     yes: tuple[str, ...] = ("Yes", " Yes", "yes", " yes", "YES")
     no: tuple[str, ...] = ("No", " No", "no", " no", "NO")
-    note: str = NOTE
 
     def __post_init__(self) -> None:
         _require(self.sufficiency, "question", "sufficiency")
@@ -95,10 +89,8 @@ class SearchPrompts:
                 "the sufficiency prompt must end with {information}: nodes are appended to a KV "
                 f"cache, so nothing can follow them, got {self.cut()[2]!r} after it"
             )
-        if not (self.answer.strip() and self.note.strip() and self.yes and self.no):
-            raise InputError(
-                "the answer prompt, the note prompt and both lists of spellings must not be empty"
-            )
+        if not (self.answer.strip() and self.yes and self.no):
+            raise InputError("the answer prompt and both lists of spellings must not be empty")
 
     def cut(self) -> tuple[str, str, str]:
         """The first turn as (before the question, between question and nodes, after the nodes)."""

@@ -57,7 +57,6 @@ def _scores(step: Step) -> dict[str, Any]:
         "relevance": step.relevance,
         "p_yes": step.p_yes,
         **({} if step.p_enough is None else {"p_enough": step.p_enough}),
-        **({"note": step.note} if step.note else {}),
     }
 
 

@@ -48,14 +48,6 @@ def stop_line(retrieval: Retrieval) -> str:
     return "; ".join([reason, *retrieval.notes])
 
 
-def notebook_lines(retrieval: Retrieval) -> Iterator[str]:
-    """What the reader noted, and at which node it began to look for that."""
-    for number, note in enumerate(retrieval.notebook, start=1):
-        first = next((s.position for s in retrieval.steps if s.note == number), None)
-        before = "at the end" if first is None else f"before #{first}"
-        yield f"noted {before}: {visible(note)}"
-
-
 def citation_line(citation: Citation, width: int = 110) -> str:
     """A source sentence with its share of the answer's attention and where it stands."""
     place = f"{visible(one_line(citation.document_id))}[{citation.span.start}:{citation.span.end}]"
@@ -103,7 +95,6 @@ def retrieval_json(retrieval: Retrieval) -> dict[str, Any]:
         "question": retrieval.question,
         "stop": retrieval.stop,
         "notes": list(retrieval.notes),
-        **({"notebook": list(retrieval.notebook)} if retrieval.notebook else {}),
         "context_tokens": retrieval.context_tokens,
         "steps": [
             {"text": step.node.text, **provenance(step, retrieval)} for step in retrieval.steps

@@ -61,19 +61,15 @@ VARIANTS: Mapping[str, Variant] = {
     "hwdag-chunks": Variant(build=BuildConfig(leaves="chunks")),
     "hwdag-all-heads": Variant(search=SearchConfig(heads="all")),
     "hwdag-stride-1": Variant(search=SearchConfig(stride=1)),
-    "hwdag-null": Variant(search=SearchConfig(progress="budget", calibration="null")),
-    "hwdag-notebook": Variant(search=SearchConfig(progress="budget", notebook=1)),
-    "hwdag-questions": Variant(BuildConfig(questions=3), SearchConfig(progress="budget")),
     "hwdag-garlic": Variant(BuildConfig.garlic(), SearchConfig.garlic()),
     "hwdag-pecan": Variant(BuildConfig.garlic(), SearchConfig.garlic()),
 }
-"""HWDAG by name: ours, the ablations of GARLIC Table 2, one for each part that is ours, one for each
-option that is off by default, and the papers' own settings (PECAN's search is GARLIC's; its thresholds per data set are its users' choice).
+"""HWDAG by name: ours, the ablations of GARLIC Table 2, one for each part that is ours,
+and the papers' own settings (PECAN's search is GARLIC's; its thresholds per data set are its users' choice).
 
 "no-attention" leaves out all that attention decides, the weights of references too; "no-edges" only
 what is passed on along the edges. Without similarity nothing is known before something is read, so
-"no-embedding" starts from the top level. "null", "notebook" and "questions" are what helped other
-retrievers; to be compared with "no-progress", since they use the budget, whatever p_yes says.
+"no-embedding" starts from the top level.
 """
 
 

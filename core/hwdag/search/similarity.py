@@ -11,15 +11,14 @@ from hwdag.search.corpus import Corpus
 from hwdag.text.words import content_words
 
 
-def prior(
+def similarity(
     corpus: Corpus,
     question: str,
     vector: NDArray[np.float32],
     scoring: Scoring,
     allowed: Mask | None = None,
-    among: Mask | None = None,
 ) -> Floats:
-    """Similarity of every node to the question, at least 0, (n,); 0 for those not looked for.
+    """Similarity of every node to the question, at least 0, (n,); 0 for those not allowed.
 
     Cosine similarity clipped at 0 (GARLIC 3.2.2); with `scoring.sparse`, mixed with BM25 after both
     were stretched to [0, 1], as the two are on different scales.
@@ -30,12 +29,9 @@ def prior(
         vector: its embedding, (dimension,).
         scoring: the share of BM25.
         allowed: nodes that may be shown, (n,); words are counted in them. None allows all.
-        among: nodes that are looked for, some of those allowed, (n,); None for all of them.
     """
     allowed = corpus.visible(allowed)
-    keep = np.ones(len(corpus), bool)
-    for mask in (allowed, among):
-        keep = keep if mask is None else keep & mask
+    keep = np.ones(len(corpus), bool) if allowed is None else allowed
     dense = corpus.similarity(vector)
     if scoring.sparse == 0 or not keep.any():
         return np.where(keep, dense, 0.0)
