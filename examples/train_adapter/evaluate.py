@@ -4,17 +4,17 @@
     python -m examples.train_adapter.evaluate --examples data/held_out.jsonl --adapter run/adapter \
         --out after.json
 
-Sufficiency: all gold nodes and two distractors against the same with one gold node replaced (AUC of
+Answers: F1 over what the walk reads within a budget, and over the gold nodes alone. Sufficiency: the walk
+up to the node that completes the evidence against the same with the next other node in its place (AUC of
 p_yes with a 95 % interval from bootstrapping questions, and the share of questions where the complete
-one has the higher p_yes). Answers: F1 over the complete nodes. Ranking: attention of gold nodes among
-up to eight nodes. Points: share of replies with points, and of their content words in the window.
+one has the higher p_yes). Ranking: attention of gold nodes among all that were read. Points: share of
+replies with points, of their content words in the window, and of lines that a point speaks of.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import random
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ from hwdag.text.words import content_words
 from hwdag_lab.eval.text_metrics import f1
 
 PROMPTS = SearchPrompts()
-RANKED, ANSWER_TOKENS = 8, 24
+ANSWER_TOKENS = 24
 SAMPLES = 2000
 
 
@@ -48,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--sets", help="comma-separated; all by default")
     parser.add_argument("--limit", type=int, default=50, help="walks per set")
     parser.add_argument("--answers", type=int, default=50, help="of them with an answer")
+    parser.add_argument("--budget", type=int, default=512, help="tokens of a walk")
     parser.add_argument("--windows", type=int, default=4, help="windows for points per set")
     parser.add_argument("--points-tokens", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
@@ -59,9 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     began = time.perf_counter()
     with results.open("w", encoding="utf-8") as file:
         for number, example in chosen(options):
-            rng = random.Random(f"{options.seed} {json.dumps(example)}")
             if example["skill"] == "walk":
-                found = walk(lm, example, rng, with_answer=number < options.answers)
+                found = walk(lm, example, options.budget, with_answer=number < options.answers)
             else:
                 found = points(lm, example, options.points_tokens)
             file.write(json.dumps({"dataset": example["dataset"], **found}) + "\n")
@@ -88,28 +88,42 @@ def chosen(options: argparse.Namespace) -> Iterator[tuple[int, Json]]:
             seen[key] += 1
 
 
-def walk(lm: HuggingFaceLM, example: Json, rng: random.Random, *, with_answer: bool) -> Json:
-    """p_yes with and without one gold node, the answer, and the rank of each gold node."""
-    gold, others = example["gold"], example["distractors"]
-    missing = rng.choice(gold)
-    complete = rng.sample([*gold, *others[1:3]], len(gold) + len(others[1:3]))
-    incomplete = [others[0] if text == missing else text for text in complete]
-    session = opened(lm, example)
-    p_complete = session.read(complete).p_yes
-    answer = {}
+def walk(lm: HuggingFaceLM, example: Json, budget: int, *, with_answer: bool) -> Json:
+    """Answers, p_yes with and without the last gold node, and the rank of each gold node."""
+    session, nodes, gold = opened(lm, example), example["nodes"], set(example["gold"])
+    read = within(session, nodes, budget)
+    reading = session.read([nodes[i] for i in read])
+    masses = reading.attention * np.arange(2, len(read) + 2)
+    order = [read[i] for i in np.argsort(-masses, kind="stable")]
+    found: Json = {
+        "question": example["question"],
+        "answers": example["answers"],
+        "ranks": sorted(order.index(i) + 1 for i in gold & {*read}),
+    }
     if with_answer:
         text = answered(session)
-        answer = {"answer": text, "f1": f1(text, example["answers"])}
-    listed = rng.sample([*gold, *others][:RANKED], min(RANKED, len(gold) + len(others)))
-    masses = opened(lm, example).read(listed).attention * np.arange(2, len(listed) + 2)
-    order = [listed[i] for i in np.argsort(-masses, kind="stable")]
-    return {
-        "complete": p_complete,
-        "incomplete": opened(lm, example).read(incomplete).p_yes,
-        "answers": example["answers"],
-        **answer,
-        "ranks": sorted(order.index(text) + 1 for text in gold),
-    }
+        found |= {"answer": text, "f1": f1(text, example["answers"])}
+        alone = opened(lm, example)
+        alone.read([*(nodes[i] for i in example["gold"]), *example["missing"]])
+        text = answered(alone)
+        found |= {"answer_from_gold": text, "f1_from_gold": f1(text, example["answers"])}
+    if not example["missing"] and gold <= {*read}:
+        before = [i for i in read if i < max(gold)]
+        others = [i for i in range(max(gold) + 1, len(nodes)) if i not in gold]
+        for name, last in (("complete", max(gold)), *(("incomplete", i) for i in others[:1])):
+            texts = [nodes[i] for i in (*before, last)]
+            found[name] = opened(lm, example).read(texts).p_yes
+    return found
+
+
+def within(session: Any, nodes: Sequence[str], budget: int) -> list[int]:
+    """Numbers of the nodes that a walk reads; those that do not fit are passed over."""
+    read = []
+    for i, text in enumerate(nodes):
+        if (cost := session.cost(text)) <= budget:
+            read.append(i)
+            budget -= cost
+    return read
 
 
 def answered(session: Any) -> str:
@@ -139,13 +153,24 @@ def points(lm: HuggingFaceLM, example: Json, limit: int) -> Json:
         "points": found,
         "wanted": example["points"],
         "from_window": sum(w in seen for w in words) / len(words) if words else 0.0,
+        "covered": covered(example["lines"], found),
         "ratio": len(" ".join(found).split()) / len(" ".join(example["lines"]).split()),
     }
 
 
+def covered(lines: Sequence[str], found: Sequence[str]) -> float:
+    """Share of the lines that some point is closest to."""
+    words = [set(content_words(line)) for line in lines]
+    nearest = set()
+    for point in found:
+        shared = [len(own & set(content_words(point))) / max(1, len(own)) for own in words]
+        nearest.add(shared.index(max(shared)))
+    return len(nearest) / len(lines)
+
+
 def summarised(records: Sequence[Json], seed: int) -> Json:
     """Metrics of every set, and over all windows."""
-    walks = [r for r in records if "complete" in r]
+    walks = [r for r in records if "ranks" in r]
     by_set = {
         name: [r for r in walks if r["dataset"] == name]
         for name in sorted({r["dataset"] for r in walks})
@@ -158,6 +183,7 @@ def summarised(records: Sequence[Json], seed: int) -> Json:
             "windows": len(written),
             "parsed": len(parsed) / len(written),
             "points": mean(len(r["points"]) for r in written),
+            "covered": mean(r["covered"] for r in parsed),
             "from_window": mean(r["from_window"] for r in parsed),
             "ratio": mean(r["ratio"] for r in parsed),
         }
@@ -165,21 +191,23 @@ def summarised(records: Sequence[Json], seed: int) -> Json:
 
 
 def of_walks(records: Sequence[Json], seed: int) -> Json:
-    """AUC with its interval, pairs in order, F1, Recall@2 and MRR."""
-    yes = np.array([r["complete"] for r in records])
-    no = np.array([r["incomplete"] for r in records])
-    draws = np.random.default_rng(seed).integers(len(records), size=(SAMPLES, len(records)))
+    """AUC with its interval, pairs in order, both F1, Recall@2 and MRR."""
+    pairs = [r for r in records if "incomplete" in r]
+    yes = np.array([r["complete"] for r in pairs])
+    no = np.array([r["incomplete"] for r in pairs])
+    draws = np.random.default_rng(seed).integers(len(pairs), size=(SAMPLES, len(pairs)))
     low, high = np.quantile([auc(yes[rows], no[rows]) for rows in draws], [0.025, 0.975])
+    ranks = [r["ranks"] for r in records if r["ranks"]]
     return {
         "questions": len(records),
+        "pairs": len(pairs),
         "auc": round(auc(yes, no), 3),
         "auc_95": [round(float(low), 3), round(float(high), 3)],
         "paired": round(float(np.mean((yes > no) + 0.5 * (yes == no))), 3),
         "f1": mean(r["f1"] for r in records if "f1" in r),
-        "recall_at_2": mean(
-            sum(k <= 2 for k in r["ranks"]) / min(2, len(r["ranks"])) for r in records
-        ),
-        "mrr": mean(1 / r["ranks"][0] for r in records),
+        "f1_from_gold": mean(r["f1_from_gold"] for r in records if "f1" in r),
+        "recall_at_2": mean(sum(k <= 2 for k in found) / min(2, len(found)) for found in ranks),
+        "mrr": mean(1 / found[0] for found in ranks),
     }
 
 
@@ -197,12 +225,14 @@ def mean(values: Iterator[float]) -> float:
 
 def table(summary: Json) -> str:
     """The metrics as Markdown."""
-    lines = ["| set | n | AUC (95 %) | paired | F1 | R@2 | MRR |", "|---|---|---|---|---|---|---|"]
+    names = "set | n | F1 | F1, gold | pairs | AUC (95 %) | paired | R@2 | MRR"
+    lines = [f"| {names} |", "|" + "---|" * 9]
     for name, m in summary["walks"].items():
         interval = "{:.2f}-{:.2f}".format(*m["auc_95"])
         lines.append(
-            f"| {name} | {m['questions']} | {m['auc']:.2f} ({interval}) | {m['paired']:.2f} "
-            f"| {m['f1']:.2f} | {m['recall_at_2']:.2f} | {m['mrr']:.2f} |"
+            f"| {name} | {m['questions']} | {m['f1']:.2f} | {m['f1_from_gold']:.2f} | {m['pairs']} "
+            f"| {m['auc']:.2f} ({interval}) | {m['paired']:.2f} "
+            f"| {m['recall_at_2']:.2f} | {m['mrr']:.2f} |"
         )
     return "\n".join([*lines, "", f"points: {summary.get('points')}"])
 

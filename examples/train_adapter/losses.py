@@ -31,11 +31,11 @@ class Weights:
     `rank`: cross-entropy of each gold node against the distractors, by attention to the question.
     """
 
-    enough: float = 1.0
-    pair: float = 1.0
-    across: float = 1.0
-    answer: float = 0.5
-    points: float = 0.5
+    enough: float = 0.7
+    pair: float = 0.5
+    across: float = 0.7
+    answer: float = 2.0
+    points: float = 1.0
     rank: float = 0.5
     margin: float = 2.0
     temperature: float = 0.5
@@ -60,9 +60,11 @@ class Objective:
             rows = [row for row, _ in tree.probes] + [row for row, _ in tree.targets]
             logits = model.get_output_embeddings()(hidden[i, rows]).float()
             verdicts, replies = logits[: len(tree.probes)], logits[len(tree.probes) :]
-            parts.setdefault(replying(tree), []).append(self._reply(tree, replies))
+            if tree.targets:
+                parts.setdefault(replying(tree), []).append(self._reply(tree, replies))
             if tree.probes:
                 margins.append(self._margin(verdicts))
+            if tree.contests:
                 parts.setdefault("rank", []).append(self._ranking(tree, attention[i]))
         sums = {name: torch.stack(values).sum() for name, values in parts.items()}
         means = {name: float(s.detach()) / len(parts[name]) for name, s in sums.items()}
@@ -144,8 +146,11 @@ def verdict_losses(
         enough = torch.tensor([label for _, label in tree.probes], device=margin.device)
         yes.append(margin[enough])
         no.append(margin[~enough])
-        pairs.append(hinge(yes[-1], no[-1], wanted))
+        if enough.any():
+            pairs.append(hinge(yes[-1], no[-1], wanted))
     complete, incomplete = torch.cat(yes), torch.cat(no)
+    if not pairs:
+        return {"enough": functional.softplus(incomplete).mean() / 2}
     return {
         "enough": (functional.softplus(-complete).mean() + functional.softplus(incomplete).mean())
         / 2,

@@ -4,15 +4,17 @@ A walk is one sequence of segments, each with a parent. A token sees its own seg
 and all segments above, at the position that it would have had without the others:
 
     head, question -+- probe                                             (No)
-                    +- node, node -+- probe                              (No)
-                                   +- last gold node -+- probe           (Yes)
-                                   |                  +- node - probe    (Yes) ... answer
-                                   +- distractor -+- probe               (No)
-                                                  +- node - probe        (No)
+                    +- node ... node -+- probe                           (No)
+                                      +- last gold node -+- probe        (Yes)
+                                      |                  +- answer
+                                      |                  +- node ... node -+- probe  (Yes)
+                                      |                                    +- answer
+                                      +- next node - probe               (No)
 
 so a probe never sees later nodes, and "the same nodes with and without the last hop" costs one more
-node. The nodes after the last hop go to one of the two branches, drawn at random: the number of nodes
-tells nothing. Layouts are those of `hwdag.lm.session` and of the summary prompt.
+node. What was read after the last hop goes to one of the two branches, drawn at random: the number of
+nodes tells little. Where evidence is missing, every probe says No, and an answer is learned only if
+it can be read in the nodes. Layouts are those of `hwdag.lm.session` and of the summary prompt.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from dataclasses import dataclass, field
 import torch
 
 from examples.train_adapter.lines import Json
+from examples.train_adapter.walked import is_verdict, tells
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.tokens import Range
 from hwdag.text.characters import one_line
@@ -32,11 +35,41 @@ from hwdag.text.prompts import Prompts
 WRONG_VERDICT = 0.15
 """Share of complete examples whose first reply is "No": a walk may also end with its budget."""
 
-BEFORE, AFTER = (0, 0, 0, 1, 1, 1, 2, 2, 5), (0, 0, 1, 1, 2)
-"""Numbers of distractors before and after the place of the last gold node."""
+BUDGETS = (96, 128, 128, 160, 192, 224, 256, 256, 320, 384, 512)
+"""Tokens of the nodes of an example, one of these."""
+
+BULLET_TOKENS = 3
+"""What stands around a node, about."""
+
+COMPLETED = 0.75
+"""Share of incomplete walks whose missing evidence is put in."""
+
+SHUFFLED = 0.1
+"""Share of walks whose order is lost, as other ways to retrieve have another one."""
+
+ON_COMPLETE = 0.65
+"""Share of trees in which the later nodes follow the last gold one, not the node in its place."""
+
+ANSWERED_TWICE = 0.5
+"""Share of them that answer at once as well as in the end."""
 
 FIRST_ORDINAL = 2
 """The question is at position 1 (PECAN App. C)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What a walk read: nodes, each with whether it is gold, and one that it did not read or ""."""
+
+    nodes: list[tuple[str, bool]]
+    spare: str
+    complete: bool
+
+    @property
+    def completed_by(self) -> int:
+        """The last gold node; the number of nodes where the evidence is incomplete."""
+        gold = [i for i, (_, is_gold) in enumerate(self.nodes) if is_gold]
+        return gold[-1] if self.complete else len(self.nodes)
 
 
 @dataclass(slots=True)
@@ -100,18 +133,7 @@ class Planter:
         return self._walk(example, rng) if example["skill"] == "walk" else self._points(example)
 
     def _walk(self, example: Json, rng: random.Random) -> Tree:
-        tree = Tree("walk")
-        gold, others = list(example["gold"]), list(example["distractors"])
-        rng.shuffle(gold)
-        # the best distractor is often the one that takes the place of the missing evidence
-        wrong = others.pop(0 if rng.random() < 0.5 else rng.randrange(len(others)))
-        rng.shuffle(others)
-        last, trunk = gold[0], [(text, True) for text in gold[1:]]
-        before = rng.choice(BEFORE)
-        trunk += [(others.pop(), False) for _ in range(min(before, len(others)))]
-        rng.shuffle(trunk)
-        after = [others.pop() for _ in range(min(rng.choice(AFTER), len(others)))]
-
+        tree, read = Tree("walk"), self._read(example, rng)
         ids, parts = self._codec.encode_parts(self._before, example["question"], self._between)
         head = len(self._turns.head)
         at = tree.add([*self._turns.head, *ids], None)
@@ -119,31 +141,80 @@ class Planter:
         tree.first_own = tree.question[0]
         self._probe(tree, at, enough=False)
         path: dict[bool, list[int]] = {True: [], False: []}
-        ordinal = FIRST_ORDINAL
-        for text, is_gold in trunk:
-            at = self._node(tree, text, at, ordinal)
+        stop = read.completed_by
+        probed = rng.randrange(1, stop) if stop > 1 else 0
+        for place, (text, is_gold) in enumerate(read.nodes[:stop]):
+            at = self._node(tree, text, at, FIRST_ORDINAL + place)
             path[is_gold].append(len(tree.nodes) - 1)
-            ordinal += 1
-        if trunk:
-            self._probe(tree, at, enough=False)
-        missing = self._node(tree, wrong, at, ordinal)
-        impostor = len(tree.nodes) - 1
-        self._probe(tree, missing, enough=False)
-        at = self._node(tree, last, at, ordinal)
-        path[True].append(len(tree.nodes) - 1)
-        tree.contests.append(([len(tree.nodes) - 1], [impostor]))
-        self._probe(tree, at, enough=True)
-        enough = rng.random() < 0.5
-        ends = {True: at, False: missing}
-        for place, text in enumerate(after, ordinal + 1):
-            ends[enough] = self._node(tree, text, ends[enough], place)
-            self._probe(tree, ends[enough], enough=enough)
-            if enough:
-                path[False].append(len(tree.nodes) - 1)
-        if path[False]:
+            if place + 1 in (probed, stop):
+                self._probe(tree, at, enough=False)
+        answers = example["answers"]
+        if stop < len(read.nodes):
+            self._fork(tree, read, at, path, str(answers[0]), rng)
+        elif is_verdict(answers[0]) or tells(" ".join(t for t, _ in read.nodes), answers):
+            self._answer(tree, at, str(answers[0]), enough=False)
+        if path[True] and path[False]:
             tree.contests.append((path[True], path[False]))
-        self._answer(tree, ends[True], str(example["answers"][0]), rng.random() >= WRONG_VERDICT)
         return tree
+
+    def _fork(
+        self,
+        tree: Tree,
+        read: Read,
+        at: int,
+        path: dict[bool, list[int]],
+        answer: str,
+        rng: random.Random,
+    ) -> None:
+        """The node that completes the evidence, another one in its place, and what follows."""
+        stop, rest = read.completed_by, read.nodes[read.completed_by + 1 :]
+        ordinal = FIRST_ORDINAL + stop
+        wrong = rest[0][0] if rest else read.spare
+        ends = {True: at, False: at}
+        if wrong:
+            ends[False] = self._node(tree, wrong, at, ordinal)
+            self._probe(tree, ends[False], enough=False)
+            tree.contests.append(([len(tree.nodes)], [len(tree.nodes) - 1]))
+        path[True].append(len(tree.nodes))
+        ends[True] = self._node(tree, read.nodes[stop][0], at, ordinal)
+        self._probe(tree, ends[True], enough=True)
+        enough = not wrong or rng.random() < ON_COMPLETE
+        if enough and len(rest) > 1 and rng.random() < ANSWERED_TWICE:
+            self._answer(tree, ends[True], answer, enough=rng.random() >= WRONG_VERDICT)
+        following = rest if enough else rest[1:]
+        probed = {rng.randrange(len(following)), len(following) - 1} if following else ()
+        for place, (text, _) in enumerate(following):
+            if enough:
+                path[False].append(len(tree.nodes))
+            ends[enough] = self._node(tree, text, ends[enough], ordinal + 1 + place)
+            if place in probed:
+                self._probe(tree, ends[enough], enough=enough)
+        self._answer(tree, ends[True], answer, enough=rng.random() >= WRONG_VERDICT)
+
+    def _read(self, example: Json, rng: random.Random) -> Read:
+        """What a walk reads within a budget; mostly with the gold nodes that it does not reach."""
+        budget = rng.choice(BUDGETS)
+        gold, lost, spare, used = set(example["gold"]), list(example["missing"]), "", 0
+        nodes: list[tuple[str, bool]] = []
+        for i, text in enumerate(example["nodes"]):
+            used += len(self._codec.encode(text)) + BULLET_TOKENS
+            if used <= budget:
+                nodes.append((text, i in gold))
+            elif i in gold:
+                lost.append(text)
+            else:
+                spare = spare or text
+        if lost and rng.random() < COMPLETED:
+            for text in lost:  # in the place of those that were read last
+                others = [i for i, (_, is_gold) in enumerate(nodes) if not is_gold]
+                if others:
+                    dropped, _ = nodes.pop(others[-1])
+                    spare = spare or dropped
+                nodes.insert(rng.randint(0, len(nodes)), (text, True))
+            lost = []
+        if rng.random() < SHUFFLED:
+            rng.shuffle(nodes)
+        return Read(nodes, spare, complete=not lost)
 
     def _node(self, tree: Tree, text: str, parent: int, ordinal: int) -> int:
         ids, parts = self._codec.encode_parts("* ", one_line(text), "\n")

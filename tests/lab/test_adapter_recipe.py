@@ -11,7 +11,7 @@ import pytest
 import torch
 from tiny import model, tokenizer
 
-from examples.train_adapter import evaluate, lora, prepare, train
+from examples.train_adapter import compose, evaluate, lora, points, prepare, train
 from examples.train_adapter.losses import Objective, Weights, shared_tokens, verdict_losses
 from examples.train_adapter.trees import Planter, Tree
 from hwdag.lm.default import load_reader
@@ -74,8 +74,12 @@ def places(tmp_path_factory):
     (folder / "documents" / "hotpotqa.jsonl").write_text("".join(lines))
     model().save_pretrained(folder / "tiny")
     tokenizer().save_pretrained(folder / "tiny")
-    prepare.main(["--data", str(folder / "documents"), "--out", str(folder / "data")])
+    prepare.main([*prepared_from(folder), "--out", str(folder / "data")])
     return folder
+
+
+def prepared_from(folder):
+    return ["--data", str(folder / "documents"), "--embedder", "hashing-64"]
 
 
 def read(path):
@@ -116,25 +120,97 @@ def test_examples_have_their_evidence_and_documents_stay_on_one_side(places, tmp
         walks = [e for e in examples if e["skill"] == "walk"]
         assert len(walks) == 2 * (1 if part == "held_out" else len(NAMES) - 1)
         for example in walks:
-            assert len(example["gold"]) == 2
-            assert any("1871" in text for text in example["gold"])
-            assert not set(example["gold"]) & set(example["distractors"])
-            assert len(example["distractors"]) >= 2
+            gold = [example["nodes"][i] for i in example["gold"]] + example["missing"]
+            assert len(gold) == 2
+            assert any("1871" in text for text in gold)
+            others = [t for i, t in enumerate(example["nodes"]) if i not in example["gold"]]
+            assert not set(gold) & set(others)
+            assert len(set(others)) >= 2
         assert any(e["skill"] == "points" for e in examples)
         assert (held_out in json.dumps(examples)) == (part == "held_out")
-    prepare.main(["--data", str(places / "documents"), "--out", str(tmp_path)])
+    prepare.main([*prepared_from(places), "--out", str(tmp_path)])
     for part in parts:
         again = (tmp_path / f"{part}.jsonl").read_bytes()
         assert again == (places / "data" / f"{part}.jsonl").read_bytes()
-    prepare.main(["--data", str(places / "documents"), "--out", str(tmp_path), "--final"])
+    prepare.main([*prepared_from(places), "--out", str(tmp_path), "--final"])
     assert len([e for e in read(tmp_path / "final.jsonl") if e["skill"] == "walk"]) == 2 * len(
         NAMES
     )
 
 
+def test_questions_are_made_of_what_paragraphs_begin_with():
+    texts = {
+        "Ann Lee": "Ann Lee (born 3 May 1950) is a Danish painter. She lives in Oslo.",
+        "Bo Hall (director)": "Bo Hall (2 June 1931 – 4 July 1999) was a Danish film director.",
+        "Night Ferry": "Night Ferry is a 1972 Danish film directed by Bo Hall and shot in Elmford.",
+        "Potassium": "Potassium is a metal. It was found in 1807.",
+    }
+    paragraphs = [{"id": t, "title": t, "text": text} for t, text in texts.items()]
+    found = {}
+    for seed in range(20):
+        for question in compose.composed(paragraphs, random.Random(seed)):
+            found[question["question"]] = question
+    for question, answer, evidence in (
+        ("Who was born first, Ann Lee or Bo Hall?", "Bo Hall", {"Ann Lee", "Bo Hall (director)"}),
+        ("Who is younger, Bo Hall or Ann Lee?", "Ann Lee", {"Ann Lee", "Bo Hall (director)"}),
+        (
+            "Are Ann Lee and Bo Hall from the same country?",
+            "Yes",
+            {"Ann Lee", "Bo Hall (director)"},
+        ),
+        (
+            "When did the director of film Night Ferry die?",
+            "4 July 1999",
+            {"Night Ferry", "Bo Hall (director)"},
+        ),
+    ):
+        assert found[question]["answers"] == [answer]
+        assert set(found[question]["evidence"]) == evidence
+    assert not any("Potassium" in question for question in found)
+
+
+def test_steps_of_a_question_have_earlier_answers_filled_in():
+    steps = [
+        {"question": "Night Ferry >> director", "answer": "Bo Hall", "evidence": "p1"},
+        {"question": "When did #1 die?", "answer": "1999", "evidence": "p2"},
+    ]
+    found = list(compose.steps({"decomposition": steps}))
+    assert [q["question"] for q in found] == ["Night Ferry: director?", "When did Bo Hall die?"]
+    assert [q["answers"] for q in found] == [["Bo Hall"], ["1999"]]
+    assert list(compose.steps({})) == []
+
+
+def test_points_cover_a_window_join_what_belongs_together_and_do_not_repeat():
+    paragraphs = [
+        {
+            "id": "p0",
+            "title": "Clara Holm",
+            "text": "Clara Holm was an engineer from the village of Elmford. She built the harbour of "
+            "Brightwater in 1871. Before that she had little money and travelled far through the country, "
+            "which nobody there ever spoke about in later years, as far as the people of the town remember.",
+        },
+        {
+            "id": "p1",
+            "title": "Brightwater",
+            "text": "Brightwater is a town with a harbour and two libraries. The old library of the town "
+            "burned in 1902 and volunteers saved nine hundred books from the fire. Nobody was hurt, and the "
+            "newspapers of the whole country wrote about it for weeks and months.",
+        },
+    ]
+    document = {"dataset": "any", "questions": [], "paragraphs": paragraphs}
+    (found,) = [
+        window
+        for window in points.windows([document], random.Random(2))
+        if len(window["points"]) >= 2
+    ]
+    joined = "Clara Holm was an engineer from the village of Elmford and built the harbour of Brightwater in 1871."
+    assert found["points"][0] == joined
+    assert any(point.startswith("Brightwater is a town") for point in found["points"])
+    assert len(set(found["points"])) == len(found["points"])
+
+
 def test_sets_can_be_chosen(places, tmp_path):
-    options = ["--data", str(places / "documents"), "--out", str(tmp_path), "--sets", "squad"]
-    prepare.main(options)
+    prepare.main([*prepared_from(places), "--out", str(tmp_path), "--sets", "squad"])
     assert read(tmp_path / "train.jsonl") == []
 
 
@@ -150,11 +226,11 @@ def test_a_tree_is_read_as_the_sessions_of_the_library_read_its_paths(places):
     compared = 0
     for i, (tree, example) in enumerate(zip(trees, walks, strict=True)):
         texts = [lm.codec.decode(tree.ids[a:b]).strip() for a, b in tree.nodes]
-        assert {text for text in texts if text in example["gold"]} == set(example["gold"])
+        gold = {*(example["nodes"][i] for i in example["gold"]), *example["missing"]}
         for row, enough in tree.probes:
             seen = tree.ancestors[tree.segments[row]]
             nodes = [n for n, (a, _) in enumerate(tree.nodes) if tree.segments[a] in seen]
-            assert enough == (set(example["gold"]) <= {texts[n] for n in nodes})
+            assert enough == (gold <= {texts[n] for n in nodes})
             if not nodes:  # a session has no probe before its first node
                 continue
             with torch.no_grad():
@@ -208,6 +284,13 @@ def test_losses_of_verdicts_are_those_of_all_pairs():
     )
     assert found["across"].item() == pytest.approx(lacking(together), abs=1e-6)
     assert found["enough"].item() == pytest.approx(np.mean(enough), abs=1e-6)
+
+
+def test_walks_that_are_all_incomplete_have_nothing_to_compare():
+    trees = [Tree("walk", probes=[(0, False), (1, False)])]
+    found = verdict_losses(trees, [torch.tensor([0.0, 2.0])], 2.0)
+    assert found.keys() == {"enough"}
+    assert found["enough"].item() == pytest.approx((np.log(2) + np.log1p(np.exp(2.0))) / 4)
 
 
 def test_a_run_has_a_log_a_plot_and_an_adapter_that_the_library_merges(places, uninterrupted):
