@@ -1,7 +1,7 @@
 // Bundle src/ into the Python package, or into the folder that is named: `node build.mjs [FOLDER]`.
 import { build } from "esbuild";
 
-const folder = process.argv[2] ?? "../core/hwdag/trace/page";
+const folder = process.argv[2] ?? "../core/hwdag/page";
 
 await build({
   entryPoints: { page: "src/main.ts" },

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hwdag.errors import InputError
+from hwdag.page import framed, page
 
 Origin = Literal["chunk", "generated", "extractive", "compressed"]
 """How a node's text came to be: cut from the document, written by an LM, picked from the text, or
@@ -66,6 +67,18 @@ class Node:
     sources: tuple[Span, ...]
     source_documents: tuple[str, ...] = ()
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the node as JSON-able values; `spans` are [start, end) of characters."""
+        return {
+            "id": self.id,
+            "document_id": self.document_id,
+            "level": self.level,
+            "text": self.text,
+            "origin": self.origin,
+            "tokens": self.tokens,
+            "spans": [[span.start, span.end] for span in self.sources],
+        }
+
     @property
     def places(self) -> tuple[tuple[str, Span], ...]:
         """Document id and span of every source."""
@@ -124,6 +137,21 @@ class Step:
         """Sum of the parts."""
         return self.attention + self.similarity + self.reference
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the node with its scores, as JSON-able values; `p_enough` only where one was read."""
+        return {
+            **self.node.to_dict(),
+            "position": self.position,
+            "initial": self.initial,
+            "score": self.score,
+            "attention": self.attention,
+            "similarity": self.similarity,
+            "reference": self.reference,
+            "relevance": self.relevance,
+            "p_yes": self.p_yes,
+            **({} if self.p_enough is None else {"p_enough": self.p_enough}),
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
@@ -164,6 +192,24 @@ class Retrieval:
         """The last probability of "Yes" that was read."""
         return next((s.p_yes for s in reversed(self.steps) if s.p_yes is not None), None)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the walk as JSON-able values, without the texts of the documents."""
+        return {
+            "question": self.question,
+            "stop": self.stop,
+            "notes": list(self.notes),
+            "context_tokens": self.context_tokens,
+            "steps": [step.to_dict() for step in self.steps],
+            "beyond": [step.to_dict() for step in self.beyond],
+        }
+
+    def to_html(self) -> str:
+        """Return a page that shows the walk and what it read; it needs no network."""
+        return page(self.question, {"documents": shown_documents(self), "walk": self.to_dict()})
+
+    def _repr_html_(self) -> str:
+        return framed(self.to_html())
+
 
 @dataclass(frozen=True, slots=True)
 class Citation:
@@ -184,3 +230,39 @@ class Answer:
     citations: tuple[Citation, ...]
     retrieval: Retrieval
     usage: Usage
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer with its citations, its cost and its walk, as JSON-able values."""
+        return {
+            "answer": self.text,
+            "citations": [
+                {
+                    "document_id": citation.document_id,
+                    "start": citation.span.start,
+                    "end": citation.span.end,
+                    "text": citation.text,
+                    "weight": citation.weight,
+                    "node_id": citation.node_id,
+                }
+                for citation in self.citations
+            ],
+            "tokens": self.usage.tokens,
+            "tflops": self.usage.tflops,
+            "seconds": self.usage.seconds,
+            "walk": self.retrieval.to_dict(),
+        }
+
+    def to_html(self) -> str:
+        """Return a page that shows the answer, what it rests on and the walk; it needs no network."""
+        documents = shown_documents(self.retrieval)
+        return page(self.retrieval.question, {"documents": documents, "answer": self.to_dict()})
+
+    def _repr_html_(self) -> str:
+        return framed(self.to_html())
+
+
+def shown_documents(retrieval: Retrieval) -> list[dict[str, Any]]:
+    """Return the documents that a walk has nodes of, as a page takes them."""
+    wanted = {step.node.document_id: None for step in (*retrieval.steps, *retrieval.beyond)}
+    found = (retrieval.sources[id_] for id_ in wanted)
+    return [{"id": one.id, "title": one.title, "text": one.text} for one in found]

@@ -13,11 +13,11 @@ from hwdag import Document, HWDAGIndex, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.lm.scripted import ScriptedLM
-from hwdag.trace.pages import answer_page, graph_page, places, retrieval_page
+from hwdag.page import framed, page
 from hwdag.types import Node, Span
 
 WEB = Path(__file__).parents[2] / "web"
-BUILT = Path(__file__).parents[2] / "core" / "hwdag" / "trace" / "page"
+BUILT = Path(__file__).parents[2] / "core" / "hwdag" / "page"
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 
 HOSTILE = (
@@ -36,79 +36,72 @@ QUESTION = f"Who owned the quarry that the harbour walls came from? {HOSTILE}"
 
 
 @pytest.fixture(scope="module")
-def world():
-    index = HWDAGIndex.from_documents(DOCUMENTS, reader=ScriptedLM(), embedder=HashingEmbedder())
-    answer = index.answer(QUESTION, config=SearchConfig(token_budget=200, progress="budget"))
-    graphs = [(document, index.graphs[document.id]) for document in DOCUMENTS]
-    return answer, graphs
+def index():
+    return HWDAGIndex.from_documents(DOCUMENTS, reader=ScriptedLM(), embedder=HashingEmbedder())
 
 
-def data_of(page):
-    found = re.search(r'<script type="application/json" id="hwdag-data">(.*?)</script>', page, re.S)
+@pytest.fixture(scope="module")
+def answer(index):
+    return index.answer(QUESTION, config=SearchConfig(token_budget=200, progress="budget"))
+
+
+@pytest.fixture(scope="module")
+def whole(index, answer):
+    """The page of an answer with the graphs beside it."""
+    documents = [{"id": d.id, "title": d.title, "text": d.text} for d in DOCUMENTS]
+    graphs = [{"document_id": d.id, **index.graphs[d.id].to_dict()} for d in DOCUMENTS]
+    return page(QUESTION, {"documents": documents, "answer": answer.to_dict(), "graphs": graphs})
+
+
+def data_of(text):
+    found = re.search(r'<script type="application/json" id="hwdag-data">(.*?)</script>', text, re.S)
     return json.loads(found[1])
 
 
-def utf16(text, start, end):
-    """A slice as a browser takes it."""
-    return text.encode("utf-16-le")[2 * start : 2 * end].decode("utf-16-le")
+def test_a_page_has_what_the_answer_has(answer):
+    data = data_of(answer.to_html())
+    assert data["answer"] == answer.to_dict()
+    assert {document["id"]: document["text"] for document in data["documents"]} == {
+        step.node.document_id: answer.retrieval.sources[step.node.document_id].text
+        for step in answer.retrieval.steps
+    }
+    assert data_of(answer.retrieval.to_html())["walk"] == answer.retrieval.to_dict()
 
 
-def test_every_link_of_an_answer_leads_to_its_exact_characters(world):
-    answer, graphs = world
-    data = data_of(answer_page(answer, graphs))
-    documents = data["documents"]
-    assert "".join(text for text, _ in data["answer"]["words"]) == answer.text
-    for shown, citation in zip(data["answer"]["citations"], answer.citations, strict=True):
-        number, start, end = shown["span"]
-        assert documents[number]["id"] == citation.document_id
-        assert utf16(documents[number]["text"], start, end) == citation.text
-        assert data["walk"]["steps"][shown["step"]]["id"] == citation.node_id
-    for shown, step in zip(data["walk"]["steps"], answer.retrieval.steps, strict=True):
-        texts = [utf16(documents[n]["text"], start, end) for n, start, end in shown["spans"]]
-        assert " ".join(texts) == step.node.text
-        parts = shown["attention"] + shown["similarity"] + shown["reference"]
-        assert parts == pytest.approx(step.score, abs=2e-4)
-
-
-def test_a_word_links_to_the_strongest_citation_that_says_it(world):
-    answer, _ = world
-    data = data_of(answer_page(answer))
-    linked = [(text, number) for text, number in data["answer"]["words"] if number is not None]
-    assert linked
-    for text, number in linked:
-        word = text.strip(".,").lower()
-        saying = [i for i, c in enumerate(answer.citations) if word in c.text.lower()]
-        assert number == saying[0]
-
-
-def test_a_graph_page_has_all_nodes_and_the_edges_strongest_first(world):
-    _, graphs = world
-    graph = data_of(graph_page(graphs, "town"))["graph"]
-    assert [node["id"] for node in graph["nodes"]] == [n.id for _, g in graphs for n in g.nodes]
-    weights = [weight for _, _, weight in graph["edges"]]
-    assert weights == sorted(weights, reverse=True)
-    for start, end, _ in graph["edges"]:
-        assert graph["nodes"][start]["level"] > graph["nodes"][end]["level"]
-        assert graph["nodes"][start]["document"] == graph["nodes"][end]["document"]
+def test_the_dict_of_a_walk_leads_to_the_exact_characters(answer):
+    sources = answer.retrieval.sources
+    for shown, step in zip(answer.to_dict()["walk"]["steps"], answer.retrieval.steps, strict=True):
+        text = sources[shown["document_id"]].text
+        assert " ".join(text[a:b] for a, b in shown["spans"]) == step.node.text
+        assert shown["attention"] + shown["similarity"] + shown["reference"] == shown["score"]
 
 
 def test_points_stand_above_what_they_rest_on():
-    r"""Leaves a b c d; p rests on c and d, q on a: q is left of p."""
+    """Leaves a b c d; p rests on c and d, q on a: q is left of p."""
     nodes = [
         Node(name, "d", 1, name, "chunk", 1, (Span(i, i + 1),)) for i, name in enumerate("abcd")
     ]
     nodes += [Node(name, "d", 2, name, "generated", 1, (Span(0, 1),)) for name in "pq"]
     rows = [EdgeRow(4, np.array([2, 3]), np.ones(2)), EdgeRow(5, np.array([0]), np.ones(1))]
-    assert places(HWDAG.from_rows(nodes, rows)).tolist() == [0.125, 0.375, 0.625, 0.875, 0.75, 0.25]
+    shown = HWDAG.from_rows(nodes, rows).to_dict(least_weight=0.6)
+    assert shown["x"] == [0.125, 0.375, 0.625, 0.875, 0.75, 0.25]
+    assert shown["edges"] == [[5, 0, 1.0]]
+    assert shown["nodes"][4] == nodes[4].to_dict()
 
 
-def test_no_text_can_act(world):
-    answer, graphs = world
-    for page in (answer_page(answer, graphs), retrieval_page(answer.retrieval)):
-        assert len(re.findall(r"<script", page)) == 2  # the data, and the page's own
-        assert "<img" not in page
-        assert "default-src &#x27;none&#x27;" in page
-        assert "unsafe-inline" not in page
+def test_no_text_can_act(answer, whole):
+    for text in (whole, answer.to_html(), answer.retrieval.to_html()):
+        assert len(re.findall(r"<script", text)) == 2  # the data, and the page's own
+        assert "<img" not in text
+        assert "default-src &#x27;none&#x27;" in text
+        assert "unsafe-inline" not in text
+
+
+def test_a_notebook_shows_the_page_in_a_frame_of_its_own(answer):
+    shown = answer._repr_html_()
+    assert shown == framed(answer.to_html())
+    assert shown.count("<") == 2
+    assert 'sandbox="allow-scripts"' in shown
 
 
 @pytest.mark.skipif(
@@ -143,25 +136,29 @@ def opened(browser, tmp_path):
     def open_(text, **options):
         file = tmp_path / "page.html"
         file.write_text(text, "utf-8")
-        page = browser.new_page(**options)
-        pages.append(page)
-        page.on("request", lambda request: requests.append(request.url))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
-        page.goto(file.as_uri())
-        return page
+        made = browser.new_page(**options)
+        pages.append(made)
+        made.on("request", lambda request: requests.append(request.url))
+        made.on("pageerror", lambda error: complaints.append(str(error)))
+        made.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
+        made.goto(file.as_uri())
+        return made
 
     yield open_
-    for page in pages:
-        assert page.title() != "owned"
-        page.close()
+    for one in pages:
+        assert one.title() != "owned"
+        one.close()
     assert len(requests) == len(pages)
     assert complaints == []
 
 
-def test_a_citation_is_clicked_and_both_views_follow(world, opened):
-    answer, graphs = world
-    page = opened(answer_page(answer, graphs))
+def test_a_citation_is_clicked_and_both_views_follow(whole, answer, opened):
+    page = opened(whole)
+    for shown, citation in zip(page.locator("mark.cited").all(), answer.citations, strict=False):
+        assert shown.inner_text() in {one.text for one in answer.citations}, citation
+    words = page.locator(".answer").inner_text()
+    assert words == answer.text
+    assert page.locator(".word").count() > 0
     page.locator(".citations li").first.click()
     assert page.locator("mark.selected").first.inner_text() in answer.citations[0].text
     assert page.locator(".steps li.selected").count() == 1
@@ -171,9 +168,8 @@ def test_a_citation_is_clicked_and_both_views_follow(world, opened):
     assert page.locator(".selected").count() == 0
 
 
-def test_a_node_is_found_expanded_and_the_walk_replayed(world, opened):
-    answer, graphs = world
-    page = opened(answer_page(answer, graphs), reduced_motion="reduce")
+def test_a_node_is_found_expanded_and_the_walk_replayed(whole, answer, opened):
+    page = opened(whole, reduced_motion="reduce")
     page.get_by_label("Find in nodes").fill("quarry")
     page.locator(".found button").first.click()
     assert "quarry" in page.locator(".details").inner_text()
@@ -185,9 +181,8 @@ def test_a_node_is_found_expanded_and_the_walk_replayed(world, opened):
     )
 
 
-def test_a_page_is_used_by_keyboard_on_a_narrow_dark_screen(world, opened):
-    answer, _ = world
-    page = opened(answer_page(answer), viewport={"width": 360, "height": 640}, color_scheme="dark")
+def test_a_page_is_used_by_keyboard_on_a_narrow_dark_screen(whole, answer, opened):
+    page = opened(answer.to_html(), viewport={"width": 360, "height": 640}, color_scheme="dark")
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 27)"
     for _ in range(40):

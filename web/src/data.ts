@@ -1,4 +1,4 @@
-// What the page is given as JSON; `hwdag.trace.pages` writes it. Offsets count UTF-16 units.
+// What the views show. Offsets count UTF-16 units, as strings do here.
 
 export type Span = [document: number, start: number, end: number];
 

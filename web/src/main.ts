@@ -2,6 +2,7 @@ import { AnswerView } from "./answer";
 import type { Page } from "./data";
 import { h } from "./dom";
 import { GraphView } from "./graph";
+import { load, type Given } from "./load";
 import { Selected } from "./selection";
 import { Sources } from "./sources";
 import { WalkView } from "./walk";
@@ -28,4 +29,4 @@ export function mount(root: HTMLElement, page: Page): void {
 
 const data = document.getElementById("hwdag-data");
 const root = document.getElementById("hwdag-page");
-if (data?.textContent && root) mount(root, JSON.parse(data.textContent) as Page);
+if (data?.textContent && root) mount(root, load(JSON.parse(data.textContent) as Given));

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,6 +146,37 @@ class HWDAG:
         sums = np.bincount(parents, weights=self.edges.data, minlength=len(self))
         if (np.abs(sums - (self.levels > 1)) > ROW_SUM_TOLERANCE).any():
             yield "the out-edges of a point do not sum to 1, or a chunk has out-edges"
+
+    def to_dict(self, *, least_weight: float = 0.0) -> dict[str, Any]:
+        """Return nodes, edges and a layout as JSON-able values.
+
+        Keys: `nodes` (of `Node.to_dict()`), `edges` ([parent, child, weight], by ordinal, none below
+        `least_weight`), and `x`, the horizontal place of every node in [0, 1], with levels as layers.
+        """
+        parents = np.repeat(np.arange(len(self)), np.diff(self.edges.indptr))
+        kept = self.edges.data >= least_weight
+        columns = (parents, self.edges.indices, self.edges.data)
+        return {
+            "nodes": [node.to_dict() for node in self.nodes],
+            "edges": [
+                list(edge) for edge in zip(*(c[kept].tolist() for c in columns), strict=True)
+            ],
+            "x": self.places().tolist(),
+        }
+
+    def places(self) -> Floats:
+        """Return the horizontal place of every node in [0, 1], (n,), as GARLIC Figure 5 draws levels.
+
+        Leaves stand in document order, points above the middle of what they rest on, weighted by
+        their edges; within a level they are spread evenly in that order, so that no two overlap.
+        """
+        x = np.zeros(len(self))
+        for level in range(1, self.height + 1):
+            rows = np.asarray(self.at_level(level))
+            wanted = np.arange(len(rows)) if level == 1 else self.edges[rows] @ x
+            order = np.argsort(wanted, kind="stable")
+            x[rows[order]] = (np.arange(len(rows)) + 0.5) / len(rows)
+        return x
 
     def to_networkx(self) -> nx.DiGraph[str]:
         """A `networkx.DiGraph` over node ids, for analysis and export.

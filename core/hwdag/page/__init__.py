@@ -1,0 +1,66 @@
+"""HTML pages that need nothing else, no server and no network: an answer, its walk, and graphs.
+
+What documents and questions say is data. It stands in the page as JSON without a character that HTML
+would act on, and is only ever shown as text; a content security policy lets nothing run but the
+page's own script, and nothing be loaded. Script and style are built from `web/`.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hwdag.version import __version__
+
+_UNSAFE = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029\u007f"})
+"""Within JSON these stand in strings alone, where escapes mean the same."""
+
+
+def page(title: str, data: Mapping[str, Any]) -> str:
+    """Return a self-contained page.
+
+    Args:
+        title: of the window, and of the page where it shows no question.
+        data: JSON-able: `documents`, a list of {id, title, text}, and any of `answer`
+            (`Answer.to_dict()`), `walk` (`Retrieval.to_dict()`) and `graphs` (of `HWDAG.to_dict()`).
+    """
+    style, script = _file("page.css"), _file("page.js")
+    policy = (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    text = json.dumps(
+        {"title": title, "version": __version__, **data}, ensure_ascii=False, separators=(",", ":")
+    )
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy)}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{html.escape(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
+        '<div id="hwdag-page"></div>\n<noscript>This page needs JavaScript.</noscript>\n'
+        f'<script type="application/json" id="hwdag-data">{text.translate(_UNSAFE)}</script>\n'
+        f"<script>{script}</script>\n</body>\n</html>\n"
+    )
+
+
+def framed(text: str, height: int = 640) -> str:
+    """Return a page as a frame that notebooks show; it can neither leave it nor read around it."""
+    return (
+        f'<iframe srcdoc="{html.escape(text)}" sandbox="allow-scripts" width="100%" '
+        f'height="{height}" style="border:0"></iframe>'
+    )
+
+
+@cache
+def _file(name: str) -> str:
+    return (Path(__file__).parent / name).read_text("utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,0 +1,169 @@
+// From the JSON that hwdag writes everywhere (command line, pages, server) to what the views show.
+
+import type { Candidate, Citation, Graph, GraphNode, Page, SourceDocument, Span, Step } from "./data";
+
+interface GivenNode {
+  id: string;
+  document_id: string;
+  level: number;
+  text: string;
+  origin: string;
+  tokens: number;
+  spans: [number, number][];
+}
+
+interface GivenStep extends GivenNode {
+  position: number;
+  initial: boolean;
+  attention: number;
+  similarity: number;
+  reference: number;
+  relevance: number;
+  p_yes: number | null;
+  p_enough?: number;
+}
+
+interface GivenWalk {
+  question: string;
+  stop: string;
+  notes: string[];
+  context_tokens: number;
+  steps: GivenStep[];
+  beyond: GivenStep[];
+}
+
+interface GivenAnswer {
+  answer: string;
+  citations: { document_id: string; start: number; end: number; text: string; weight: number; node_id: string }[];
+  tokens: number;
+  tflops: number;
+  seconds: number;
+  walk: GivenWalk;
+}
+
+interface GivenGraph {
+  document_id: string;
+  nodes: GivenNode[];
+  x: number[];
+  edges: [number, number, number][];
+}
+
+export interface Given {
+  title: string;
+  version: string;
+  documents: { id: string; title: string; text: string; pages?: number[] }[];
+  answer?: GivenAnswer;
+  walk?: GivenWalk;
+  graphs?: GivenGraph[];
+}
+
+const WHY: Record<string, string> = {
+  sufficient: "the model said that it has enough",
+  budget: "no other node fits the token budget",
+  exhausted: "every node was read",
+};
+
+export function load(given: Given): Page {
+  const offsets = given.documents.map(({ text }) => utf16(text));
+  const numbers = new Map(given.documents.map(({ id }, i) => [id, i]));
+  const documents: SourceDocument[] = given.documents.map((one, i) => ({
+    id: one.id,
+    title: one.title,
+    text: one.text,
+    pages: (one.pages ?? []).map(offsets[i]!),
+  }));
+
+  const span = (document: number, start: number, end: number): Span => {
+    const at = offsets[document]!;
+    return [document, at(start), at(end)];
+  };
+  const node = (one: GivenNode): GraphNode => {
+    const document = numbers.get(one.document_id) ?? 0;
+    return { ...one, document, spans: one.spans.map(([start, end]) => span(document, start, end)) };
+  };
+  const candidate = (one: GivenStep): Candidate => ({ ...one, ...node(one) });
+  const step = (one: GivenStep): Step => ({ ...one, ...candidate(one), p_enough: one.p_enough ?? null });
+
+  const walked = given.answer?.walk ?? given.walk;
+  const steps = walked?.steps.map(step) ?? [];
+  const citations: Citation[] = (given.answer?.citations ?? []).map((one) => ({
+    span: span(numbers.get(one.document_id) ?? 0, one.start, one.end),
+    text: one.text,
+    weight: one.weight,
+    step: steps.findIndex(({ id }) => id === one.node_id),
+  }));
+  return {
+    title: given.title,
+    version: given.version,
+    documents,
+    walk: walked
+      ? {
+          question: walked.question,
+          stop: walked.stop,
+          why: WHY[walked.stop] ?? walked.stop,
+          notes: walked.notes,
+          tokens: walked.context_tokens,
+          steps,
+          unread: walked.beyond.map(candidate),
+        }
+      : null,
+    answer: given.answer
+      ? {
+          words: linked(given.answer.answer, citations),
+          citations,
+          cost: `${given.answer.tokens.toLocaleString("en")} tokens through the model, ${given.answer.tflops.toFixed(3)} TFLOPs, ${given.answer.seconds.toFixed(1)} s`,
+        }
+      : null,
+    graph: given.graphs && given.graphs.length > 0 ? joined(given.graphs, node) : null,
+  };
+}
+
+/** Graphs of several documents side by side, each as wide as it has leaves. */
+function joined(graphs: GivenGraph[], node: (one: GivenNode) => GraphNode): Graph {
+  const leaves = graphs.map(({ nodes }) => nodes.filter(({ level }) => level === 1).length);
+  const all = leaves.reduce((sum, count) => sum + count, 0) || 1;
+  const found: Graph = { nodes: [], edges: [] };
+  let left = 0;
+  graphs.forEach((graph, g) => {
+    const first = found.nodes.length;
+    graph.nodes.forEach((one, i) => found.nodes.push({ ...node(one), x: (left + graph.x[i]! * leaves[g]!) / all }));
+    for (const [from, to, weight] of graph.edges) found.edges.push([from + first, to + first, weight]);
+    left += leaves[g]!;
+  });
+  found.edges.sort((a, b) => b[2] - a[2]);
+  return found;
+}
+
+/** Python counts characters, a browser counts UTF-16 units: two for those beyond U+FFFF. */
+function utf16(text: string): (offset: number) => number {
+  const wide: number[] = [];
+  let at = 0;
+  for (const character of text) {
+    if (character.length > 1) wide.push(at);
+    at++;
+  }
+  return (offset) => {
+    let [low, high] = [0, wide.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (wide[middle]! < offset) low = middle + 1;
+      else high = middle;
+    }
+    return offset + low;
+  };
+}
+
+/** Each word of an answer with the strongest citation that says it; short words link to none. */
+function linked(text: string, citations: Citation[]): [string, number | null][] {
+  const said = citations.map((one) => new Set(words(one.text)));
+  return (text.match(/\s+|\S+/g) ?? []).map((piece) => {
+    const [word] = words(piece);
+    const at = word === undefined ? -1 : said.findIndex((one) => one.has(word));
+    return [piece, at < 0 ? null : at];
+  });
+}
+
+function words(text: string): string[] {
+  const found = text.toLocaleLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
+  return found.filter((word) => word.length > 3 || /\p{N}/u.test(word) || /[^\p{ASCII}]/u.test(word));
+}
