@@ -1,4 +1,5 @@
 # make demo   the whole method on real prose, with the embedded default models
+# make quick  the tests that need no model and build no package: for the loop of a person who edits
 # make test   format, lint, types, import rules, tests, the documentation, and the built wheel and
 #             sdist in clean places
 # make docs   the documentation as a site, in build/site
@@ -23,10 +24,14 @@ NEWEST_PIP = $(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-c
 EXTRA_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 ONE_THREAD := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 
-.PHONY: demo test check format docs web lowest newest install clean
+.PHONY: demo quick test check format docs web lowest newest install clean
 
 demo: $(INSTALLED)
 	$(BIN)/hwdag demo
+
+quick: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -n auto --dist worksteal -m 'not model and not package'
 
 # one worker per core, each with one thread: more threads than cores slow torch down a lot
 test: check

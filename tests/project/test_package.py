@@ -108,6 +108,7 @@ def test_the_sdist_holds_what_is_needed_to_test(built):
     with tarfile.open(built[1]) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     wanted = {"Makefile", "constraints.txt", "constraints-lowest.txt", "LICENSE", "mkdocs.yml"}
+    wanted |= {"CONTRIBUTING.md", "SECURITY.md", "CITATION.cff", "CHANGELOG.md"}
     assert wanted | {"tests/worlds.py", "tools/site.py", "docs/guide.md"} <= names
     assert {f"core/{ADAPTER}/{file}" for file in ADAPTER_FILES} <= names
     assert not any(name.startswith((".venv", "shared")) for name in names)
