@@ -16,6 +16,7 @@ from llama_index.core.storage.storage_context import StorageContext
 
 from hwdag.arrays import Vectors
 from hwdag.building.builder import embedded_texts
+from hwdag.building.insertion import titled
 from hwdag.config import BuildConfig
 from hwdag.embedding.default import as_embedder
 from hwdag.errors import IndexCorrupt, InputError
@@ -73,14 +74,16 @@ class InStores(Storage):
             return cls.empty(context, struct, options)
         storage = cls(context, struct, CoreIndex())
         entries, lost = [], list[Kept]()
+        config = options.config or BuildConfig()
         for source, parts, graph, vectors in storage._stored():
+            document, _ = titled(source.document, config.title_from)
             if vectors is None or not storage._is_of_its_hash(parts[0]):
                 struct.hashes.pop(source.document.id, None)  # the docstore may be ahead
             if vectors is None:
                 lost.append(Kept(source, parts))
                 options = replace(options, embedder=as_embedder(options.embedder))
-                vectors = _embedded(source.document, graph, options)
-            entries.append(Entry(source.document, graph, vectors))
+                vectors = _embedded(document, graph, options)
+            entries.append(Entry(document, graph, vectors))
             storage._sources[source.document.id] = source
         storage.core = CoreIndex.from_entries(
             entries, built_by=struct.reader, config=options.config, **options.models()
@@ -99,7 +102,9 @@ class InStores(Storage):
     def source(self, document: Document) -> Source:
         """As it was kept; a document that the core got elsewhere comes as it is."""
         known = self._sources.get(document.id)
-        return known if known and known.document == document else Source.of_document(document)
+        # why titled: the core may have taken the title from the metadata
+        is_known = known is not None and replace(known.document, title=document.title) == document
+        return known if known and is_known else Source.of_document(document)
 
     def info(self, ref_doc_id: str) -> RefDocInfo | None:
         """As the docstore has it."""

@@ -40,6 +40,8 @@ class BuildConfig:
         leaves: what level 1 consists of: "sentences", or the papers' "chunks" of many sentences
             (`docs/evaluation.md` has what that changes at a token budget).
         contextual: embed a slice of a document behind the heading that it stands under.
+        title_from: metadata fields that name a document that has no title; the first that is there is
+            taken. Of a path or an address ("file_name", "source") it is the last part.
         chunk_tokens: at most this many tokens of the reader's tokenizer per leaf.
         window_tokens: tokens of prompt + window + points in one summary call; None takes the
             reader's own default (8,192 as in the papers, 2,048 for the embedded model), and the
@@ -63,6 +65,7 @@ class BuildConfig:
 
     leaves: Leaves = "sentences"
     contextual: bool = True
+    title_from: tuple[str, ...] = ("title",)
     chunk_tokens: int = PAPER_CHUNK_TOKENS
     window_tokens: int | None = None
     windows: Windows = "content"
@@ -85,6 +88,7 @@ class BuildConfig:
         _one_of(self, "leaves", get_args(Leaves))
         _one_of(self, "points", get_args(Points))
         _one_of(self, "windows", get_args(Windows))
+        object.__setattr__(self, "title_from", _names(self.title_from, "title_from"))
         _share(self, "points_ratio")
         _share(self, "summary_tokens")
         object.__setattr__(self, "edge_heads", _heads(self.edge_heads, "edge_heads"))
@@ -277,6 +281,12 @@ def _one_of(config: object, name: str, legal: tuple[str, ...]) -> None:
     value = getattr(config, name)
     if value not in legal:
         raise UnknownOption(f"{name} must be one of {', '.join(legal)}, got {value!r}")
+
+
+def _names(value: Any, name: str) -> tuple[str, ...]:
+    if isinstance(value, str) or not all(isinstance(field, str) and field for field in value):
+        raise InputError(f"{name} must be a list of names of metadata fields, got {value!r}")
+    return tuple(value)
 
 
 def _heads(value: Any, name: str) -> Heads:

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from hwdag.building.builder import Tools
 from hwdag.building.estimate import Estimate, estimate
-from hwdag.building.insertion import Insertion, as_document
+from hwdag.building.insertion import Insertion, as_document, titled
 from hwdag.building.limits import Limits
 from hwdag.building.report import BuildReport
 from hwdag.config import BuildConfig, SearchConfig, checked_k
@@ -171,7 +171,9 @@ class HWDAGIndex(StoredIndex):
         store = self._maybe_store()
         new = {
             document.id: document
-            for document in map(as_document, documents)
+            for document in (
+                titled(as_document(given), self.config.title_from)[0] for given in documents
+            )
             if store is None or not store.holds(document)
         }
         return estimate(new.values(), self._tools(), timed=timed)

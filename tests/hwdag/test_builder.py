@@ -392,3 +392,37 @@ def test_a_slice_is_embedded_behind_its_heading():
     np.testing.assert_allclose(built(document).vectors[last], expected)
     plain = embedder.embed(["And they eat a lot of old bones."])[0]
     np.testing.assert_allclose(built(document, contextual=False).vectors[last], plain)
+
+
+def test_the_title_of_a_document_is_the_heading_above_its_text():
+    """Until the first heading inside it; where a sentence says the title itself, it stands alone."""
+    text = "They bark at every stranger.\n\n# Cats\n\nThey sleep on the warm roof all day long."
+    document, embedder = Document("d", text, title="Dogs  of\nthe town"), HashingEmbedder()
+    result = built(document)
+    leaves = result.graph.at_level(1)
+    expected = ["Dogs of the town: They bark at every stranger.", "# Cats"]
+    assert len(leaves) == 2
+    np.testing.assert_allclose(result.vectors[leaves[0]], embedder.embed(expected)[0])
+    untitled = built(Document("d", text)).vectors[leaves[0]]
+    np.testing.assert_allclose(untitled, embedder.embed(["They bark at every stranger."])[0])
+
+
+@pytest.mark.parametrize("leaves", ["sentences", "chunks"])
+def test_a_heading_is_no_point(leaves):
+    """Not where it is a leaf's first line, nor alone on its line, nor underlined."""
+    text = "The History of the Old Harbour Town and of Its Many Ships\n\n" + "\n\n".join(
+        f"{heading}\n\n{prose(6, seed).text}"
+        for seed, heading in enumerate(
+            ["# Dogs of the harbour town", "Cats", "Mice and men\n====="]
+        )
+    )
+    graph = built(Document("d", text), leaves=leaves, points_ratio=0.9).graph
+    points = [node.text for node in graph.nodes if node.level > 1]
+    assert len(points) > 10
+    for heading in ("History", "Dogs of", "Cats", "Mice and"):
+        assert not [point for point in points if heading in point]
+
+
+def test_where_there_are_only_headings_they_are_points():
+    graph = built(Document("d", "# Dogs\n\n# Cats\n\n# Mice")).graph
+    assert graph.height == 2

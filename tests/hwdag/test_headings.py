@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwdag.text.headings import headings, in_context
+from hwdag.text.headings import Outline, headings, in_context
 from hwdag.text.sentences import sentences
 from hwdag.types import Span
 
@@ -85,3 +85,29 @@ def test_a_passage_is_put_behind_its_heading_once():
     assert in_context("Dogs", "They bark.") == "Dogs: They bark."
     assert in_context("", "They bark.") == "They bark."
     assert in_context("Dogs", "Dogs\nThey bark.") == "Dogs\nThey bark."
+
+
+def test_paragraphs_are_parted_by_blank_lines_and_begin_with_their_heading():
+    text = (
+        "Passage 1:\nTown\nIt has a port. It is old.\n\n  \nIt has ships.\n"
+        "# Sea\n\n## Fish\n\nThey swim.\nThey sleep.\n\nHills\n=====\n\nThey are high."
+    )
+    spans = sentences(text)
+    numbers = Outline(text).paragraphs_of(spans)
+    found: dict[int, list[str]] = {}
+    for span, number in zip(spans, numbers, strict=True):
+        found.setdefault(number, []).append(text[span.start : span.end])
+    assert [" ".join(" ".join(parts).split()) for parts in found.values()] == [
+        "Passage 1: Town It has a port. It is old.",
+        "It has ships.",
+        "# Sea ## Fish They swim. They sleep.",
+        "Hills ===== They are high.",
+    ]
+    assert list(found) == [1, 2, 3, 4]
+
+
+@given(st.text(alphabet="ab .#=\n:") | st.text())
+def test_paragraphs_never_go_back(text):
+    numbers = Outline(text).paragraphs_of([Span(i, i) for i in range(len(text))])
+    assert numbers == sorted(numbers)
+    assert numbers[:1] in ([], [1])

@@ -397,3 +397,29 @@ def test_importing_hwdag_loads_no_heavy_library():
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "title"),
+    [
+        ({"title": "Node.js"}, "Node.js"),
+        ({"file_name": "docs/Albert_Einstein.pdf"}, "Albert Einstein"),
+        (
+            {"file_name": 3, "source": "https://a.org/wiki/Ada_Lovelace%27s_notes/"},
+            "Ada Lovelace's notes",
+        ),
+        ({"title": " ", "source": "C:\\texts\\town.md"}, "town"),
+        ({"name": "x"}, ""),
+    ],
+)
+def test_a_document_without_a_title_takes_that_of_its_metadata(metadata, title):
+    config = dataclasses.replace(CONFIG, title_from=("title", "file_name", "source"))
+    index = index_of([Document("d", "They bark.", metadata=metadata)], config=config)
+    assert index.documents["d"].title == title
+    assert any("without a title" in note for note in index.report.notes) is bool(title)
+    again = index.refresh([Document("d", "They bark.", metadata=metadata)])
+    assert again.unchanged == ["d"]
+    own = index.refresh([Document("d", "They bark.", "Own", metadata)])
+    assert (own.built, index.documents["d"].title) == (["d"], "Own")
+    with pytest.raises(InputError, match="title_from must be a list"):
+        BuildConfig(title_from="title")

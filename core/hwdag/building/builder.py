@@ -22,7 +22,7 @@ from hwdag.errors import InputError
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.store.calls import key_of
 from hwdag.text.chunking import chunk, leaves
-from hwdag.text.headings import headings, searched_text
+from hwdag.text.headings import Outline, headings, searched_text
 from hwdag.trace.bars import Reporter
 from hwdag.types import Document, Node
 
@@ -66,14 +66,14 @@ def build(
     """
     calls = Calls() if calls is None else calls
     room, max_levels = tools.plan.content_tokens, tools.config.max_levels
-    level = _leaves(document, tools)
+    level, outline = _leaves(document, tools), Outline(document.text)
     nodes, rows, notes = list(level), list[EdgeRow](), list[str]()
     retries = fallbacks = 0
     for height in range(2, max_levels + 1):
         texts = [node.text for node in level]
         costs = line_costs(texts, tools.reader)
         ranges = pack(costs, room, None if tools.config.windows == "greedy" else texts)
-        windows = [Window.of(level[r.start : r.stop]) for r in ranges]
+        windows = [Window.of(level[r.start : r.stop], outline) for r in ranges]
         with reporter.stage(f"points of level {height}", len(windows), "window") as advance:
             made = make_points(windows, tools, calls, advance)
         with reporter.stage(f"edges of level {height}", len(windows), "window") as advance:
@@ -143,7 +143,7 @@ def embedded_texts(document: Document, nodes: Sequence[Node], config: BuildConfi
     """Say what is embedded of every node: a slice of the document behind its heading."""
     if not config.contextual:
         return [node.text for node in nodes]
-    found = headings(document.text, [node.sources[0] for node in nodes])
+    found = headings(document.text, [node.sources[0] for node in nodes], document.title)
     return list(map(searched_text, nodes, found))
 
 

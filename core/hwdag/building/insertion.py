@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sized
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from contextlib import suppress
 from dataclasses import replace
+from urllib.parse import unquote
 
 from hwdag.arrays import Vectors
 from hwdag.building.builder import Tools, build, embedded_texts
@@ -55,6 +58,7 @@ class Insertion:
         self._meter = Meter(tools.reader, tools.writer, limits or Limits(), clock)
         self._report = BuildReport()
         self._seen: set[str] = set()
+        self._titles: Counter[str] = Counter()
 
     def run(self, documents: Iterable[Document | str], reporter: Reporter) -> BuildReport:
         """Build what is new or changed; documents are taken one by one, as they are needed.
@@ -78,6 +82,10 @@ class Insertion:
         except LimitReached as reached:
             self._report.stopped = reached.limit
             self._report.pending = None if total is None else total - done
+        self._report.notes += [
+            f"{count} documents without a title have that of their metadata, {field!r}"
+            for field, count in self._titles.items()
+        ]
         if self._meter.blind:
             self._report.notes.append("max_tokens does not count this writer: it has no `usage`")
         self._report.usage = self._meter.reading
@@ -87,6 +95,8 @@ class Insertion:
         return self._report
 
     def _one(self, document: Document, reporter: Reporter) -> None:
+        document, field = titled(document, self._tools.config.title_from)
+        self._titles.update(filter(None, [field]))
         text, replaced = without_surrogates(document.text)
         if replaced:
             document = replace(document, text=text)
@@ -155,8 +165,25 @@ class Insertion:
         return False
 
 
+def titled(document: Document, fields: Sequence[str]) -> tuple[Document, str | None]:
+    """Give a document without a title that of the first metadata field that has one, and name it."""
+    for field in fields if not document.title.strip() else ():
+        value = document.metadata.get(field)
+        if isinstance(value, str):
+            title = value.strip() if field == "title" else _readable(value)
+            if title:
+                return replace(document, title=title), field
+    return document, None
+
+
+def _readable(name: str) -> str:
+    """The last part of a path or an address, without its suffix."""
+    last = re.split(r"[/\\]", unquote(name).rstrip("/\\ "))[-1]
+    return re.sub(r"[_\s]+", " ", re.sub(r"\.\w{1,8}$", "", last)).strip()
+
+
 def as_document(document: Document | str) -> Document:
-    """A bare text gets an id made from its content."""
+    """Give a bare text an id made from its content."""
     if isinstance(document, Document):
         return document
     if isinstance(document, str):

@@ -117,25 +117,41 @@ def extract(
 ) -> list[list[Point]]:
     """Pick points from each window: `ratio` of its tokens, at most `limit`.
 
-    One call embeds the parts of one window, so what is picked depends on the window alone, not on
-    which others were picked with it.
+    A heading says nothing and is picked only where a window has nothing else. One call embeds the
+    parts of one window, so what is picked depends on the window alone, not on which others were
+    picked with it.
     """
+    allowed = [
+        [i for i, part in enumerate(window.parts) if not part.is_heading]
+        or list(range(len(window.parts)))
+        for window in windows
+    ]
     texts = [[part.text for part in window.parts] for window in windows]
     costs = [line_costs(several, reader) for several in texts]
     budgets = [min(limit, max(1, int(ratio * sum(several)))) for several in costs]
 
     def one(i: int) -> list[int]:
-        vectors = embedder.embed(texts[i])
-        parts = zip(windows[i].parts, costs[i], vectors, strict=True)
-        candidates = [Candidate(part.text, cost, part.segment, v) for part, cost, v in parts]
-        return pick_points(candidates, token_budget=budgets[i])
+        vectors, parts = embedder.embed(texts[i]), windows[i].parts
+        candidates = [
+            Candidate(parts[at].text, costs[i][at], parts[at].segment, vectors[at])
+            for at in allowed[i]
+        ]
+        return [allowed[i][at] for at in pick_points(candidates, token_budget=budgets[i])]
 
     def make(missing: list[int]) -> Finished[list[int]]:
         return calls.in_batches(missing, 1, lambda batch: [one(i) for i in batch])
 
     keys = [
-        key_of("pick", embedder.name, texts[i], [p.segment for p in w.parts], costs[i], budgets[i])
-        for i, w in enumerate(windows)
+        key_of(
+            "pick",
+            embedder.name,
+            texts[i],
+            [part.segment for part in window.parts],
+            allowed[i],
+            costs[i],
+            budgets[i],
+        )
+        for i, window in enumerate(windows)
     ]
     picks = Picks([len(window.parts) for window in windows])
     chosen = calls.results(keys, picks, make, advance=advance)

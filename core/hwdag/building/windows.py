@@ -12,6 +12,7 @@ from typing import Self
 from hwdag.config import BuildConfig
 from hwdag.errors import ContextTooSmall
 from hwdag.lm.base import Reader
+from hwdag.text.headings import Outline
 from hwdag.text.prompts import SummaryPrompt
 from hwdag.text.sentences import sentences
 from hwdag.types import Node, Origin, Span
@@ -103,6 +104,7 @@ class Part:
     unit: Span  # within the segment's text
     sources: tuple[Span, ...]  # within the document
     origin: Origin = "extractive"  # what a point picked from it is: a slice, or a generated text
+    is_heading: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +115,13 @@ class Window:
     parts: tuple[Part, ...]
 
     @classmethod
-    def of(cls, nodes: Sequence[Node]) -> Self:
+    def of(cls, nodes: Sequence[Node], outline: Outline) -> Self:
         """Cut leaves into sentences; points stay whole."""
-        parts = [part for i, node in enumerate(nodes) for part in _parts(node, i)]
+        parts = [part for i, node in enumerate(nodes) for part in _parts(node, i, outline)]
         return cls(tuple(node.text for node in nodes), tuple(parts))
 
 
-def _parts(node: Node, segment: int) -> Iterator[Part]:
+def _parts(node: Node, segment: int, outline: Outline) -> Iterator[Part]:
     if node.level > 1:
         # why: a slice of the document stays one when it is picked again; a generated text does not
         origin: Origin = "generated" if node.origin == "generated" else "extractive"
@@ -127,8 +129,8 @@ def _parts(node: Node, segment: int) -> Iterator[Part]:
         return
     at = node.sources[0].start
     for s in sentences(node.text):
-        source = Span(at + s.start, at + s.end)
-        yield Part(node.text[s.start : s.end], segment, s, (source,))
+        source, text = Span(at + s.start, at + s.end), node.text[s.start : s.end]
+        yield Part(text, segment, s, (source,), is_heading=outline.is_heading(source))
 
 
 def line_costs(texts: Sequence[str], reader: Reader) -> list[int]:

@@ -125,6 +125,7 @@ READERS: dict[Any, tuple[Callable[[str], Any], str]] = {
     int: (int, "N"),
     float: (float, "X"),
     str: (str, "TEXT"),
+    tuple[str, ...]: (lambda text: tuple(filter(None, text.split(","))), "NAME,..."),
 }
 """How a type is read, and what stands for it in the help."""
 

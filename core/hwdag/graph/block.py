@@ -139,7 +139,7 @@ class Block:
     def of(cls, number: int, document: Document | None, graph: HWDAG, vectors: Vectors) -> Block:
         """The arrays of a document; without the document itself no node has a heading."""
         found = (
-            headings(document.text, [node.sources[0] for node in graph.nodes])
+            headings(document.text, [node.sources[0] for node in graph.nodes], document.title)
             if document is not None
             else [""] * len(graph)
         )

@@ -1,4 +1,4 @@
-"""Which heading or title a passage stands under.
+"""The outline of a text: which heading a passage stands under, and which paragraph it is in.
 
 A sentence taken out of its section has lost what it is about; its heading gives that back, to the
 embedding and to the words that are searched. Markdown headings, underlined ones, lines that stand
@@ -35,6 +35,7 @@ _NOT_A_TITLE = re.compile(r"[ \t]*(?:[-*+•|>]|\d{1,3}[.)][ \t]|```)")
 @dataclass(frozen=True, slots=True)
 class _Line:
     start: int
+    end: int
     text: str  # stripped
 
     @property
@@ -56,42 +57,103 @@ class _Line:
         )
 
 
-def headings(text: str, spans: Sequence[Span]) -> list[str]:
-    """The heading that each span begins under, or is the beginning of; "" where there is none.
+@dataclass(frozen=True, slots=True)
+class _Heading:
+    start: int  # of its label, if it has one
+    end: int  # of its line, or of the line that underlines it
+    title: str
 
-    A heading holds until the next one, whatever their ranks. Linear in the length of the text.
+
+class Outline:
+    """The headings and paragraphs of a text; made in time linear in its length.
+
+    Args:
+        text: of a document.
+        title: of the document, which is the heading above the text.
     """
-    found = list(_headings(text))
-    starts = [start for start, _ in found]
-    return [found[i - 1][1] if (i := bisect_right(starts, span.start)) else "" for span in spans]
+
+    def __init__(self, text: str, title: str = "") -> None:
+        self._text = text
+        self._title = _bounded(" ".join(title.split()))
+        self._headings = list(_headings(text))
+        self._starts = [heading.start for heading in self._headings]
+
+    def heading_of(self, span: Span) -> str:
+        """Return the heading that a span begins under, or begins with; "" where there is none.
+
+        A heading holds until the next one, whatever their ranks.
+        """
+        heading = self._last(span)
+        return heading.title if heading else self._title
+
+    def is_heading(self, span: Span) -> bool:
+        """Say whether a span is nothing but a heading."""
+        heading = self._last(span)
+        if heading is None:
+            return False
+        return not any(map(str.isalnum, self._text[max(heading.end, span.start) : span.end]))
+
+    def paragraphs_of(self, spans: Sequence[Span]) -> list[int]:
+        """Return the number of the paragraph that each span begins in, counted from 1.
+
+        Paragraphs are what blank lines part; a heading belongs to the paragraph that follows.
+        """
+        starts = list(self._paragraph_starts())
+        return [max(1, bisect_right(starts, span.start)) for span in spans]
+
+    def _last(self, span: Span) -> _Heading | None:
+        """The heading that begins last, of those that begin no later than the span."""
+        i = bisect_right(self._starts, span.start)
+        return self._headings[i - 1] if i else None
+
+    def _paragraph_starts(self) -> Iterator[int]:
+        ends = {heading.start: heading.end for heading in self._headings}
+        is_apart, below_heading, heading_end = True, False, 0
+        for start, line in _lines(self._text):
+            if start in ends:
+                if not below_heading:
+                    yield start
+                below_heading, heading_end = True, ends[start]
+            elif not line.strip():
+                is_apart = True
+            elif start >= heading_end:
+                if is_apart and not below_heading:
+                    yield start
+                is_apart = below_heading = False
+
+
+def headings(text: str, spans: Sequence[Span], title: str = "") -> list[str]:
+    """Return the heading of each span; see `Outline.heading_of`."""
+    outline = Outline(text, title)
+    return [outline.heading_of(span) for span in spans]
 
 
 def in_context(heading: str, passage: str) -> str:
-    """A passage behind its heading, unless it says that itself."""
+    """Put a passage behind its heading, unless it says that itself."""
     return passage if not heading or heading in passage else f"{heading}: {passage}"
 
 
 def searched_text(node: Node, heading: str) -> str:
-    """What is embedded and indexed of a node: a slice of a document behind its heading."""
+    """Say what is embedded and indexed of a node: a slice of a document behind its heading."""
     return node.text if node.origin == "generated" else in_context(heading, node.text)
 
 
-def _headings(text: str) -> Iterator[tuple[int, str]]:
-    """Headings with the character at which they begin, label included."""
-    lines = [_Line(start, line.strip()) for start, line in _lines(text)]
-    blank = _Line(len(text), "")
+def _headings(text: str) -> Iterator[_Heading]:
+    lines = [_Line(start, start + len(line), line.strip()) for start, line in _lines(text)]
+    blank = _Line(len(text), len(text), "")
     for i, line in enumerate(lines):
         if line.blank:
             continue
         before = lines[i - 1] if i else blank
         after = lines[i + 1] if i + 1 < len(lines) else blank
         if match := _ATX.match(line.text):
-            yield line.start, _bounded(_unclosed(line.text[match.end() :]))
+            yield _Heading(line.start, line.end, _bounded(_unclosed(line.text[match.end() :])))
         elif line.short and before.short and _LABEL.fullmatch(before.text) and not after.blank:
             if i < 2 or lines[i - 2].blank:
-                yield before.start, line.text
+                yield _Heading(before.start, line.end, line.text)
         elif line.title_like and before.blank and _stands_out(line, after):
-            yield line.start, line.text
+            end = after.end if _UNDERLINE.fullmatch(after.text) else line.end
+            yield _Heading(line.start, end, line.text)
 
 
 def _unclosed(title: str) -> str:

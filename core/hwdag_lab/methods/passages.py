@@ -110,7 +110,7 @@ def _cut(text: str, granularity: Granularity, count_tokens: CountTokens) -> list
 
 
 def _in_context(document: Document, spans: Sequence[Span], texts: Sequence[str]) -> list[str]:
-    found = headings(document.text, spans)
+    found = headings(document.text, spans, document.title)
     return [
         in_context(heading or document.title, text)
         for heading, text in zip(found, texts, strict=True)
