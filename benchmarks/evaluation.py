@@ -31,7 +31,7 @@ RETRIEVAL = (
 )
 ABLATIONS = (
     "hwdag,hwdag-no-references,hwdag-no-edges,hwdag-no-attention,hwdag-no-sparse,"
-    "hwdag-no-embedding,hwdag-no-graph,hwdag-chunks,hwdag-all-heads,hwdag-stride-1,hwdag-garlic"
+    "hwdag-no-embedding,hwdag-chunks,hwdag-all-heads,hwdag-stride-1,hwdag-garlic"
 )
 ANSWERS = (
     "hwdag,hwdag-no-progress,bm25@sentence+title,bm25@100+title,dense@sentence+title,"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwdag.errors import InputError, UnknownOption
-from hwdag.types import Span
+from hwdag.types import Node, Span
 from hwdag_lab.eval.data import (
     DataError,
     Paragraph,
@@ -16,6 +16,7 @@ from hwdag_lab.eval.data import (
     Record,
     by_dataset,
     parse_record,
+    pooled,
     read_records,
     records_of,
     sample,
@@ -248,6 +249,58 @@ def test_sentences_are_searched_within_the_gold_paragraphs_only():
     ]
     assert sentence_spans(text, ["z"], [Span(0, 14)]) == []
     assert sentence_spans(text, ["x y."], []) == []
+
+
+def test_a_pool_holds_every_paragraph_once_and_asks_about_all():
+    """Two records share the paragraph on Ben; a third one only adds a passage."""
+    first = parse_record(ROW)
+    text = "Ben was born in Rome.\nCarl sang."
+    rows = [
+        {"id": "b", "title": "Ben", "text": text[:21]},
+        {"id": "c", "title": "", "text": text[22:]},
+    ]
+    asked = {"id": "2", "question": "Who sang?", "answers": ["Carl"], "evidence": ["c", "b"]}
+    unasked = {"id": "3", "question": "Who?", "answers": ["Carl"]}
+    second = parse_record(
+        {"id": "s", "dataset": "e", "text": text, "paragraphs": rows, "questions": [asked, unasked]}
+    )
+    third = parse_record(
+        {
+            **changed(ROW, "questions", to=[]),
+            "dataset": "f",
+            "paragraphs": [{"id": "x", "title": "Dora", "text": "Anna"}],
+        }
+    )
+    pools = pooled([first, second], [third])
+    assert [(p.dataset, [q.id for q in p.questions]) for p in pools] == [
+        ("d_pool", ["1"]),
+        ("e_pool", ["2"]),
+    ]
+    one, other = pools
+    assert one.paragraphs == other.paragraphs
+    assert [(p.title, one.text[p.span.start : p.span.end]) for p in one.paragraphs] == [
+        ("Anna", "Anna met Ben. They  left."),
+        ("Ben", "Ben was born in Rome."),
+        ("", "Carl sang."),
+        ("Dora", "Anna"),
+    ]
+    assert slices(one, one.questions[0].evidence) == slices(first, first.questions[0].evidence)
+    assert slices(one, one.questions[0].sentences) == slices(first, first.questions[0].sentences)
+    assert slices(other, other.questions[0].evidence) == ["Ben was born in Rome.", "Carl sang."]
+    assert parse_record(json.loads(json.dumps(one.to_json()))) == one
+    titles = [(document.title, document.text) for document in one.documents]
+    assert titles[1:3] == [("Ben", "# Ben\n\nBen was born in Rome."), ("", "Carl sang.")]
+
+
+def test_nodes_of_a_pool_stand_in_its_text():
+    """A node that begins in the heading counts from where the passage begins."""
+    (pool,) = pooled([parse_record(ROW)])
+    document = pool.documents[1]
+    node = Node("n", document.id, 1, "", "chunk", 1, (Span(0, 10), Span(11, 14), Span(0, 3)))
+    assert slices(pool, pool.spans(node)) == [document.text[7:10], document.text[11:14]]
+    assert document.text[7:14] == "Ben was"
+    whole = Node("w", "pool", 1, "", "chunk", 1, (Span(3, 9),))
+    assert pool.spans(whole) == [Span(3, 9)]
 
 
 words = st.text("ab \n", min_size=1, max_size=6).filter(str.strip)

@@ -10,13 +10,15 @@ import pytest
 from hwdag.errors import InputError
 from hwdag.types import Usage
 from hwdag_lab.eval.compare import compare
-from hwdag_lab.eval.journal import Journal
+from hwdag_lab.eval.journal import Journal, write_json
 from hwdag_lab.eval.plan import Plan
 from hwdag_lab.eval.plots import PLOTS
 from hwdag_lab.eval.records import RECORDS, read_builds, read_results
 from hwdag_lab.eval.report import report
 from hwdag_lab.eval.run import run
+from hwdag_lab.eval.settings import SETTINGS, read_settings
 from hwdag_lab.eval.summary import SUMMARY, headlines, summarise, write_summary
+from hwdag_lab.eval.text_metrics import corpus_bleu
 
 PLAN = Plan(
     systems=("hwdag", "hwdag-no-attention", "bm25@sentence", "bm25@100"),
@@ -233,3 +235,42 @@ def test_headlines_are_one_of_answers_and_one_of_evidence():
     assert headlines(["paragraph_half", "em", "f1", "accuracy"]) == ["accuracy", "paragraph_half"]
     assert headlines(["paragraph_half", "sentence_recall"]) == ["sentence_recall"]
     assert headlines([]) == []
+
+
+def test_a_stop_is_compared_at_the_tokens_and_the_tflops_that_it_used(tmp_path):
+    """The walk reads 20 of 40 tokens; BM25 costs as much between its budgets of 20 and 40."""
+
+    def change(result, number):
+        if result.system == "hwdag":
+            stopped = replace(result, context_tokens=20, search=Usage(0, 2.5), answer=Usage())
+            return with_f1(stopped, 0.5)
+        spent = {20: 1.0, 40: 3.0}[result.budget]
+        used = replace(result, search=Usage(0, spent), answer=Usage())
+        return with_f1(used, {20: 0.1, 40: 0.5}[result.budget])
+
+    planted(tmp_path, change, plan=replace(PLAN, systems=("hwdag", "bm25@sentence")))
+    settings = read_settings(tmp_path)
+    write_json(tmp_path / SETTINGS, {**settings, "match": "hwdag"})
+    (towns,) = summarise(tmp_path)
+    found = {(g.budget, g.at): round(g.difference.mean, 9) for g in towns.stopping}
+    # three quarters of the way from 1 to 3 TFLOPs, BM25 is at 0.4
+    assert found == {
+        (20, "20 tokens"): 0.4,
+        (40, "20 tokens"): 0.4,
+        (20, "2.5 TFLOPs"): 0.1,
+        (40, "2.5 TFLOPs"): 0.1,
+    }
+    text = report(tmp_path).read_text()
+    assert "### Stopping, at equal cost" in text
+    assert "| 40 | `hwdag` | `bm25@sentence` | 2.5 TFLOPs | +0.10" in text
+
+
+def test_bleu_of_all_answers_together_is_a_figure_of_its_own(tmp_path):
+    plan = replace(PLAN, systems=("full-context",), budgets=(20,))
+    run(world.records(4), world.models(), plan, tmp_path)
+    results = list(read_results(tmp_path).values())
+    (row,) = summarise(tmp_path)[0].rows
+    expected = corpus_bleu([r.prediction for r in results], [r.answers for r in results])
+    assert row.scores["corpus_bleu"].mean == pytest.approx(expected)
+    assert row.scores["bleu4"].mean != pytest.approx(expected)
+    assert "### corpus_bleu: BLEU-4 of all answers together" in report(tmp_path).read_text()

@@ -4,15 +4,17 @@ import json
 import signal
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import evaluation_world as world
+import numpy as np
 import pytest
 
 from hwdag.config import BuildConfig
 from hwdag.errors import InputError, UnknownOption, WriterFailed
-from hwdag.lm.base import heads_of
+from hwdag.index import HWDAGIndex
+from hwdag.lm.base import Replay, heads_of
 from hwdag.lm.controller import CONTROLLERS, Controller
 from hwdag.lm.scripted import ScriptedLM, logprobs_after
 from hwdag.lm.writers import CallableWriter
@@ -20,10 +22,11 @@ from hwdag.types import Usage
 from hwdag_lab.eval.builds import INDEXES
 from hwdag_lab.eval.calls import CachedReader, CachedWriter, Calls
 from hwdag_lab.eval.data import Question
+from hwdag_lab.eval.edges import shuffled
 from hwdag_lab.eval.journal import Journal, read_lines
 from hwdag_lab.eval.plan import Plan
 from hwdag_lab.eval.records import BUILDS, RECORDS, Result, read_builds, read_results
-from hwdag_lab.eval.run import CALLS, Counts, run
+from hwdag_lab.eval.run import CALLS, Counts, matched_budgets, run
 from hwdag_lab.eval.settings import SETTINGS, read_settings
 from hwdag_lab.eval.systems import (
     BASELINES,
@@ -264,7 +267,9 @@ def test_another_writer_writes_and_the_reader_answers(tmp_path):
     "system", [*VARIANTS, "bm25", "dense", "bm25+title", "dense+title", *BASELINES]
 )
 def test_every_system_runs(tmp_path, system):
-    lm = ScriptedLM(prefers_extraction=system in ("hwdag-no-graph", "hwdag-garlic", "memwalker"))
+    lm = ScriptedLM(
+        prefers_extraction=system in ("hwdag-garlic-no-graph", "hwdag-garlic", "memwalker")
+    )
     lm.controllers = {
         name: Controller(used, *[(1.0,) * len(used)] * 3, 0.0, lm.name)
         for name, used in CONTROLLERS.items()
@@ -313,7 +318,6 @@ def test_names_stand_for_systems():
 def test_definitions_tell_variants_apart():
     names = [*VARIANTS, "hwdag/patience=1", "hwdag/patience=2"]
     found = {s.name: json.dumps(s.definition, sort_keys=True) for s in systems(names)}
-    assert found.pop("hwdag-pecan") == found["hwdag-garlic"]  # the search of both papers is one
     assert len(set(found.values())) == len(found)
 
 
@@ -470,3 +474,106 @@ def test_what_a_writer_said_is_no_evidence(tmp_path):
     assert result.metrics["paragraph_touched"] == result.metrics["paragraph_half"] == 0
     assert result.metrics["evidence_precision"] == 0
     assert result.metrics["written_half"] > 0
+
+
+def test_pecan_has_a_confidence_per_data_set():
+    """PECAN App. E; the longer version of a set has that of the set, others GARLIC's."""
+    (pecan,) = systems(["hwdag-pecan"])
+    told = {
+        name: pecan.config(100, 8, name).confidence
+        for name in ("narrativeqa", "qasper", "hotpotqa_long", "musique", "squad")
+    }
+    own = pecan.search.confidence
+    assert told == {
+        "narrativeqa": 0.5,
+        "qasper": 0.98,
+        "hotpotqa_long": 0.5,
+        "musique": 0.55,
+        "squad": own,
+    }
+
+
+def test_the_ablations_of_the_papers_leave_one_part_out_of_their_settings():
+    """Everything but the part is as in `hwdag-garlic`."""
+    (garlic,) = systems(["hwdag-garlic"])
+    changed = {
+        "hwdag-garlic-no-graph": {"tree", "window_tokens"},
+        "hwdag-garlic-no-progress": {"progress", "initial_share"},
+        "hwdag-garlic-no-attention": {"scoring"},
+        "hwdag-garlic-no-embedding": {"scoring"},
+    }
+    for system in systems(changed):
+        pairs = ((garlic.graph, system.graph), (garlic.search, system.search))
+        different = {
+            f.name for a, b in pairs for f in fields(a) if getattr(a, f.name) != getattr(b, f.name)
+        }
+        assert different <= changed[system.name]
+        assert different & {"tree", "progress", "scoring"}
+
+
+def test_every_system_is_also_asked_at_what_the_walk_read_when_it_stopped(tmp_path):
+    """The walk says "enough" after its first node; the others get as many tokens on average."""
+    lm = ScriptedLM(p_yes=lambda question, texts: 0.9)
+    plan = Plan(
+        systems=("hwdag", "bm25@sentence", "full-context"),
+        budgets=(60,),
+        limit=None,
+        answer_budgets=(),
+        match="hwdag",
+    )
+    counts = run(world.records(), world.models(lm), plan, tmp_path)
+    results = list(read_results(tmp_path).values())
+    read = [r.context_tokens for r in results if r.system == "hwdag"]
+    mean = round(sum(read) / len(read))
+    assert mean < 60
+    assert {r.budget for r in results if r.system == "bm25@sentence"} == {60, mean}
+    assert {r.budget for r in results if r.system == "hwdag"} == {60}
+    assert counts == Counts(0, 16, 0)
+    assert run(world.records(), world.models(lm), plan, tmp_path) == Counts(16, 0, 0)
+    with pytest.raises(InputError, match="match='dense' must be one of the systems"):
+        run(world.records(), world.models(lm), replace(plan, match="dense"), tmp_path / "other")
+
+
+def test_a_walk_that_uses_its_budget_up_is_matched_by_nothing():
+    used = Result("hwdag", 100, "d", "doc", "q", "", "?", ("a",), False, context_tokens=99)
+    assert matched_budgets([used], "hwdag", (100,)) == {}
+    stopped = replace(used, question="r", context_tokens=50)
+    assert matched_budgets([used, stopped], "hwdag", (100,)) == {"d": [74]}
+
+
+def test_an_oracle_reads_the_gold_sentences_in_document_order(tmp_path):
+    record = world.record(0)
+    first, second = (question.sentences[0] for question in record.questions)
+    both = replace(record.questions[0], sentences=(first, second), evidence=(first, second))
+    record = replace(record, questions=(both, record.questions[1]))
+    plan = Plan(systems=("oracle",), budgets=(13, 60), limit=None, answer_budgets=())
+    run([record], world.models(ScriptedLM()), plan, tmp_path)
+    recall = {
+        (r.question, r.budget): r.metrics["sentence_recall"]
+        for r in read_results(tmp_path).values()
+    }
+    assert recall == {("q0.0", 13): 0.5, ("q0.0", 60): 1, ("q0.1", 13): 1, ("q0.1", 60): 1}
+    precise = [r.metrics["evidence_precision"] for r in read_results(tmp_path).values()]
+    assert set(precise) == {1.0}
+
+
+def test_other_edges_are_made_of_the_same_attention(tmp_path):
+    """Three points over a window of three sentences; the second has two units."""
+    attention = np.array([[1.0, 2.0, 4.0, 8.0], [0.0, 0.0, 1.0, 0.0], [3.0, 3.0, 3.0, 3.0]])
+    replay = Replay(attention, np.array([1, 1, 3, 2]), np.array([0, 1, 1, 2]))
+    means = np.array([[1, 3.5, 8], [0, 0.75, 0], [3, 3, 3]])
+    mixed = shuffled(replay, np.random.default_rng(1))
+    assert (np.sort(mixed.attention[:, [0, 1, 3]]) == np.sort(means)).all()
+    assert (mixed.attention[:, 1] == mixed.attention[:, 2]).all()
+
+    names = ("hwdag", "hwdag-shuffled-edges", "hwdag-uniform-edges")
+    plan = Plan(systems=names, budgets=(40,), limit=None, answer_budgets=())
+    run([world.long_record(0)], world.models(), plan, tmp_path)
+    rows = {}
+    for path in (tmp_path / INDEXES).iterdir():
+        with HWDAGIndex.load(path) as index:
+            (graph,) = index.graphs.values()
+            rows[path.name] = [w for i in graph.at_level(2) for w in graph.children(i)[1]]
+    assert len(rows) == 3
+    sizes = {tuple(np.round(sorted(row), 9)) for row in rows.values()}
+    assert len(sizes) == 2  # shuffled edges have the weights of the real ones, uniform ones do not

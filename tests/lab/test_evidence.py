@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hwdag.types import Node, Origin, Retrieval, Span, Step, Usage
-from hwdag_lab.eval.data import Question, Record
+from hwdag_lab.eval.data import Paragraph, Question, Record
 from hwdag_lab.eval.evidence import (
     HALF,
     PARAGRAPH_METRICS,
@@ -18,6 +18,7 @@ from hwdag_lab.eval.evidence import (
     SENTENCE_METRICS,
     TOUCHED,
     evidence_scores,
+    passage_recall,
     retrieval_scores,
 )
 from hwdag_lab.heads.observations import trail_of
@@ -190,25 +191,50 @@ def node(origin: Origin, *sources: Span) -> Node:
     return Node(f"{origin}{sources}", "d", 1, "text", origin, 1, sources)
 
 
+TEXT = Record("d", "set", "", "x" * 100, (), ())
+
+
 @pytest.mark.parametrize("origin", ["chunk", "extractive", "compressed"])
 def test_text_that_was_cut_from_the_document_is_evidence(origin: Origin) -> None:
-    scores = retrieval_scores([node(origin, Span(0, 60))], question([Span(0, 100)]))
+    scores = retrieval_scores([node(origin, Span(0, 60))], TEXT, question([Span(0, 100)]))
     assert (scores["paragraph_half"], scores["written_half"]) == (1, 0)
 
 
 def test_the_sources_of_written_text_were_not_read() -> None:
     """A quarter was read, and the written node rests on the other three."""
     nodes = [node("chunk", Span(0, 25)), node("generated", Span(25, 100))]
-    scores = retrieval_scores(nodes, question([Span(0, 100)]))
+    scores = retrieval_scores(nodes, TEXT, question([Span(0, 100)]))
     assert (scores["paragraph_touched"], scores["paragraph_half"]) == (1, 0)
     assert scores["written_half"] == 1
-    assert "written_half" not in retrieval_scores(nodes, question())
+    assert "written_half" not in retrieval_scores(nodes, TEXT, question())
 
 
 def test_a_walk_that_only_read_about_the_evidence_is_not_complete() -> None:
     gold = question([Span(0, 100)])
-    record = Record("d", "set", "", "x" * 100, (), (gold,))
     nodes = [node("generated", Span(0, 100)), node("chunk", Span(0, 100))]
     steps = tuple(Step(i, one, False, 0, 0, 0, 0.5) for i, one in enumerate(nodes))
     walk = Retrieval("Who?", steps, "budget", 2, Usage())
-    assert trail_of(walk, record, gold).complete == (False, True)
+    assert trail_of(walk, TEXT, gold).complete == (False, True)
+
+
+def test_recall_counts_the_first_passages_that_a_ranking_meets() -> None:
+    """Passages of ten characters; a node that holds three of them counts for each in turn."""
+    paragraphs = tuple(Paragraph(f"p{i}", "", Span(10 * i, 10 * i + 10)) for i in range(10))
+    record = Record("d", "set", "", "x" * 100, paragraphs, ())
+    gold = question([Span(20, 30), Span(70, 80), Span(90, 100)])
+    ranked = [
+        node("generated", Span(70, 80)),  # was not read
+        node("chunk", Span(22, 25)),
+        node("chunk", Span(26, 30)),  # the same passage
+        node("chunk", Span(35, 61)),
+        node("extractive", Span(90, 100)),
+        node("chunk", Span(70, 80)),
+    ]
+    recall = passage_recall(ranked, record, gold)
+    assert recall == {"recall_at_2": 1 / 3, "recall_at_5": 1 / 3}
+    assert passage_recall(ranked[1:3] + ranked[4:], record, gold)["recall_at_5"] == 1
+    assert passage_recall([], record, gold) == {"recall_at_2": 0, "recall_at_5": 0}
+    assert passage_recall(ranked, TEXT, gold) == {}
+    assert passage_recall(ranked, record, question()) == {}
+    sets = question([Span(20, 30)], sets=[[Span(90, 100)], [Span(20, 30)]])
+    assert passage_recall(ranked, record, sets)["recall_at_2"] == 1

@@ -19,6 +19,7 @@ from sacrebleu.metrics import BLEU
 from hwdag.errors import InputError
 from hwdag_lab.eval.text_metrics import (
     bleu4,
+    corpus_bleu,
     exact_match,
     f1,
     hotpot_f1,
@@ -198,7 +199,7 @@ def test_a_missing_library_is_named_with_the_way_to_get_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(InputError, match=rf'{module}.*pip install "hwdag\[eval\]"'):
+    with pytest.raises(InputError, match=rf'{module}.*pip install "hwdag\[lab\]"'):
         metric("a", ["a"])
 
 
@@ -218,3 +219,27 @@ def test_rouge_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
         rouge_l("a b", ["b"])
     assert caplog.records == []
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS, TEXTS), min_size=1, max_size=4))
+def test_corpus_bleu_sums_counts_before_it_divides(rows: list[tuple[str, str, str]]) -> None:
+    predictions = [prediction for prediction, *_ in rows]
+    plain = BLEU().corpus_score(
+        predictions, [[one for _, one, _ in rows], [two for *_, two in rows]]
+    )
+    found = corpus_bleu(predictions, [answers for _, *answers in rows])
+    assert found == pytest.approx(min(1.0, plain.score / 100))
+
+
+def test_corpus_bleu_takes_as_many_answers_as_each_question_has() -> None:
+    predictions = ["the cat sat on the mat", "a dog barked at the moon"]
+    more = corpus_bleu(
+        predictions, [["the cat sat on the mat", "cats sit"], ["a dog barked loudly"]]
+    )
+    fewer = corpus_bleu(predictions, [["the cat sat on the mat"], ["a dog barked loudly"]])
+    assert 0 < fewer <= more < 1
+    mean = sum(map(bleu4, predictions, [["the cat sat on the mat"], ["a dog barked loudly"]])) / 2
+    assert fewer != pytest.approx(mean)
+    for bad in (([], []), (["a"], []), (["a"], [[]])):
+        with pytest.raises(InputError):
+            corpus_bleu(*bad)

@@ -145,7 +145,7 @@ def test_umap_refuses_layers_that_are_too_small():
 
 def test_without_umap_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "umap", None)
-    with pytest.raises(InputError, match=r'pip install "hwdag\[eval\]"'):
+    with pytest.raises(InputError, match=r'pip install "hwdag\[lab\]"'):
         built()
 
 

@@ -91,6 +91,7 @@ def _plan(options: argparse.Namespace) -> Plan:
         seed=options.seed,
         max_new_tokens=options.max_new_tokens,
         answer_budgets=options.answer_budgets if options.answers else (),
+        match=options.match,
         retry_errors=options.retry_errors,
     )
 

@@ -129,6 +129,13 @@ def _add_plan(command: argparse.ArgumentParser) -> None:
         help="also run hwdag with these numbers of yes that stop a walk, and draw the curve",
     )
     command.add_argument(
+        "--match",
+        default="",
+        metavar="NAME",
+        help="also ask every other system at the mean number of node tokens that this one read "
+        "before it stopped, per data set and budget (such as hwdag)",
+    )
+    command.add_argument(
         "--retry-errors", action="store_true", help="ask again what ended in an error"
     )
 

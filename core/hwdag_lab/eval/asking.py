@@ -16,31 +16,42 @@ from hwdag.errors import HWDAGError
 from hwdag.retriever import Retriever
 from hwdag.search.answering import AnswerStream
 from hwdag.types import Retrieval, Step, Usage
-from hwdag_lab.eval.evidence import retrieval_scores
+from hwdag_lab.eval.evidence import passage_recall, retrieval_scores
 from hwdag_lab.eval.memory import peaks_mb, reset_peaks
 from hwdag_lab.eval.records import Result
-from hwdag_lab.eval.schema import Question
+from hwdag_lab.eval.schema import Question, Record
 from hwdag_lab.eval.text_metrics import bleu4, exact_match, f1, rouge_l
+
+RANKED = 100
+"""Nodes that are ranked where no answer is asked for, read or not: first passages stand in them."""
 
 ACCURACY = "accuracy"
 TEXT_METRICS = {"f1": f1, "em": exact_match, "rouge_l": rouge_l, "bleu4": bleu4}
 """Scores of a decoded answer, by name."""
 
 
-def asked(result: Result, question: Question, retriever: Retriever, config: SearchConfig) -> Result:
+def asked(
+    result: Result,
+    record: Record,
+    question: Question,
+    retriever: Retriever,
+    config: SearchConfig,
+) -> Result:
     """`result`, which says what is asked, filled in; an `HWDAGError` is part of it."""
     reset_peaks()
     try:
         asking = _answered if result.answered else _searched
-        filled = asking(result, question, retriever, config)
+        filled = asking(result, record, question, retriever, config)
     except HWDAGError as error:
-        filled = failed(result, question, error)
+        filled = failed(result, record, question, error)
     return replace(filled, peak_memory_mb=peaks_mb())
 
 
-def failed(result: Result, question: Question, error: HWDAGError) -> Result:
+def failed(result: Result, record: Record, question: Question, error: HWDAGError) -> Result:
     """The result of a question that could not be asked: 0 in everything that would be scored."""
-    names = retrieval_scores((), question).keys() | set(_metrics(result, question))
+    names = retrieval_scores((), record, question).keys() | set(_metrics(result, question))
+    if not result.answered:
+        names |= passage_recall((), record, question).keys()
     return replace(
         result,
         metrics=dict.fromkeys(sorted(names), 0.0),
@@ -62,16 +73,26 @@ def _metrics(result: Result, question: Question) -> Sequence[str]:
 
 
 def _searched(
-    result: Result, question: Question, retriever: Retriever, config: SearchConfig
+    result: Result,
+    record: Record,
+    question: Question,
+    retriever: Retriever,
+    config: SearchConfig,
 ) -> Result:
     began = time.perf_counter()
-    retrieval = retriever.search(question.text, config=config)
+    retrieval = retriever.search(question.text, config=config, k=RANKED)
     seconds = time.perf_counter() - began
-    return _retrieved(result, question, retrieval, seconds)
+    found = _retrieved(result, record, question, retrieval, seconds)
+    ranking = (step.node for step in (*retrieval.steps, *retrieval.beyond))
+    return replace(found, metrics={**found.metrics, **passage_recall(ranking, record, question)})
 
 
 def _answered(
-    result: Result, question: Question, retriever: Retriever, config: SearchConfig
+    result: Result,
+    record: Record,
+    question: Question,
+    retriever: Retriever,
+    config: SearchConfig,
 ) -> Result:
     clock = _Clock()
     stream = retriever.stream(question.text, config=config, on_step=clock.on_step)
@@ -79,7 +100,7 @@ def _answered(
         _chosen(stream, question) if question.options else _text(stream, question)
     )
     seconds = clock.elapsed
-    found = _retrieved(result, question, stream.retrieval, clock.found)
+    found = _retrieved(result, record, question, stream.retrieval, clock.found)
     return replace(
         found,
         prediction=prediction,
@@ -104,10 +125,13 @@ def _chosen(stream: AnswerStream, question: Question) -> Answered:
     return question.options[best], stream.usage, {ACCURACY: float(best == question.label)}
 
 
-def _retrieved(result: Result, question: Question, retrieval: Retrieval, seconds: float) -> Result:
+def _retrieved(
+    result: Result, record: Record, question: Question, retrieval: Retrieval, seconds: float
+) -> Result:
+    nodes = (step.node for step in retrieval.steps)
     return replace(
         result,
-        metrics=retrieval_scores((step.node for step in retrieval.steps), question),
+        metrics=retrieval_scores(nodes, record, question),
         context_tokens=retrieval.context_tokens,
         nodes=len(retrieval.steps),
         stop=retrieval.stop,

@@ -1,4 +1,4 @@
-"""Preparing one document for one system: built, measured, and for HWDAG kept in a file."""
+"""Preparing one record for one system: built, measured, and for HWDAG kept in a file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 
 from hwdag.config import BuildConfig
@@ -14,9 +14,12 @@ from hwdag.errors import HWDAGError
 from hwdag.index import HWDAGIndex
 from hwdag.retriever import Retriever
 from hwdag.trace.bars import Reporter
-from hwdag.types import Document, Usage
+from hwdag.types import Usage
+from hwdag_lab.eval.calls import Calls
+from hwdag_lab.eval.edges import OtherEdges
 from hwdag_lab.eval.memory import peaks_mb, reset_peaks
 from hwdag_lab.eval.models import Models
+from hwdag_lab.eval.oracle import OracleRetriever
 from hwdag_lab.eval.records import Build
 from hwdag_lab.eval.schema import Record
 from hwdag_lab.eval.systems import System, index_options
@@ -28,7 +31,9 @@ OnBuild = Callable[[Build], None]
 
 
 class Builder:
-    """Retrievers that hold one document each; one at a time, shared by systems that build alike.
+    """Retrievers over one record at a time, shared where systems build alike.
+
+    Records that follow each other and are about the same documents share them too.
 
     HWDAG's graphs are dear, so each is an index file of its own, named after all that it depends
     on; it appears once `on_build` has returned. Everything else is built again by a new process,
@@ -36,13 +41,17 @@ class Builder:
 
     Args:
         models: what builds.
+        calls: where the writer's calls are remembered.
         folder: of the run.
         on_build: called with the cost of every build.
         reporter: shows the stages of a build.
     """
 
-    def __init__(self, models: Models, folder: Path, on_build: OnBuild, reporter: Reporter) -> None:
-        self._models = models
+    def __init__(
+        self, models: Models, calls: Calls, folder: Path, on_build: OnBuild, reporter: Reporter
+    ) -> None:
+        self._models = models.remembering(calls)
+        self._calls = calls
         self._indexes = folder / INDEXES
         self._on_build = on_build
         self._reporter = reporter
@@ -50,44 +59,46 @@ class Builder:
         self._built: dict[str, Retriever | HWDAGError] = {}
 
     def retriever(self, system: System, record: Record) -> Retriever:
-        """The system's retriever over the record's text.
+        """The system's retriever over the record's documents.
 
         Raises:
             HWDAGError: whatever the build raises.
         """
-        if record is not self._record:
+        if self._record is None or record.documents != self._record.documents:
             self._record, self._built = record, {}
         if system.build not in self._built:
             self._built[system.build] = self._made(system, record)
         made = self._built[system.build]
         if isinstance(made, HWDAGError):
             raise made
+        if isinstance(made, OracleRetriever):
+            made.questions = record.questions
         return made
 
     def _made(self, system: System, record: Record) -> Retriever | HWDAGError:
         """What is built; an error is kept too, so that no build fails once per question."""
-        document = Document(record.id, record.text, record.title)
         try:
             if system.graph is None:
-                return self._plain(system, record, document)
-            return self._graph(system, system.graph, record, document)
+                return self._plain(system, record)
+            return self._graph(system, system.graph, record)
         except HWDAGError as error:
             return error
 
-    def _plain(self, system: System, record: Record, document: Document) -> Retriever:
+    def _plain(self, system: System, record: Record) -> Retriever:
         retriever = system.make(self._models)
-        self._on_build(self._measured(system, record, document, retriever))
+        self._on_build(self._measured(system, record, retriever, self._models))
         return retriever
 
-    def _graph(
-        self, system: System, config: BuildConfig, record: Record, document: Document
-    ) -> Retriever:
-        path = self._indexes / self._file_name(config, document)
+    def _graph(self, system: System, config: BuildConfig, record: Record) -> Retriever:
+        models = self._models
+        if system.edges != "attention":
+            models = replace(models, reader=OtherEdges(models.reader, self._calls, system.edges))
+        path = self._indexes / self._file_name(system, record)
         if path.exists():
-            return HWDAGIndex.load(path, **index_options(config, self._models))
+            return HWDAGIndex.load(path, **index_options(config, models))
         self._indexes.mkdir(exist_ok=True)
-        index = HWDAGIndex(**index_options(config, self._models))
-        measured = self._measured(system, record, document, index)
+        index = HWDAGIndex(**index_options(config, models))
+        measured = self._measured(system, record, index, models)
         partial = path.with_suffix(".partial")
         partial.unlink(missing_ok=True)
         index.save(partial)
@@ -96,18 +107,20 @@ class Builder:
         partial.replace(path)
         return index
 
-    def _file_name(self, config: BuildConfig, document: Document) -> str:
-        depends = [document.id, document.title, document.text, asdict(config), self._models.names]
+    def _file_name(self, system: System, record: Record) -> str:
+        documents = [(each.id, each.title, each.text) for each in record.documents]
+        depends = [documents, system.definition["build"], system.edges, self._models.names]
         text = json.dumps(depends, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:24] + ".hwdag"
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24] + ".hwdag"
 
     def _measured(
-        self, system: System, record: Record, document: Document, retriever: Retriever
+        self, system: System, record: Record, retriever: Retriever, models: Models
     ) -> Build:
+        documents = [record.whole] if system.whole else record.documents
         reset_peaks()
-        began, before = time.perf_counter(), self._models.spent
-        report = retriever.insert([document], show_progress=self._reporter)
-        spent, seconds = self._models.spent - before, time.perf_counter() - began
+        began, before = time.perf_counter(), models.spent
+        report = retriever.insert(documents, show_progress=self._reporter)
+        spent, seconds = models.spent - before, time.perf_counter() - began
         return Build(
             build=system.build,
             dataset=record.dataset,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hwdag.types import Span
 from hwdag_lab.eval.fields import (
     DataError,
     Malformed,
@@ -28,6 +30,7 @@ __all__ = [
     "Record",
     "by_dataset",
     "parse_record",
+    "pooled",
     "read_records",
     "records_of",
     "sample",
@@ -88,6 +91,67 @@ def write_records(path: Path, records: Iterable[Record]) -> None:
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def pooled(asked: Iterable[Record], beside: Iterable[Record] = ()) -> list[Record]:
+    """One pool of all paragraphs, and for every data set of `asked` a record that asks about it.
+
+    The paragraphs are those of both; equal ones (title and text) are one. The questions are those
+    of `asked` that have gold paragraphs. Name of a data set: "<name>_pool".
+    """
+    asked = list(asked)
+    numbers: dict[tuple[str, str], int] = {}
+    for record in (*asked, *beside):
+        for paragraph in record.paragraphs:
+            numbers.setdefault(_passage(record, paragraph), len(numbers))
+    paragraphs, texts, end = [], [], 0
+    for (title, text), number in numbers.items():
+        above = f"Passage {number + 1}:\n{title}\n"
+        start = end + len(above)
+        end = start + len(text) + len(PASSAGE_GAP)
+        paragraphs.append(Paragraph(f"p{number}", title, Span(start, start + len(text))))
+        texts.append(above + text)
+    whole, found = PASSAGE_GAP.join(texts), []
+    for dataset, records in by_dataset(asked).items():
+        questions = tuple(
+            question
+            for record in records
+            for question in _moved(record, lambda p, r=record: paragraphs[numbers[_passage(r, p)]])  # type: ignore[misc]
+        )
+        found.append(
+            Record("pool", f"{dataset}_pool", "", whole, tuple(paragraphs), questions, pool=True)
+        )
+    return found
+
+
+PASSAGE_GAP = "\n\n"
+
+
+def _passage(record: Record, paragraph: Paragraph) -> tuple[str, str]:
+    """What tells a paragraph from others."""
+    return paragraph.title, record.text[paragraph.span.start : paragraph.span.end]
+
+
+def _moved(record: Record, place: Callable[[Paragraph], Paragraph]) -> Iterator[Question]:
+    """The questions of a record that have gold paragraphs, about a text where these are elsewhere."""
+    at = {p.span: place(p).span for p in record.paragraphs}
+
+    def moved(spans: Iterable[Span]) -> tuple[Span, ...]:
+        found = set()
+        for span in spans:
+            outer = next(p for p in at if p.start <= span.start and span.end <= p.end)
+            shift = at[outer].start - outer.start
+            found.add(Span(span.start + shift, span.end + shift))
+        return tuple(sorted(found))
+
+    for question in record.questions:
+        if question.evidence and record.paragraphs:
+            yield replace(
+                question,
+                evidence=moved(question.evidence),
+                evidence_sets=tuple(map(moved, question.evidence_sets)),
+                sentences=moved(question.sentences),
+            )
 
 
 def unique(parse: Callable[[Any], Record]) -> Callable[[Any], Record]:

@@ -10,13 +10,13 @@ wrote rests on was not read; how much gold evidence lies there is a figure of it
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 from hwdag.graph.dag import union_of_spans
 from hwdag.types import Node, Origin, Span
-from hwdag_lab.eval.data import Question
+from hwdag_lab.eval.schema import Question, Record
 
 TOUCHED = 0.10
 """Share of a gold paragraph's characters that must be returned for it to count as touched."""
@@ -46,24 +46,60 @@ SENTENCE_METRICS = ("sentence_recall", "all_sentences")
 WRITTEN_METRICS = ("written_half",)
 """Keys of `retrieval_scores` beside those of `evidence_scores`, where there are gold paragraphs."""
 
+RANKS = (2, 5)
+"""How many passages of a ranking `passage_recall` looks at."""
 
-def retrieval_scores(nodes: Iterable[Node], question: Question) -> dict[str, float]:
-    """`evidence_scores` of what was read in these nodes, and `written_half`.
+RANKED_METRICS = tuple(f"recall_at_{k}" for k in RANKS)
+"""Keys of `passage_recall`."""
+
+
+def retrieval_scores(nodes: Iterable[Node], record: Record, question: Question) -> dict[str, float]:
+    """`evidence_scores` of what was read in these nodes of a record, and `written_half`.
 
     That is `paragraph_half` of the sources of nodes that a model wrote. Nobody read those sources,
     so it is no evidence; it says how much of the evidence the written text could be about.
     """
     nodes = list(nodes)
-    scores = evidence_scores(read_spans(nodes), question)
+    scores = evidence_scores(read_spans(nodes, record), question)
     if "paragraph_half" in scores:
-        written = [span for n in nodes if n.origin not in VERBATIM for span in n.sources]
+        written = (span for n in nodes if n.origin not in VERBATIM for span in record.spans(n))
         scores["written_half"] = evidence_scores(written, question)["paragraph_half"]
     return scores
 
 
-def read_spans(nodes: Iterable[Node]) -> list[Span]:
-    """The spans of the document that stand in the nodes' texts, word for word."""
-    return [span for node in nodes if node.origin in VERBATIM for span in node.sources]
+def read_spans(nodes: Iterable[Node], record: Record) -> list[Span]:
+    """The spans of a record's text that stand in the nodes' texts, word for word."""
+    return [span for n in nodes if n.origin in VERBATIM for span in record.spans(n)]
+
+
+def passage_recall(nodes: Iterable[Node], record: Record, question: Question) -> dict[str, float]:
+    """`recall_at_k`: share of the gold paragraphs among the first k that a ranking of nodes meets.
+
+    A node counts for the paragraph in which it begins; where a node holds several, for each in
+    turn. With `evidence_sets` it is the best over the sets. Nothing where there are no paragraphs,
+    or none is gold.
+    """
+    sets = [
+        set(gold) for one in question.evidence_sets or (question.evidence,) if (gold := _gold(one))
+    ]
+    if not sets or not record.paragraphs:
+        return {}
+    met = list(dict.fromkeys(_paragraphs(read_spans(nodes, record), record)))
+    return {
+        name: max(len(gold & set(met[:k])) / len(gold) for gold in sets)
+        for name, k in zip(RANKED_METRICS, RANKS, strict=True)
+    }
+
+
+def _paragraphs(spans: Iterable[Span], record: Record) -> Iterator[Span]:
+    """The paragraphs that spans overlap, span by span."""
+    ordered = record.ordered
+    for span in spans:
+        at = max(0, bisect_right(ordered, span.start, key=lambda p: p.start) - 1)
+        while at < len(ordered) and ordered[at].start < span.end:
+            if ordered[at].overlap(span):
+                yield ordered[at]
+            at += 1
 
 
 def evidence_scores(spans: Iterable[Span], question: Question) -> dict[str, float]:

@@ -20,6 +20,8 @@ class Plan:
         max_new_tokens: length limit of an answer.
         answer_budgets: budgets at which an answer is asked for; None for all, () for none. A system
             that reads everything answers unless it is ().
+        match: name of a system that stops by itself: every other one is also asked at the mean
+            number of node tokens that it read, per data set and budget; "" for none.
         retry_errors: ask questions again whose result is an error.
     """
 
@@ -29,6 +31,7 @@ class Plan:
     seed: int = 0
     max_new_tokens: int = 32
     answer_budgets: Sequence[int] | None = None
+    match: str = ""
     retry_errors: bool = False
 
     def __post_init__(self) -> None:
@@ -42,7 +45,12 @@ class Plan:
             )
 
     def answers_at(self, budget: int | None) -> bool:
-        """Whether an answer is asked for at a budget; None is that of a system without one."""
+        """Whether an answer is asked for at a budget; None is that of a system without one.
+
+        At a budget that another system's stop decides it is, unless there are none at all.
+        """
         if self.answer_budgets is None:
             return True
-        return bool(self.answer_budgets) if budget is None else budget in self.answer_budgets
+        if budget is None or budget not in self.budgets:
+            return bool(self.answer_budgets)
+        return budget in self.answer_budgets

@@ -21,11 +21,14 @@ TABLED = (
     "f1",
     "em",
     "rouge_l",
+    "corpus_bleu",
     "sentence_recall",
     "paragraph_touched",
     "paragraph_half",
     "all_half",
     "evidence_precision",
+    "recall_at_2",
+    "recall_at_5",
     "written_half",
 )
 """Metrics with a table of their own; the others are in `summary.json`."""
@@ -35,11 +38,14 @@ MEANINGS = {
     "f1": "token F1 of the answer",
     "em": "exact match of the answer",
     "rouge_l": "ROUGE-L of the answer",
+    "corpus_bleu": "BLEU-4 of all answers together",
     "sentence_recall": "gold sentences at least 80 % inside the returned spans",
     "paragraph_touched": "gold paragraphs at least 10 % inside the returned spans",
     "paragraph_half": "gold paragraphs at least 50 % inside the returned spans",
     "all_half": "questions with all gold paragraphs at least 50 % inside",
     "evidence_precision": "returned characters that lie inside gold paragraphs",
+    "recall_at_2": "gold paragraphs among the first 2 that the ranking meets, read or not",
+    "recall_at_5": "gold paragraphs among the first 5 that the ranking meets, read or not",
     "written_half": "gold paragraphs at least 50 % inside the sources of written nodes: not read",
 }
 
@@ -49,6 +55,11 @@ node tokens before it (the budget; `all`: it reads everything). Brackets hold 95
 intervals over documents. TFLOPs are analytic and those of the language model: embedding and BM25
 count in seconds only. A question that ended in an error scores 0. Bold is the best of a column.
 """
+
+
+_STOPPING = """\
+A system that stops by itself, against the others at what it used on average: as many node tokens for
+every question, and as many TFLOPs (between the two of their budgets that cost less and more)."""
 
 
 def report(folder: Path) -> Path:
@@ -136,6 +147,9 @@ def _dataset(one: DatasetSummary) -> Iterator[str]:
     if one.variants:
         found = [(one.dataset, gain) for gain in one.variants if gain.metric in TABLED]
         yield from ("", "### Variants against `hwdag`", "", *_gain_table(found))
+    if one.stopping:
+        found = [(one.dataset, gain) for gain in one.stopping]
+        yield from ("", "### Stopping, at equal cost", "", _STOPPING, "", *_gain_table(found))
     yield ""
 
 
@@ -217,6 +231,9 @@ def _builds(builds: Iterable[BuildRow]) -> Iterator[str]:
 
 def _gain_table(gains: Iterable[tuple[str, Gain]]) -> Iterator[str]:
     header = ["data set", "metric", "budget", "system", "against", "difference", "n"]
+    gains = list(gains)
+    if any(one.at for _, one in gains):
+        header.insert(5, "at")
     lines = [
         [
             dataset,
@@ -224,6 +241,7 @@ def _gain_table(gains: Iterable[tuple[str, Gain]]) -> Iterator[str]:
             str(one.budget),
             f"`{one.system}`",
             f"`{one.against}`",
+            *([one.at] if "at" in header else []),
             str(one.difference),
             str(one.difference.n),
         ]

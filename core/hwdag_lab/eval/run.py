@@ -8,11 +8,12 @@ a run does what is left and nothing else: a killed one goes on where it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from hwdag.errors import HWDAGError
+from hwdag.errors import HWDAGError, InputError
 from hwdag.lm.base import Reader
 from hwdag.search.progress import ProgressControl
 from hwdag.trace.bars import Reporter, as_reporter
@@ -22,13 +23,16 @@ from hwdag_lab.eval.calls import Calls
 from hwdag_lab.eval.journal import Journal
 from hwdag_lab.eval.models import Models
 from hwdag_lab.eval.plan import Plan
-from hwdag_lab.eval.records import BUILDS, RECORDS, Build, Result, read_builds, read_results
+from hwdag_lab.eval.records import BUILDS, RECORDS, Build, Key, Result, read_builds, read_results
 from hwdag_lab.eval.sampling import sample
 from hwdag_lab.eval.schema import Question, Record
 from hwdag_lab.eval.settings import check_settings
 from hwdag_lab.eval.systems import System, systems
 
 CALLS = "calls.sqlite"
+
+USED_UP = 0.98
+"""Share of a budget that a walk reads on average if it does not stop by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,9 @@ class Counts:
     kept: int
     added: int
     errors: int
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(self.kept + other.kept, self.added + other.added, self.errors + other.errors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,49 +88,124 @@ def run(
     records = list(records)
     if plan.answer_budgets is None or plan.answer_budgets:
         check_metrics()
-    for system in systems(plan.systems):
+    chosen_systems = systems(plan.systems)
+    for system in chosen_systems:
         ProgressControl(system.search, models.reader)  # why: or each of its questions fails
+    if plan.match and not any(s.name == plan.match and s.bounded for s in chosen_systems):
+        raise InputError(
+            f"match={plan.match!r} must be one of the systems that has a budget; there are "
+            f"{', '.join(s.name for s in chosen_systems if s.bounded)}"
+        )
     folder.mkdir(parents=True, exist_ok=True)
-    with Calls(folder / CALLS) as calls:
+    with ExitStack() as stack:
+        calls = stack.enter_context(Calls(folder / CALLS))
         check_settings(folder, plan, models, records, command)
         chosen = sample(records, limit=plan.limit, seed=plan.seed)
-        with Journal(folder / RECORDS) as results, Journal(folder / BUILDS) as builds:
+        work = _Work(
+            results=stack.enter_context(Journal(folder / RECORDS)),
+            builder=Builder(
+                models, calls, folder, _recorder(folder, stack), as_reporter(show_progress)
+            ),
+            reader=models.reader,
+            plan=plan,
+            reporter=as_reporter(show_progress),
+        )
+        budgets = dict.fromkeys((record.dataset for record in chosen), plan.budgets)
+        counts = work.do(_tasks(chosen, chosen_systems, plan, budgets), read_results(folder))
+        if plan.match:
             done = read_results(folder)
-            tasks = list(_tasks(chosen, plan))
-            left = [task for task in tasks if not _is_done(done.get(task.blank.key), task, plan)]
-            shown = as_reporter(show_progress)
-            ledger = _BuildLedger(builds, set(read_builds(folder)))
-            builder = Builder(models.remembering(calls), folder, ledger.add, shown)
-            errors = 0
-            with shown.stage("questions", len(left), "question") as advance:
-                for task in left:
-                    result = _result(task, builder, models.reader, plan)
-                    results.append(result.to_json())
-                    errors += result.error is not None
-                    advance()
-    return Counts(len(tasks) - len(left), len(left), errors)
+            others = [s for s in chosen_systems if s.bounded and s.name != plan.match]
+            means = matched_budgets(done.values(), plan.match, plan.budgets)
+            counts += work.do(_tasks(chosen, others, plan, means), done)
+    return counts
 
 
-class _BuildLedger:
+def matched_budgets(
+    results: Iterable[Result], system: str, budgets: Sequence[int]
+) -> dict[str, list[int]]:
+    """By data set, the mean node tokens that a system read at each of the budgets, rounded.
+
+    A budget that it used up is left out: there its own stop changed nothing.
+    """
+    read: dict[tuple[str, int], list[int]] = {}
+    for result in results:
+        if result.budget is None or result.budget not in budgets:
+            continue
+        if result.system == system and result.error is None:
+            read.setdefault((result.dataset, result.budget), []).append(result.context_tokens)
+    found: dict[str, list[int]] = {}
+    for (dataset, budget), tokens in sorted(read.items()):
+        mean = round(sum(tokens) / len(tokens))
+        if 0 < mean <= USED_UP * budget:
+            found.setdefault(dataset, []).append(mean)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What asks, and where it is written down."""
+
+    results: Journal
+    builder: Builder
+    reader: Reader
+    plan: Plan
+    reporter: Reporter
+
+    def do(self, tasks: Iterable[_Task], done: Mapping[Key, Result]) -> Counts:
+        """Ask what is not done."""
+        tasks = list(tasks)
+        left = [task for task in tasks if not self._is_done(done.get(task.blank.key), task)]
+        errors = 0
+        with self.reporter.stage("questions", len(left), "question") as advance:
+            for task in left:
+                result = self._asked(task)
+                self.results.append(result.to_json())
+                errors += result.error is not None
+                advance()
+        return Counts(len(tasks) - len(left), len(left), errors)
+
+    def _is_done(self, result: Result | None, task: _Task) -> bool:
+        """Whether a result tells all that the task asks for."""
+        if result is None or (self.plan.retry_errors and result.error is not None):
+            return False
+        return result.answered or not task.blank.answered
+
+    def _asked(self, task: _Task) -> Result:
+        record, question, blank = task.record, task.question, task.blank
+        budget = blank.budget or max(self.plan.budgets)
+        room = max([self.plan.max_new_tokens, *self.reader.count_tokens(question.options)])
+        try:
+            retriever = self.builder.retriever(task.system, record)
+        except HWDAGError as error:
+            return failed(blank, record, question, error)
+        config = task.system.config(budget, room, record.dataset)
+        return asked(blank, record, question, retriever, config)
+
+
+def _recorder(folder: Path, stack: ExitStack) -> Callable[[Build], None]:
     """Writes down what builds cost, once: what a new process builds again is known already."""
+    journal, known = stack.enter_context(Journal(folder / BUILDS)), set(read_builds(folder))
 
-    def __init__(self, journal: Journal, known: set[tuple[str, str, str]]) -> None:
-        self._journal = journal
-        self._known = known
+    def record(build: Build) -> None:
+        if build.key not in known:
+            known.add(build.key)
+            journal.append(build.to_json())
 
-    def add(self, build: Build) -> None:
-        if build.key not in self._known:
-            self._known.add(build.key)
-            self._journal.append(build.to_json())
+    return record
 
 
-def _tasks(records: Iterable[Record], plan: Plan) -> Iterator[_Task]:
-    """All that the plan asks for, in the order of the work."""
-    chosen, budgets = systems(plan.systems), list(dict.fromkeys(plan.budgets))
+def _tasks(
+    records: Iterable[Record],
+    chosen: Sequence[System],
+    plan: Plan,
+    budgets: Mapping[str, Sequence[int]],
+) -> Iterator[_Task]:
+    """All that is asked of some systems, in the order of the work; budgets are by data set."""
     for record in records:
         for system in chosen:
             for question in record.questions:
-                for budget in budgets if system.bounded else [None]:
+                at = list(dict.fromkeys(budgets.get(record.dataset, ())))
+                for budget in at if system.bounded else [None]:
                     blank = Result(
                         system=system.name,
                         budget=budget,
@@ -136,20 +218,3 @@ def _tasks(records: Iterable[Record], plan: Plan) -> Iterator[_Task]:
                         answered=plan.answers_at(budget),
                     )
                     yield _Task(record, question, system, blank)
-
-
-def _is_done(result: Result | None, task: _Task, plan: Plan) -> bool:
-    """Whether a result tells all that the task asks for."""
-    if result is None or (plan.retry_errors and result.error is not None):
-        return False
-    return result.answered or not task.blank.answered
-
-
-def _result(task: _Task, builder: Builder, reader: Reader, plan: Plan) -> Result:
-    budget = task.blank.budget or max(plan.budgets)
-    room = max([plan.max_new_tokens, *reader.count_tokens(task.question.options)])
-    try:
-        retriever = builder.retriever(task.system, task.record)
-    except HWDAGError as error:
-        return failed(task.blank, task.question, error)
-    return asked(task.blank, task.question, retriever, task.system.config(budget, room))

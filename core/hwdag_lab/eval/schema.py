@@ -8,17 +8,19 @@ One object is one document with its questions:
 `title`, `paragraphs`, `evidence` and `type` may be absent. `evidence` names paragraphs by id, or
 is verbatim text where there are no paragraphs. A question may also have `evidence_text` (gold
 sentences), `evidence_sets` (one list of evidence per annotator), and `options` with `label` (the
-right one, counted from 0). Other keys are not read.
+right one, counted from 0). `pool` says that every paragraph is a document of its own. Other keys
+are not read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from hwdag.errors import InputError
-from hwdag.types import Span
+from hwdag.types import Document, Node, Span
 from hwdag_lab.eval.fields import (
     MalformedRecord,
     Row,
@@ -66,9 +68,12 @@ class Question:
     label: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Record:
-    """A document of a data set with its questions; `paragraphs` may be empty."""
+    """A document of a data set with its questions; `paragraphs` may be empty.
+
+    In a `pool` every paragraph is a document of its own, under its title, and the text joins them.
+    """
 
     id: str
     dataset: str
@@ -76,6 +81,41 @@ class Record:
     text: str
     paragraphs: tuple[Paragraph, ...]
     questions: tuple[Question, ...]
+    pool: bool = False
+
+    @property
+    def whole(self) -> Document:
+        """The text as one document."""
+        return Document(self.id, self.text, self.title)
+
+    @cached_property
+    def documents(self) -> tuple[Document, ...]:
+        """What is searched."""
+        if not self.pool:
+            return (self.whole,)
+        return tuple(
+            Document(p.id, heading(p.title) + self._slice(p.span), p.title) for p in self.paragraphs
+        )
+
+    @cached_property
+    def ordered(self) -> list[Span]:
+        """Where the paragraphs stand, ascending."""
+        return sorted(p.span for p in self.paragraphs)
+
+    @cached_property
+    def _pooled(self) -> dict[str, Paragraph]:
+        """The paragraphs of a pool by id, which is that of their documents."""
+        return {p.id: p for p in self.paragraphs} if self.pool else {}
+
+    def spans(self, node: Node) -> list[Span]:
+        """The sources of a node of these documents as spans of the text."""
+        paragraph = self._pooled.get(node.document_id)
+        if paragraph is None:  # why: some methods are given a pool as one document
+            return list(node.sources)
+        above = len(heading(paragraph.title))
+        shift = paragraph.span.start - above
+        kept = ((max(above, span.start), span.end) for span in node.sources)
+        return [Span(start + shift, end + shift) for start, end in kept if start < end]
 
     def to_json(self) -> dict[str, Any]:
         """The record in the schema of this module; `parse_record` is its inverse.
@@ -92,6 +132,7 @@ class Record:
             "title": self.title,
             "text": self.text,
             **({"paragraphs": paragraphs} if paragraphs else {}),
+            **({"pool": True} if self.pool else {}),
             "questions": [self._question(question) for question in self.questions],
         }
 
@@ -124,6 +165,11 @@ class Record:
         return self.text[span.start : span.end]
 
 
+def heading(title: str) -> str:
+    """The line that stands above a document of a pool."""
+    return f"# {title}\n\n" if title else ""
+
+
 def parse_record(row: Row) -> Record:
     """The record that a JSON object in the schema of this module describes.
 
@@ -143,6 +189,7 @@ def parse_record(row: Row) -> Record:
             _parse_question(question, f"questions[{i}]", text, find)
             for i, question in enumerate(rows_field(row, "questions"))
         ),
+        pool=row.get("pool") is True,
     )
 
 

@@ -96,6 +96,7 @@ def _settings(
         "systems": {system.name: system.definition for system in systems(plan.systems)},
         "budgets": sorted(set(plan.budgets)),
         "limit": plan.limit,
+        "match": plan.match,
         "runs": [{"command": command, "began": _now(), "machine": machine()}],
     }
     normal: dict[str, Any] = json.loads(json.dumps(found))
@@ -134,6 +135,7 @@ def _merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
         **new,
         "systems": {**old["systems"], **new["systems"]},
         "budgets": sorted({*old["budgets"], *new["budgets"]}),
+        "match": new["match"] or old.get("match", ""),
         "limit": None if None in limits else max(limits),
         "runs": old["runs"] if same else [*old["runs"], this],
     }

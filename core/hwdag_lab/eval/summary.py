@@ -12,17 +12,32 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hwdag_lab.eval.evidence import PARAGRAPH_METRICS, SENTENCE_METRICS, WRITTEN_METRICS
+from hwdag_lab.eval.evidence import (
+    PARAGRAPH_METRICS,
+    RANKED_METRICS,
+    SENTENCE_METRICS,
+    WRITTEN_METRICS,
+)
 from hwdag_lab.eval.journal import write_json
 from hwdag_lab.eval.records import Build, Result, datasets_of, read_builds, read_results
 from hwdag_lab.eval.settings import read_settings
 from hwdag_lab.eval.statistics import Difference, Interval, bootstrap, paired_bootstrap
 from hwdag_lab.eval.systems import is_baseline
+from hwdag_lab.eval.text_metrics import corpus_bleu
 
 SUMMARY = "summary.json"
 
-ANSWER_METRICS = ("accuracy", "f1", "em", "rouge_l", "bleu4")
-METRICS = (*ANSWER_METRICS, *SENTENCE_METRICS, *PARAGRAPH_METRICS, *WRITTEN_METRICS)
+CORPUS_BLEU = "corpus_bleu"
+"""Of all answers of a row together; it has no interval, and no value for a single question."""
+
+ANSWER_METRICS = ("accuracy", "f1", "em", "rouge_l", "bleu4", CORPUS_BLEU)
+METRICS = (
+    *ANSWER_METRICS,
+    *SENTENCE_METRICS,
+    *PARAGRAPH_METRICS,
+    *RANKED_METRICS,
+    *WRITTEN_METRICS,
+)
 """All metrics in the order of tables."""
 
 LEVEL = 0.05
@@ -79,24 +94,33 @@ class BuildRow:
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """Mean of `system` minus `against`, over the questions that both were asked at this budget."""
+    """Mean of `system` at a budget minus `against`, over the questions that both were asked.
+
+    `at` says at what cost the other was asked, where it is not the same budget.
+    """
 
     system: str
     against: str
     budget: int
     metric: str
     difference: Difference
+    at: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetSummary:
-    """One data set: its rows, builds, HWDAG against the best baseline, variants against HWDAG."""
+    """One data set: its rows, builds, HWDAG against the best baseline, variants against HWDAG.
+
+    `stopping` compares the system that stops by itself (`Plan.match`) with all others at its own
+    mean cost: at as many node tokens, and at as many TFLOPs.
+    """
 
     dataset: str
     rows: Sequence[Row]
     builds: Sequence[BuildRow]
     gains: Sequence[Gain]
     variants: Sequence[Gain]
+    stopping: Sequence[Gain] = ()
 
     @property
     def metrics(self) -> list[str]:
@@ -128,7 +152,8 @@ def headlines(metrics: Collection[str]) -> list[str]:
 
 def summarise(folder: Path) -> list[DatasetSummary]:
     """The numbers of a run, data set by data set; raises `InputError` if it cannot be read."""
-    order = list(read_settings(folder)["systems"])
+    settings = read_settings(folder)
+    order, match = list(settings["systems"]), settings.get("match", "")
     results, builds = list(read_results(folder).values()), list(read_builds(folder).values())
     return [
         summarise_dataset(
@@ -136,15 +161,20 @@ def summarise(folder: Path) -> list[DatasetSummary]:
             [result for result in results if result.dataset == name],
             [build for build in builds if build.dataset == name],
             order,
+            match,
         )
         for name in datasets_of(results)
     ]
 
 
 def summarise_dataset(
-    name: str, results: Sequence[Result], builds: Sequence[Build], order: Sequence[str]
+    name: str,
+    results: Sequence[Result],
+    builds: Sequence[Build],
+    order: Sequence[str],
+    match: str = "",
 ) -> DatasetSummary:
-    """The numbers of one data set; `order` is that of its systems."""
+    """The numbers of one data set; `order` is that of its systems, `match` that of `Plan`."""
     rows = _grouped(results, lambda r: (r.system, r.budget))
     place = {system: i for i, system in enumerate(order)}
     keys = sorted(rows, key=lambda k: (place.get(k[0], len(place)), k[1] or math.inf))
@@ -155,6 +185,7 @@ def summarise_dataset(
         builds=[_build_row(build, group) for build, group in by_build.items()],
         gains=list(_gains(rows)),
         variants=list(_variants(rows)),
+        stopping=list(_stopping(rows, match)),
     )
 
 
@@ -190,6 +221,7 @@ def _scores(results: Iterable[Result], metric: str) -> dict[tuple[str, str], flo
 def _row(system: str, budget: int | None, results: Sequence[Result]) -> Row:
     sound = [result for result in results if result.error is None]
     scores = {m: _mean(results, lambda r, m=m: r.metrics.get(m)) for m in METRICS}  # type: ignore[misc]
+    scores[CORPUS_BLEU] = _corpus_bleu(results)
     costs = {name: _mean(sound, cost) for name, cost in COSTS.items()}
     return Row(
         system,
@@ -210,6 +242,15 @@ def _mean(results: Sequence[Result], value: Callable[[Result], float | None]) ->
     if not found:
         return None
     return bootstrap([v for _, v in found], groups=[document for document, _ in found])
+
+
+def _corpus_bleu(results: Sequence[Result]) -> Interval | None:
+    """Over all decoded answers; one that failed is empty."""
+    decoded = [result for result in results if "bleu4" in result.metrics]
+    if not decoded:
+        return None
+    value = corpus_bleu([r.prediction or "" for r in decoded], [r.answers for r in decoded])
+    return Interval(value, math.nan, math.nan, len(decoded))
 
 
 def _build_row(name: str, builds: Sequence[Build]) -> BuildRow:
@@ -258,6 +299,62 @@ def _variants(rows: Rows) -> Iterator[Gain]:
         others = [s for s, b in rows if b == budget and s != "hwdag" and not is_baseline(s)]
         for metric in METRICS:
             yield from _compared(rows, budget, metric, [(other, "hwdag") for other in others])
+
+
+def _stopping(rows: Rows, match: str) -> Iterator[Gain]:
+    """The system that stops by itself against all others, at the tokens and TFLOPs that it used."""
+    for (system, budget), ours in rows.items():
+        if system != match or budget is None:
+            continue
+        tokens = round(_mean_cost(ours, "context_tokens"))
+        for other, at in rows:
+            if at == tokens and other != match:
+                for metric in headlines({m for result in ours for m in result.metrics}):
+                    found = gain(ours, rows[other, at], metric)
+                    if found is not None:
+                        yield Gain(match, other, budget, metric, found, f"{tokens} tokens")
+        if all(result.answered for result in ours):
+            yield from _at_equal_tflops(rows, match, budget)
+
+
+def _at_equal_tflops(rows: Rows, match: str, budget: int) -> Iterator[Gain]:
+    """Against each other system, between those two of its budgets that cost less and more."""
+    ours = rows[match, budget]
+    target = _mean_cost(ours, "tflops")
+    for other in dict.fromkeys(system for system, at in rows if at is not None and system != match):
+        points = sorted(
+            (
+                (_mean_cost(results, "tflops"), results)
+                for (s, at), results in rows.items()
+                if s == other and at is not None and all(r.answered for r in results)
+            ),
+            key=lambda point: point[0],
+        )
+        below = [point for point in points if point[0] <= target]
+        if not below:
+            continue  # why: it cannot be had that cheaply
+        above = [point for point in points if point[0] > target][:1] or below[-1:]
+        (low, first), (high, second) = below[-1], above[0]
+        share = (target - low) / (high - low) if high > low else 0.0
+        for metric in headlines({m for result in ours for m in result.metrics}):
+            one, two = _scores(first, metric), _scores(second, metric)
+            between = {key: (1 - share) * one[key] + share * two[key] for key in one.keys() & two}
+            mine = _scores(ours, metric)
+            keys = [key for key in mine if key in between]
+            if keys:
+                difference = paired_bootstrap(
+                    [mine[key] for key in keys],
+                    [between[key] for key in keys],
+                    groups=[key[0] for key in keys],
+                )
+                at = f"{min(target, high):.3g} TFLOPs"
+                yield Gain(match, other, budget, metric, difference, at)
+
+
+def _mean_cost(results: Sequence[Result], name: str) -> float:
+    """Over the results without an error; 0 where there are none."""
+    found = [c for r in results if r.error is None and (c := COSTS[name](r)) is not None]
+    return sum(found) / len(found) if found else 0.0
 
 
 def _budgets(rows: Rows) -> list[int]:

@@ -1,7 +1,8 @@
 """The systems of a comparison by name: HWDAG, its ablations, and what one would use instead.
 
 hwdag                   the defaults
-hwdag-<variant>         VARIANTS: the ablations of GARLIC Table 2, and the papers' presets
+hwdag-<variant>         VARIANTS: what one part is worth
+hwdag-garlic, -pecan    the papers' own settings; hwdag-garlic-no-...: the ablations of GARLIC Table 2
 hwdag/patience=N        stops after N times "Yes" (PECAN Figure 4)
 bm25@300                over 300-token chunks; also @100 and @sentence, and the same for dense
 bm25@sentence+title     with the heading or passage title in front of what is compared
@@ -15,7 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from hwdag.config import BuildConfig, Scoring, SearchConfig
 from hwdag.errors import InputError, UnknownOption
@@ -35,17 +36,39 @@ GRANULARITIES = ("300", "100", "sentence")
 """What BM25 and dense retrieval rank: chunks of that many tokens, or sentences."""
 
 
+Edges: TypeAlias = Literal["attention", "shuffled", "uniform"]
+"""Of a graph: as the model pays attention, dealt out anew among the nodes of a window, all equal."""
+
+PECAN_CONFIDENCE: Mapping[str, float] = {
+    "narrativeqa": 0.5,
+    "qasper": 0.98,
+    "hotpotqa": 0.5,
+    "musique": 0.55,
+}
+"""PECAN App. E, by data set; a longer version of a set ("musique_long") has that of the set."""
+
+
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """Settings of HWDAG; budget and length of the answer are those of the run."""
+    """Settings of HWDAG; budget and length of the answer are those of the run.
+
+    `confidence` replaces that of the search on some data sets.
+    """
 
     build: BuildConfig = field(default_factory=BuildConfig)
     search: SearchConfig = field(default_factory=SearchConfig)
+    edges: Edges = "attention"
+    confidence: Mapping[str, float] = field(default_factory=dict)
+
+
+def _ablated(build: Mapping[str, Any] | None = None, **search: Any) -> Variant:
+    """The papers' settings without a part."""
+    garlic = SearchConfig.garlic()
+    return Variant(BuildConfig.garlic(**(build or {})), replace(garlic, **search))
 
 
 VARIANTS: Mapping[str, Variant] = {
     "hwdag": Variant(),
-    "hwdag-no-graph": Variant(build=BuildConfig(tree=True, window_tokens=640, chunk_tokens=128)),
     "hwdag-no-progress": Variant(search=SearchConfig(progress="budget")),
     "hwdag-head-mass": Variant(search=SearchConfig(progress="head_mass")),
     "hwdag-calibrated": Variant(search=SearchConfig(progress="calibrated")),
@@ -55,6 +78,8 @@ VARIANTS: Mapping[str, Variant] = {
     "hwdag-no-embedding": Variant(
         search=SearchConfig(scoring=Scoring(similarity=0.0), initial_share="equal")
     ),
+    "hwdag-shuffled-edges": Variant(edges="shuffled"),
+    "hwdag-uniform-edges": Variant(edges="uniform"),
     "hwdag-no-edges": Variant(search=SearchConfig(scoring=Scoring(attention=0.0))),
     "hwdag-no-references": Variant(search=SearchConfig(scoring=Scoring(mentions=0.0, echoes=0.0))),
     "hwdag-no-sparse": Variant(search=SearchConfig(scoring=Scoring(sparse=0.0))),
@@ -62,12 +87,20 @@ VARIANTS: Mapping[str, Variant] = {
     "hwdag-all-heads": Variant(search=SearchConfig(heads="all")),
     "hwdag-stride-1": Variant(search=SearchConfig(stride=1)),
     "hwdag-garlic": Variant(BuildConfig.garlic(), SearchConfig.garlic()),
-    "hwdag-pecan": Variant(BuildConfig.garlic(), SearchConfig.garlic()),
+    "hwdag-garlic-no-graph": _ablated(build={"tree": True, "window_tokens": 2048}),
+    "hwdag-garlic-no-progress": _ablated(progress="budget", initial_share="equal"),
+    "hwdag-garlic-no-attention": _ablated(scoring=replace(Scoring.garlic(), attention=0.0)),
+    "hwdag-garlic-no-embedding": _ablated(scoring=replace(Scoring.garlic(), similarity=0.0)),
+    "hwdag-pecan": Variant(
+        BuildConfig.garlic(), SearchConfig.garlic(), confidence=PECAN_CONFIDENCE
+    ),
 }
-"""HWDAG by name: ours, the ablations of GARLIC Table 2, one for each part that is ours,
-and the papers' own settings (PECAN's search is GARLIC's; its thresholds per data set are its users' choice).
+"""HWDAG by name: ours, one for each part that is ours, the papers' own settings, and the ablations of
+GARLIC Table 2, which leave a part out of those. "garlic-no-progress" reads a fixed number of tokens:
+to be compared at the mean that "hwdag-garlic" read (`Plan.match`).
 
-"no-attention" leaves out all that attention decides, the weights of references too; "no-edges" only
+"shuffled-edges" and "uniform-edges" say what the weights of the graph are worth: the same points, and
+edges that the model did not make. "no-attention" leaves out all that attention decides, the weights of references too; "no-edges" only
 what is passed on along the edges. Without similarity nothing is known before something is read, so
 "no-embedding" starts from the top level.
 """
@@ -83,7 +116,10 @@ class System:
         make: gives the retriever, without documents.
         graph: how HWDAG builds its graph; None for everything else.
         search: how it is asked, budget and length of the answer apart.
+        edges: of that graph.
+        confidence: that replaces the one of `search`, by data set.
         bounded: False if it reads everything, whatever the token budget says.
+        whole: True if a pool of passages is one document to it, since it looks across a document.
     """
 
     name: str
@@ -91,11 +127,20 @@ class System:
     make: Make
     graph: BuildConfig | None = None
     search: SearchConfig = field(default_factory=SearchConfig)
+    edges: Edges = "attention"
+    confidence: Mapping[str, float] = field(default_factory=dict)
     bounded: bool = True
+    whole: bool = False
 
-    def config(self, budget: int, max_new_tokens: int) -> SearchConfig:
-        """How it is asked at a budget."""
-        return replace(self.search, token_budget=budget, max_new_tokens=max_new_tokens)
+    def config(self, budget: int, max_new_tokens: int, dataset: str = "") -> SearchConfig:
+        """How it is asked at a budget, about a document of a data set."""
+        confidence = self.confidence.get(dataset.partition("_")[0], self.search.confidence)
+        return replace(
+            self.search,
+            token_budget=budget,
+            max_new_tokens=max_new_tokens,
+            confidence=confidence,
+        )
 
     @property
     def definition(self) -> dict[str, Any]:
@@ -104,7 +149,10 @@ class System:
             return {"build": self.build}
         search = asdict(self.search)
         del search["token_budget"], search["max_new_tokens"]
-        return {"build": asdict(self.graph), "search": search}
+        found: dict[str, Any] = {"build": asdict(self.graph), "search": search}
+        if self.edges != "attention":
+            found["edges"] = self.edges
+        return found | ({"confidence": dict(self.confidence)} if self.confidence else {})
 
 
 def systems(names: Iterable[str]) -> list[System]:
@@ -136,8 +184,8 @@ def family(name: str) -> str:
 
 
 def is_baseline(name: str) -> bool:
-    """Whether a row is something else than HWDAG."""
-    return family(name) != "hwdag"
+    """Whether a row is what one would use instead of HWDAG: no row of it, and no oracle."""
+    return family(name) not in ("hwdag", "oracle")
 
 
 def listed() -> str:
@@ -172,14 +220,22 @@ def _system(name: str) -> System:
         )
         return System(name, name, make)
     baseline = BASELINES[name]
-    return System(name, name, baseline.make, bounded=baseline.bounded)
+    return System(name, name, baseline.make, bounded=baseline.bounded, whole=baseline.whole)
 
 
 def _hwdag(name: str, variant: Variant) -> System:
     """Variants that build alike share the graph of the first of them."""
-    build = next((other for other, v in VARIANTS.items() if v.build == variant.build), name)
-    make = partial(_index, variant.build)
-    return System(name, build, make, graph=variant.build, search=variant.search)
+    graph = (variant.build, variant.edges)
+    build = next((other for other, v in VARIANTS.items() if (v.build, v.edges) == graph), name)
+    return System(
+        name,
+        build,
+        partial(_index, variant.build),
+        graph=variant.build,
+        search=variant.search,
+        edges=variant.edges,
+        confidence=variant.confidence,
+    )
 
 
 def _index(config: BuildConfig, models: Models) -> Retriever:
@@ -264,6 +320,12 @@ def _truncate_middle(models: Models) -> Retriever:
     return TruncateMiddleRetriever(reader=models.reader)
 
 
+def _oracle(models: Models) -> Retriever:
+    from hwdag_lab.eval.oracle import OracleRetriever
+
+    return OracleRetriever(reader=models.reader)
+
+
 def _full_context(models: Models) -> Retriever:
     from hwdag_lab.methods.full_context import FullContextRetriever
 
@@ -275,11 +337,12 @@ class _Baseline:
     make: Make
     family: str
     bounded: bool = True
+    whole: bool = False
 
 
 BASELINES: Mapping[str, _Baseline] = {
-    "raptor-collapsed": _Baseline(partial(_raptor, "collapsed"), "raptor"),
-    "raptor-tree": _Baseline(partial(_raptor, "tree"), "raptor"),
+    "raptor-collapsed": _Baseline(partial(_raptor, "collapsed"), "raptor", whole=True),
+    "raptor-tree": _Baseline(partial(_raptor, "tree"), "raptor", whole=True),
     "memwalker": _Baseline(_memwalker, "memwalker"),
     "gem-rag-graph": _Baseline(partial(_gem_rag, "graph"), "gem-rag"),
     "gem-rag-questions": _Baseline(partial(_gem_rag, "questions"), "gem-rag"),
@@ -290,10 +353,14 @@ BASELINES: Mapping[str, _Baseline] = {
     "longllmlingua": _Baseline(_longllmlingua, "longllmlingua"),
     "truncate-middle": _Baseline(_truncate_middle, "truncate-middle"),
     "full-context": _Baseline(_full_context, "full-context", bounded=False),
+    "oracle": _Baseline(_oracle, "oracle", whole=True),
 }
-"""What is neither HWDAG nor has granularities; `bounded` repeats that of the retriever's class."""
+"""What is neither HWDAG nor has granularities; `bounded` repeats that of the retriever's class.
 
-_SECOND_READINGS = ("gem-rag-questions", "graphreader-notebooks", "youra-paper")
+"oracle" knows the gold evidence, and is what no retriever can exceed.
+"""
+
+_SECOND_READINGS = ("oracle", "gem-rag-questions", "graphreader-notebooks", "youra-paper")
 
 DEFAULT_SYSTEMS = (
     "hwdag",

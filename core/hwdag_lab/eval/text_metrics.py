@@ -108,8 +108,8 @@ def bleu4(prediction: str, answers: Sequence[str]) -> float:
     """Sentence BLEU of up to four words by `sacrebleu`, against all answers at once, over 100.
 
     The library's defaults for sentences: exponential smoothing, effective order (a prediction of
-    two words is scored on one and two), tokenizer 13a, case kept. This is the mean over sentences
-    in a report, not corpus BLEU.
+    two words is scored on one and two), tokenizer 13a, case kept. Reports have its mean over
+    sentences beside `corpus_bleu`, which is another number.
 
     Raises:
         InputError: no answers, one string in place of a sequence, or the library is not installed.
@@ -118,6 +118,28 @@ def bleu4(prediction: str, answers: Sequence[str]) -> float:
         prediction, _checked(answers), smooth_method="exp", use_effective_order=True
     )
     return min(1.0, float(bleu.score) / 100)  # the library's sum of logarithms can end above 100
+
+
+def corpus_bleu(predictions: Sequence[str], answers: Sequence[Sequence[str]]) -> float:
+    """BLEU-4 of all predictions together by `sacrebleu`, over 100: counts are summed, then divided.
+
+    Each prediction has its own answers, as many as it likes. The library's defaults: exponential
+    smoothing, tokenizer 13a, case kept. An empty prediction shortens the whole.
+
+    Raises:
+        InputError: nothing to score, no answers, or the library is not installed.
+    """
+    if not predictions or len(predictions) != len(answers):
+        raise InputError(
+            f"corpus BLEU needs answers for each of at least one prediction, got {len(answers)} for "
+            f"{len(predictions)}"
+        )
+    checked = [_checked(each) for each in answers]
+    most = max(map(len, checked))
+    # why: the library wants one list per place of a reference, None where there is none
+    streams = [[each[i] if i < len(each) else None for each in checked] for i in range(most)]
+    bleu = _library("sacrebleu", "BLEU-4").corpus_bleu(list(predictions), streams)
+    return min(1.0, float(bleu.score) / 100)
 
 
 def _token_f1(prediction: str, answer: str) -> float:

@@ -142,7 +142,7 @@ def observe(
 
 def trail_of(retrieval: Retrieval, record: Record, question: Question) -> Trail:
     """A finished walk as a trail."""
-    sources = (read_spans([step.node]) for step in retrieval.steps)
+    sources = (read_spans([step.node], record) for step in retrieval.steps)
     read: Iterator[list[Span]] = accumulate(sources, lambda a, b: a + b)
     return Trail(
         record.dataset,
