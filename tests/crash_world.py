@@ -219,10 +219,13 @@ def trapped(trap):
     """Connections to SQLite tell the trap what they do."""
     connect = sqlite3.connect
 
+    class Trapping(sqlite3.Connection):
+        def set_progress_handler(self, handler, steps):
+            super().set_progress_handler(lambda: trap.pass_by("step"), STEPS)
+
     def trapping(*arguments, **options):
-        connection = connect(*arguments, **options)
+        connection = connect(*arguments, factory=Trapping, **options)
         connection.set_trace_callback(lambda _: trap.pass_by("statement"))
-        connection.set_progress_handler(lambda: trap.pass_by("step"), STEPS)
         return connection
 
     sqlite3.connect = trapping

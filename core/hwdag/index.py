@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from hwdag.building.builder import Tools
 from hwdag.building.estimate import Estimate, estimate
@@ -309,11 +309,8 @@ class HWDAGIndex(StoredIndex):
                 f"document {document.id!r} does not say whose it is: its metadata must have a text "
                 f"under {key!r}, the tenant_key of this index; got {tenant!r}"
             )
-        if self._tenant_of(document.id) not in (None, tenant):
-            raise InputError(
-                f"the id {document.id!r} is taken, and not by a document of this tenant; ids are "
-                "shared by all tenants, so choose another one"
-            )
+        if (store := self._maybe_store()) is not None:
+            store.check_tenant(document)  # again in the transaction that writes
         tenants.add(tenant)
         return document
 
@@ -323,18 +320,11 @@ class HWDAGIndex(StoredIndex):
         """Which ids may be deleted: with tenants those of documents of the given ones alone."""
 
         def gone(identity: str) -> bool:
-            theirs = self.config.tenant_key is None or self._tenant_of(identity) in tenants
+            store = self._filled()
+            theirs = self.config.tenant_key is None or store.tenant_under(identity) in tenants
             return theirs and (prune is True or (callable(prune) and prune(identity)))
 
         return gone
-
-    def _tenant_of(self, document_id: str) -> Any:
-        """Whose a stored document is; None if there is none."""
-        store, key = self._maybe_store(), self.config.tenant_key
-        number = None if store is None else store.number_of(document_id)
-        if store is None or number is None or key is None:
-            return None
-        return store.metadata([number]).get(number, {}).get(key)
 
     def _tools(self) -> Tools:
         reader = self.reader

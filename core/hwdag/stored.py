@@ -22,8 +22,8 @@ from hwdag.models import Models
 from hwdag.search.live import Searcher
 from hwdag.store.lock import BuildLock
 from hwdag.store.opening import check_folder, holds_something
-from hwdag.store.placing import beside, explained, take_place
 from hwdag.store.sqlite import Entry, Header, Store
+from hwdag.store.unfinished import beside, explained, take_place
 from hwdag.store.views import Stored
 from hwdag.text.prompts import Prompts
 from hwdag.trace.bars import Reporter
@@ -161,28 +161,6 @@ class StoredIndex:
             index._store.put(entry.document, entry.graph, entry.vectors)
         return index
 
-    @classmethod
-    def from_export(
-        cls,
-        folder: str | Path,
-        *,
-        path: str | Path | None = None,
-        reader: Reader | str | None = None,
-        writer: Writer | Callable[[str], str] | None = None,
-        embedder: Embedder | str | None = None,
-        prompts: Prompts | None = None,
-    ) -> Self:
-        """An index of what `export` wrote; without a path in memory. Errors as in `load`.
-
-        Raises:
-            InputError: there is something at `path` already.
-        """
-        from hwdag.store.exchange import import_index
-
-        store = import_index(folder, path)
-        options = {"reader": reader, "writer": writer, "embedder": embedder, "prompts": prompts}
-        return cls._from_store(store, None, **options)  # type: ignore[arg-type]
-
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write all documents to a new file; the index itself stays bound to what it was.
 
@@ -210,15 +188,17 @@ class StoredIndex:
         else:
             self._store.copy(path)
 
-    def export(self, folder: str | Path, *, show_progress: bool | Reporter = False) -> None:
-        """Write all documents as a folder of JSONL and safetensors files, for other programs.
+    def export(self, path: str | Path, *, show_progress: bool | Reporter = False) -> None:
+        """Write all documents and graphs for other programs; the ending of the path says how.
+
+        `.jsonl` is a JSON value per line, `.graphml` one graph; see `hwdag.store.exporting`.
 
         Raises:
-            InputError: the folder is not empty, or the index holds no document.
+            InputError: the file exists, or the index holds no document.
         """
-        from hwdag.store.exchange import export_index
+        from hwdag.store.exporting import export_index
 
-        export_index(self._filled(), folder, show_progress=show_progress)
+        export_index(self._filled(), path, show_progress=show_progress)
 
     def verify(self, *, show_progress: bool | Reporter = False) -> Verdict:
         """Check every page, document and cached call of the file that the index is bound to.

@@ -31,3 +31,12 @@ def knows_no_tenants(name: str) -> InputError:
         f"{name} knows no tenants, so a search cannot name one; filter by the metadata field that "
         "says whose a document is: filters={field: tenant}"
     )
+
+
+def check_same_tenant(document_id: str, tenant: str | None, found: str | None) -> None:
+    """Raise `InputError` if an id was found to be of another tenant than a new document's."""
+    if found not in (None, tenant):
+        raise InputError(
+            f"the id {document_id!r} is taken, and not by a document of this tenant; ids are "
+            "shared by all tenants, so choose another one"
+        )

@@ -89,7 +89,7 @@ def check(data: atheris.FuzzedDataProvider) -> None:
         again = records.encode(entry, dimension=DIMENSION)
         assert records.decode(again, checksum=again.checksum, dimension=DIMENSION).graph.nodes
     with suppress(IndexCorrupt):
-        block = arrays.decode_block(1, unit.arrays, (), DIMENSION)
+        block = arrays.decode_block(1, unit.arrays, DIMENSION)
         assert len(block.children) == len(block.weights) == block.indptr[-1]
     check_header(data)
     check_call(data)

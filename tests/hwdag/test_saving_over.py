@@ -15,7 +15,7 @@ from hwdag import Document, HWDAGIndex
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import IndexFileError, InputError
 from hwdag.lm.scripted import ScriptedLM
-from hwdag.store import placing
+from hwdag.store import unfinished
 
 MILL = Document("mill", "The miller keeps grain. He counts the sacks at night.")
 FERRY = Document("ferry", "The ferry crosses the river at dawn. Its bell wakes the village.")
@@ -87,7 +87,7 @@ def test_a_file_that_nobody_can_read_is_replaced(path: Path, spoil: Callable[[Pa
 
 
 def test_a_write_that_goes_on_is_waited_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placing, "BUSY_SECONDS", 0)
+    monkeypatch.setattr(unfinished, "BUSY_SECONDS", 0)
     with closing(sqlite3.connect(path, isolation_level=None)) as writer:
         writer.execute("BEGIN IMMEDIATE")
         with pytest.raises(IndexFileError, match=r"another process kept .* locked"):

@@ -106,6 +106,7 @@ class Insertion:
             if self._replace:  # what it said before is no longer so
                 self._delete(document.id)
         elif self._is_known(document):
+            self._store.abandon(document.id)
             self._report.unchanged.append(document.id)
         else:
             self._build(document, reporter)
@@ -122,7 +123,7 @@ class Insertion:
             self._report.deleted.append(document_id)
 
     def _build(self, document: Document, reporter: Reporter) -> None:
-        cache = self._store.building(document.id)
+        cache = self._store.building(document)
         calls = Calls(cache, self._meter.before_call)
         try:
             built = build(document, self._tools, reporter, calls, self._embedded(document.id))
@@ -150,6 +151,7 @@ class Insertion:
         """Whether this very content is there already; one id must not mean two contents."""
         # why first: what cannot be stored must not cost a build
         content = content_hash(document)
+        self._store.check_tenant(document)
         found = self._store.content_hash_of(document.id)
         if found is None or found == content:
             return found is not None

@@ -108,7 +108,7 @@ def _add_estimate(commands: Commands) -> None:
 
 
 def _add_upkeep(commands: Commands) -> None:
-    """`verify`, `repair`, `compact`, `export` and `import`."""
+    """`verify`, `repair`, `compact` and `export`."""
     verify = commands.add_parser("verify", help="check every byte of an index file that counts")
     add_file(verify)
     repair = commands.add_parser("repair", help="save the whole documents of a damaged index file")
@@ -127,20 +127,18 @@ def _add_upkeep(commands: Commands) -> None:
         action="store_true",
         help="forget finished model calls too: unfinished builds and edits then pay for them again",
     )
-    export = commands.add_parser("export", help="write an index as JSONL and safetensors files")
+    export = commands.add_parser("export", help="write documents and graphs for other programs")
     add_file(export)
-    export.add_argument("folder", type=Path, metavar="FOLDER", help="does not exist yet")
-    import_ = commands.add_parser("import", help="make an index file of an exported folder")
-    import_.add_argument("folder", type=Path, metavar="FOLDER")
-    import_.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
-    for command in (verify, repair, export, import_):
+    export.add_argument(
+        "output", type=Path, metavar="OUTPUT", help="a new file, .jsonl or .graphml"
+    )
+    for command in (verify, repair, export):
         add_quiet(command)
     for name, command in {
         "verify": verify,
         "repair": repair,
         "compact": compact,
         "export": export,
-        "import_": import_,
     }.items():
         command.set_defaults(run=lazily(f"hwdag.cli.upkeep:{name}"))
 

@@ -1,10 +1,10 @@
-"""The commands that look after an index file: verify, repair, compact, export, import."""
+"""The commands that look after an index file: verify, repair, compact, export."""
 
 from __future__ import annotations
 
 import argparse
 
-from hwdag.store.exchange import export_index, import_index
+from hwdag.store.exporting import export_index
 from hwdag.store.integrity import compact as compact_file
 from hwdag.store.integrity import repair as repair_file
 from hwdag.store.integrity import verify as verify_file
@@ -56,16 +56,9 @@ def compact(options: argparse.Namespace) -> int:
 
 
 def export(options: argparse.Namespace) -> int:
-    """Write an index as a folder of JSONL and safetensors files."""
-    found = export_index(options.file, options.folder, show_progress=not options.quiet)
+    """Write documents and graphs as JSON lines or GraphML."""
+    found = export_index(options.file, options.output, show_progress=not options.quiet)
     print(
-        f"{options.folder}: {found.documents} documents, {found.nodes} nodes, {found.edges} edges"
+        f"{options.output}: {found.documents} documents, {found.nodes} nodes, {found.edges} edges"
     )
-    return 0
-
-
-def import_(options: argparse.Namespace) -> int:
-    """Make an index file of an exported folder."""
-    with import_index(options.folder, options.output, show_progress=not options.quiet) as store:
-        print(f"{options.output}: {len(store)} documents")
     return 0

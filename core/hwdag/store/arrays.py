@@ -1,4 +1,4 @@
-"""The arrays of a document or a group as columns of one row, and back; nothing is trusted."""
+"""The arrays of a document as columns of one row, and back; nothing is trusted."""
 
 from __future__ import annotations
 
@@ -27,15 +27,13 @@ ARRAY_COLUMNS = (
     "indptr",
     "children",
     "attention",
-    "owners",
-    "homes",
     "vectors",
 )
 
 
 def array_row(block: Block, attention: NDArray[np.float64]) -> Row:
     """The columns of a block; `attention` is that of its edges before normalisation, (edges,)."""
-    arrays: dict[str, bytes | None] = {
+    arrays = {
         "levels": block.levels.astype("<i4").tobytes(),
         "generated": block.generated.astype("u1").tobytes(),
         "starts": block.starts.astype("<i8").tobytes(),
@@ -46,8 +44,6 @@ def array_row(block: Block, attention: NDArray[np.float64]) -> Row:
         "indptr": block.indptr.astype("<i4").tobytes(),
         "children": block.children.astype("<i4").tobytes(),
         "attention": attention.astype("<f8").tobytes(),
-        "owners": None if block.owners is None else block.owners.astype("<i8").tobytes(),
-        "homes": None if block.homes is None else block.homes.astype("<i8").tobytes(),
         "vectors": block.vectors.astype("<f4").tobytes(),
     }
     return tuple(arrays[column] for column in ARRAY_COLUMNS)
@@ -74,12 +70,9 @@ class Arrays:
         """A column as an array of its own type; ValueError or TypeError if it is none."""
         return np.frombuffer(self._columns[column], dtype)
 
-    def __contains__(self, column: str) -> bool:
-        return self._columns[column] is not None
 
-
-def decode_block(number: int, row: Row, members: tuple[int, ...], dimension: int) -> Block:
-    """What a search needs of a document or a group; raises `IndexCorrupt`.
+def decode_block(number: int, row: Row, dimension: int) -> Block:
+    """What a search needs of a document; raises `IndexCorrupt`.
 
     Checked are shapes and ranges, so that nothing a search does with it can fail or never end; the
     checksum is not, since it covers the texts too.
@@ -104,9 +97,6 @@ def decode_block(number: int, row: Row, members: tuple[int, ...], dimension: int
             lengths=arrays.get("lengths", "<i4"),
             words=_postings(arrays.get("words", "u1"), count),
             names=_postings(arrays.get("names", "u1"), count),
-            owners=arrays.get("owners", "<i8") if "owners" in arrays else None,
-            homes=arrays.get("homes", "<i8") if "homes" in arrays else None,
-            members=members,
         )
         _check_nodes(block)
         _check_edges(block)
@@ -132,23 +122,16 @@ def _check_nodes(block: Block) -> None:
     _demand(bool((levels >= 1).all() and (np.diff(levels) >= 0).all()), "its levels")
     slices = (block.starts >= -1).all() and (block.starts <= block.ends).all()
     _demand(bool(slices), "the slices of nodes")
-    if block.homes is not None:
-        known = len(block.homes) == count and bool(((block.homes > 0) == (block.starts >= 0)).all())
-        _demand(known, "the documents that nodes are slices of")
     _demand(bool((block.lengths >= 0).all()), "the lengths of nodes")
     _demand(bool(np.isfinite(block.vectors).all()), "a vector that is not finite")
 
 
 def _check_edges(block: Block) -> None:
-    children, owners, levels = block.children, block.owners, block.levels
+    children, levels = block.children, block.levels
     _demand(len(children) == len(block.weights), "the number of its edges")
     if not len(children):
         return
     _demand(children.min() >= 0, "a child")
-    if owners is not None:
-        sound = len(owners) == len(children) and set(owners.tolist()) <= set(block.members)
-        _demand(sound and block.homes is not None, "what a group rests on")
-        return
     _demand(children.max() < len(block), "a child that does not exist")
     parents = np.repeat(levels, np.diff(block.indptr))
     _demand(bool((parents - levels[children] == 1).all()), "an edge that leads not one level down")

@@ -54,10 +54,13 @@ class CallCache:
     The owner is the id of a document, with which its calls go, or None.
     """
 
-    def __init__(self, database: Database, owner: str | None = None) -> None:
+    def __init__(
+        self, database: Database, owner: str | None = None, tenant: str | None = None
+    ) -> None:
         """Use `open`, `of`, or `Store.calls`."""
         self._database = database
         self._owner = owner
+        self._tenant = tenant
         self._held = ExitStack()
 
     @classmethod
@@ -103,14 +106,14 @@ class CallCache:
         """What was put under the key; None where nothing was, or where it is damaged."""
         with self._database.reading() as connection:
             rows = connection.execute(
-                "SELECT owner, key, checksum, value FROM calls "
+                "SELECT owner, tenant, key, checksum, value FROM calls "
                 "WHERE owner_slot IS ? AND key_slot = ?",
                 [owner_slot(self._owner), slot_of(key)],
-            ).fetchall()
-        for owner, found, checksum, value in rows:
-            sound = checksum == call_checksum(owner, found, value)
-            if sound and (owner, found) == (self._owner, key) and isinstance(value, bytes):
-                return value
+            )
+            for owner, tenant, found, checksum, value in rows:
+                sound = checksum == call_checksum(owner, tenant, found, value)
+                if sound and (owner, found) == (self._owner, key) and isinstance(value, bytes):
+                    return value
         return None
 
     def put_all(self, items: Mapping[bytes, bytes]) -> None:
@@ -120,7 +123,7 @@ class CallCache:
             IndexFileError: the file cannot be written; it stays as it was.
         """
         if items:
-            rows = [encode_call(self._owner, key, value) for key, value in items.items()]
+            rows = [encode_call(self._owner, self._tenant, *item) for item in items.items()]
             with self._database.writing() as connection:
                 self._check(connection)
                 write_calls(connection, rows)
@@ -153,9 +156,9 @@ class DocumentCalls(CallCache):
     been deleted from.
     """
 
-    def __init__(self, database: Database, document_id: str) -> None:
+    def __init__(self, database: Database, document_id: str, tenant: str | None = None) -> None:
         """Use `Store.building`."""
-        super().__init__(database, document_id)
+        super().__init__(database, document_id, tenant)
         self._document = document_id
         self._written = False
         with database.reading() as connection:
@@ -190,16 +193,38 @@ def write_calls(connection: sqlite3.Connection, rows: Collection[tuple[Any, ...]
 
 
 def forget_calls(
-    connection: sqlite3.Connection, owner: str | None, kept: Collection[bytes] = ()
+    connection: sqlite3.Connection,
+    owner: str | None,
+    kept: Collection[bytes] = (),
+    *,
+    after: int = 0,
 ) -> int:
-    """Drop the calls of an owner but those with the `kept` keys; returns how many there were."""
+    """Drop the calls of an owner with numbers `after` one, but not those with the `kept` keys.
+
+    Returns how many there were.
+    """
     slots = {slot_of(key) for key in kept}
     rows = connection.execute(
-        "SELECT number, key_slot FROM calls WHERE owner_slot IS ?", [owner_slot(owner)]
+        "SELECT number, key_slot FROM calls WHERE owner_slot IS ? AND number > ?",
+        [owner_slot(owner), after],
     )
-    gone = [(number,) for number, slot in rows.fetchall() if slot not in slots]
-    connection.executemany("DELETE FROM calls WHERE number = ?", gone)
+    gone = {number for number, slot in rows if slot not in slots}
+    connection.executemany("DELETE FROM calls WHERE number = ?", [(number,) for number in gone])
     return len(gone)
+
+
+def last_call(connection: sqlite3.Connection, owner: str) -> int:
+    """The highest number of a call of an owner; 0 where there is none."""
+    query = "SELECT coalesce(max(number), 0) FROM calls WHERE owner_slot IS ?"
+    (number,) = connection.execute(query, [owner_slot(owner)]).fetchone()
+    return int(number)
+
+
+def tenant_of_calls(connection: sqlite3.Connection, owner: str) -> str | None:
+    """Whose the document is that there are calls of; None if there are none."""
+    query = "SELECT tenant FROM calls WHERE owner_slot IS ? LIMIT 1"
+    row = connection.execute(query, [owner_slot(owner)]).fetchone()
+    return None if row is None else row[0]
 
 
 def _make_tables(connection: sqlite3.Connection, name: str) -> None:

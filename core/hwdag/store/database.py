@@ -11,13 +11,16 @@ from threading import RLock
 
 from hwdag.errors import HWDAGError, IndexCorrupt, IndexFileError, NotAnIndex
 from hwdag.store import erasure
+from hwdag.store.schema import PAGE_SIZE
 
 BUSY_SECONDS = 30
 """How long to wait for another process's commit."""
 
-PAGE_SIZE = 4096
-"""Bytes of a page of a new file. Larger ones do not read long arrays faster (8 and 16 KiB were
-tried), and cost more where a page belongs to one row alone (see schema)."""
+STEPS = 1_000_000
+"""Instructions of SQLite's machine between two looks at how many there were."""
+
+MOST_STEPS_PER_PAGE = 100_000
+"""Far more than anything takes that ends; pages of a stranger may lead in a circle."""
 
 PRAGMAS = (
     f"page_size = {PAGE_SIZE}",  # without effect on files that exist
@@ -29,6 +32,10 @@ PRAGMAS = (
 )
 
 
+_LONGEST = 1_000_000_000
+"""Bytes of a value, by default of SQLite."""
+
+
 class Database:
     """A connection that threads may share; every sqlite3 error leaves it as an `IndexFileError`.
 
@@ -38,21 +45,17 @@ class Database:
         readonly: whether `writing` is refused.
     """
 
-    def __init__(
-        self, path: Path | None, *, create: bool, readonly: bool, damaged: bool = False
-    ) -> None:
-        """Connect; only with `create` may the file be missing.
-
-        With `damaged` as much is read as can be, where pages or definitions of tables are missing.
-        """
+    def __init__(self, path: Path | None, *, create: bool, readonly: bool) -> None:
+        """Connect; only with `create` may the file be missing."""
         self.path = path
         self.name = "the index in memory" if path is None else str(path)
         self.readonly = readonly
         self._lock = RLock()
         self._process = os.getpid()
         self._connection: sqlite3.Connection | None = None
+        self._steps, self._most_steps = 0, MOST_STEPS_PER_PAGE
         try:
-            self._connect(create, damaged)
+            self._connect(create)
             self._place = None if path is None else path.resolve()
             self._file = None if path is None else path.stat()
         except BaseException:
@@ -66,7 +69,7 @@ class Database:
         except OSError:
             return False
 
-    def _connect(self, create: bool, damaged: bool) -> None:
+    def _connect(self, create: bool) -> None:
         # "rw" for readers too: rolling a killed writer's journal back is a write
         mode = "rwc" if create else "rw"
         uri = f"{self.path.resolve().as_uri()}?mode={mode}" if self.path else "file::memory:"
@@ -77,12 +80,11 @@ class Database:
             )
             # damaged text becomes other text, which a checksum notices and blames on its document
             self._connection.text_factory = lambda data: data.decode(errors="replace")
-            if damaged:
-                self._connection.execute("PRAGMA writable_schema = ON")
             for pragma in PRAGMAS:
                 self._connection.execute(f"PRAGMA {pragma}").fetchall()
             if self.readonly:
                 self._connection.execute("PRAGMA query_only = ON")
+            self._connection.set_progress_handler(self._is_endless, STEPS)
 
     def close(self) -> None:
         """Release the file; closing twice does no harm."""
@@ -95,6 +97,7 @@ class Database:
     def reading(self) -> Iterator[sqlite3.Connection]:
         """All reads inside see the same moment."""
         with self._transaction("BEGIN") as connection:
+            self._bound(connection)
             yield connection
 
     @contextmanager
@@ -104,14 +107,16 @@ class Database:
             raise IndexFileError(f"{self.name} was opened with readonly=True; open it without")
         while True:
             with self._transaction("BEGIN IMMEDIATE") as connection:
-                path = self.path
-                if (
-                    path is None
-                    or not self.is_in(path)
-                    or not erasure.cut_behind_the_end(connection, path)
-                ):
+                if not self._was_cut(connection):
+                    self._bound(connection, writing=True)
                     yield connection
                     return
+
+    def _was_cut(self, connection: sqlite3.Connection) -> bool:
+        """Whether pages behind the end of the file had to be removed."""
+        path = self.path
+        there = path is not None and self.is_in(path)
+        return there and path is not None and erasure.cut_behind_the_end(connection, path)
 
     def version(self) -> int:
         """Equal to an earlier one if nothing was written since, by this or by another process."""
@@ -124,6 +129,7 @@ class Database:
         """Write the file anew without gaps; others may read meanwhile. It stays whole throughout."""
         with self._alone(), self._explained():
             connection = self._open()
+            self._bound(connection, writing=True)
             # SQLite makes a copy first, which memory could not hold; it is a file without a name
             connection.execute("PRAGMA temp_store = FILE")
             try:
@@ -134,7 +140,21 @@ class Database:
     def copy(self, target: Path) -> None:
         """Write all of one moment to a file that does not exist."""
         with self._alone(), self._explained():
-            self._open().execute("VACUUM INTO ?", [str(target)])
+            connection = self._open()
+            self._bound(connection, writing=True)
+            # why a URI: a name need not be UTF-8
+            connection.execute("VACUUM INTO ?", [target.resolve().as_uri()])
+
+    def _bound(self, connection: sqlite3.Connection, *, writing: bool = False) -> None:
+        """Limit what one transaction reads to what a file of this size can hold."""
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        self._steps, self._most_steps = 0, 10 * STEPS + pages * MOST_STEPS_PER_PAGE
+        length = _LONGEST if writing else min(_LONGEST, (pages + 1) * PAGE_SIZE)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, length)
+
+    def _is_endless(self) -> bool:
+        self._steps += STEPS
+        return self._steps > self._most_steps
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -178,14 +198,22 @@ class Database:
             raise corrupt(self.name, error) from error
 
 
+_DAMAGE = (
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_ERROR,  # our statements are right, so the tables are not what they were
+    sqlite3.SQLITE_CONSTRAINT,
+    sqlite3.SQLITE_INTERRUPT,  # pages lead in a circle
+    sqlite3.SQLITE_TOOBIG,  # so they do
+)
+
+
 def explain(error: sqlite3.Error, path: Path | str) -> HWDAGError:
     """What an error of sqlite3 means for somebody who has an index."""
     # values that are not UTF-8 are noticed by Python, without a code
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
     if code == sqlite3.SQLITE_NOTADB:
         return NotAnIndex(f"{path} is not an hwdag index: {error}; check the path")
-    # our statements are right, so a plain error means that the tables are not what they were
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT):
+    if code in _DAMAGE:
         return corrupt(path, error)
     if code == sqlite3.SQLITE_BUSY:
         return IndexFileError(

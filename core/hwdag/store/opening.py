@@ -1,4 +1,4 @@
-"""How a file becomes an index: its tables are made, or found and brought to the present format."""
+"""How a file becomes an index: its tables are made, or found to be those of an index."""
 
 from __future__ import annotations
 
@@ -6,10 +6,20 @@ import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
 
-from hwdag.errors import HWDAGError, IndexCorrupt, IndexVersionError, InputError, NotAnIndex
+from hwdag.errors import HWDAGError, IndexCorrupt, InputError
 from hwdag.store.database import Database, corrupt, journal_of
 from hwdag.store.records import decode_header
-from hwdag.store.schema import APPLICATION_ID, SCHEMA_VERSION, TABLES, Header
+from hwdag.store.schema import (
+    APPLICATION_ID,
+    SCHEMA_VERSION,
+    TABLES,
+    Header,
+    check_format,
+    statements,
+)
+
+_MOST_HEADER_ROWS = 20
+_LONGEST_HEADER_VALUE = 1 << 20
 
 
 def check_folder(path: Path) -> None:
@@ -47,7 +57,7 @@ def write_schema(database: Database, header: list[tuple[str, str]]) -> None:
     with database.writing() as connection:
         if connection.execute("SELECT 1 FROM sqlite_master").fetchone():
             raise _occupied(database.name)  # another process was faster
-        for statement in TABLES.split(";"):
+        for statement in statements(TABLES):
             connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
@@ -55,55 +65,20 @@ def write_schema(database: Database, header: list[tuple[str, str]]) -> None:
 
 
 def read_header(database: Database) -> Header:
-    """What the index was built with; raises `IndexCorrupt`."""
+    """What the index was built with; errors as in `check_format`."""
     with database.reading() as connection:
-        rows = connection.execute("SELECT name, value FROM header").fetchall()
-    try:
-        return decode_header(rows)
-    except IndexCorrupt as error:
-        raise corrupt(database.name, error) from error
+        check_format(connection, database.name)
+        try:
+            return header_in(connection)
+        except IndexCorrupt as error:
+            raise corrupt(database.name, error) from error
 
 
-def bring_up_to_date(database: Database) -> None:
-    """Migrate a file of an older format, in one transaction.
-
-    Raises:
-        NotAnIndex: a database of somebody else.
-        IndexVersionError: written by a newer hwdag, or by an older one and opened for reading.
-        IndexCorrupt: a document is damaged; the file stays as it was.
-    """
-    with database.reading() as connection:
-        version = _version(connection, database.name)
-    if version == SCHEMA_VERSION:
-        return
-    if database.readonly:
-        raise IndexVersionError(
-            f"{database.name} has the older format version {version}, which is brought to version "
-            f"{SCHEMA_VERSION} when it is opened for writing; open it once without readonly=True"
-        )
-    from hwdag.store.migrations import migrate  # why here: it is hardly ever needed
-
-    with database.writing() as connection:
-        version = _version(connection, database.name)
-        if version != SCHEMA_VERSION:  # else another process was faster
-            migrate(connection, version)
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-
-
-def _version(connection: sqlite3.Connection, name: str) -> int:
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if application != APPLICATION_ID:
-        raise NotAnIndex(
-            f"{name} is empty or a SQLite database of something else, not an hwdag index; check "
-            "the path"
-        )
-    if version > SCHEMA_VERSION:
-        raise IndexVersionError(
-            f"{name} has format version {version}, this hwdag reads version {SCHEMA_VERSION}; "
-            "upgrade hwdag"
-        )
-    return int(version)
+def header_in(connection: sqlite3.Connection) -> Header:
+    """The header of a file of this format; raises `IndexCorrupt`."""
+    query = "SELECT name, value FROM header WHERE length(name) + length(value) < ? LIMIT ?"
+    limits = (_LONGEST_HEADER_VALUE, _MOST_HEADER_ROWS)
+    return decode_header(connection.execute(query, limits).fetchall())
 
 
 def _occupied(name: str) -> InputError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import pairwise
 from typing import Any, NamedTuple, get_args
 
@@ -15,14 +15,13 @@ from hwdag.arrays import Vectors
 from hwdag.errors import IndexCorrupt, InputError
 from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG, EdgeRow
-from hwdag.graph.group import CorpusGroup, GroupFacts
 from hwdag.store.arrays import MALFORMED, Arrays, Row, array_row
 from hwdag.store.schema import NODES_PER_ROW, Header
 from hwdag.types import Document, Node, Origin, Span
 
 DOCUMENT_COLUMNS = ("slot", "node_count", "id", "title", "metadata", "content_hash", "text")
 NODE_COLUMNS = ("position", "data")
-CALL_COLUMNS = ("owner_slot", "key_slot", "owner", "key", "checksum", "value")
+CALL_COLUMNS = ("owner_slot", "key_slot", "owner", "tenant", "key", "checksum", "value")
 
 
 class Entry(NamedTuple):
@@ -34,20 +33,16 @@ class Entry(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """The rows of one document, or of one group of a corpus layer.
-
-    `nodes` are rows of `NODE_COLUMNS`, `members` the numbers of what a group rests on.
-    """
+    """The rows of one document; `nodes` are rows of `NODE_COLUMNS`."""
 
     document: Row
     nodes: Sequence[Row]
     arrays: Row
-    members: tuple[int, ...] = ()
 
     @property
     def checksum(self) -> str:
         """SHA-256 of everything; types and lengths are part of it, and odd values do no harm."""
-        rows = (self.document, *self.nodes, self.arrays, self.members)
+        rows = (self.document, *self.nodes, self.arrays)
         return _digest(value for row in rows for value in (len(row), *row)).hex()
 
 
@@ -103,38 +98,6 @@ def encode(stored: Entry, *, dimension: int) -> Unit:
     )
 
 
-def encode_group(group: CorpusGroup, documents: Mapping[str, int], *, dimension: int) -> Unit:
-    """The rows of a group; `documents` are the numbers of those that it rests on, by id.
-
-    Raises:
-        InputError: the parts do not belong together, or cannot be stored.
-    """
-    group.check_integrity()
-    count = len(group.nodes)
-    if group.vectors.dtype != np.float32 or group.vectors.shape != (count, dimension):
-        raise InputError(
-            f"group {group.name} needs float32 vectors of shape ({count}, {dimension}), got "
-            f"{group.vectors.dtype} of shape {group.vectors.shape}"
-        )
-    for node in group.nodes:
-        _check_unicode(node.id + node.text, f"node {node.id!r}")
-    facts = json.dumps(asdict(group.facts), sort_keys=True)
-    return Unit(
-        document=(None, count, None, group.name, facts, _content_hash(group.name, "", facts), ""),
-        nodes=_node_rows(group.nodes, documents),
-        arrays=array_row(Block.of_group(0, group, documents), group.attention.ravel()),
-        members=group.members,
-    )
-
-
-def decode_facts(metadata: object) -> GroupFacts:
-    """What is known of a group without its nodes; raises `IndexCorrupt`."""
-    try:
-        return GroupFacts.from_json(decode_metadata(metadata))
-    except InputError as error:
-        raise IndexCorrupt(str(error)) from error
-
-
 def decode(unit: Unit, *, checksum: object, dimension: int) -> Entry:
     """The document of these rows.
 
@@ -177,39 +140,17 @@ def decode_metadata(metadata: object) -> Mapping[str, Any]:
     return found
 
 
-def decode_nodes(
-    data: object,
-    document_id: str | None,
-    names: Mapping[int, str] | None = None,
-    places: Sequence[int] | None = None,
-) -> list[Node]:
-    """The nodes at these places of one row of a document, None for all; raises `IndexCorrupt`.
-
-    A group has no id; `names` are those of the documents that it rests on, by number.
-    """
+def decode_nodes(data: object, document_id: str, places: Sequence[int] | None = None) -> list[Node]:
+    """The nodes at these places of one row of a document, None for all; raises `IndexCorrupt`."""
     try:
         rows = json.loads(data)  # type: ignore[arg-type] # what is no text is caught below
         if places is not None:
             if max(places, default=-1) >= len(rows):
                 raise InputError("a node is missing")
             rows = [rows[place] for place in places]
-        if document_id is None:
-            return [_group_node(fields, names or {}) for fields in rows]
         return [_node(fields, document_id) for fields in rows]
     except MALFORMED as error:
         raise IndexCorrupt(f"its nodes are malformed: {error}") from error
-
-
-def documents_of(data: object) -> set[int]:
-    """Numbers of the documents that the nodes of one row of a group rest on.
-
-    None of a row that is malformed; decoding it says so.
-    """
-    try:
-        rows = json.loads(data)  # type: ignore[arg-type] # what is no text is caught below
-        return {int(number) for fields in rows for number, _, _ in fields[-1]}
-    except MALFORMED:
-        return set()
 
 
 def _content_hash(title: str, text: str, metadata: str) -> str:
@@ -263,8 +204,7 @@ def _check_parts(stored: Entry, dimension: int) -> None:
 # Nodes
 
 
-def _node_rows(nodes: Sequence[Node], documents: Mapping[str, int] | None = None) -> list[Row]:
-    """Rows of nodes; those of a group name the documents of their sources by number."""
+def _node_rows(nodes: Sequence[Node]) -> list[Row]:
     fields = [
         # int: JSON does not take the integers of numpy
         [
@@ -273,10 +213,7 @@ def _node_rows(nodes: Sequence[Node], documents: Mapping[str, int] | None = None
             node.origin,
             node.text,
             int(node.tokens),
-            [
-                [*([documents[name]] if documents else []), int(span.start), int(span.end)]
-                for name, span in node.places
-            ],
+            [[int(span.start), int(span.end)] for span in node.sources],
         ]
         for node in nodes
     ]
@@ -297,12 +234,6 @@ def _node(fields: Row, document_id: str) -> Node:
         raise InputError(f"node {identity} has the unknown origin {origin!r}")
     spans = tuple(Span(start, end) for start, end in sources)
     return Node(identity, document_id, level, text, origin, tokens, spans)
-
-
-def _group_node(fields: Row, names: Mapping[int, str]) -> Node:
-    *rest, sources = fields
-    node = _node((*rest, [[start, end] for _, start, end in sources]), "")
-    return replace(node, source_documents=tuple(names[number] for number, _, _ in sources))
 
 
 # Graph
@@ -333,27 +264,21 @@ def _graph(unit: Unit, document_id: str, dimension: int) -> tuple[HWDAG, Vectors
 # Calls
 
 
-def encode_call(owner: str | None, key: bytes, value: bytes) -> Row:
+def encode_call(owner: str | None, tenant: str | None, key: bytes, value: bytes) -> Row:
     """The row of a finished call; raises `InputError` if the owner is not Unicode text."""
-    _check_unicode(owner or "", f"document {owner!r}")
-    return (
-        owner_slot(owner),
-        slot_of(key),
-        owner,
-        key,
-        call_checksum(owner, key, value),
-        value,
-    )
+    _check_unicode((owner or "") + (tenant or ""), f"document {owner!r}")
+    checksum = call_checksum(owner, tenant, key, value)
+    return (owner_slot(owner), slot_of(key), owner, tenant, key, checksum, value)
 
 
 def owner_slot(owner: str | None) -> int | None:
-    """The hash that the calls of a document are found by; None for those of corpus layers."""
+    """The hash that the calls of a document are found by; None for those of no document."""
     return None if owner is None else slot_of(owner)
 
 
-def call_checksum(owner: object, key: object, value: object) -> bytes:
-    """SHA-256 of a call; odd values do no harm."""
-    return _digest((owner, key, value))
+def call_checksum(*values: object) -> bytes:
+    """SHA-256 of owner, tenant, key and value; odd values do no harm."""
+    return _digest(values)
 
 
 # Header
@@ -378,6 +303,17 @@ def decode_header(rows: Iterable[Row]) -> Header:
         return Header(**{name: json.loads(value) for name, value in found.items()})
     except MALFORMED as error:
         raise IndexCorrupt(f"its header is malformed: {error}") from error
+
+
+def header_values(rows: Iterable[Row]) -> dict[str, Any]:
+    """What rows of a damaged header say, without the values that cannot be read."""
+    found = {}
+    for name, value in rows:
+        try:
+            found[name] = json.loads(value)
+        except MALFORMED:
+            continue
+    return found
 
 
 _CHECKSUM = "checksum"

@@ -1,29 +1,38 @@
-"""The file format, version 3: one SQLite database, readable with any SQLite tool.
+"""The one file format: a SQLite database, readable with any SQLite tool.
 
-`application_id` says that a file is an index and `user_version` which version of this schema it
-has. Arrays are little-endian; no table holds anything but text, numbers and such arrays. Everything
-that was derived from a document hangs on its row in `documents` and goes with it.
+`application_id` says that a file is an index and `user_version` which format it has. Arrays are
+little-endian; no table holds anything but text, numbers and such arrays. Everything that was derived
+from a document hangs on its row in `documents` and goes with it. What is behind a `guard` can be
+erased, see `hwdag.store.erasure`; before it are only numbers, and 64-bit hashes (`slot`) of ids and
+keys to find rows by.
 
-Deleting leaves nothing behind. SQLite overwrites what is deleted (secure_delete), but when it moves
-rows between pages that several rows share, it leaves copies in the gaps of these pages, which no
-later deletion finds. So every row that holds more than numbers begins with a `guard`: as many zeros
-as a page has bytes. What follows it then lies on pages of that row alone, which are overwritten
-whole. On shared pages there are only numbers, and 64-bit hashes (`slot`) of ids and keys to find
-rows by.
+The definitions are the same in every file, and so are the pages where tables begin, new or written
+anew: first all tables, then all indexes, short enough for the first page. So a file that has others
+is not ours, and a damaged first page can be replaced.
 """
 
 from __future__ import annotations
 
+import re
+import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
+from hwdag.errors import IndexCorrupt, IndexVersionError, NotAnIndex
 from hwdag.version import __version__
 
 APPLICATION_ID = 0x48574447
 """The letters HWDG."""
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
+"""Raised with every change of the format; files of other formats are refused."""
+
+PAGE_SIZE = 4096
+"""Bytes of a page. Larger ones do not read long arrays faster (8 and 16 KiB were tried), and cost
+more where a page belongs to one row alone."""
 
 NODES_PER_ROW = 32
 """Nodes that are stored together: one is read by reading few others, and guards stay cheap."""
@@ -32,13 +41,14 @@ CALLS = """\
 -- Finished model calls by what went into them: a build that was interrupted, or a document that was
 -- edited, does not pay for them again.
 CREATE TABLE calls (
-    number INTEGER PRIMARY KEY,
-    owner_slot INTEGER,           -- hash of the owner, NULL for corpus layers
+    number INTEGER PRIMARY KEY AUTOINCREMENT, -- never used twice
+    owner_slot INTEGER,           -- hash of the owner, NULL for none
     key_slot INTEGER NOT NULL,    -- hash of the key
     guard BLOB NOT NULL,
-    owner TEXT,                   -- id of the document, NULL for corpus layers
+    owner TEXT,                   -- id of the document, NULL for none
+    tenant TEXT,                  -- whose the document is, NULL for nobody's
     key BLOB NOT NULL,            -- SHA-256 of everything that the result depends on
-    checksum BLOB NOT NULL,       -- SHA-256 of owner, key and value
+    checksum BLOB NOT NULL,       -- SHA-256 of owner, tenant, key and value
     value BLOB NOT NULL
 );
 CREATE INDEX calls_by_slot ON calls (owner_slot, key_slot);
@@ -50,15 +60,15 @@ CREATE TABLE header (
     value TEXT NOT NULL           -- JSON
 ) WITHOUT ROWID;
 
--- A version of a document, or a group of a corpus layer: slot and id are NULL, the text is empty, the
--- title is the name that the ids of its nodes begin with, metadata has its layer, tokens and tenant.
+-- A version of a document.
 CREATE TABLE documents (
     number INTEGER PRIMARY KEY AUTOINCREMENT, -- never used twice
-    slot INTEGER,                 -- hash of the id
+    slot INTEGER NOT NULL,        -- hash of the id
+    last_call INTEGER NOT NULL,   -- later calls of it belong to a version that is not finished
     node_count INTEGER NOT NULL,
     guard BLOB NOT NULL,
     checksum TEXT NOT NULL,       -- SHA-256 of all columns, here and below, but numbers and guards
-    id TEXT,                      -- unique
+    id TEXT NOT NULL,             -- unique
     title TEXT NOT NULL,
     metadata TEXT NOT NULL,       -- JSON object
     content_hash TEXT NOT NULL,   -- SHA-256 of title, text and metadata
@@ -72,8 +82,7 @@ CREATE TABLE nodes (
     position INTEGER NOT NULL,    -- of the first node here: 0, 32, ... within the document
     guard BLOB NOT NULL,
     data TEXT NOT NULL            -- JSON: [[id, level, origin, text, tokens, sources], ...] by level
-                                  -- with sources [[start, end], ...] in the text of the document,
-                                  -- of a group [[number of the document, start, end], ...]
+                                  -- with sources [[start, end], ...] in the text of the document
 );
 CREATE UNIQUE INDEX nodes_by_position ON nodes (document, position);
 
@@ -93,42 +102,93 @@ CREATE TABLE arrays (
     indptr BLOB NOT NULL,         -- int32, (n + 1,): where the edges of each node begin
     children BLOB NOT NULL,       -- int32, (e,): position of the child within its document
     attention BLOB NOT NULL,      -- float64, (e,): before normalisation
-    owners BLOB,                  -- int64, (e,): number of the child's document, of groups alone
-    homes BLOB,                   -- int64, (n,): number of the document that starts and ends are of,
-                                  -- 0 for none, of groups alone
     vectors BLOB NOT NULL         -- float32, (n, dimension)
 );
 
--- What a group of a corpus layer rests on, in order.
-CREATE TABLE members (
-    parent INTEGER NOT NULL REFERENCES documents (number) ON DELETE CASCADE,
-    position INTEGER NOT NULL,
-    child INTEGER NOT NULL REFERENCES documents (number),
-    PRIMARY KEY (parent, position)
-) WITHOUT ROWID;
-CREATE INDEX members_by_child ON members (child);
-
-{CALLS}
 -- Which documents came and went, for processes that have the file open.
 CREATE TABLE changes (
     sequence INTEGER PRIMARY KEY AUTOINCREMENT,
     document INTEGER NOT NULL,
     removed INTEGER NOT NULL      -- 0 or 1
 );
-"""
+
+{CALLS}"""
+
+_BLANK = re.compile(r"(?:\s|--.*)+")
+"""What is no more than a blank to SQLite, comments included."""
 
 
 def statements(tables: str) -> list[str]:
-    """The definitions one by one."""
-    return [part for part in tables.split(";") if part.strip()]
+    """The definitions one by one without comments, those of tables first."""
+    found = [part.strip() for part in _BLANK.sub(" ", tables).split(";")]
+    return sorted(filter(None, found), key=lambda statement: "INDEX" in statement)
+
+
+class Definition(NamedTuple):
+    """Of a table or an index, as SQLite keeps it."""
+
+    type: object
+    name: object
+    table: object
+    page: object
+    sql: object
+
+
+@cache
+def expected() -> tuple[frozenset[Definition], bytes]:
+    """The definitions of every file, and the first page of one without rows."""
+    with closing(sqlite3.connect(":memory:")) as fresh:
+        fresh.execute(f"PRAGMA page_size = {PAGE_SIZE}")
+        fresh.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        fresh.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        for statement in statements(TABLES):
+            fresh.execute(statement)
+        return definitions(fresh), fresh.serialize()[:PAGE_SIZE]
+
+
+def definitions(connection: sqlite3.Connection) -> frozenset[Definition]:
+    """What a file defines, as far as it can be one of ours."""
+    # why bounds: a stranger may have defined a lot
+    query = (
+        "SELECT type, name, tbl_name, rootpage, substr(sql, 1, 2000) FROM sqlite_master LIMIT 99"
+    )
+    return frozenset(map(Definition._make, connection.execute(query)))
+
+
+def check_format(connection: sqlite3.Connection, name: str) -> None:
+    """Refuse what is not an index of this format, before anything else is read of it.
+
+    Raises:
+        NotAnIndex: a database of somebody else.
+        IndexVersionError: of another format.
+        IndexCorrupt: something else is defined than in an index, a view or a trigger, say.
+    """
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if application != APPLICATION_ID:
+        raise NotAnIndex(
+            f"{name} is empty or a SQLite database of something else, not an hwdag index; check "
+            "the path"
+        )
+    if version != SCHEMA_VERSION:
+        raise IndexVersionError(
+            f"{name} has format version {version}, this hwdag reads version {SCHEMA_VERSION}; "
+            + ("upgrade hwdag" if version > SCHEMA_VERSION else "build it anew from its documents")
+        )
+    if wrong := definitions(connection) ^ expected()[0]:
+        names = sorted({f"{one.type} {one.name}"[:60] for one in wrong})
+        raise IndexCorrupt(
+            f"{name} is damaged or was not written by hwdag: {', '.join(names[:5])} should not be "
+            "defined like this; restore a copy of the file, or run `hwdag repair`"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
     """What an index was built with.
 
-    `reader` and `embedder` are names, `dimension` the length of an embedding, `config` the
-    build config as JSON-able values.
+    `reader` and `embedder` are names, `dimension` the length of an embedding, `config` the build
+    config as JSON-able values.
     """
 
     reader: str

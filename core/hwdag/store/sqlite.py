@@ -12,39 +12,89 @@ processes wait only while a commit is being written, a few milliseconds of the b
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+import sqlite3
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from hwdag.arrays import Vectors
-from hwdag.errors import IndexFileError, NotAnIndex
+from hwdag.errors import IndexCorrupt, IndexFileError, InputError, NotAnIndex
+from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG
-from hwdag.graph.group import CorpusGroup
-from hwdag.store.calls import CallCache, DocumentCalls, forget_calls
+from hwdag.store.arrays import Row, decode_block
+from hwdag.store.calls import CallCache, DocumentCalls, forget_calls, last_call, tenant_of_calls
 from hwdag.store.database import Database
-from hwdag.store.groups import GroupCalls, check_unchanged, exchange
 from hwdag.store.lock import BuildLock
-from hwdag.store.opening import check_free, write_schema
-from hwdag.store.placing import beside, explained, settle, sync
-from hwdag.store.reading import Changes, StoredUnits
-from hwdag.store.records import Entry, content_hash, encode, encode_header
-from hwdag.store.schema import Header
-from hwdag.store.units import find, remove_unit, write_unit
-from hwdag.types import Document
+from hwdag.store.opening import check_free, read_header, write_schema
+from hwdag.store.records import (
+    DOCUMENT_COLUMNS,
+    Entry,
+    Unit,
+    content_hash,
+    decode,
+    decode_document,
+    decode_metadata,
+    decode_nodes,
+    encode,
+    encode_header,
+    owner_slot,
+)
+from hwdag.store.schema import NODES_PER_ROW, Header
+from hwdag.store.unfinished import beside, explained, remove_leftovers, settle, sync
+from hwdag.store.units import (
+    ascending,
+    find,
+    last_sequence,
+    numbers_of,
+    read_arrays,
+    read_document,
+    read_node_row,
+    read_unit,
+    remove_unit,
+    write_unit,
+)
+from hwdag.tenancy import check_same_tenant
+from hwdag.types import Document, Node
 
 __all__ = ["Changes", "Entry", "Header", "Store", "content_hash"]
 
+_BATCH_BYTES = 4 << 20
+"""Arrays that are read in one transaction: a few milliseconds that a writer may have to wait."""
 
-class Store(StoredUnits):
+_BATCH_ROWS = 256
+"""Short rows that are read in one transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Which documents came and went.
+
+    Attributes:
+        sequence: of the moment that this was true; the next question is what came after it.
+        added: numbers that exist now and did not before, ascending.
+        removed: numbers that existed before and do not now, ascending.
+        complete: False if the log does not reach back far enough; `added` are then all numbers that
+            exist, and `removed` is empty.
+    """
+
+    sequence: int
+    added: list[int]
+    removed: list[int]
+    complete: bool = True
+
+
+class Store:
     """An open index file; `create` or `open` one, and close it, best in a `with` block.
 
     Threads may share a store, a lock serialises them; processes each open their own. Everything
-    that goes wrong with the file is an `IndexFileError`, never an error of sqlite3.
+    that goes wrong with the file is an `IndexFileError`, never an error of sqlite3. Everything is
+    read in short transactions, so that a writer never waits long.
 
     Every version of a document has a number, larger than all numbers before; order is always that
-    of the numbers. A group of a corpus layer has a number too, and nothing else of a document.
+    of the numbers.
 
     Attributes:
         path: the file; None in memory.
@@ -54,8 +104,15 @@ class Store(StoredUnits):
 
     def __init__(self, database: Database) -> None:
         """Use `create` or `open`."""
+        self.path = database.path
+        self.readonly = database.readonly
+        self._database = database
         self._lock = BuildLock(database.path)
-        super().__init__(database)
+        try:
+            self.header = read_header(database)
+        except BaseException:
+            self.close()
+            raise
 
     @classmethod
     def create(cls, path: str | os.PathLike[str] | None, header: Header) -> Self:
@@ -79,15 +136,15 @@ class Store(StoredUnits):
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, readonly: bool = False) -> Self:
-        """An existing file; one of an older format is brought to this one.
+        """An existing file.
 
         A read-only store still completes the rollback that a killed writer left behind.
 
         Raises:
             IndexFileError: there is no such file, or it cannot be read.
             NotAnIndex: not SQLite, or SQLite of somebody else.
-            IndexVersionError: written by a newer hwdag, or by an older one and `readonly`.
-            IndexCorrupt: truncated or damaged.
+            IndexVersionError: of another format.
+            IndexCorrupt: truncated or damaged, or with something in it that no index has.
         """
         path = Path(path)
         if not path.exists():
@@ -96,7 +153,14 @@ class Store(StoredUnits):
             )
         if not path.is_file():
             raise NotAnIndex(f"{path} is a folder, an index is a single file; name the file")
-        return cls(Database(path, create=False, readonly=readonly))
+        store = cls(Database(path, create=False, readonly=readonly))
+        if not readonly:
+            remove_leftovers(path.resolve())
+        return store
+
+    def close(self) -> None:
+        """Release the file; closing twice does no harm."""
+        self._database.close()
 
     def __enter__(self) -> Self:
         return self
@@ -145,7 +209,7 @@ class Store(StoredUnits):
     ) -> int:
         """Store a document, in place of one with the same id; on disk when this returns.
 
-        Groups that rested on the replaced one go with it. The new version comes last in order.
+        The new version comes last in order.
 
         Args:
             document: its metadata must be JSON.
@@ -158,7 +222,8 @@ class Store(StoredUnits):
             The number of this version.
 
         Raises:
-            InputError: the three do not belong together, or cannot be stored.
+            InputError: the three do not belong together, or cannot be stored, or the id is taken by
+                a document of another tenant.
             IndexFileError: the file cannot be written; it stays as it was.
             Withdrawn: it was deleted while it was built.
         """
@@ -168,15 +233,17 @@ class Store(StoredUnits):
                 building.check(connection)
             before = find(connection, document.id)
             if before is not None:
+                # why here: whose an id is may change until this transaction began
+                self._check_tenant(connection, document)
                 remove_unit(connection, before)
             forget_calls(connection, document.id, calls or ())
-            return write_unit(connection, unit)
+            return write_unit(connection, unit, last_call(connection, document.id))
 
     def delete(self, document_id: str) -> bool:
         """Remove a document and overwrite what it held; False if there was nothing of it.
 
-        Groups that rest on it, and cached calls, also those of a build that was never finished, go
-        with it. The space is used again by later documents, the file does not shrink.
+        Cached calls, also those of a build that was never finished, go with it. The space is used
+        again by later documents, the file does not shrink.
         """
         with self._database.writing() as connection:
             number = find(connection, document_id)
@@ -186,47 +253,22 @@ class Store(StoredUnits):
         return number is not None or calls > 0
 
     def calls(self, owner: str | None) -> CallCache:
-        """The cache of finished calls for a document id, or (None) for all corpus layers.
-
-        Those of corpus layers are dropped whenever a document is replaced or deleted, since they do
-        not say which documents went into them.
-        """
+        """The cache of finished calls for a document id."""
         return CallCache(self._database, owner)
 
-    def building(self, document_id: str) -> DocumentCalls:
+    def building(self, document: Document) -> DocumentCalls:
         """As `calls`; raises `Withdrawn` instead of keeping what may be of a deleted document."""
-        return DocumentCalls(self._database, document_id)
+        return DocumentCalls(self._database, document.id, self.tenant_of(document))
 
-    # Corpus layers
-
-    def group_calls(self, since: int) -> GroupCalls:
-        """As `calls(None)`; raises `Changed` instead of keeping what may be of a deleted document.
-
-        `since` is the `sequence` from before anything was read.
-        """
-        return GroupCalls(self._database, since)
-
-    def exchange_groups(
-        self, removed: Collection[int], groups: Sequence[CorpusGroup], *, since: int
-    ) -> list[int]:
-        """Remove groups, with what is above them, and add others; on disk when this returns.
-
-        Args:
-            removed: numbers of groups.
-            groups: a member of the number -i is the i-th of them, counted from 1.
-            since: the `sequence` from before anything was read that went into the groups.
-
-        Returns:
-            The numbers of the new groups.
-
-        Raises:
-            Changed: something was removed since; nothing happened.
-            InputError: the parts of a group do not belong together.
-            IndexFileError: the file cannot be written; it stays as it was.
-        """
-        with self._database.writing() as connection:
-            check_unchanged(connection, since)
-            return exchange(connection, removed, groups, self.header.dimension)
+    def abandon(self, document_id: str) -> None:
+        """Drop the calls of a version of a stored document that was begun and is not wanted now."""
+        if self._has_later_calls(document_id):
+            with self._database.writing() as connection:
+                number = find(connection, document_id)
+                if number is not None:
+                    query = "SELECT last_call FROM documents WHERE number = ?"
+                    (last,) = connection.execute(query, [number]).fetchone()
+                    forget_calls(connection, document_id, after=last)
 
     @contextmanager
     def exclusive(self, timeout: float = 30.0) -> Iterator[None]:
@@ -241,3 +283,293 @@ class Store(StoredUnits):
         """
         with self._lock.held(timeout):
             yield
+
+    # Tenants
+
+    def tenant_of(self, document: Document) -> str | None:
+        """Whose a document is; None where the index has no tenants, or it does not say."""
+        key = self.header.config.get("tenant_key")
+        return None if key is None else document.metadata.get(key)
+
+    def tenant_under(self, document_id: str) -> str | None:
+        """Whose the document under an id is, or the one that was begun; None if there is none."""
+        with self._database.reading() as connection:
+            return self._tenant_under(connection, document_id)
+
+    def check_tenant(self, document: Document) -> None:
+        """Raise `InputError` if the id is taken by another tenant."""
+        with self._database.reading() as connection:
+            self._check_tenant(connection, document)
+
+    def _check_tenant(self, connection: sqlite3.Connection, document: Document) -> None:
+        found = self._tenant_under(connection, document.id)
+        check_same_tenant(document.id, self.tenant_of(document), found)
+
+    def _tenant_under(self, connection: sqlite3.Connection, document_id: str) -> str | None:
+        key = self.header.config.get("tenant_key")
+        if key is None:
+            return None
+        number = find(connection, document_id)
+        row = None if number is None else read_document(connection, number)
+        if row is None:
+            return tenant_of_calls(connection, document_id)
+        with self._blaming(document_id):
+            return decode_metadata(row[_METADATA]).get(key)
+
+    # One document
+
+    def number_of(self, document_id: str) -> int | None:
+        """The number of the document's version that is stored; None if there is none."""
+        with self._database.reading() as connection:
+            return find(connection, document_id)
+
+    def content_hash_of(self, document_id: str) -> str | None:
+        """The `content_hash` that the document was stored with; None if it is not there."""
+        with self._database.reading() as connection:
+            number = find(connection, document_id)
+            if number is None:
+                return None
+            query = "SELECT content_hash FROM documents WHERE number = ?"
+            (found,) = connection.execute(query, [number]).fetchone()
+        return str(found)
+
+    def document(self, document_id: str) -> Document:
+        """A document alone.
+
+        Raises:
+            InputError: no such document.
+            IndexCorrupt: it is damaged.
+        """
+        with self._database.reading() as connection:
+            number = find(connection, document_id)
+            row = None if number is None else read_document(connection, number)
+        if row is None:
+            raise self._missing(document_id)
+        with self._blaming(document_id):
+            return decode_document(row)
+
+    def versions(self, document_ids: Collection[str]) -> dict[str, tuple[int, Document]]:
+        """Numbers and documents of one moment, by id; those that are not there are left out."""
+        rows: dict[str, tuple[int, Row]] = {}
+        with self._database.reading() as connection:
+            for identity in document_ids:
+                number = find(connection, identity)
+                row = None if number is None else read_document(connection, number)
+                if number is not None and row is not None:
+                    rows[identity] = number, row
+        found = {}
+        for identity, (number, row) in rows.items():
+            with self._blaming(identity):
+                found[identity] = number, decode_document(row)
+        return found
+
+    def holds(self, document: Document) -> bool:
+        """Whether this very content is stored under its id."""
+        return self.content_hash_of(document.id) == content_hash(document)
+
+    def load(self, document_id: str) -> Entry:
+        """A document with its graph and vectors, as they were put, to the last bit.
+
+        Raises:
+            InputError: no such document.
+            IndexCorrupt: it is damaged.
+        """
+        with self._database.reading() as connection:
+            number = find(connection, document_id)
+            found = None if number is None else read_unit(connection, number)
+        if found is None:
+            raise self._missing(document_id)
+        return self._decode(*found)
+
+    # All documents
+
+    def __len__(self) -> int:
+        """Number of documents."""
+        with self._database.reading() as connection:
+            query = "SELECT count(*) FROM documents"
+            (count,) = connection.execute(query).fetchone()
+        return int(count)
+
+    def ids(self) -> list[str]:
+        """The ids of all documents."""
+        return list(self.content_hashes())
+
+    def unfinished(self) -> list[str]:
+        """Ids of documents that are not stored, but that there are finished calls for."""
+        query = (
+            "SELECT DISTINCT owner FROM calls WHERE owner_slot IS NOT NULL "
+            "AND owner_slot NOT IN (SELECT slot FROM documents) ORDER BY owner"
+        )
+        with self._database.reading() as connection:
+            return [str(owner) for (owner,) in connection.execute(query)]
+
+    def content_hashes(self) -> dict[str, str]:
+        """`content_hash` of every document by id, without reading the texts."""
+        query = "SELECT number, id, content_hash FROM documents ORDER BY number"
+        with self._database.reading() as connection:
+            return {name: found for _, name, found in ascending(connection.execute(query))}
+
+    def documents(self) -> Iterator[Document]:
+        """The documents alone, one by one; raises `IndexCorrupt` at a damaged one."""
+        with self._database.reading() as connection:
+            numbers = numbers_of(connection)
+        for number in numbers:
+            with self._database.reading() as connection:
+                row = read_document(connection, number)
+            if row is not None:  # else somebody deleted it meanwhile
+                with self._blaming(row[_ID]):
+                    document = decode_document(row)
+                yield document
+
+    def load_all(self) -> list[Entry]:
+        """All documents of one moment; errors as in `load`."""
+        with self._database.reading() as connection:
+            units = [
+                found
+                for number in numbers_of(connection)
+                if (found := read_unit(connection, number)) is not None
+            ]
+        return [self._decode(*found) for found in units]
+
+    # What a search needs
+
+    def data_version(self) -> int:
+        """Equal to an earlier one if nothing was written since, by this or by another process."""
+        return self._database.version()
+
+    def changes(self, since: int) -> Changes:
+        """Which documents came and went after a sequence number; 0 is the beginning."""
+        with self._database.reading() as connection:
+            sequence = last_sequence(connection)
+            if not _reaches_back(connection, since, sequence):
+                return Changes(sequence, numbers_of(connection), [], complete=since == 0)
+            query = "SELECT document, removed FROM changes WHERE sequence > ?"
+            rows = connection.execute(query, [since]).fetchall()
+        added = {number for number, removed in rows if not removed}
+        removed = {number for number, removed in rows if removed}
+        return Changes(sequence, sorted(added - removed), sorted(removed - added))
+
+    def blocks(self, numbers: Sequence[int]) -> Iterator[Block]:
+        """The arrays of documents, in the order given; those that are gone are left out.
+
+        Read a few at a time, so that a writer never waits long.
+
+        Raises:
+            IndexCorrupt: a document is damaged.
+        """
+        rest = iter(numbers)
+        while batch := self._arrays(rest):
+            for number, arrays in batch:
+                with self._blaming_number(number):
+                    block = decode_block(number, arrays, self.header.dimension)
+                yield block
+
+    def nodes(self, addresses: Sequence[tuple[int, int]]) -> list[Node | None]:
+        """The nodes with these numbers of documents and positions; None where it is gone.
+
+        Raises:
+            IndexCorrupt: a document is damaged.
+        """
+        wanted: dict[tuple[int, int], list[int]] = {}  # places in a row, by document and first node
+        for number, position in addresses:
+            place = int(position) % NODES_PER_ROW
+            wanted.setdefault((int(number), int(position) - place), []).append(place)
+        with self._database.reading() as connection:
+            rows = {at: read_node_row(connection, *at) for at in sorted(wanted)}
+        found: dict[tuple[int, int], Node] = {}
+        for (number, first), row in rows.items():
+            if row is not None:
+                places = wanted[number, first]
+                with self._blaming(row[0]):
+                    nodes = decode_nodes(row[1], row[0], places)
+                found.update(((number, first + p), n) for p, n in zip(places, nodes, strict=True))
+        return [found.get((int(number), int(position))) for number, position in addresses]
+
+    def names(self, numbers: Sequence[int]) -> dict[int, str]:
+        """The ids of documents by number; what is gone is left out."""
+        return {number: name for number, (name,) in self._columns(numbers, "id")}
+
+    def metadata(self, numbers: Sequence[int]) -> dict[int, Mapping[str, Any]]:
+        """The metadata of documents by number; what is gone is left out.
+
+        Raises:
+            IndexCorrupt: a document is damaged.
+        """
+        found = {}
+        for number, (name, metadata) in self._columns(numbers, "id, metadata"):
+            with self._blaming(name):
+                found[number] = decode_metadata(metadata)
+        return found
+
+    def _arrays(self, numbers: Iterator[int]) -> list[tuple[int, Row]]:
+        """The next few that exist."""
+        batch, size = [], 0
+        with self._database.reading() as connection:
+            while size < _BATCH_BYTES and (number := next(numbers, None)) is not None:
+                found = read_arrays(connection, int(number))
+                if found is not None:
+                    batch.append((int(number), found))
+                    size += sum(len(value) for value in found if isinstance(value, bytes))
+        return batch
+
+    def _has_later_calls(self, document_id: str) -> bool:
+        """Whether there are calls of a version of a stored document that is not the stored one."""
+        with self._database.reading() as connection:
+            number = find(connection, document_id)
+            query = (
+                "SELECT 1 FROM calls WHERE owner_slot IS ? "
+                "AND number > (SELECT last_call FROM documents WHERE number = ?) LIMIT 1"
+            )
+            values = [owner_slot(document_id), number]
+            return connection.execute(query, values).fetchone() is not None
+
+    def _columns(self, numbers: Sequence[int], columns: str) -> Iterator[tuple[int, Row]]:
+        query = f"SELECT {columns} FROM documents WHERE number = ?"
+        for start in range(0, len(numbers), _BATCH_ROWS):
+            batch = [int(number) for number in numbers[start : start + _BATCH_ROWS]]
+            with self._database.reading() as connection:
+                rows = [(n, connection.execute(query, [n]).fetchone()) for n in batch]
+            yield from ((number, row) for number, row in rows if row is not None)
+
+    # Errors
+
+    def _decode(self, unit: Unit, checksum: object) -> Entry:
+        with self._blaming(unit.document[_ID]):
+            return decode(unit, checksum=checksum, dimension=self.header.dimension)
+
+    @contextmanager
+    def _blaming(self, document_id: object) -> Iterator[None]:
+        """Name the document in an `IndexCorrupt`."""
+        try:
+            yield
+        except IndexCorrupt as error:
+            raise self._blamed(document_id, error) from error
+
+    @contextmanager
+    def _blaming_number(self, number: int) -> Iterator[None]:
+        """As `_blaming`, where only the number is known."""
+        try:
+            yield
+        except IndexCorrupt as error:
+            raise self._blamed(self.names([number]).get(number), error) from error
+
+    def _blamed(self, document_id: object, error: IndexCorrupt) -> IndexCorrupt:
+        return IndexCorrupt(
+            f"document {document_id!r} of {self._database.name} is damaged: {error}; restore a copy "
+            "of the file, run `hwdag repair`, or delete this document and insert it again"
+        )
+
+    def _missing(self, document_id: str) -> InputError:
+        return InputError(
+            f"there is no document {document_id!r} in {self._database.name}; ids() lists them all"
+        )
+
+
+_ID = DOCUMENT_COLUMNS.index("id")
+_METADATA = DOCUMENT_COLUMNS.index("metadata")
+
+
+def _reaches_back(connection: sqlite3.Connection, since: int, sequence: int) -> bool:
+    """Whether the log holds all that came after `since`."""
+    (oldest,) = connection.execute("SELECT min(sequence) FROM changes").fetchone()
+    return (oldest or sequence + 1) - 1 <= since <= sequence

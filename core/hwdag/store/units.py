@@ -1,13 +1,16 @@
-"""The rows of documents and groups in the tables: found, read, written, removed."""
+"""The rows of a document in the tables: found, read, written, removed."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection
+from collections.abc import Iterator
+from typing import Any
 
+from hwdag.errors import IndexCorrupt
 from hwdag.store.arrays import ARRAY_COLUMNS, Row
 from hwdag.store.erasure import insert_guarded
 from hwdag.store.records import DOCUMENT_COLUMNS, NODE_COLUMNS, Unit, slot_of
+from hwdag.store.schema import NODES_PER_ROW
 
 _SELECT_DOCUMENT = f"SELECT checksum, {', '.join(DOCUMENT_COLUMNS)} FROM documents WHERE number = ?"
 _SELECT_NODES = f"SELECT {', '.join(NODE_COLUMNS)} FROM nodes WHERE document = ? ORDER BY position"
@@ -20,13 +23,22 @@ _SELECT_NODE_ROW = (
     "SELECT documents.id, nodes.data FROM documents LEFT JOIN nodes "
     "ON nodes.document = documents.number AND nodes.position = ? WHERE documents.number = ?"
 )
-_SELECT_MEMBERS = "SELECT child FROM members WHERE parent = ? ORDER BY position"
-_SELECT_ABOVE = """
-WITH RECURSIVE above (number) AS (
-    VALUES (?) UNION SELECT parent FROM members JOIN above ON child = above.number
-)
-SELECT number FROM above ORDER BY number DESC
-"""
+
+
+def ascending(rows: Iterator[Row]) -> Iterator[Row]:
+    """The rows of a table by number; raises `IndexCorrupt` where its pages lead in a circle."""
+    last: Any = 0
+    for row in rows:
+        if not (isinstance(row[0], int) and row[0] > last):
+            raise IndexCorrupt("the numbers of its documents are not in order")
+        last = row[0]
+        yield row
+
+
+def numbers_of(connection: sqlite3.Connection) -> list[int]:
+    """The numbers of all documents, ascending."""
+    rows = connection.execute("SELECT number FROM documents ORDER BY number")
+    return [number for (number,) in ascending(rows)]
 
 
 def find(connection: sqlite3.Connection, document_id: str) -> int | None:
@@ -35,26 +47,33 @@ def find(connection: sqlite3.Connection, document_id: str) -> int | None:
         "SELECT number, id FROM documents WHERE slot = ?", [slot_of(document_id)]
     )
     # compared here, since SQLite refuses strings that are not Unicode
-    return next((number for number, found in rows.fetchall() if found == document_id), None)
+    return next((number for number, found in rows if found == document_id), None)
+
+
+def read_document(connection: sqlite3.Connection, number: int) -> Row | None:
+    """The row of a document itself; None if it is not there."""
+    row: Row | None = connection.execute(_SELECT_DOCUMENT, [number]).fetchone()
+    return None if row is None else row[1:]
 
 
 def read_unit(connection: sqlite3.Connection, number: int) -> tuple[Unit, object] | None:
-    """A document or group with its recorded checksum; None if it is not there."""
+    """A document with its recorded checksum; None if it is not there."""
     row = connection.execute(_SELECT_DOCUMENT, [number]).fetchone()
     if row is None:
         return None
     checksum, *document = row
-    nodes = connection.execute(_SELECT_NODES, [number]).fetchall()
-    arrays, members = read_arrays(connection, number) or ((), ())
-    return Unit(tuple(document), nodes, arrays, members), checksum
+    nodes = []
+    for at, found in enumerate(connection.execute(_SELECT_NODES, [number])):
+        nodes.append(found)
+        if found[0] != at * NODES_PER_ROW:
+            break  # which the checksum notices; pages may lead in a circle
+    return Unit(tuple(document), nodes, read_arrays(connection, number) or ()), checksum
 
 
-def read_arrays(connection: sqlite3.Connection, number: int) -> tuple[Row, tuple[int, ...]] | None:
-    """The arrays and the members of a document or group; None if it is not there."""
-    arrays = connection.execute(_SELECT_ARRAYS, [number]).fetchone()
-    if arrays is None:
-        return None
-    return arrays, tuple(child for (child,) in connection.execute(_SELECT_MEMBERS, [number]))
+def read_arrays(connection: sqlite3.Connection, number: int) -> Row | None:
+    """The arrays of a document; None if it is not there."""
+    row: Row | None = connection.execute(_SELECT_ARRAYS, [number]).fetchone()
+    return row
 
 
 def read_node_row(connection: sqlite3.Connection, number: int, position: int) -> Row | None:
@@ -63,38 +82,37 @@ def read_node_row(connection: sqlite3.Connection, number: int, position: int) ->
     return row
 
 
-def write_unit(connection: sqlite3.Connection, unit: Unit, number: int | None = None) -> int:
-    """Add a document or group, and say so in `changes`; returns its number, the next by default."""
+def write_unit(
+    connection: sqlite3.Connection, unit: Unit, last_call: int, number: int | None = None
+) -> int:
+    """Add a document, and say so in `changes`; returns its number, the next by default."""
     number = insert_guarded(
         connection,
         "documents",
-        ("number", "checksum", *DOCUMENT_COLUMNS),
-        [(number, unit.checksum, *unit.document)],
+        ("number", "last_call", "checksum", *DOCUMENT_COLUMNS),
+        [(number, last_call, unit.checksum, *unit.document)],
     )
-    insert_guarded(
-        connection, "nodes", ("document", *NODE_COLUMNS), [(number, *row) for row in unit.nodes]
-    )
+    rows = [(number, *row) for row in unit.nodes]
+    insert_guarded(connection, "nodes", ("document", *NODE_COLUMNS), rows)
     insert_guarded(connection, "arrays", ("document", *ARRAY_COLUMNS), [(number, *unit.arrays)])
-    connection.executemany(
-        "INSERT INTO members (parent, position, child) VALUES (?, ?, ?)",
-        [(number, position, child) for position, child in enumerate(unit.members)],
-    )
-    _note(connection, [number], removed=False)
+    _note(connection, number, removed=False)
     return number
 
 
 def remove_unit(connection: sqlite3.Connection, number: int) -> None:
-    """Take away a document or group with all groups above it, and all that was made of them."""
-    above = [found for (found,) in connection.execute(_SELECT_ABOVE, [number])]
-    # upper groups come first, since they rest on the lower ones
-    connection.executemany("DELETE FROM documents WHERE number = ?", [(n,) for n in above])
-    # calls of corpus layers do not say which documents went into them
-    connection.execute("DELETE FROM calls WHERE owner_slot IS NULL")
-    _note(connection, above, removed=True)
+    """Take away a document and all that was derived from it but its calls."""
+    connection.execute("DELETE FROM documents WHERE number = ?", [number])
+    _note(connection, number, removed=True)
 
 
-def _note(connection: sqlite3.Connection, numbers: Collection[int], *, removed: bool) -> None:
-    connection.executemany(
-        "INSERT INTO changes (document, removed) VALUES (?, ?)",
-        [(number, int(removed)) for number in numbers],
+def last_sequence(connection: sqlite3.Connection) -> int:
+    """Of the log of changes; 0 if it never had a row."""
+    query = "SELECT seq FROM sqlite_sequence WHERE name = 'changes'"
+    row = connection.execute(query).fetchone()
+    return int(row[0]) if row else 0
+
+
+def _note(connection: sqlite3.Connection, number: int, *, removed: bool) -> None:
+    connection.execute(
+        "INSERT INTO changes (document, removed) VALUES (?, ?)", [number, int(removed)]
     )

@@ -2,31 +2,48 @@
 
 from __future__ import annotations
 
+import filecmp
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator, Mapping
+import struct
+from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from hwdag.config import BuildConfig
 from hwdag.errors import IndexCorrupt, IndexFileError, InputError, NotAnIndex
-from hwdag.store.calls import write_calls
-from hwdag.store.integrity.first_page import nothing_in, readable_file
-from hwdag.store.integrity.signs import UNREADABLE
-from hwdag.store.integrity.survey import Found, Survey, moment, opened, survey_of
+from hwdag.store.arrays import ARRAY_COLUMNS
+from hwdag.store.database import Database
+from hwdag.store.erasure import insert_guarded
+from hwdag.store.integrity.damaged import (
+    UNREADABLE,
+    calls,
+    document_numbers,
+    guessed_dimension,
+    id_of,
+    moment,
+    numbers,
+    readable,
+)
 from hwdag.store.integrity.verifying import Verdict, verify
-from hwdag.store.placing import beside, explained, settle, sync
-from hwdag.store.schema import Header
+from hwdag.store.opening import header_in
+from hwdag.store.records import (
+    CALL_COLUMNS,
+    DOCUMENT_COLUMNS,
+    NODE_COLUMNS,
+    Unit,
+    decode,
+    header_values,
+)
+from hwdag.store.schema import PAGE_SIZE, Header, expected
 from hwdag.store.sqlite import Store
+from hwdag.store.unfinished import beside, explained, settle, sync
 from hwdag.store.units import write_unit
 from hwdag.trace.bars import Reporter, as_reporter
-
-_BATCH = 256
-"""Cached calls that are in memory at once."""
 
 _BESIDE = ("-journal", "-wal", "-shm")
 """Endings of files that SQLite may have left; they belong to the damaged file alone."""
@@ -41,7 +58,7 @@ class Repaired:
         damaged: the file that is not; None if nothing had to be done.
         kept: ids of the documents in it, in order.
         lost: ids of the documents that are not in it; inserting them again makes it complete.
-        unnamed: documents or groups that were lost and whose ids cannot be read.
+        unnamed: documents that were lost and whose ids cannot be read.
         calls: cached model calls in it.
         notes: in words, what else is not as it was.
     """
@@ -69,17 +86,20 @@ def repair(
     `output`, and the old one stays where it is. Other programs should have closed the file. A file
     that is sound is left alone.
 
+    The first page and the number of pages are the same in every file of that length, so they cost
+    nothing. Of the rest a document is saved if all of it can be read and its checksums hold.
+
     Args:
-        path: an index file; of an older format version too.
+        path: an index file.
         output: a file that does not exist yet.
         reader: name of the reader, used where the file does not say it any more.
         embedder: name of the embedder, likewise.
         show_progress: `True` for a bar, or your own.
 
     Raises:
-        InputError: `FILE.damaged` or `output` exists.
+        InputError: `output` exists, or `FILE.damaged` and is another file.
         IndexFileError: there is no such file, or the new one cannot be written.
-        IndexVersionError: written by a newer hwdag.
+        IndexVersionError: of another format.
         IndexCorrupt: nothing can be saved, or nobody knows what it was built with.
     """
     path = Path(path).resolve()
@@ -88,12 +108,14 @@ def repair(
     if sound and output is None:
         return Repaired(path, None, sound.whole)
     target = path.with_name(f"{path.name}.damaged") if output is None else Path(output).resolve()
-    if target.exists():
+    # why compared: a repair that was killed has put the damaged file there already
+    if target.exists() and (output is not None or not filecmp.cmp(path, target, shallow=False)):
         raise InputError(f"{target} exists; move it away, or name another output")
-    with explained(), beside(target) as unfinished:
-        repaired = _save(path, unfinished, _Names(reader, embedder), reporter)
+    names = {"reader": reader, "embedder": embedder}
+    with explained(), beside(path if output is None else target) as unfinished:
+        repaired = _save(path, unfinished, names, reporter)
         if not (sound or repaired.kept or repaired.calls):
-            raise nothing_in(path)
+            raise _nothing_in(path)
         if not verify(unfinished).sound:
             raise IndexFileError(
                 f"what was saved of {path} is damaged again; {path} stays as it was: check the disk"
@@ -113,45 +135,58 @@ def _if_sound(path: Path, reporter: Reporter) -> Verdict | None:
     return verdict if verdict.sound else None
 
 
-class _Names(NamedTuple):
-    """What the caller says of a header that cannot be read."""
-
-    reader: str | None
-    embedder: str | None
-
-
-def _save(path: Path, unfinished: Path, names: _Names, reporter: Reporter) -> Repaired:
-    with (
-        readable_file(path) as source,
-        closing(opened(source)) as database,
-        moment(database) as connection,
-    ):
-        survey = survey_of(connection)
-        header, notes = _header(path, survey, names)
-        with Store.create(unfinished, header) as store:
-            saved = _Saved(survey, header.dimension)
-            with store._database.writing() as target:
-                saved.copy(target, reporter)
-    return saved.report(path, notes)
+def _save(
+    path: Path, unfinished: Path, names: Mapping[str, str | None], reporter: Reporter
+) -> Repaired:
+    with beside(unfinished) as copy:
+        shutil.copyfile(path, copy)
+        _restore_first_page(copy)
+        with (
+            closing(Database(copy, create=False, readonly=True)) as database,
+            moment(database) as connection,
+        ):
+            header, notes = _header(path, connection, names)
+            with (
+                Store.create(unfinished, header) as store,
+                store._database.writing() as target,
+            ):
+                return _Copying(connection, target, header.dimension).run(path, notes, reporter)
 
 
-def _header(path: Path, survey: Survey, names: _Names) -> tuple[Header, tuple[str, ...]]:
+def _restore_first_page(path: Path) -> None:
+    """Put the first page of every index, with the number of pages, in place of what is there."""
+    definitions, page = expected()
+    pages = max(-(-path.stat().st_size // PAGE_SIZE), len(definitions) + 1)
+    first = bytearray(page)
+    # see https://www.sqlite.org/fileformat.html#the_database_header
+    struct.pack_into(
+        ">IIII", first, 24, 1, pages, 0, 0
+    )  # changes, pages, first free one, free ones
+    struct.pack_into(">I", first, 92, 1)  # changes at which the number of pages was right
+    os.truncate(path, pages * PAGE_SIZE)
+    with path.open("rb+") as file:
+        file.write(first)
+
+
+def _header(
+    path: Path, connection: sqlite3.Connection, names: Mapping[str, str | None]
+) -> tuple[Header, tuple[str, ...]]:
     """The header, or one of what is left of it, with a note about that."""
     with suppress(*UNREADABLE):
-        return survey.header(), ()
-    values = survey.header_values()
+        return header_in(connection), ()
+    values = header_values(readable(connection, "SELECT name, value FROM header LIMIT 99"))
     texts = {name: value for name, value in values.items() if isinstance(value, str)}
-    texts |= {name: value for name, value in names._asdict().items() if value is not None}
-    dimension = survey.dimension() or values.get("dimension")
-    missing = [name for name in names._fields if name not in texts]
+    texts |= {name: value for name, value in names.items() if value is not None}
+    dimension = guessed_dimension(connection) or values.get("dimension")
+    if type(dimension) is not int or dimension < 1:
+        raise _nothing_in(path)
+    missing = [name for name in names if name not in texts]
     if missing:
         raise IndexCorrupt(
             f"{path} does not say any more which {' and '.join(missing)} it was built with; say it "
             f"with {' and '.join(f'{name}=NAME' for name in missing)}, on the command line "
             f"{' '.join(f'--{name} NAME' for name in missing)}"
         )
-    if type(dimension) is not int or dimension < 1:
-        raise nothing_in(path)
     header = Header(texts["reader"], texts["embedder"], dimension, _config(values.get("config")))
     return header, (f"the header was damaged and is a guess, check it: {header}",)
 
@@ -166,83 +201,95 @@ def _config(found: Any) -> Mapping[str, Any]:
     return config
 
 
-class _Saved:
-    """What gets into the new file, and what does not."""
+_NODES = (
+    "SELECT number FROM nodes NOT INDEXED ORDER BY number",
+    "SELECT number FROM nodes NOT INDEXED ORDER BY number DESC",
+    "SELECT number FROM nodes INDEXED BY nodes_by_position ORDER BY document, position",
+)
 
-    def __init__(self, survey: Survey, dimension: int) -> None:
-        self._survey = survey
+
+class _Copying:
+    """One-use: copies what is whole into a new file, and counts what is not."""
+
+    def __init__(
+        self, source: sqlite3.Connection, target: sqlite3.Connection, dimension: int
+    ) -> None:
+        self._source = source
+        self._target = target
         self._dimension = dimension
-        self._numbers = set[int]()
-        self._kept = dict[str, None]()
-        self._lost = list[str | None]()
-        self._groups = 0
-        self._calls = 0
-        self._lost_calls = 0
+        self._nodes = defaultdict[int, list[int]](list)  # numbers of rows by document, in order
+        for number in sorted(numbers(source, _NODES)):
+            select = "SELECT document FROM nodes NOT INDEXED WHERE number = ?"
+            for (document,) in readable(source, select, number):
+                self._nodes[document].append(number)
 
-    def copy(self, target: sqlite3.Connection, reporter: Reporter) -> None:
-        """Everything that is whole, under its number."""
-        signs = self._survey.signs()
-        with reporter.stage("repair", len(signs.tried), "documents") as advance:
-            for number in signs.tried:
-                if (found := self._find(number)) is not None:
-                    self._write(target, number, found)
-                elif number in signs.known:
-                    self._lost.append(self._survey.id_of(number))
+    def run(self, path: Path, notes: tuple[str, ...], reporter: Reporter) -> Repaired:
+        places = document_numbers(self._source)
+        kept, lost = dict[str, None](), list[str | None]()
+        with reporter.stage("repair", len(places), "documents") as advance:
+            for number in sorted(places):
+                try:
+                    kept[self._copy(number, kept)] = None
+                except UNREADABLE:
+                    if places[number] > 1:  # one place alone may err
+                        lost.append(id_of(self._source, number))
                 advance()
-        calls = self._survey.calls()
-        while batch := list(islice(calls, _BATCH)):
-            rows = [row for _, row in batch if row is not None]
-            write_calls(target, rows)
-            self._calls += len(rows)
-            self._lost_calls += len(batch) - len(rows)
+        saved, damaged = self._copy_calls()
+        if damaged:
+            notes += (f"cached calls that were damaged: {damaged}; they will be made again",)
+        named = dict.fromkeys(name for name in lost if name is not None and name not in kept)
+        return Repaired(path, None, tuple(kept), tuple(named), lost.count(None), saved, notes)
 
-    def report(self, path: Path, notes: tuple[str, ...]) -> Repaired:
-        names = (name for name in self._lost if name is not None and name not in self._kept)
-        return Repaired(
-            path=path,
-            damaged=None,
-            kept=tuple(self._kept),
-            lost=tuple(dict.fromkeys(names)),
-            unnamed=self._lost.count(None),
-            calls=self._calls,
-            notes=(*notes, *self._notes()),
-        )
+    def _copy(self, number: int, kept: Mapping[str, None]) -> str:
+        """Copy a document; raises one of `UNREADABLE` if it is not whole, or is there already."""
+        select = f"SELECT last_call, checksum, {', '.join(DOCUMENT_COLUMNS)} FROM documents"
+        row = next(self._source.execute(f"{select} WHERE number = ?", [number]), None)
+        if row is None:
+            raise IndexCorrupt("only parts of it are there")
+        last_call, checksum, *document = row
+        select = f"SELECT {', '.join(NODE_COLUMNS)} FROM nodes WHERE number = ?"
+        nodes = [self._source.execute(select, [n]).fetchone() for n in self._nodes[number]]
+        select = f"SELECT {', '.join(ARRAY_COLUMNS)} FROM arrays WHERE document = ?"
+        arrays = self._source.execute(select, [number]).fetchone()
+        unit = Unit(tuple(document), nodes, arrays or ())
+        name = decode(unit, checksum=checksum, dimension=self._dimension).document.id
+        if name in kept:
+            raise IndexCorrupt("there are two documents with this id")
+        last = last_call if isinstance(last_call, int) else 0
+        write_unit(self._target, unit, last, number)
+        return name
 
-    def _find(self, number: int) -> Found | None:
-        try:
-            return self._survey.find(number, self._dimension)
-        except UNREADABLE:
-            return None
-
-    def _write(self, target: sqlite3.Connection, number: int, found: Found) -> None:
-        if not self._numbers.issuperset(found.unit.members):
-            self._groups += 1
-        elif found.entry is None or found.entry.document.id not in self._kept:
-            write_unit(target, found.unit, number)
-            self._numbers.add(number)
-            if found.entry is not None:
-                self._kept[found.entry.document.id] = None
-
-    def _notes(self) -> Iterator[str]:
-        if self._groups:
-            yield (
-                f"groups of corpus layers that rested on what is lost: {self._groups}; the next "
-                "build makes them anew"
-            )
-        if self._lost_calls:
-            yield f"cached calls that were damaged: {self._lost_calls}; they will be made again"
+    def _copy_calls(self) -> tuple[int, int]:
+        """How many were whole, and how many were not."""
+        saved = damaged = 0
+        for number, _, row in calls(self._source):
+            if row is None:
+                damaged += 1
+            else:
+                saved += 1
+                insert_guarded(self._target, "calls", ("number", *CALL_COLUMNS), [(number, *row)])
+        return saved, damaged
 
 
 def _exchange(unfinished: Path, path: Path, damaged: Path) -> None:
     """Put the new file in the place of the old one, which gets another name first."""
-    try:
-        os.link(path, damaged)
-    except OSError:  # a file system without links
-        shutil.copyfile(path, damaged)
-        sync(damaged)
+    if not damaged.exists():
+        try:
+            os.link(path, damaged)
+        except OSError:  # a file system without links
+            with beside(damaged) as copy:
+                shutil.copyfile(path, copy)
+                settle(copy, damaged)
+    sync(damaged)
     for ending in _BESIDE:
         leftover = path.with_name(path.name + ending)
         if leftover.exists():  # SQLite would apply it to the new file
             leftover.rename(damaged.with_name(damaged.name + ending))
     unfinished.replace(path)
     sync(path.parent)
+
+
+def _nothing_in(path: Path) -> IndexCorrupt:
+    return IndexCorrupt(
+        f"nothing of {path} can be saved; check the path, restore a copy of the file, or build anew"
+    )

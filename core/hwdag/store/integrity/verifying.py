@@ -10,25 +10,27 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from hwdag.errors import IndexCorrupt, IndexVersionError, NotAnIndex
+from hwdag.errors import IndexCorrupt, IndexFileError, NotAnIndex
 from hwdag.store.database import Database
-from hwdag.store.integrity.first_page import definitions, expected
-from hwdag.store.integrity.signs import UNREADABLE
-from hwdag.store.integrity.survey import (
-    OldSurvey,
-    Survey,
-    dimension_of,
+from hwdag.store.integrity.damaged import (
+    UNREADABLE,
+    calls,
+    document_numbers,
+    guessed_dimension,
+    id_of,
     moment,
-    opened,
-    survey_of,
 )
-from hwdag.store.migrations import OLD_VERSIONS, file_of
-from hwdag.store.records import Entry, Unit, encode
-from hwdag.store.schema import APPLICATION_ID, SCHEMA_VERSION
+from hwdag.store.opening import header_in
+from hwdag.store.records import decode, encode
+from hwdag.store.schema import check_format
+from hwdag.store.units import read_unit
 from hwdag.trace.bars import Reporter, as_reporter
 
 _MOST_MESSAGES = 100
 """Of SQLite, about pages."""
+
+_LEAST_BYTES = 100
+"""Of the header of every SQLite database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +78,28 @@ class Verdict:
 def verify(path: str | os.PathLike[str], *, show_progress: bool | Reporter = False) -> Verdict:
     """Check every page, every document, every cached call and the log of changes of an index file.
 
-    Documents are read one by one, so that other processes need not stop. A file of an older format
-    version is checked as it is.
+    Documents are read one by one, so that other processes need not stop. Of a file that defines
+    other tables than an index, nothing else is read.
 
     Raises:
         IndexFileError: there is no such file, or it cannot be read.
         NotAnIndex: not SQLite, or SQLite of somebody else.
-        IndexVersionError: written by a newer hwdag.
+        IndexVersionError: of another format.
     """
-    with closing(opened(Path(path))) as database:
-        problems = _checked(database, _kind)
-        for check in (_pages, _schema, _header, _log, _calls):
+    path = Path(path)
+    if not path.is_file():
+        raise IndexFileError(f"there is no file {path}; check the path")
+    try:
+        database = Database(path, create=False, readonly=True)
+    except IndexCorrupt as error:
+        if path.stat().st_size < _LEAST_BYTES:
+            raise NotAnIndex(f"{path} is too short for an hwdag index; check the path") from error
+        return Verdict((), (Problem(str(error)),))
+    with closing(database):
+        problems = _checked(database, _format)
+        if problems:
+            return Verdict((), tuple(problems))
+        for check in (_pages, _header, _log, _calls):
             problems += _checked(database, check)
         whole, damage = _documents(database, as_reporter(show_progress))
     return Verdict(whole, tuple(dict.fromkeys((*problems, *damage))))
@@ -100,40 +113,24 @@ def _checked(
     try:
         with moment(database) as connection:
             for problem in check(connection):
-                found.append(problem)  # one by one: a comprehension would lose them all
-    except IndexCorrupt as error:
+                found.append(problem)  # one by one: what was found before an error counts
+    except UNREADABLE as error:
         found.append(Problem(str(error)))
     return found
 
 
-def _kind(connection: sqlite3.Connection) -> Iterator[Problem]:
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-    name = file_of(connection)
-    if version > SCHEMA_VERSION and application == APPLICATION_ID:
-        raise IndexVersionError(
-            f"{name} has format version {version}, this hwdag reads version {SCHEMA_VERSION}; "
-            "upgrade hwdag"
-        )
-    try:
-        survey = survey_of(connection)
-    except IndexCorrupt as error:
-        if application != APPLICATION_ID:
-            raise NotAnIndex(f"{name} is not an hwdag index; check the path") from error
-        raise
-    if application != APPLICATION_ID:
-        yield Problem("its application id is not that of an index")
-    if version not in (OLD_VERSIONS if isinstance(survey, OldSurvey) else (SCHEMA_VERSION,)):
-        yield Problem(f"it has the format version {version}, but not its tables")
-    if mode != "delete":
-        yield Problem(f"its journal mode is {mode!r}")
+def _format(connection: sqlite3.Connection) -> Iterator[Problem]:
+    check_format(connection, _file_of(connection))
+    yield from ()
 
 
 def _pages(connection: sqlite3.Connection) -> Iterator[Problem]:
+    (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+    if mode != "delete":
+        yield Problem(f"its journal mode is {mode!r}")
     (count,) = connection.execute("PRAGMA page_count").fetchone()
     (size,) = connection.execute("PRAGMA page_size").fetchone()
-    if Path(file_of(connection)).stat().st_size != count * size:
+    if Path(_file_of(connection)).stat().st_size != count * size:
         yield Problem("it has not the length that it should have; it was truncated or added to")
     for (message,) in connection.execute(f"PRAGMA integrity_check({_MOST_MESSAGES})"):
         if message != "ok":
@@ -142,32 +139,25 @@ def _pages(connection: sqlite3.Connection) -> Iterator[Problem]:
         yield Problem(f"a row of table {table} belongs to a document that does not exist")
 
 
-def _schema(connection: sqlite3.Connection) -> Iterator[Problem]:
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version in OLD_VERSIONS:
-        return
-    for kind, name, *_ in sorted(definitions(connection).keys() ^ expected().keys(), key=repr):
-        yield Problem(f"{kind} {name} is not defined as in format version {SCHEMA_VERSION}")
+def _file_of(connection: sqlite3.Connection) -> str:
+    return str(connection.execute("PRAGMA database_list").fetchone()[2])
 
 
 def _header(connection: sqlite3.Connection) -> Iterator[Problem]:
     try:
-        survey_of(connection).header()
+        header_in(connection)
     except UNREADABLE as error:
         yield Problem(f"its header cannot be used: {error}")
 
 
 def _calls(connection: sqlite3.Connection) -> Iterator[Problem]:
-    for owner, row in survey_of(connection).calls():
+    for _, owner, row in calls(connection):
         if row is None:
             yield Problem("a cached call is damaged; it will be made again", owner)
 
 
 def _log(connection: sqlite3.Connection) -> Iterator[Problem]:
     """Readers in other processes rely on the log to know which documents came and went."""
-    survey = survey_of(connection)
-    if isinstance(survey, OldSurvey):
-        return
     log = connection.execute("SELECT sequence, document, removed FROM changes ORDER BY sequence")
     rows = log.fetchall()
     used = dict(connection.execute("SELECT name, seq FROM sqlite_sequence").fetchall())
@@ -178,7 +168,7 @@ def _log(connection: sqlite3.Connection) -> Iterator[Problem]:
     first = rows[0][0] if rows else last + 1
     if [sequence for sequence, *_ in rows] != list(range(first, last + 1)):
         yield Problem("the log of changes has gaps")
-    known = survey.signs().known
+    known = _known(connection)
     state = {document: removed for _, document, removed in rows}
     if max((*known, *state), default=0) > highest:
         yield Problem("there is a number that was never given to a document")
@@ -188,50 +178,45 @@ def _log(connection: sqlite3.Connection) -> Iterator[Problem]:
         yield Problem("the log of changes lacks documents")
 
 
+def _known(connection: sqlite3.Connection) -> set[int]:
+    """Numbers of the documents that there are, whatever state they are in."""
+    return {number for number, places in document_numbers(connection).items() if places > 1}
+
+
 def _documents(database: Database, reporter: Reporter) -> tuple[tuple[str, ...], list[Problem]]:
     """Ids of whole documents, and what is wrong with the others."""
-    try:
-        with moment(database) as connection:
-            survey = survey_of(connection)
-            signs, dimension = survey.signs(), dimension_of(survey)
-    except IndexCorrupt:  # `_kind` has said so
-        return (), []
-    check = _Documents(survey, dimension or 1)
-    with reporter.stage("verify", len(signs.tried), "documents") as advance:
-        for number in signs.tried:
-            with moment(database):
-                check.one(number)
-            advance()
-    with moment(database):  # what was deleted meanwhile is not missing
-        still_known = survey.signs().known & signs.known
-    return tuple(check.ids), [p for number, p in check.problems if number in still_known]
-
-
-class _Documents:
-    """Checks one document after the other."""
-
-    def __init__(self, survey: Survey, dimension: int) -> None:
-        self.ids = dict[str, None]()
-        self.problems = list[tuple[int, Problem]]()
-        self._survey = survey
-        self._dimension = dimension
-
-    def one(self, number: int) -> None:
+    with moment(database) as connection:
+        tried = sorted(document_numbers(connection))
         try:
-            found = self._survey.find(number, self._dimension)
-            if found is None:
-                raise IndexCorrupt("only parts of it are there")
-            if found.entry is not None:
-                self._document(found.unit, found.entry)
-        except UNREADABLE as error:
-            name = self._survey.id_of(number)
-            what = str(error) if name is not None else f"number {number}: {error}"
-            self.problems.append((number, Problem(what, name)))
+            dimension = header_in(connection).dimension
+        except UNREADABLE:
+            dimension = guessed_dimension(connection) or 1
+    ids, problems = dict[str, None](), list[tuple[int, Problem]]()
+    with reporter.stage("verify", len(tried), "documents") as advance:
+        for number in tried:
+            with moment(database) as connection:
+                try:
+                    name = _whole(connection, number, dimension)
+                    if name in ids:
+                        raise IndexCorrupt("there are two documents with this id")
+                    ids[name] = None
+                except UNREADABLE as error:
+                    named = id_of(connection, number)
+                    what = str(error) if named is not None else f"number {number}: {error}"
+                    problems.append((number, Problem(what, named)))
+            advance()
+    with moment(database) as connection:  # what was deleted meanwhile is not missing
+        still_there = _known(connection)
+    return tuple(ids), [problem for number, problem in problems if number in still_there]
 
-    def _document(self, unit: Unit, entry: Entry) -> None:
-        name = entry.document.id
-        if encode(entry, dimension=self._dimension) != unit:
-            raise IndexCorrupt("its search arrays are not those of its text; insert it again")
-        if name in self.ids:
-            raise IndexCorrupt("there are two documents with this id")
-        self.ids[name] = None
+
+def _whole(connection: sqlite3.Connection, number: int, dimension: int) -> str:
+    """The id of a document that nothing is wrong with; one of `UNREADABLE` for another."""
+    found = read_unit(connection, number)
+    if found is None:
+        raise IndexCorrupt("only parts of it are there")
+    unit, checksum = found
+    entry = decode(unit, checksum=checksum, dimension=dimension)
+    if encode(entry, dimension=dimension) != unit:
+        raise IndexCorrupt("its search arrays are not those of its text; insert it again")
+    return entry.document.id

@@ -1,36 +1,76 @@
-"""Files and folders that appear under their name when they are finished, or not at all."""
+"""Files that appear under their name when they are finished, or not at all.
+
+Until then they are called `NAME.unfinished-HOST-PROCESS-...`, which everybody sees. A process that
+was killed leaves such a file; whoever opens `NAME` for writing, or writes it anew, removes it.
+"""
 
 from __future__ import annotations
 
 import os
 import secrets
-import shutil
+import socket
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
+from functools import cache
+from hashlib import blake2b
 from pathlib import Path
 
 from hwdag.errors import IndexFileError, InputError
 from hwdag.store.database import BUSY_SECONDS, explain, journal_of
 
+_MARK = ".unfinished-"
+
 
 @contextmanager
 def beside(path: Path) -> Iterator[Path]:
-    """A new name in the folder of `path`; what stands there at the end is removed.
+    """A new name in the folder of `path`; the file that stands there at the end is removed.
 
     Raises:
         InputError: the folder of `path` does not exist.
     """
     if not path.parent.is_dir():
         raise InputError(f"the folder of {path} does not exist; make {path.parent} first")
-    other = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    remove_leftovers(path)
+    name = f"{path.name}{_MARK}{_host()}-{os.getpid()}-{secrets.token_hex(4)}"
+    other = path.with_name(name)
     try:
         yield other
     finally:
-        if other.is_dir():
-            shutil.rmtree(other)
-        for ending in ("", "-journal"):
-            other.with_name(other.name + ending).unlink(missing_ok=True)
+        _remove(other)
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove unfinished files for `path` of processes of this machine that are no more."""
+    begin = f"{path.name}{_MARK}{_host()}-"
+    with suppress(OSError):
+        for name in os.listdir(path.parent):  # noqa: PTH208 - names alone, without a Path for each
+            process = name.removeprefix(begin).split("-")[0]
+            if name.startswith(begin) and process.isdecimal() and not _is_alive(int(process)):
+                _remove(path.with_name(name))
+
+
+def _remove(path: Path) -> None:
+    for ending in ("", "-journal"):
+        path.with_name(path.name + ending).unlink(missing_ok=True)
+
+
+def _is_alive(process: int) -> bool:
+    if os.name == "nt":
+        return True  # there a signal cannot ask; the file is visible, and its name says whose it is
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+@cache
+def _host() -> str:
+    """A word for this machine or container, where numbers of processes are unique."""
+    return blake2b(socket.gethostname().encode(), digest_size=4).hexdigest()
 
 
 def settle(unfinished: Path, path: Path) -> None:

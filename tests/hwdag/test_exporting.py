@@ -1,0 +1,94 @@
+"""Export: what other programs read is what the index holds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+from store_world import HEADER, change_file, entry, files_no_longer_than, fill
+
+from hwdag.errors import IndexCorrupt, IndexFileError, InputError
+from hwdag.graph.dag import HWDAG
+from hwdag.store.exporting import Exported, export_index
+from hwdag.store.sqlite import Store
+from hwdag.types import Document, Node, Span
+
+ENTRIES = [entry(name, seed) for seed, name in enumerate(["c", "a", "ü '\n", "b"])]
+COUNTED = Exported(
+    len(ENTRIES),
+    sum(len(one.graph) for one in ENTRIES),
+    sum(len(one.graph.raw.data) for one in ENTRIES),
+)
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    fill(tmp_path / "x.hwdag", *ENTRIES)
+    return tmp_path / "x.hwdag"
+
+
+def test_a_line_has_a_document_with_its_graph(index: Path, tmp_path: Path) -> None:
+    with Store.open(index) as store:
+        assert export_index(store, tmp_path / "out.jsonl") == COUNTED
+    header, *documents = map(json.loads, (tmp_path / "out.jsonl").read_text("utf-8").splitlines())
+    assert header == asdict(HEADER)
+    for found, expected in zip(documents, ENTRIES, strict=True):
+        assert [node["text"] for node in found["nodes"]] == [n.text for n in expected.graph.nodes]
+        names = [node.id for node in expected.graph.nodes]
+        edges = expected.graph.edges.tocoo()
+        for one, other, weight in zip(*edges.coords, edges.data, strict=True):
+            (edge,) = (
+                e for e in found["edges"] if (e["from"], e["to"]) == (names[one], names[other])
+            )
+            assert edge["weight"] == weight
+        assert len(found["edges"]) == len(edges.data)
+        document = {name: found[name] for name in ("id", "text", "title", "metadata")}
+        assert document == asdict(expected.document)
+
+
+def test_graphml_has_all_graphs(index: Path, tmp_path: Path) -> None:
+    assert export_index(index, tmp_path / "out.graphml") == COUNTED
+    whole = nx.read_graphml(tmp_path / "out.graphml")
+    assert (whole.number_of_nodes(), whole.number_of_edges()) == (COUNTED.nodes, COUNTED.edges)
+    graph = ENTRIES[0].graph
+    for one, other, values in graph.to_networkx().edges(data=True):
+        assert whole.edges[one, other] == pytest.approx(values)
+    for node in graph.nodes:
+        assert whole.nodes[node.id]["text"] == node.text
+        assert whole.nodes[node.id]["level"] == node.level
+
+
+def test_any_text_survives(tmp_path: Path) -> None:
+    text = "NUL \0, CR\r\n, \u2028, 𝔘𝔫𝔦, \ufeff, quote ' <b>&amp; and \N{ZERO WIDTH JOINER}"
+    document = Document("id '; --\n", text, "Ti\0tle", {"ü": {"nested": [None, 1e300]}})
+    chunk = Node("n\0", document.id, 1, text, "chunk", 9, (Span(0, len(text)),))
+    with Store.create(None, HEADER) as store:
+        store.put(document, HWDAG.from_rows([chunk], []), np.ones((1, 8), np.float32))
+        export_index(store, tmp_path / "out.jsonl")
+        export_index(store, tmp_path / "out.graphml")
+    found = json.loads((tmp_path / "out.jsonl").read_bytes().split(b"\n")[1])
+    assert found["text"] == found["nodes"][0]["text"] == text
+    assert found["metadata"] == document.metadata
+    (values,) = dict(nx.read_graphml(tmp_path / "out.graphml").nodes(data=True)).values()
+    # XML has no NUL, and reads every line break as one
+    assert values["text"].replace("\n", "") == text.replace("\0", "\ufffd").replace("\r\n", "")
+
+
+def test_what_cannot_be_written_leaves_nothing(index: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"must end in .jsonl or .graphml"):
+        export_index(index, tmp_path / "out")
+    with pytest.raises(InputError, match="exists"):
+        export_index(index, index.rename(tmp_path / "x.jsonl"))
+    index = tmp_path / "x.jsonl"
+    with pytest.raises(InputError, match=r"make .*nowhere first"):
+        export_index(index, tmp_path / "nowhere" / "out.jsonl")
+    with files_no_longer_than(5000), pytest.raises(IndexFileError, match="free space"):
+        export_index(index, tmp_path / "out.jsonl")
+    change_file(index, "UPDATE documents SET text = 'x' WHERE id = 'b'")
+    with pytest.raises(IndexCorrupt, match="document 'b'"):
+        export_index(index, tmp_path / "out.jsonl")
+    assert list(tmp_path.iterdir()) == [index]
