@@ -1,9 +1,9 @@
 """A Writer that asks a server with OpenAI's chat API: vLLM, SGLang, llama.cpp, Ollama, hosted ones.
 
-The requests run in an event loop of their own, in a thread of the writer, so that every wait has a
-hard end and whatever is given up is given up at once; callers, in a running loop or not, see plain
-iterators. The HTTP client is used directly rather than through the `openai` package, which
-bounds neither the size of what it reads nor the time of a reply that arrives in drips.
+The `openai` client makes the requests and repeats them. What it lacks is added in its transport: a
+reply of bounded size, a hard end of every request, a check that the body is a reply, and no key,
+organisation or other header of OpenAI for anybody else. The client runs in an event loop in a thread
+of the writer, so callers, in a running loop or not, see plain iterators.
 """
 
 from __future__ import annotations
@@ -12,31 +12,50 @@ import asyncio
 import json
 import math
 import os
+import ssl
 import threading
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
-from http import HTTPStatus
+from contextlib import suppress
+from functools import lru_cache
 from queue import SimpleQueue
 from typing import Any, Literal, Self, get_args
+from urllib.parse import urlsplit
 
 from hwdag.errors import InputError, UnknownOption, WriterFailed
-from hwdag.lm.http_loop import Failure, HTTPLoop, Response, is_address, wait_before
 from hwdag.text.characters import disarmed, without_surrogates
 from hwdag.types import Usage
+from hwdag.version import __version__
+
+try:
+    import httpx2
+    from anyio.from_thread import BlockingPortal
+    from openai import APIConnectionError, APIStatusError, AsyncOpenAI
+except ImportError as error:
+    raise ImportError("OpenAIWriter needs openai; run `pip install 'hwdag[openai]'`") from error
 
 OPENAI_URL = "https://api.openai.com/v1"
 OPENAI_KEY = "OPENAI_API_KEY"
 
+REPLY_BYTES = 4 << 20
+"""A body beyond this is no reply: the longest points have some kilobytes."""
+
 MOST_TOKENS = 1 << 32
 """A reply that claims more than this is not believed."""
 
+CONNECT_SECONDS = 10.0
+EXCERPT_CHARACTERS = 300
+THREAD = "hwdag-openai"
 
 LimitField = Literal["max_tokens", "max_completion_tokens"]
 _OURS = ("model", "messages", "stream")
-_RETRIED = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS}
 _Arrival = tuple[int, str]
+
+
+class _Failure(Exception):
+    """A prompt led to no reply."""
 
 
 class OpenAIWriter:
@@ -44,8 +63,9 @@ class OpenAIWriter:
 
     Every prompt is one chat request. At most `concurrency` of them are under way at a time, however
     many threads call. A request that fails for a passing reason (no connection, a time-out, status
-    408, 409, 429 or 5xx, a body that is no reply) is repeated after a wait that doubles, is jittered,
-    and is never shorter than the server's `Retry-After`; any other failure ends the call at once.
+    408, 409, 429 or 5xx, a body that is no reply) is repeated after a wait that doubles up to eight
+    seconds and is jittered, or after the server's `Retry-After`, where that is at most two minutes;
+    any other failure ends the call at once.
 
     The key is read from the environment for every request and kept nowhere. Redirects are not
     followed. Thread-safe; `close()`, a `with` block or the garbage collector ends the thread.
@@ -68,7 +88,6 @@ class OpenAIWriter:
         limit_field: name of the field that limits the reply. None is "max_completion_tokens" for
             OpenAI's own address, whose newer models refuse the other, and "max_tokens" elsewhere.
         extra_body: more fields of the request, such as `{"top_p": 0.9}`.
-        sleep: what waits between retries; for tests.
 
     Raises:
         InputError: an option that cannot be, or a key that is named and not there.
@@ -88,7 +107,6 @@ class OpenAIWriter:
         temperature: float | None = 0.0,
         limit_field: LimitField | None = None,
         extra_body: Mapping[str, Any] | None = None,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         if not model.strip():
             raise InputError("the name of the model is empty; use a name that the server knows")
@@ -104,9 +122,8 @@ class OpenAIWriter:
             limit_field or ("max_completion_tokens" if official else "max_tokens")
         )
         self._options = _checked_options(temperature, extra_body or {})
-        self._sleep = sleep
         self._lock = threading.Lock()
-        self._loop: HTTPLoop | None = None
+        self._connection: _Connection | None = None
         self._usage = Usage()
         self._uncounted = 0
         self._key()
@@ -165,10 +182,9 @@ class OpenAIWriter:
         """
         if not prompts:
             return
+        self._key()
         arrived = SimpleQueue[_Arrival | None]()
-        running = self._start(
-            lambda loop: self._all(loop, prompts, max_new_tokens, self._key(), arrived)
-        )
+        running = self._start(prompts, max_new_tokens, arrived)
         try:
             running.add_done_callback(lambda _: arrived.put(None))
             while (reply := arrived.get()) is not None:
@@ -181,25 +197,30 @@ class OpenAIWriter:
     def close(self) -> None:
         """End the thread; replies that are waited for fail. The next call starts a new one."""
         with self._lock:
-            loop, self._loop = self._loop, None
-        if loop is not None:
-            loop.close()
+            connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
     def _start(
-        self, make: Callable[[HTTPLoop], Coroutine[Any, Any, str | None]]
+        self, prompts: Sequence[str], limit: int, arrived: SimpleQueue[_Arrival | None]
     ) -> Future[str | None]:
         with self._lock:  # so that nothing is started in a loop that is being closed
-            if self._loop is None or not self._loop.alive:
-                self._loop = HTTPLoop(self._concurrency)
-                weakref.finalize(self, self._loop.close)
-            return self._loop.start(make(self._loop))
+            if self._connection is None or self._connection.process != os.getpid():
+                self._connection = _Connection(
+                    _Guard(self._key_env, self._timeout),
+                    concurrency=self._concurrency,
+                    base_url=self._base_url,
+                    max_retries=self._max_retries,
+                )
+                weakref.finalize(self, self._connection.close)
+            connection = self._connection
+            return connection.portal.start_task_soon(self._all, connection, prompts, limit, arrived)
 
     async def _all(
         self,
-        loop: HTTPLoop,
+        connection: _Connection,
         prompts: Sequence[str],
         limit: int,
-        key: str,
         arrived: SimpleQueue[_Arrival | None],
     ) -> str | None:
         """Put every reply into `arrived`; returns what went wrong, if anything did."""
@@ -208,70 +229,60 @@ class OpenAIWriter:
         async def work() -> None:
             for number, prompt in jobs:
                 try:
-                    async with loop.slots:
-                        arrived.put((number, await self._ask(loop, self._body(prompt, limit), key)))
-                except Failure as failure:
-                    raise Failure(f"prompt {number + 1} of {len(prompts)} {failure}") from None
+                    async with connection.slots:
+                        arrived.put((number, await self._ask(connection.client, prompt, limit)))
+                except _Failure as failure:
+                    raise _Failure(f"prompt {number + 1} of {len(prompts)} {failure}") from None
 
         failures, began = list[str](), time.perf_counter()
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(min(self._concurrency, len(prompts))):
                     group.create_task(work())
-        except* Failure as failed:
+        except* _Failure as failed:
             failures = list(map(str, failed.exceptions))
         finally:
             self._count(Usage(seconds=time.perf_counter() - began))
         return failures[0] if failures else None
 
-    async def _ask(self, loop: HTTPLoop, body: bytes, key: str) -> str:
-        """The reply to one prompt, after as many requests as it takes. Raises `Failure`."""
-        deadline, requests = time.monotonic() + self._total_timeout, 0
-        url = f"{self._base_url}/chat/completions"
-        while True:
-            requests += 1
-            seconds = min(self._timeout, deadline - time.monotonic())
-            try:
-                return self._read(await loop.post(url, body, key=key, seconds=seconds), key)
-            except Failure as failure:
-                wait = wait_before(requests, failure.asked_wait)
-                given_up = f"got no reply after {_times(requests)}: {failure}"
-                if not failure.passing:
-                    raise Failure(given_up) from None
-                if requests > self._max_retries:
-                    raise Failure(f"{given_up}; check that the server is well") from None
-                if wait > deadline - time.monotonic():
-                    raise Failure(
-                        f"{given_up}; the next would wait {wait:.0f} s, longer than total_timeout "
-                        f"({self._total_timeout:g} s) leaves"
-                    ) from None
-            await self._sleep(wait)
-
-    def _read(self, response: Response, key: str) -> str:
-        """The text of a reply; its tokens are counted. Raises `Failure`."""
-        if not 200 <= response.status < 300:
-            raise self._refused(response, key)
-        body = response.json()
-        text = _text(body)
-        if text is None:
-            kind = response.content_type or "no content type"
-            seen = f"a body that is no chat completion ({kind}), {response.excerpt(key)}"
-            raise Failure(f"status {response.status} with {seen}", passing=True)
+    async def _ask(self, client: AsyncOpenAI, prompt: str, limit: int) -> str:
+        """The reply to one prompt, after as many requests as it takes. Raises `_Failure`."""
+        content = disarmed(without_surrogates(prompt)[0])
+        ask = client.chat.completions.with_raw_response.create
+        try:
+            async with asyncio.timeout(self._total_timeout):
+                response = await ask(
+                    model=self._model,
+                    messages=[{"role": "user", "content": content}],
+                    extra_body={self._limit_field: limit, **self._options},
+                )
+        except TimeoutError:
+            raise _Failure(
+                f"got no reply within total_timeout ({self._total_timeout:g} s); check that the "
+                "server is well"
+            ) from None
+        except APIConnectionError as error:  # time-outs and bodies that are no reply as well
+            seen = f"{_requests(error.request)}: {error.__cause__}"
+            raise _Failure(f"got no reply after {seen}; check that the server is well") from None
+        except APIStatusError as error:
+            seen = self._refused(error.response)
+            raise _Failure(f"got no reply after {_requests(error.request)}: {seen}") from None
+        body = response.http_response.json()
         tokens = _tokens(body.get("usage"))
         with self._lock:
             self._uncounted += tokens is None
         self._count(Usage(tokens or 0))
-        return text
+        return _text(body) or ""
 
-    def _refused(self, response: Response, key: str) -> Failure:
+    def _refused(self, response: httpx2.Response) -> str:
         """What a status says that is not success."""
-        status = response.status
-        seen = f"status {status}{_phrase(status)}, {response.excerpt(key)}"
-        if status in _RETRIED or status >= 500:
-            return Failure(seen, passing=True, asked_wait=response.asked_wait)
-        return Failure(f"{seen}; {self._way_out(status)}")
+        status = response.status_code
+        phrase = httpx2.codes.get_reason_phrase(status)
+        seen = f"status {status}{phrase and f' ({phrase})'}"
+        return f"{seen}, {_excerpt(response, self._secret())}; {self._way_out(response)}"
 
-    def _way_out(self, status: int) -> str:
+    def _way_out(self, response: httpx2.Response) -> str:
+        status, wait = response.status_code, response.headers.get("retry-after", "")
         if status in (401, 403):
             if self._key_env is None:
                 return "no key was sent; name its environment variable as api_key_env"
@@ -280,33 +291,162 @@ class OpenAIWriter:
             return "check the name of the model, and base_url, which mostly ends in /v1"
         if 300 <= status < 400:
             return "redirects are not followed, pass the address itself as base_url"
+        if status in (408, 409, 429) or status >= 500:
+            return f"it asks to wait {wait} s" if wait else "check that the server is well"
         return "the server does not take the request: see limit_field, temperature and extra_body"
-
-    def _body(self, prompt: str, limit: int) -> bytes:
-        message = {"role": "user", "content": disarmed(without_surrogates(prompt)[0])}
-        ours = {"model": self._model, "messages": [message], self._limit_field: limit}
-        return json.dumps(ours | self._options).encode()
 
     def _key(self) -> str:
         """The key, or nothing where none is to be sent. Raises `InputError`, which does not show it."""
-        if self._key_env is None:
-            return ""
-        key = os.environ.get(self._key_env, "").strip()
-        if not key:
-            raise InputError(
-                f"the environment variable {self._key_env} is not set; put the key into it, or pass "
-                "the base_url of a server that needs none"
-            )
-        if not key.isascii() or not key.isprintable() or " " in key:
-            raise InputError(
-                f"the environment variable {self._key_env} holds characters that no key has; it "
-                "must be the key and nothing else"
-            )
-        return key
+        return _key_in(self._key_env)
+
+    def _secret(self) -> str:
+        return os.environ.get(self._key_env or "", "").strip()
 
     def _count(self, usage: Usage) -> None:
         with self._lock:
             self._usage += usage
+
+
+class _Connection:
+    """A client, and the event loop in a thread that it runs in."""
+
+    def __init__(self, guard: _Guard, *, concurrency: int, **options: Any) -> None:
+        # the guard sets the key, and only where it belongs; it bounds a request as a whole
+        self.client = AsyncOpenAI(api_key="-", timeout=None, http_client=guard, **options)
+        self.slots = asyncio.Semaphore(concurrency)
+        self.process = os.getpid()
+        started = Future[BlockingPortal]()
+        self._thread = threading.Thread(
+            target=asyncio.run, args=[self._serve(started)], name=THREAD, daemon=True
+        )
+        self._thread.start()
+        self.portal = started.result()
+
+    async def _serve(self, started: Future[BlockingPortal]) -> None:
+        async with self.client, BlockingPortal() as portal:
+            started.set_result(portal)
+            await portal.sleep_until_stopped()
+
+    def close(self) -> None:
+        """Give up what is running and end the thread; may be called twice, and from any thread."""
+        if self.process != os.getpid():  # a fork has no such thread
+            return
+        if threading.current_thread() is self._thread:  # the garbage collector runs anywhere
+            threading.Thread(target=self.close).start()
+            return
+        with suppress(RuntimeError):  # it has ended already
+            self.portal.call(self.portal.stop, True)
+        self._thread.join()
+
+
+class _NoReply(httpx2.RequestError):
+    """What the client shall take for a broken connection, and repeat."""
+
+
+class _Guard(httpx2.AsyncClient):
+    """Sends requests for the client: bounded, and with nothing in them that is not for this server."""
+
+    def __init__(self, key_env: str | None, seconds: float) -> None:
+        super().__init__(
+            headers={
+                "Accept": "application/json",
+                "Accept-Encoding": "identity",  # a compressed body has no bound
+                "Content-Type": "application/json",
+                "User-Agent": f"hwdag/{__version__}",
+            },
+            limits=httpx2.Limits(max_connections=None),  # slots bound them
+            timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),  # the rest is bounded as a whole
+            follow_redirects=False,
+            verify=_certificates(),
+        )
+        self._key_env, self._seconds = key_env, seconds
+
+    async def send(self, request: httpx2.Request, **_: Any) -> httpx2.Response:
+        key = _key_in(self._key_env)
+        # the client's own headers stay here: it takes OPENAI_ORG_ID, OPENAI_PROJECT_ID and
+        # OPENAI_CUSTOM_HEADERS from the environment, whoever the server is
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        sent = self.build_request("POST", request.url, headers=headers, content=request.content)
+        try:
+            async with asyncio.timeout(self._seconds):
+                found = await super().send(sent, stream=True)
+                content = await _content_of(found)
+        except TimeoutError:
+            raise _NoReply(f"no whole reply within {self._seconds:.3g} s") from None
+        except httpx2.HTTPError as error:
+            raise _NoReply(_without(key, f"{type(error).__name__}: {error}")) from None
+        wanted = ("content-type", "retry-after", "retry-after-ms")
+        told = {name: found.headers[name] for name in wanted if name in found.headers}
+        response = httpx2.Response(
+            found.status_code, headers=told, content=content, request=request
+        )
+        if response.is_success and _text(_json(response)) is None:
+            kind = told.get("content-type") or "no content type"
+            raise _NoReply(
+                f"status {response.status_code} with a body that is no chat completion ({kind}), "
+                f"{_excerpt(response, key)}"
+            )
+        return response
+
+
+async def _content_of(response: httpx2.Response) -> bytes:
+    content = bytearray()
+    try:
+        async for chunk in response.aiter_raw():
+            content += chunk
+            if len(content) > REPLY_BYTES:
+                raise _NoReply(f"a body of more than {REPLY_BYTES:,} bytes")
+    finally:
+        await response.aclose()
+    return bytes(content)
+
+
+def _json(response: httpx2.Response) -> Any:
+    """The body, or None where it is no JSON."""
+    try:
+        return response.json()
+    except (ValueError, RecursionError):
+        return None
+
+
+def _excerpt(response: httpx2.Response, key: str) -> str:
+    """The beginning of the body, control characters escaped."""
+    text = _without(key, response.content.decode(errors="replace")).strip()
+    shown = repr(text[:EXCERPT_CHARACTERS])
+    return f"body {shown}{'...' if len(text) > EXCERPT_CHARACTERS else ''}"
+
+
+def _without(key: str, text: str) -> str:
+    return text.replace(key, "***") if key else text
+
+
+@lru_cache(maxsize=1)
+def _certificates() -> ssl.SSLContext:
+    """Loading them takes longer than many a request."""
+    return httpx2.create_ssl_context()
+
+
+def _key_in(variable: str | None) -> str:
+    if variable is None:
+        return ""
+    key = os.environ.get(variable, "").strip()
+    if not key:
+        raise InputError(
+            f"the environment variable {variable} is not set; put the key into it, or pass the "
+            "base_url of a server that needs none"
+        )
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise InputError(
+            f"the environment variable {variable} holds characters that no key has; it must be the "
+            "key and nothing else"
+        )
+    return key
+
+
+def _requests(last: httpx2.Request) -> str:
+    """How many requests were made, by what the client notes on the last one."""
+    made = 1 + int(last.headers.get("x-stainless-retry-count", 0))
+    return "1 request" if made == 1 else f"{made} requests"
 
 
 def _outcome(running: Future[str | None]) -> str | None:
@@ -338,17 +478,6 @@ def _tokens(usage: object) -> int | None:
     return None
 
 
-def _times(requests: int) -> str:
-    return "1 request" if requests == 1 else f"{requests} requests"
-
-
-def _phrase(status: int) -> str:
-    try:
-        return f" ({HTTPStatus(status).phrase})"
-    except ValueError:
-        return ""
-
-
 def _checked_url(url: str) -> str:
     """The address without a slash at its end."""
     if any(mark in url for mark in "@?#"):
@@ -356,7 +485,12 @@ def _checked_url(url: str) -> str:
             "base_url holds a user, a query or a fragment, which may be a secret; pass an address "
             "such as http://localhost:8000/v1, and the key by its environment variable (api_key_env)"
         )
-    if not is_address(url):
+    try:
+        parts = urlsplit(url)
+        legal = parts.scheme in ("http", "https") and parts.hostname and httpx2.URL(url).host
+    except (httpx2.InvalidURL, ValueError):
+        legal = False
+    if not legal:
         raise InputError(f"base_url must be like http://localhost:8000/v1, got {url!r}")
     return url.rstrip("/")
 
