@@ -32,7 +32,6 @@ from hwdag.errors import EmptyIndex, InputError
 from hwdag.filters import Filter, as_filter
 from hwdag.retriever import Retriever
 from hwdag.scope import Scope
-from hwdag.trace.provenance import step_record
 from hwdag.types import Step
 from hwdag_lab.methods.making import check_tenant
 from langchain_hwdag.adapters import node_document
@@ -107,7 +106,7 @@ class CoreSearchRetriever(BaseRetriever):
         config = self._within(run_manager.get_child())
         return self._retrieve(
             query,
-            lambda step: dispatch_custom_event(STEP_EVENT, step_record(step), config=config),
+            lambda step: dispatch_custom_event(STEP_EVENT, step.to_dict(), config=config),
             **options,
         )
 
@@ -120,7 +119,7 @@ class CoreSearchRetriever(BaseRetriever):
             return self._retrieve(query, report, **options)
 
         async def tell(step: Step) -> None:
-            await adispatch_custom_event(STEP_EVENT, step_record(step), config=config)
+            await adispatch_custom_event(STEP_EVENT, step.to_dict(), config=config)
 
         return await in_thread(search, tell)
 

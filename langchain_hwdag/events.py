@@ -16,7 +16,7 @@ from hwdag.threads import in_builder_thread
 from hwdag.trace.bars import Advanced, Reporter, Reporting
 
 STEP_EVENT = "hwdag.step"
-"""Name of the custom event that every visited node fires; data as `step_record` of the core."""
+"""Name of the custom event that every visited node fires; data as `Step.to_dict()` of the core."""
 
 BUILD_EVENT = "hwdag.building"
 """Name of the custom event that every finished piece of a build fires.

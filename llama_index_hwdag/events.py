@@ -17,7 +17,6 @@ from llama_index.core.instrumentation.span import active_span_id
 
 from hwdag.building.report import BuildReport
 from hwdag.trace.bars import Advance, Reporter, as_reporter
-from hwdag.trace.provenance import step_record
 from hwdag.types import Retrieval, Step
 
 dispatcher = get_dispatcher(__name__)
@@ -27,19 +26,24 @@ DOCUMENTS = "documents"
 
 
 class HWDAGStepEvent(BaseEvent):
-    """A node was visited; names as in `hwdag.trace.provenance`."""
+    """A node was visited; names as in `Step.to_dict()`."""
 
     node_id: str
     document_id: str
     level: int
     text: str
+    origin: str
+    tokens: int
+    spans: list[tuple[int, int]]
     position: int
+    initial: bool
     score: float
     attention: float
     similarity: float
     reference: float
     relevance: float
     p_yes: float | None
+    p_enough: float | None = None
 
     @classmethod
     def class_name(cls) -> str:
@@ -49,7 +53,7 @@ class HWDAGStepEvent(BaseEvent):
     @classmethod
     def of(cls, step: Step) -> Self:
         """The event of a step."""
-        record = step_record(step)
+        record = step.to_dict()
         return cls(node_id=record.pop("id"), **record)
 
 

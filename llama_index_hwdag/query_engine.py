@@ -27,7 +27,6 @@ from hwdag.lm.base import Reader
 from hwdag.search.answering import AnswerStream
 from hwdag.threads import each_in_a_thread
 from hwdag.trace.provenance import METADATA_KEY
-from hwdag.trace.render import answer_json
 from hwdag.types import Document
 from llama_index_hwdag.base_retriever import CoreSearchRetriever
 from llama_index_hwdag.events import dispatcher
@@ -43,7 +42,7 @@ class HWDAGQueryEngine(BaseQueryEngine):
 
     The nodes that the answer was given with are its `source_nodes`; `response.metadata["hwdag"]` has
     the citations (source sentences by the attention that the answer paid to them), the walk and its
-    cost, as `hwdag.trace.render.answer_json` makes them. Of a streamed answer they are there after
+    cost, as `Answer.to_dict()` has them. Of a streamed answer they are there after
     its last piece. An asynchronous answer is decoded in threads, piece by piece.
 
     Relations: `RetrieverQueryEngine` over the same retriever takes any LLM, node postprocessors and
@@ -171,7 +170,7 @@ def _record(stream: AnswerStream | None) -> dict[str, Any]:
     if stream is None:
         return {}
     answer = stream.answer
-    return {METADATA_KEY: answer_json(answer, answer.usage.seconds)}
+    return {METADATA_KEY: answer.to_dict()}
 
 
 def _asynchronous(response: RESPONSE_TYPE) -> RESPONSE_TYPE:

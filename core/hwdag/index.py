@@ -23,6 +23,7 @@ from hwdag.config import BuildConfig, SearchConfig, checked_k
 from hwdag.embedding.base import Embedder
 from hwdag.errors import IndexMismatch, InputError
 from hwdag.lm.base import Reader, Writer
+from hwdag.page import page
 from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
 from hwdag.search.live import some
@@ -35,6 +36,9 @@ from hwdag.text.prompts import Prompts
 from hwdag.threads import asynchronous, asynchronous_build, asynchronous_pieces
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag.types import Answer, Document, Retrieval
+
+LEAST_SHOWN = 0.01
+"""Weight below which an edge is left out of a page."""
 
 WAIT_SECONDS = 30.0
 """How long a change waits for the build of another process to end."""
@@ -157,6 +161,22 @@ class HWDAGIndex(StoredIndex):
         if store is None or not store.delete(document_id):
             listed = "" if self.config.tenant_key else f"; there are {some(self.documents)}"
             raise InputError(f"no document {document_id!r}{listed}")
+
+    def to_html(self, document_ids: Collection[str] | None = None) -> str:
+        """Return a page that shows the graphs, of all documents or of some; it needs no network.
+
+        Edges below 1 % are left out. Raises `InputError` for a document that is not there.
+        """
+        wanted = list(self.documents) if document_ids is None else list(document_ids)
+        if missing := sorted(set(wanted) - set(self.documents)):
+            raise InputError(f"no document {missing[0]!r}; there are {some(self.documents)}")
+        found = [self.entries[key] for key in wanted]
+        documents = [{"id": d.id, "title": d.title, "text": d.text} for d, _, _ in found]
+        graphs = [
+            {"document_id": document.id, **graph.to_dict(least_weight=LEAST_SHOWN)}
+            for document, graph, _ in found
+        ]
+        return page("The graph", {"documents": documents, "graphs": graphs})
 
     def estimate(self, documents: Iterable[Document | str], *, timed: bool = True) -> Estimate:
         """What building these documents would cost, before anything is built.

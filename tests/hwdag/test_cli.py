@@ -79,9 +79,11 @@ def test_ask_shows_the_walk_the_answer_and_the_sources(index_file, capsys):
 
 
 @pytest.mark.model
-def test_ask_as_json(index_file, capsys):
+def test_ask_as_json_and_as_a_page(index_file, capsys, tmp_path):
+    page = tmp_path / "answer.html"
     arguments = ["ask", str(index_file), "Who built the harbour?", "--budget", "200", "--json"]
-    assert main(arguments) == 0
+    assert main([*arguments, "--html", str(page)]) == 0
+    assert "Who built the harbour?" in page.read_text("utf-8")
     found = json.loads(capsys.readouterr().out)
     assert found["walk"]["context_tokens"] <= 200
     assert found["walk"]["stop"] in get_args(StopReason)

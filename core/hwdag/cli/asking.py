@@ -33,13 +33,13 @@ def print_answer(
     index: Retriever, options: argparse.Namespace, config: SearchConfig, scope: Scope
 ) -> None:
     """Ask `options.question`, and print the walk, the answer and its sources, or all as JSON."""
-    if not options.json:
-        show_answer(index, options.question, config, scope)
-        return
-    began = time.perf_counter()
-    answer = index.answer(options.question, config=config, scope=scope)
-    found = render.answer_json(answer, time.perf_counter() - began)
-    print(json.dumps(found, ensure_ascii=False, indent=2))
+    if options.json:
+        answer = index.answer(options.question, config=config, scope=scope)
+        print(json.dumps(answer.to_dict(), ensure_ascii=False, indent=2))
+    else:
+        answer = show_answer(index, options.question, config, scope)
+    if options.html:
+        options.html.write_text(answer.to_html(), "utf-8")
 
 
 def show(options: argparse.Namespace) -> int:
@@ -49,6 +49,9 @@ def show(options: argparse.Namespace) -> int:
             raise InputError(
                 f"no document {options.document!r}; there are {', '.join(sorted(index.graphs))}"
             )
+        if options.html:
+            page = index.to_html([options.document] if options.document else None)
+            options.html.write_text(page, "utf-8")
         if options.json:
             print(json.dumps(_described(index, options.document), ensure_ascii=False, indent=2))
             return 0

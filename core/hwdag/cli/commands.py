@@ -9,6 +9,7 @@ from hwdag.cli.options import (
     Commands,
     add_config,
     add_file,
+    add_html,
     add_json,
     add_models,
     add_paths,
@@ -49,6 +50,7 @@ def _add_ask(commands: Commands) -> None:
     add_models(ask, writer=False)
     add_scope(ask)
     add_json(ask)
+    add_html(ask, "the answer, its walk and its sources")
     _add_garlic(ask)
     add_config(ask.add_argument_group("the walk"), SearchConfig())
 
@@ -59,6 +61,7 @@ def _add_show(commands: Commands) -> None:
     add_file(show)
     show.add_argument("--document", metavar="ID", help="all nodes of this document")
     add_json(show)
+    add_html(show, "the graphs")
 
 
 def _add_insert(commands: Commands) -> None:

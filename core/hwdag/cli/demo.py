@@ -51,10 +51,13 @@ def demo(options: argparse.Namespace) -> int:
     index = build_or_reuse(folder, files, path)
     for question in QUESTIONS:
         print(f"\n--- {question.kind} " + "-" * (90 - len(question.kind)))
-        show_answer(index, question.text, SearchConfig(token_budget=question.budget))
+        answer = show_answer(index, question.text, SearchConfig(token_budget=question.budget))
+    page = path.with_suffix(".html")
+    page.write_text(answer.to_html(), "utf-8")
     print(
         "\nThe default model has 135 million parameters: look at the walks and the sources rather "
-        f'than at its answers.\nAsk your own: hwdag ask {path} "..."'
+        f"than at its answers.\nThe last answer with its walk, in a browser: {page}\n"
+        f'Ask your own: hwdag ask {path} "..."'
     )
     return 0
 

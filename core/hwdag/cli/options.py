@@ -189,6 +189,13 @@ def add_scope(command: argparse.ArgumentParser) -> None:
     )
 
 
+def add_html(command: argparse.ArgumentParser, what: str) -> None:
+    """Add the option that writes a page."""
+    command.add_argument(
+        "--html", type=Path, metavar="FILE", help=f"write a page that shows {what} to FILE as well"
+    )
+
+
 def add_json(command: argparse.ArgumentParser) -> None:
     """Add the switch for output that programs read."""
     command.add_argument("--json", action="store_true", help="one JSON object instead of text")

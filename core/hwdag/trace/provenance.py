@@ -12,52 +12,15 @@ METADATA_KEY = "hwdag"
 
 
 def provenance(step: Step, retrieval: Retrieval) -> dict[str, Any]:
-    """Everything about one returned node.
+    """Return everything about one returned node but its text.
 
-    Keys: `id`, `document_id` (empty for a node of a corpus layer, which rests on several documents),
-    `level`, `origin`, `spans` (exact [start, end) character ranges), `span_documents` (the document
-    of each span), `position` (visiting order, the question being 1), `visited`, `score` with its
-    parts `attention`, `similarity` and `reference`, `relevance`, `p_yes` (None where it was not read), `stop`;
-    where a controller steered the walk, also `p_enough`, its probability; where notes had joined the
-    question by then, also `note`, their number.
+    Keys: those of `Step.to_dict()`, among them `spans` (exact [start, end) character ranges),
+    `position` (visiting order, the question being 1) and `score` with its parts; `visited`, whether it
+    was read; `stop`, why the walk ended.
     """
-    node = step.node
-    return {
-        "id": node.id,
-        "document_id": node.document_id,
-        "level": node.level,
-        "origin": node.origin,
-        "spans": [[span.start, span.end] for span in node.sources],
-        "span_documents": [document for document, _ in node.places],
-        "position": step.position,
-        "visited": step not in retrieval.beyond,
-        **_scores(step),
-        "stop": retrieval.stop,
-    }
-
-
-def step_record(step: Step) -> dict[str, Any]:
-    """A node as it is visited, JSON-able; keys as in `provenance`, and its `text`."""
-    return {
-        "id": step.node.id,
-        "document_id": step.node.document_id,
-        "level": step.node.level,
-        "text": step.node.text,
-        "position": step.position,
-        **_scores(step),
-    }
-
-
-def _scores(step: Step) -> dict[str, Any]:
-    return {
-        "score": step.score,
-        "attention": step.attention,
-        "similarity": step.similarity,
-        "reference": step.reference,
-        "relevance": step.relevance,
-        "p_yes": step.p_yes,
-        **({} if step.p_enough is None else {"p_enough": step.p_enough}),
-    }
+    found = {**step.to_dict(), "visited": step not in retrieval.beyond, "stop": retrieval.stop}
+    del found["text"]
+    return found
 
 
 def passages(node: Node, sources: Mapping[str, Document]) -> list[str]:

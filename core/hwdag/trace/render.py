@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from textwrap import shorten
-from typing import Any
 
 import numpy as np
 
 from hwdag.graph.dag import HWDAG
 from hwdag.text.characters import one_line, visible
-from hwdag.trace.provenance import provenance
 from hwdag.types import Answer, Citation, Node, Retrieval, Step
 
 HEADER = (
@@ -87,38 +85,3 @@ def node_line(node: Node, width: int = 110) -> str:
 def _short(text: str, width: int) -> str:
     """The beginning of a text on one line."""
     return shorten(visible(text), width, placeholder=" ...")
-
-
-def retrieval_json(retrieval: Retrieval) -> dict[str, Any]:
-    """A walk as JSON-able values."""
-    return {
-        "question": retrieval.question,
-        "stop": retrieval.stop,
-        "notes": list(retrieval.notes),
-        "context_tokens": retrieval.context_tokens,
-        "steps": [
-            {"text": step.node.text, **provenance(step, retrieval)} for step in retrieval.steps
-        ],
-    }
-
-
-def answer_json(answer: Answer, seconds: float) -> dict[str, Any]:
-    """An answer, its citations, its walk and its cost as JSON-able values."""
-    return {
-        "answer": answer.text,
-        "citations": [
-            {
-                "document_id": citation.document_id,
-                "start": citation.span.start,
-                "end": citation.span.end,
-                "text": citation.text,
-                "weight": citation.weight,
-                "node_id": citation.node_id,
-            }
-            for citation in answer.citations
-        ],
-        "tokens": answer.usage.tokens,
-        "tflops": answer.usage.tflops,
-        "seconds": seconds,
-        "walk": retrieval_json(answer.retrieval),
-    }

@@ -7,6 +7,7 @@ from pathlib import Path
 from hwdag.cli.options import (
     Commands,
     add_config,
+    add_html,
     add_json,
     add_models,
     add_paths,
@@ -59,4 +60,5 @@ def _add_try(commands: Commands) -> None:
     add_scope(command)
     add_config(command, SearchConfig(), only=("token_budget", "heads", "max_new_tokens"))
     add_json(command)
+    add_html(command, "the answer and its sources")
     add_quiet(command)
