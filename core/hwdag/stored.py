@@ -8,14 +8,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from hwdag.building.report import BuildReport
 from hwdag.config import BuildConfig
 from hwdag.embedding.base import Embedder
-from hwdag.errors import EmptyIndex, IndexMismatch, InputError
+from hwdag.errors import EmptyIndex, HWDAGError, IndexMismatch, InputError
 from hwdag.graph.dag import HWDAG
 from hwdag.lm.base import Reader, Writer
 from hwdag.models import Models
@@ -255,6 +255,14 @@ class StoredIndex:
     def __len__(self) -> int:
         return len(self.documents)
 
+    def __repr__(self) -> str:
+        where = self._path or "in memory"
+        try:
+            nodes = 0 if self._opened is None else self._store.node_count()
+            return f"{type(self).__name__}({len(self):,} documents, {nodes:,} nodes, {where})"
+        except HWDAGError:
+            return f"{type(self).__name__}(closed, {where})"
+
     @property
     def built_by(self) -> str | None:
         """Name of the reader that built the graphs; None while there are none."""
@@ -340,8 +348,13 @@ def _config_of(store: Store, expected: BuildConfig | None) -> BuildConfig:
     """What a store was built with; raises `IndexMismatch` if something else is expected."""
     stored = BuildConfig.from_dict(store.header.config)
     if expected is not None and expected != stored:
+        differing = (
+            f"{field.name}={getattr(stored, field.name)!r}, not {getattr(expected, field.name)!r}"
+            for field in fields(stored)
+            if getattr(stored, field.name) != getattr(expected, field.name)
+        )
         raise IndexMismatch(
-            f"{store.path} was built with {stored}, not with {expected}; leave config out to use the "
-            "file's own, or build into another file"
+            f"{store.path} was built with {'; '.join(differing)}. Leave config out to use the file's "
+            "own, or build into another file"
         )
     return stored

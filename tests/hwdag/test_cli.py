@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import is_dataclass
+from io import StringIO
 from pathlib import Path
 from typing import get_args, get_type_hints
 
@@ -95,6 +96,21 @@ def test_ask_as_json_and_as_a_page(index_file, capsys, tmp_path):
 
 
 @pytest.mark.model
+def test_a_chat_answers_line_after_line(index_file, capsys, monkeypatch):
+    monkeypatch.setattr(
+        sys,
+        "stdin",
+        StringIO("Who built the harbour?\n\n" + "why? " * 9000 + "\nHow high is the lighthouse?\n"),
+    )
+    options = ["--budget", "200", "--max-new-tokens", "8"]
+    assert main(["chat", str(index_file), *options]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith("HWDAGIndex(3 documents, ")
+    assert shown.out.count("answer: ") == shown.out.count("sources:") == 2
+    assert "shorten the question" in shown.err  # and the chat goes on
+
+
+@pytest.mark.model
 def test_show_describes_the_graphs(index_file, capsys):
     assert main(["show", str(index_file)]) == 0
     shown = capsys.readouterr().out
@@ -124,7 +140,9 @@ def test_errors_are_messages(tmp_path, capsys):
 @pytest.mark.model
 def test_a_question_longer_than_the_window_is_a_message(index_file, capsys):
     assert main(["ask", str(index_file), "why? " * 9000]) == 2
-    assert "shorten the question" in capsys.readouterr().err
+    shown = capsys.readouterr()
+    assert "shorten the question" in shown.err
+    assert not shown.out  # not even the head of a table
 
 
 @pytest.mark.model
@@ -190,6 +208,8 @@ def another(path, hint, usual):
     option, kinds = path.replace("_", "-"), str(hint)
     if hint is bool:
         return [f"--no-{option}" if usual else f"--{option}"], not usual
+    if "tuple[str" in kinds:
+        return [f"--{option}", "name,label"], ("name", "label")
     if "tuple" in kinds:
         return [f"--{option}", "1-2,3-4"], ((1, 2), (3, 4))
     for kind, value in ((int, 97), (float, 0.25), (str, "German")):

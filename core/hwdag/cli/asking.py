@@ -1,31 +1,51 @@
-"""The commands `ask` and `show`: a question to an answer, a file to a summary."""
+"""The commands `ask` and `chat`: questions to answers, the walk shown as it happens."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from reprlib import repr as brief
 
 from hwdag.cli.models import reader
 from hwdag.cli.options import config_of
+from hwdag.cli.terminal import print_styled, width
 from hwdag.config import SearchConfig
-from hwdag.errors import InputError
+from hwdag.errors import EmptyIndex, HWDAGError, InputError
 from hwdag.index import HWDAGIndex
 from hwdag.retriever import Retriever
 from hwdag.scope import Scope
+from hwdag.store.opening import check_folder
+from hwdag.tenancy import required_filter
+from hwdag.text.characters import visible
 from hwdag.trace import render
 from hwdag.types import Answer, Step
 
 
 def ask(options: argparse.Namespace) -> int:
     """Answer a question; the walk is shown as it happens."""
-    config = config_of(SearchConfig.garlic() if options.garlic else SearchConfig(), options)
-    scope = scope_of(options)
-    with HWDAGIndex.load(
-        options.file, reader=reader(options, options.file), embedder=options.embedder
-    ) as index:
+    config, scope = search_config(options), scope_of(options)
+    if not options.question.strip():
+        raise InputError("the question is empty or only white space")
+    if options.html is not None:
+        check_folder(options.html)
+    with _opened(options, scope) as index:
         print_answer(index, options, config, scope)
+    return 0
+
+
+def chat(options: argparse.Namespace) -> int:
+    """Answer one question after the other, each for itself, until the input ends."""
+    config, scope = search_config(options), scope_of(options)
+    with _opened(options, scope) as index:
+        print(f"{index!r}; one question per line, Ctrl-D ends")
+        while (question := _typed()) is not None:
+            try:
+                if question.strip():
+                    show_answer(index, question, config, scope)
+            except HWDAGError as error:
+                print(f"hwdag: {visible(str(error))}", file=sys.stderr)
     return 0
 
 
@@ -42,45 +62,37 @@ def print_answer(
         options.html.write_text(answer.to_html(), "utf-8")
 
 
-def show(options: argparse.Namespace) -> int:
-    """Documents, levels, sizes, some points and their edges; no language model is loaded."""
-    with HWDAGIndex.load(options.file) as index:
-        if options.document is not None and options.document not in index.graphs:
-            raise InputError(
-                f"no document {options.document!r}; there are {', '.join(sorted(index.graphs))}"
-            )
-        if options.html:
-            page = index.to_html([options.document] if options.document else None)
-            options.html.write_text(page, "utf-8")
-        if options.json:
-            print(json.dumps(_described(index, options.document), ensure_ascii=False, indent=2))
-            return 0
-        print(f"{options.file}: {len(index)} documents, built by {index.built_by}")
-        for key in [options.document] if options.document else index.graphs:
-            document, graph, _ = index.entries[key]
-            print(f"{key}  {document.title!r}: {len(graph)} nodes, {graph.edges.nnz} edges")
-            for line in render.graph_lines(graph, points=len(graph) if options.document else 2):
-                print(line)
-    return 0
-
-
 def show_answer(
     index: Retriever, question: str, config: SearchConfig, scope: Scope | None = None
 ) -> Answer:
     """Walk, answer and print everything on the way."""
-    began = time.perf_counter()
-    print(f"question: {question}\n{render.HEADER}")
-    stream = index.stream(question, config=config, scope=scope, on_step=_print_step)
-    print(render.stop_line(stream.retrieval))
+    began, columns = time.perf_counter(), width()
+    begun = False
+
+    def on_step(step: Step) -> None:
+        nonlocal begun
+        if not begun:  # why: what is wrong with a question is told before anything is printed
+            print(f"question: {question}")
+            print_styled(render.HEADER, "dim")
+            begun = True
+        print(render.step_line(step, columns), flush=True)
+
+    stream = index.stream(question, config=config, scope=scope, on_step=on_step)
+    print_styled(render.stop_line(stream.retrieval), "dim")
     print("answer: ", end="")
     for piece in stream:
-        print(piece, end="", flush=True)
+        print_styled(piece, "bold", end="")
     answer = stream.answer
     print("\nsources:")
     for citation in answer.citations:
-        print(render.citation_line(citation))
-    print(render.usage_line(answer, time.perf_counter() - began))
+        print(render.citation_line(citation, columns))
+    print_styled(render.usage_line(answer, time.perf_counter() - began), "dim")
     return answer
+
+
+def search_config(options: argparse.Namespace) -> SearchConfig:
+    """Return the settings of the walk that the command line asks for."""
+    return config_of(SearchConfig.garlic() if options.garlic else SearchConfig(), options)
 
 
 def scope_of(options: argparse.Namespace) -> Scope:
@@ -95,25 +107,29 @@ def scope_of(options: argparse.Namespace) -> Scope:
     return Scope(options.document, filters, options.tenant)
 
 
-def _print_step(step: Step) -> None:
-    print(render.step_line(step), flush=True)
+def _opened(options: argparse.Namespace, scope: Scope) -> HWDAGIndex:
+    """The index with the models that were asked for.
+
+    Raises `InputError` for documents that it has not, before a model is loaded.
+    """
+    with HWDAGIndex.load(options.file) as index:
+        if not len(index):
+            raise EmptyIndex(f"{options.file} holds no document; insert some first")
+        required_filter(index.config.tenant_key, scope)
+        documents = index.documents
+        for one in scope.document_ids or ():
+            if one not in documents:
+                raise InputError(
+                    f"no document {one!r} in {options.file}; `hwdag show {options.file}` lists them"
+                )
+    return HWDAGIndex.load(
+        options.file, reader=reader(options, options.file), embedder=options.embedder
+    )
 
 
-def _described(index: HWDAGIndex, document_id: str | None) -> dict[str, object]:
-    keys = [document_id] if document_id else list(index.graphs)
-    return {
-        "built_by": index.built_by,
-        "documents": [
-            {
-                "id": key,
-                "title": document.title,
-                "levels": [len(graph.at_level(n + 1)) for n in range(graph.height)],
-                "edges": int(graph.edges.nnz),
-                "nodes": [
-                    {"id": n.id, "level": n.level, "origin": n.origin, "text": n.text}
-                    for n in (graph.nodes if document_id else ())
-                ],
-            }
-            for key, (document, graph, _) in ((key, index.entries[key]) for key in keys)
-        ],
-    }
+def _typed() -> str | None:
+    """The next line of the input; None at its end."""
+    try:
+        return input("> " if sys.stdin.isatty() else "")
+    except EOFError:
+        return None

@@ -24,6 +24,7 @@ def add(commands: Commands) -> None:
     """Add the commands for an index."""
     _add_build(commands)
     _add_ask(commands)
+    _add_chat(commands)
     _add_show(commands)
     _add_insert(commands)
     _add_refresh(commands)
@@ -47,17 +48,23 @@ def _add_ask(commands: Commands) -> None:
     ask.set_defaults(run=lazily("hwdag.cli.asking:ask"))
     add_file(ask)
     ask.add_argument("question")
-    add_models(ask, writer=False)
-    add_scope(ask)
+    _add_walk(ask)
     add_json(ask)
     add_html(ask, "the answer, its walk and its sources")
-    _add_garlic(ask)
-    add_config(ask.add_argument_group("the walk"), SearchConfig())
+
+
+def _add_chat(commands: Commands) -> None:
+    chat = commands.add_parser(
+        "chat", help="ask question after question; the models are loaded once"
+    )
+    chat.set_defaults(run=lazily("hwdag.cli.asking:chat"))
+    add_file(chat)
+    _add_walk(chat)
 
 
 def _add_show(commands: Commands) -> None:
     show = commands.add_parser("show", help="what is in an index file; needs no language model")
-    show.set_defaults(run=lazily("hwdag.cli.asking:show"))
+    show.set_defaults(run=lazily("hwdag.cli.showing:show"))
     add_file(show)
     show.add_argument("--document", metavar="ID", help="all nodes of this document")
     add_json(show)
@@ -167,6 +174,13 @@ def _add_building(command: argparse.ArgumentParser) -> None:
 def _add_build_config(command: argparse.ArgumentParser) -> None:
     _add_garlic(command)
     add_config(command.add_argument_group("the graph"), BuildConfig())
+
+
+def _add_walk(command: argparse.ArgumentParser) -> None:
+    add_models(command, writer=False)
+    add_scope(command)
+    _add_garlic(command)
+    add_config(command.add_argument_group("the walk"), SearchConfig())
 
 
 def _add_garlic(command: argparse.ArgumentParser) -> None:

@@ -1,14 +1,23 @@
-"""What commands print comes from documents, models and servers: a terminal must obey none of it."""
+"""What commands print comes from documents, models and servers: a terminal must obey none of it.
+
+Colours are ours alone, and only where standard output is a terminal (https://no-color.org).
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from io import TextIOBase
-from typing import TextIO
+from typing import Literal, TextIO
 
 from hwdag.text.characters import visible
+
+Style = Literal["bold", "dim"]
+
+CODES: dict[Style, str] = {"bold": "1", "dim": "2"}
 
 
 class Visible(TextIOBase):
@@ -31,6 +40,14 @@ class Visible(TextIOBase):
         self._stream.write(visible(text))
         return len(text)
 
+    def write_styled(self, text: str, style: Style) -> None:
+        """Write the text in a style, as far as the stream has any."""
+        plain = os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb"
+        if plain or not self.isatty():
+            self.write(text)
+        else:
+            self._stream.write(f"\x1b[{CODES[style]}m{visible(text)}\x1b[0m")
+
     def flush(self) -> None:
         """Flush the stream."""
         self._stream.flush()
@@ -41,3 +58,19 @@ def visible_output() -> Iterator[None]:
     """Whatever is printed meanwhile is shown and not obeyed."""
     with redirect_stdout(Visible(sys.stdout)):
         yield
+
+
+def print_styled(text: str, style: Style, *, end: str = "\n") -> None:
+    """Print at once, in a style on a terminal that has any."""
+    out = sys.stdout
+    if isinstance(out, Visible):
+        out.write_styled(text, style)
+        out.write(end)
+    else:
+        print(text, end=end)
+    out.flush()
+
+
+def width() -> int:
+    """Return how many columns a line may take."""
+    return shutil.get_terminal_size().columns

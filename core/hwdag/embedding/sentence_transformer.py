@@ -15,6 +15,7 @@ from hwdag.arrays import Vectors
 from hwdag.embedding.hashing import unit_rows
 from hwdag.errors import InputError, ModelNotFound
 from hwdag.flops import ModelShape, encoder_flops
+from hwdag.quiet import without_bars
 from hwdag.types import Usage
 
 if TYPE_CHECKING:
@@ -157,7 +158,8 @@ def _load(model: str, device: str | None) -> SentenceTransformer:
     from sentence_transformers import SentenceTransformer
 
     try:
-        return SentenceTransformer(model, device=device)
+        with without_bars():
+            return SentenceTransformer(model, device=device)
     except (OSError, ValueError) as error:  # ValueError: a folder with code of its own
         raise ModelNotFound(
             f"cannot load the embedding model {model!r} ({error}); give a name on the Hugging Face "

@@ -35,6 +35,9 @@ class HWDAG:
     edges: csr_array  # (n, n), rows sum to 1
     raw: csr_array  # (n, n), mean attention
 
+    def __repr__(self) -> str:
+        return f"HWDAG({len(self.nodes)} nodes, {self.height} levels, {self.edges.nnz} edges)"
+
     @classmethod
     def from_rows(cls, nodes: Sequence[Node], rows: Sequence[EdgeRow]) -> HWDAG:
         """Build from one `EdgeRow` per node that has out-edges, in any order.

@@ -12,7 +12,10 @@ import os
 import shutil
 import tempfile
 import threading
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -24,6 +27,7 @@ from hwdag.errors import InputError, ModelNotFound, ReaderRequired
 from hwdag.lm.adapter import Adapter, is_fingerprint
 from hwdag.lm.base import Reader
 from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.quiet import without_bars
 
 BASE_MODEL = "HuggingFaceTB/SmolLM2-135M-Instruct"
 DEFAULT_MODEL = f"{BASE_MODEL}+hwdag"
@@ -222,18 +226,40 @@ def cache_folder() -> Path:
     return Path(chosen) if chosen else user_cache_path("hwdag")
 
 
+@contextmanager
+def _conversion_bar(folder: Path) -> Iterator[None]:
+    """One bar on a terminal, which says what is done and where 260 MB go; no other bars."""
+    reading: Any = import_module("transformers.modeling_gguf_pytorch_utils")
+    theirs = reading.tqdm
+    about = f"hwdag: converting the default model, once: 260 MB in {folder}"
+    reading.tqdm = partial(_bar, about)
+    try:
+        with without_bars():
+            yield
+    finally:
+        reading.tqdm = theirs
+
+
+def _bar(about: str, tensors: Sequence[Any], **_: Any) -> Iterable[Any]:
+    from tqdm.auto import tqdm
+
+    # why: None is a bar where standard error is a terminal, and none elsewhere
+    return tqdm(tensors, desc=about, unit=" tensors", disable=None)
+
+
 def _convert(gguf: Path, target: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     source = {"pretrained_model_name_or_path": str(gguf.parent), "gguf_file": gguf.name}
     tokenizer = AutoTokenizer.from_pretrained(**source)
-    model = AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32)
-    # the loader leaves its GGUF settings behind, with which transformers refuses to save
-    model.hf_quantizer = None  # type: ignore[assignment]
-    if hasattr(model.config, "quantization_config"):
-        del model.config.quantization_config
-    model.config.architectures = [type(model).__name__]
-    # half the size; rounding to 11 bits is far below the noise of 4-bit weights
-    torch.nn.Module.to(model, torch.float16)
-    model.save_pretrained(target)
-    tokenizer.save_pretrained(target)
+    with _conversion_bar(target.parent):
+        model = AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32)
+        # the loader leaves its GGUF settings behind, with which transformers refuses to save
+        model.hf_quantizer = None  # type: ignore[assignment]
+        if hasattr(model.config, "quantization_config"):
+            del model.config.quantization_config
+        model.config.architectures = [type(model).__name__]
+        # half the size; rounding to 11 bits is far below the noise of 4-bit weights
+        torch.nn.Module.to(model, torch.float16)
+        model.save_pretrained(target)
+        tokenizer.save_pretrained(target)

@@ -13,6 +13,7 @@ from transformers import (
 )
 
 from hwdag.errors import InputError, ModelNotFound
+from hwdag.quiet import without_bars
 
 
 def load(
@@ -29,10 +30,11 @@ def load(
     dtype = _checked_dtype(dtype)
     common = {"trust_remote_code": trust_remote_code}
     try:
-        tokenizer = AutoTokenizer.from_pretrained(source, **common)
-        model = AutoModelForCausalLM.from_pretrained(
-            source, dtype=dtype, device_map=device_map, **common
-        )
+        with without_bars():
+            tokenizer = AutoTokenizer.from_pretrained(source, **common)
+            model = AutoModelForCausalLM.from_pretrained(
+                source, dtype=dtype, device_map=device_map, **common
+            )
     except (OSError, ValueError) as error:
         raise ModelNotFound(
             f"cannot load {source!r}: {_first_line(error)} Pass the path of a folder with a "

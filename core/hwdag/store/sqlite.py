@@ -390,6 +390,12 @@ class Store:
             (count,) = connection.execute(query).fetchone()
         return int(count)
 
+    def node_count(self) -> int:
+        """Number of nodes of all documents."""
+        with self._database.reading() as connection:
+            (count,) = connection.execute("SELECT sum(node_count) FROM documents").fetchone()
+        return int(count or 0)
+
     def ids(self) -> list[str]:
         """The ids of all documents."""
         return list(self.content_hashes())

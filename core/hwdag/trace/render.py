@@ -12,11 +12,13 @@ import numpy as np
 
 from hwdag.graph.dag import HWDAG
 from hwdag.text.characters import one_line, visible
-from hwdag.types import Answer, Citation, Node, Retrieval, Step
+from hwdag.types import Answer, Citation, Retrieval, Step
 
-HEADER = (
-    f"{'#':>3} {'level':<6}{'attention':>10}{'similarity':>11}{'reference':>10}{'p_yes':>7}  node"
-)
+HEADER = f"{'#':>3}  L {'attention':>9} {'similarity':>10} {'reference':>9} {'p_yes':>5}  node"
+WIDTH = 80
+"""Of a line, unless the caller knows better."""
+
+MIN_TEXT = 16
 
 STOP_REASONS = {
     "sufficient": "the model said that it has enough",
@@ -25,7 +27,7 @@ STOP_REASONS = {
 }
 
 
-def step_line(step: Step, width: int = 110) -> str:
+def step_line(step: Step, width: int = WIDTH) -> str:
     """One visited node: position, level, the parts of its score, p_yes, its text.
 
     Where a controller steers, its probability stands before the text, as in `[0.912 enough]`.
@@ -34,10 +36,10 @@ def step_line(step: Step, width: int = 110) -> str:
         "-" if step.initial else f"{part:.4f}" for part in (step.attention, step.reference)
     )
     p_yes = "-" if step.p_yes is None else f"{step.p_yes:.3f}"
-    text = _short(step.node.text, max(20, width - 50))
-    parts = f"{attention:>10}{step.similarity:>11.4f}{reference:>10}{p_yes:>7}"
+    parts = f"{attention:>9} {step.similarity:>10.4f} {reference:>9} {p_yes:>5}"
     enough = "" if step.p_enough is None else f"  [{step.p_enough:.3f} enough]"
-    return f"{step.position:>3} L{step.node.level:<5}{parts}{enough}  {text}"
+    before = f"{step.position:>3} {step.node.level:>2} {parts}{enough}  "
+    return before + _short(step.node.text, width - len(before))
 
 
 def stop_line(retrieval: Retrieval) -> str:
@@ -46,11 +48,10 @@ def stop_line(retrieval: Retrieval) -> str:
     return "; ".join([reason, *retrieval.notes])
 
 
-def citation_line(citation: Citation, width: int = 110) -> str:
+def citation_line(citation: Citation, width: int = WIDTH) -> str:
     """A source sentence with its share of the answer's attention and where it stands."""
     place = f"{visible(one_line(citation.document_id))}[{citation.span.start}:{citation.span.end}]"
-    text = _short(citation.text, max(20, width - 10))
-    return f"  {citation.weight:>4.0%} {text}\n       {place}"
+    return f"  {citation.weight:>4.0%} {_short(citation.text, width - 7)}\n       {place}"
 
 
 def usage_line(answer: Answer, seconds: float) -> str:
@@ -62,26 +63,36 @@ def usage_line(answer: Answer, seconds: float) -> str:
     )
 
 
-def graph_lines(graph: HWDAG, *, points: int = 3, width: int = 110) -> Iterator[str]:
+def graph_lines(graph: HWDAG, *, points: int = 3, width: int = WIDTH) -> Iterator[str]:
     """Levels with their sizes, and some top-level points with their strongest edges."""
     for level in range(graph.height, 0, -1):
-        nodes = [graph.nodes[i] for i in graph.at_level(level)]
-        origins = ", ".join(sorted({node.origin for node in nodes}))
-        tokens = sum(node.tokens for node in nodes)
-        yield f"  level {level}: {len(nodes):>5} nodes {tokens:>8,} tokens  {origins}"
+        yield _level_line(graph, level)
     for index in graph.top[:points]:
-        yield "  * " + _short(graph.nodes[index].text, width - 4)
-        children, weights = graph.children(int(index))
-        for at in np.argsort(-weights, kind="stable")[:2]:
-            text = _short(graph.nodes[children[at]].text, width - 14)
-            yield f"      {weights[at]:.2f}  {text}"
+        yield from _node_lines(graph, int(index), width)
 
 
-def node_line(node: Node, width: int = 110) -> str:
-    """A node with its level and size."""
-    return f"  level {node.level}, {node.tokens} tokens  " + _short(node.text, width - 24)
+def node_lines(graph: HWDAG, width: int = WIDTH) -> Iterator[str]:
+    """All nodes, level by level from the top, each with its strongest edges."""
+    for level in range(graph.height, 0, -1):
+        yield _level_line(graph, level)
+        for index in graph.at_level(level):
+            yield from _node_lines(graph, int(index), width)
+
+
+def _level_line(graph: HWDAG, level: int) -> str:
+    nodes = [graph.nodes[i] for i in graph.at_level(level)]
+    origins = ", ".join(sorted({node.origin for node in nodes}))
+    tokens = sum(node.tokens for node in nodes)
+    return f"  level {level}: {len(nodes):>5} nodes {tokens:>8,} tokens  {origins}"
+
+
+def _node_lines(graph: HWDAG, index: int, width: int) -> Iterator[str]:
+    yield "  * " + _short(graph.nodes[index].text, width - 4)
+    children, weights = graph.children(index)
+    for at in np.argsort(-weights, kind="stable")[:2]:
+        yield f"      {weights[at]:.2f}  " + _short(graph.nodes[children[at]].text, width - 12)
 
 
 def _short(text: str, width: int) -> str:
     """The beginning of a text on one line."""
-    return shorten(visible(text), width, placeholder=" ...")
+    return shorten(visible(text), max(MIN_TEXT, width), placeholder=" ...")

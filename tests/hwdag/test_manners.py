@@ -1,0 +1,139 @@
+"""What is shown and when: tables that fit, colours on a terminal, errors before models are loaded."""
+
+import sys
+from io import StringIO
+
+import pytest
+from huggingface_hub.utils import are_progress_bars_disabled
+from test_living_index import documents, index_of
+from transformers.utils import logging
+
+from hwdag import Document, HWDAGIndex
+from hwdag.cli.main import main
+from hwdag.cli.terminal import Visible, print_styled
+from hwdag.config import SearchConfig
+from hwdag.quiet import without_bars
+from hwdag.trace import render
+
+NOWHERE = ["--reader", "nobody/nothing", "--dtype", "float32"]
+"""A reader that cannot be loaded, and is loaded as soon as it is asked for."""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "town.hwdag"
+    index_of(documents(3), path=path).close()
+    return path
+
+
+class Terminal(StringIO):
+    def isatty(self):
+        return True
+
+
+def styled(stream, monkeypatch, **environment):
+    for name in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "stdout", Visible(stream))
+    print_styled("an \x1b[31manswer", "bold")
+    return stream.getvalue()
+
+
+def test_only_a_terminal_has_colours_and_a_text_has_none(monkeypatch):
+    plain = "an \\u001b[31manswer\n"
+    assert styled(StringIO(), monkeypatch, TERM="xterm") == plain
+    assert styled(Terminal(), monkeypatch, TERM="xterm", NO_COLOR="1") == plain
+    assert styled(Terminal(), monkeypatch, TERM="dumb") == plain
+    assert styled(Terminal(), monkeypatch, TERM="xterm") == f"\x1b[1m{plain[:-1]}\x1b[0m\n"
+
+
+def test_every_line_of_a_walk_and_of_a_graph_fits_its_width():
+    index = index_of(documents(2))
+    answer = index.answer("Who built it?", config=SearchConfig(token_budget=200))
+    entry = index.entries["doc0"]
+    for width in (80, 100):
+        lines = [render.HEADER, *(render.step_line(step, width) for step in answer.retrieval.steps)]
+        lines += render.node_lines(entry.graph, width)
+        lines += [
+            line for c in answer.citations for line in render.citation_line(c, width).split("\n")
+        ]
+        assert len(lines) > 10
+        assert max(map(len, lines)) <= width
+    heads = [render.HEADER.index(word) + len(word) for word in ("attention", "similarity", "p_yes")]
+    step = render.step_line(answer.retrieval.steps[-1])
+    assert all(step[end - 1].isdigit() and step[end] == " " for end in heads)
+
+
+def test_show_has_all_nodes_of_a_document(file, capsys):
+    with HWDAGIndex.load(file) as index:
+        graph = index.graphs["doc1"]
+    assert main(["show", str(file), "--document", "doc1"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("  * ") == len(graph)
+    assert [line for line in shown.splitlines() if line.startswith("  level ")] == list(
+        render.graph_lines(graph, points=0)
+    )
+    assert main(["show", str(file), "--document", "nope"]) == 2
+    assert "no document 'nope'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command", [["ask", "FILE", "why?"], ["chat", "FILE"]], ids=["ask", "chat"]
+)
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (["--document", "nope"], "no document 'nope'"),
+        (["--tenant", "a"], "no tenant_key"),
+        (["--budget", "0"], "token_budget must be"),
+        (["--filter", "{"], "--filter must be JSON"),
+        ([], "nobody/nothing"),
+    ],
+)
+def test_what_cannot_be_asked_is_told_before_models_are_loaded(
+    command, option, message, file, capsys
+):
+    arguments = [str(file) if word == "FILE" else word for word in command]
+    assert main([*arguments, *NOWHERE, *option]) == 2
+    shown = capsys.readouterr()
+    assert message in shown.err
+    assert not shown.out
+
+
+def test_a_blank_question_and_a_missing_file_are_told_before_models_are_loaded(
+    file, tmp_path, capsys
+):
+    assert main(["ask", str(file), " ", *NOWHERE]) == 2
+    assert "the question is empty" in capsys.readouterr().err
+    assert main(["ask", str(tmp_path / "nothing.hwdag"), "why?", *NOWHERE]) == 2
+    assert "nothing.hwdag" in capsys.readouterr().err
+
+
+def test_an_index_says_what_it_is(file):
+    with HWDAGIndex.load(file) as index:
+        nodes = sum(len(graph) for graph in index.graphs.values())
+        assert repr(index) == f"HWDAGIndex(3 documents, {nodes} nodes, {file})"
+        graph = index.graphs["doc0"]
+        assert (
+            repr(graph)
+            == f"HWDAG({len(graph)} nodes, {graph.height} levels, {graph.edges.nnz} edges)"
+        )
+    assert repr(index) == f"HWDAGIndex(closed, {file})"
+    assert repr(HWDAGIndex()) == "HWDAGIndex(0 documents, 0 nodes, in memory)"
+    one = index_of([Document("a", "One sentence.")])
+    assert repr(one) == f"HWDAGIndex(1 documents, {len(*one.graphs.values())} nodes, in memory)"
+
+
+def test_no_bar_of_transformers_while_a_model_is_loaded_and_the_same_as_before_after():
+    assert logging.is_progress_bar_enabled()
+    hub = are_progress_bars_disabled()
+    with without_bars():
+        assert not logging.is_progress_bar_enabled()
+        assert are_progress_bars_disabled() == hub  # a download shows what it showed before
+        with without_bars():
+            assert not logging.is_progress_bar_enabled()
+        assert not logging.is_progress_bar_enabled()
+    assert logging.is_progress_bar_enabled()
+    assert are_progress_bars_disabled() == hub
