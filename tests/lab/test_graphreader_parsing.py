@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag_lab.methods.graphreader.elements import Element, key_of, normalised, terms_of
+from hwdag_lab.methods.elements import Element, key_of, normalised, terms_of
 from hwdag_lab.methods.graphreader.parsing import (
     FUNCTIONS,
     LONGEST_FACT,

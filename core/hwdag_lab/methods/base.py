@@ -312,7 +312,7 @@ class DocumentRetriever(ABC, Generic[T]):
         found = self._retrieve(query, built) if built else Found(())
         taken, left = list(found.ranked), list[Scored]()
         if self.bounded:
-            taken, left = fitting(found.ranked, session, budget)
+            taken, left = fitting(found.ranked, session.cost, budget)
         left += found.beyond
         total = sum(max(0.0, scored.score) for scored in [*found.ranked, *found.beyond]) or 1.0
         steps = [

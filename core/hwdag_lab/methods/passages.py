@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, get_args
 
 from hwdag.errors import UnknownOption
@@ -13,11 +15,17 @@ from hwdag.text.headings import headings, in_context
 from hwdag.text.sentences import trimmed
 from hwdag.types import Document, Node, Span
 
-Granularity = Literal["300", "100", "sentence"]
-"""Chunks of whole sentences, of at most 300 or 100 tokens of the reader, or single sentences."""
+Granularity = Literal["300", "100", "sentence", "passage"]
+"""Chunks of whole sentences, of at most 300 or 100 tokens of the reader, single sentences, or
+paragraphs: a passage never goes on over a blank line, and a longer one than 300 tokens is cut."""
 
 SENTENCE_TOKENS = 300
-"""A longer sentence is cut, so that every passage fits a usual budget."""
+"""A longer sentence or paragraph is cut, so that every passage fits a usual budget."""
+
+HEADING_MARKS = 8
+"""Characters around a heading that stands alone in its paragraph: number signs, a rule."""
+
+_BLANK_LINES = re.compile(r"\n[^\S\n]*\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +114,30 @@ def checked_granularity(granularity: str | int) -> Granularity:
 def _cut(text: str, granularity: Granularity, count_tokens: CountTokens) -> list[Span]:
     if granularity == "sentence":
         return leaves(text, count_tokens=count_tokens, limit=SENTENCE_TOKENS)
+    if granularity == "passage":
+        return list(_passages(text, count_tokens))
     return chunk(text, count_tokens=count_tokens, limit=int(granularity))
+
+
+def paragraphs(text: str) -> list[Span]:
+    """What stands between blank lines, trimmed."""
+    cuts = [0, *(found.end() for found in _BLANK_LINES.finditer(text)), len(text)]
+    return [span for a, b in pairwise(cuts) if len(span := trimmed(text, a, b))]
+
+
+def _passages(text: str, count_tokens: CountTokens) -> Iterator[Span]:
+    """Paragraphs, each behind the heading that stands alone above it; long ones cut."""
+    spans = paragraphs(text)
+    start = None  # of headings that wait for their paragraph
+    for i, (span, heading) in enumerate(zip(spans, headings(text, spans), strict=True)):
+        start = span.start if start is None else start
+        alone = heading in text[span.start : span.end] and len(span) <= len(heading) + HEADING_MARKS
+        if heading and alone and i + 1 < len(spans):
+            continue
+        inner = text[start : span.end]
+        for part in chunk(inner, count_tokens=count_tokens, limit=SENTENCE_TOKENS):
+            yield Span(start + part.start, start + part.end)
+        start = None
 
 
 def _in_context(document: Document, spans: Sequence[Span], texts: Sequence[str]) -> list[str]:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hwdag.config import SearchConfig
-from hwdag.lm.base import Session
 from hwdag.types import Node, Usage
 
 
@@ -52,16 +51,16 @@ class Found:
 
 
 def fitting(
-    ranked: Sequence[Scored], session: Session, budget: int
+    ranked: Sequence[Scored], cost: Callable[[str], int], budget: int
 ) -> tuple[list[Scored], list[Scored]]:
-    """Nodes in turn as long as they fit, and those that do not."""
+    """Nodes in turn as long as they fit, and those that do not; `cost` is that of a text as a node."""
     taken: list[Scored] = []
     left: list[Scored] = []
     for scored in ranked:
         # why: encoding thousands is slow
-        fits = may_cost(scored.node.text, budget) and session.cost(scored.node.text) <= budget
+        fits = may_cost(scored.node.text, budget) and cost(scored.node.text) <= budget
         (taken if fits else left).append(scored)
-        budget -= session.cost(scored.node.text) if fits else 0
+        budget -= cost(scored.node.text) if fits else 0
     return taken, left
 
 

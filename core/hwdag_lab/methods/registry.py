@@ -16,6 +16,8 @@ METHODS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "bm25": ("bm25", "BM25Retriever"),
         "dense": ("dense", "DenseRetriever"),
+        "dos-rag": ("dos_rag", "DosRagRetriever"),
+        "linear-rag": ("linear_rag", "LinearRagRetriever"),
         "raptor": ("raptor", "RaptorRetriever"),
         "memwalker": ("memwalker", "MemWalkerRetriever"),
         "graphreader": ("graphreader", "GraphReaderRetriever"),

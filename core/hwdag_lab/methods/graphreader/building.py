@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 
@@ -16,23 +14,22 @@ from hwdag.building.writing import replies
 from hwdag.embedding.base import Embedder
 from hwdag.lm.base import Reader, Writer
 from hwdag.text.chunking import CountTokens, chunk
-from hwdag.text.sentences import sentences, trimmed
+from hwdag.text.sentences import sentences
 from hwdag.text.words import content_words, words
 from hwdag.trace.bars import Reporter
 from hwdag.types import Document, Node, Origin, Span
+from hwdag_lab.methods.elements import normalised, terms_of
 from hwdag_lab.methods.graphreader import prompts
 from hwdag_lab.methods.graphreader.config import GraphReaderConfig
-from hwdag_lab.methods.graphreader.elements import normalised, terms_of
 from hwdag_lab.methods.graphreader.graph import FactGraph
 from hwdag_lab.methods.graphreader.parsing import Extracted, facts_of
+from hwdag_lab.methods.passages import paragraphs
 from hwdag_lab.methods.summaries import filled
 
 CHUNK_LEVEL, FACT_LEVEL = 1, 2
 
 GAP_TOKENS = 1
 """What a blank line takes, as a rule; every chunk is counted as a whole before it is taken."""
-
-_BLANK_LINES = re.compile(r"\n[^\S\n]*\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +189,7 @@ def paragraph_chunks(text: str, *, count_tokens: CountTokens, limit: int) -> lis
 
 
 def _paragraphs(text: str, count_tokens: CountTokens) -> tuple[list[Span], list[int]]:
-    cuts = [0, *(found.end() for found in _BLANK_LINES.finditer(text)), len(text)]
-    spans = [span for a, b in pairwise(cuts) if len(span := trimmed(text, a, b))]
+    spans = paragraphs(text)
     return spans, count_tokens([text[span.start : span.end] for span in spans])
 
 

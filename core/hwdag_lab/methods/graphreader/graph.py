@@ -15,7 +15,7 @@ import numpy as np
 
 from hwdag.arrays import Vectors
 from hwdag.types import Node, Span
-from hwdag_lab.methods.graphreader.elements import Element
+from hwdag_lab.methods.elements import Element
 
 
 @dataclass(frozen=True, slots=True, eq=False)

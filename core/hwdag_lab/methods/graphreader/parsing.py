@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 from hwdag.text.characters import without_surrogates
 from hwdag.text.points import parse_points
-from hwdag_lab.methods.graphreader.elements import key_of, singular
+from hwdag_lab.methods.elements import key_of, singular
 
 Function = Literal[
     "read_chunk",

@@ -1,0 +1,290 @@
+"""LinearRAG: passages that are linked by the entities in them, without relations and without a model.
+
+Zhuang et al., arXiv 2510.10114. Sentences mention entities, passages hold them; nothing else is
+extracted, so the graph costs no call and grows with the text. A question is answered in two steps:
+
+1. Its entities are active, each as the most similar one of the graph. An active entity passes on
+   what it has through the sentence about it that is most similar to the question, to all others in
+   that sentence, as long as enough is left.
+2. Personalised PageRank over entities and passages restarts at the active entities and at passages
+   that are similar to the question or hold active entities. Passages are ranked by it.
+
+Ours, for want of a tagger: entities are names (runs of capitalised words), numbers, and words that
+few passages have (`elements.terms_of`). Neighbouring passages have no edge.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import log1p
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hwdag.arrays import Floats, Vectors
+from hwdag.embedding.base import Embedder
+from hwdag.lm.base import Reader
+from hwdag.text.prompts import SearchPrompts
+from hwdag.text.sentences import sentences
+from hwdag.types import Document, Node
+from hwdag_lab.methods.base import DocumentRetriever
+from hwdag_lab.methods.elements import key_of, terms_of
+from hwdag_lab.methods.passages import Granularity, Passages, checked_granularity
+from hwdag_lab.methods.ranking import Found, Query, Scored
+
+HOPS = 2
+"""Sentences that activation goes through, at most; the authors' code, as the following."""
+
+LEAST_ACTIVATION = 0.5
+"""What is less is not passed on."""
+
+RESTART = 0.5
+"""Of PageRank: one minus the authors' damping."""
+
+SIMILARITY_SHARE = 1.5
+"""How much the similarity of a passage counts beside the active entities in it."""
+
+PASSAGE_SHARE = 0.05
+"""How much restarts at passages count beside those at entities."""
+
+FEW_PASSAGES = 5
+"""A lower-cased word that more passages have is no entity; the number is ours."""
+
+ITERATIONS = 100
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinkedPassages:
+    """One document: its passages, and the sentences of them with what they mention."""
+
+    nodes: tuple[Node, ...]
+    vectors: Vectors  # (nodes, d)
+    passage_of: tuple[int, ...]  # of every sentence
+    sentence_vectors: Vectors  # (sentences, d)
+    mentions: tuple[tuple[str, ...], ...]  # terms of every sentence
+    terms: Mapping[str, Vectors]  # (d,) by term
+
+
+class LinearRagRetriever(DocumentRetriever[LinkedPassages]):
+    """Passages by personalised PageRank over the entities that they share.
+
+    A question without an entity that is in the documents is answered by dense retrieval.
+
+    Args:
+        reader: counts tokens and answers; see `DocumentRetriever`, as the following.
+        prompts: the two turns in which the answer is asked for.
+        embedder: compares the question with sentences, passages and entities.
+        granularity: how documents are cut.
+        cache: a file of finished embeddings.
+    """
+
+    name = "linear-rag"
+
+    def __init__(
+        self,
+        reader: Reader | str | None = None,
+        prompts: SearchPrompts | None = None,
+        embedder: Embedder | str | None = None,
+        granularity: Granularity = "passage",
+        *,
+        cache: str | Path | None = None,
+    ) -> None:
+        self._granularity = checked_granularity(granularity)
+        self._latest: LinkedWorld | None = None
+        super().__init__(reader=reader, prompts=prompts, embedder=embedder, cache=cache)
+
+    def delete(self, document_id: str) -> None:
+        """Remove a document with all that was derived from it. Raises `InputError` if not there."""
+        super().delete(document_id)
+        self._latest = None
+
+    def _build(self, document: Document) -> LinkedPassages:
+        passages = Passages.of(document, self._granularity, self.reader, contextual=True)
+        said = [
+            (i, node.text[span.start : span.end])
+            for i, node in enumerate(passages.nodes)
+            for span in sentences(node.text)
+        ]
+        mentions = tuple(tuple(dict.fromkeys(terms_of(text))) for _, text in said)
+        terms = list(dict.fromkeys(term for several in mentions for term in several))
+        return LinkedPassages(
+            passages.nodes,
+            self.embedder.embed(passages.indexed),
+            tuple(i for i, _ in said),
+            self.embedder.embed([text for _, text in said]),
+            mentions,
+            dict(zip(terms, self.embedder.embed(terms), strict=True)),
+        )
+
+    def _retrieve(self, query: Query, built: Mapping[str, LinkedPassages]) -> Found:
+        world = self._latest
+        if world is None or world.documents != tuple(built.values()):
+            self._latest = world = LinkedWorld(tuple(built.values()))
+        asked = terms_of(query.question)
+        vectors = self.embedder.embed(asked)
+        scores = world.scores(asked, vectors, self.embedder.embed_query(query.question))
+        nodes = [node for document in world.documents for node in document.nodes]
+        return Found([Scored(nodes[i], float(scores[i])) for i in _best_first(scores)])
+
+
+class LinkedWorld:
+    """The passages of several documents and the entities that they share, as one graph.
+
+    Attributes:
+        documents: that it was made of; they are compared by identity.
+        entities: index of every entity, by key.
+        mentions: indices of the entities of every sentence.
+        counts: sentences that mention it, by passage and entity.
+    """
+
+    def __init__(self, documents: tuple[LinkedPassages, ...]) -> None:
+        self.documents = documents
+        self._vectors = np.concatenate([one.vectors for one in documents])
+        self._sentences = np.concatenate([one.sentence_vectors for one in documents])
+        firsts = np.cumsum([0, *(len(one.nodes) for one in documents)]).tolist()
+        passage_of = [
+            first + i for first, one in zip(firsts, documents, strict=False) for i in one.passage_of
+        ]
+        said = [terms for one in documents for terms in one.mentions]
+        vectors = {term: vector for one in documents for term, vector in one.terms.items()}
+        kept = _entities(said, passage_of)
+        self.entities = {key: i for i, key in enumerate(kept)}
+        self._entity_vectors = np.stack([vectors[term] for term in kept.values()]) if kept else None
+        self.mentions = [
+            tuple(dict.fromkeys(self.entities[k] for t in terms if (k := _key(t)) in self.entities))
+            for terms in said
+        ]
+        self._about: list[list[int]] = [[] for _ in self.entities]
+        for sentence, several in enumerate(self.mentions):
+            for entity in several:
+                self._about[entity].append(sentence)
+        self.counts = Counter(
+            (passage, entity)
+            for passage, several in zip(passage_of, self.mentions, strict=True)
+            for entity in several
+        )
+        self._transitions = _transitions(self.counts, len(self.entities), len(self._vectors))
+
+    def scores(self, terms: Sequence[str], vectors: Vectors, question: Vectors) -> Floats:
+        """How much of PageRank's weight each passage has, (passages,).
+
+        Args:
+            terms: of the question.
+            vectors: of these terms, (terms, d).
+            question: its embedding, (d,).
+        """
+        similarity = np.asarray(self._vectors @ question, np.float64)
+        active = self.active(self.seeds(terms, vectors), question)
+        if not active:
+            return similarity
+        spread = similarity.max() - similarity.min()
+        near = (similarity - similarity.min()) / spread if spread > 0 else np.ones(len(similarity))
+        held = np.zeros(len(near))
+        for (passage, entity), count in self.counts.items():
+            if entity in active:
+                activation, hop = active[entity]
+                held[passage] += activation * log1p(count) / hop
+        restart = np.zeros(len(self.entities) + len(near))
+        for entity, (activation, _) in active.items():
+            restart[entity] = activation
+        restart[len(self.entities) :] = PASSAGE_SHARE * (SIMILARITY_SHARE * near + np.log1p(held))
+        return pagerank(self._transitions, restart)[len(self.entities) :]
+
+    def seeds(self, terms: Sequence[str], vectors: Vectors) -> dict[int, float]:
+        """Entities of the question with their activation: the same one, or the most similar."""
+        found: dict[int, float] = {}
+        for term, vector in zip(terms, vectors, strict=True):
+            if (key := _key(term)) in self.entities:
+                found[self.entities[key]] = 1.0
+            elif self._entity_vectors is not None:
+                cosines = self._entity_vectors @ vector
+                best = int(cosines.argmax())
+                if cosines[best] >= LEAST_ACTIVATION:
+                    found[best] = max(found.get(best, 0.0), float(cosines[best]))
+        return found
+
+    def active(self, seeds: Mapping[int, float], question: Vectors) -> dict[int, tuple[float, int]]:
+        """Activation of entities, and at which hop they got it, the seeds' being 1."""
+        found = {entity: (activation, 1) for entity, activation in seeds.items()}
+        used: set[int] = set()
+        current = dict(seeds)
+        for hop in range(2, HOPS + 2):
+            reached: dict[int, float] = {}
+            for entity, activation in current.items():
+                about = [i for i in self._about[entity] if i not in used]
+                if not about:
+                    continue
+                nearness = self._sentences[about] @ question
+                best = int(nearness.argmax())
+                used.add(about[best])
+                passed = activation * float(nearness[best])
+                if passed < LEAST_ACTIVATION:
+                    continue
+                for other in self.mentions[about[best]]:
+                    if other not in found:
+                        reached[other] = max(reached.get(other, 0.0), passed)
+            found |= {entity: (activation, hop) for entity, activation in reached.items()}
+            current = reached
+        return found
+
+
+def _transitions(counts: Mapping[tuple[int, int], int], entities: int, passages: int) -> Any:
+    """Where a step leads, (nodes, nodes) with columns that sum to 1; entities come first.
+
+    The edge of a passage and an entity weighs the entity's share of what the passage mentions.
+    """
+    from scipy.sparse import coo_array, diags_array
+
+    size = entities + passages
+    total = Counter[int]()
+    for (passage, _), count in counts.items():
+        total[passage] += count
+    rows = np.array([entities + passage for passage, _ in counts], np.intp)
+    columns = np.array([entity for _, entity in counts], np.intp)
+    weights = np.array([count / total[passage] for (passage, _), count in counts.items()])
+    one_way = coo_array((weights, (rows, columns)), shape=(size, size)).tocsr()
+    both = one_way + one_way.T
+    degrees = np.asarray(both.sum(axis=0))
+    scale = np.divide(1.0, degrees, out=np.zeros(size), where=degrees > 0)
+    return both @ diags_array(scale)
+
+
+def pagerank(transitions: Any, restart: Floats) -> Floats:
+    """The share of time that a walk spends at each node, (nodes,).
+
+    At each step it restarts with probability `RESTART`, and always where there is no way on.
+    """
+    start = restart / restart.sum()
+    rank = start
+    for _ in range(ITERATIONS):
+        moved = (1 - RESTART) * (transitions @ rank)
+        rank, before = moved + (1 - moved.sum()) * start, rank
+        if np.abs(rank - before).sum() < 1e-12:
+            break
+    return np.asarray(rank, np.float64)
+
+
+def _entities(said: Sequence[Sequence[str]], passage_of: Sequence[int]) -> dict[str, str]:
+    """The first spelling of every entity, by key: names, numbers, and words of few passages."""
+    first: dict[str, str] = {}
+    passages: dict[str, set[int]] = {}
+    for passage, terms in zip(passage_of, said, strict=True):
+        for term in terms:
+            first.setdefault(_key(term), term)
+            passages.setdefault(_key(term), set()).add(passage)
+    return {
+        key: term
+        for key, term in first.items()
+        if not term[:1].islower() or len(passages[key]) <= FEW_PASSAGES
+    }
+
+
+def _key(term: str) -> str:
+    return key_of(term) or term
+
+
+def _best_first(scores: Floats) -> list[int]:
+    return [int(i) for i in np.argsort(-scores, kind="stable")]
