@@ -25,7 +25,13 @@ from hwdag.scope import Scope
 from hwdag.types import Document
 from hwdag_lab.eval.systems import systems
 from hwdag_lab.methods.gemrag import GemRagConfig, GemRagRetriever
-from hwdag_lab.methods.gemrag.memory import Graph, best_first, by_questions, question_vectors
+from hwdag_lab.methods.gemrag.memory import (
+    Graph,
+    best_first,
+    by_questions,
+    own_vectors,
+    question_vectors,
+)
 from hwdag_lab.methods.gemrag.questions import Questioner, own_sentences, parse_questions
 from hwdag_lab.methods.gemrag.spectrum import (
     BLOCK,
@@ -173,7 +179,10 @@ def test_no_question_is_asked_for_none():
 def test_question_vectors_are_means_of_question_and_text():
     rng = np.random.default_rng(0)
     asked, texts = rng.normal(size=(3, 4)), rng.normal(size=(3, 4))
-    found = question_vectors([("a", "b"), (), ("c",)], asked, texts)
+    questions = [("a", "b"), (), ("c",)]
+    own = own_vectors(questions, asked, texts)
+    assert np.allclose(own, [asked[0], asked[1], texts[1], asked[2]])
+    found = question_vectors(questions, own, texts)
     expected = [(asked[0] + texts[0]) / 2, (asked[1] + texts[0]) / 2, texts[1]]
     assert np.allclose(found, [*expected, (asked[2] + texts[2]) / 2])
 
@@ -531,11 +540,12 @@ def every(retriever, question, **options):
     return [step.node for step in (*retrieval.steps, *retrieval.beyond)]
 
 
-def likeness_of(memory, prompt):
+def likeness_of(memory, prompt, vectors=None):
     """Best cosine of every node's questions, question by question."""
+    vectors = memory.question_vectors if vectors is None else vectors
     prompt = prompt / (np.linalg.norm(prompt) or 1.0)
     best = np.full(len(memory.nodes), -np.inf)
-    for owner, vector in zip(memory.owners, memory.question_vectors, strict=True):
+    for owner, vector in zip(memory.owners, vectors, strict=True):
         cosine = vector @ prompt / (np.linalg.norm(vector) or 1.0)
         best[owner] = max(best[owner], cosine)
     return best
@@ -557,7 +567,7 @@ def test_algorithm_1_ranks_nodes_by_their_best_question():
     assert np.all(np.diff(found) <= 1e-6)
 
 
-def slow_best_first(memory, likeness, budget, share):
+def slow_best_first(memory, start, likeness, budget, share):
     """The search by its definition: all edges to all visited nodes, anew for every choice."""
     vectors = unit_rows(memory.question_vectors)
     texts = unit_rows(memory.tree.vectors)
@@ -571,7 +581,7 @@ def slow_best_first(memory, likeness, budget, share):
 
     def promise(v):
         if not visited:
-            return likeness[v]
+            return start[v]
         edges = [(weight(t, v) + weight(v, t)) / 2 for t in visited]
         return share * likeness[v] + (1 - share) * max(edges)
 
@@ -593,17 +603,50 @@ def test_best_first_search_is_its_definition(share, budget):
     rng = np.random.default_rng(0)
     memory = replace(
         memory,
-        question_vectors=rng.normal(size=memory.question_vectors.shape).astype(np.float32),
+        asked=rng.normal(size=memory.asked.shape).astype(np.float32),
         tree=replace(
             memory.tree, vectors=rng.normal(size=memory.tree.vectors.shape).astype(np.float32)
         ),
     )
-    likeness = likeness_of(memory, rng.normal(size=64))
-    ranking = best_first(Graph.of([memory]), likeness, budget, share)
-    assert list(ranking.order) == slow_best_first(memory, likeness, budget, share)
-    if share == 1.0 and budget in (0, 10_000):
-        assert ranking == by_questions(likeness)
-    assert ranking.order[0] == likeness.argmax() or budget == 0
+    prompt = rng.normal(size=64)
+    start, likeness = likeness_of(memory, prompt, memory.asked), likeness_of(memory, prompt)
+    assert start.argmax() != likeness.argmax()
+    ranking = best_first(Graph.of([memory]), start, likeness, budget, share)
+    assert list(ranking.order) == slow_best_first(memory, start, likeness, budget, share)
+    if share == 1.0 and budget == 10_000:
+        assert best_first(Graph.of([memory]), likeness, likeness, budget, share) == by_questions(
+            likeness
+        )
+    assert ranking.order[0] == start.argmax()
+
+
+def test_the_search_starts_at_the_question_that_is_most_like_the_prompt():
+    """SIM(v_p, E(q)) is 1 for the first chunk and 0.8 for the second; with their texts averaged in
+    the cosines are those of (0.1, 0.3) and (0.9, 0.3) to (1, 0).
+    """
+    texts = ["Bananas are yellow and sweet.", "The smith forged a bell of gold."]
+    pictured = {
+        "Who forged it?": [1.0, 0.0],
+        "Who forged what of gold?": [0.8, 0.6],
+        texts[0]: [-0.8, 0.6],
+        texts[1]: [1.0, 0.0],
+    }
+
+    class Pictured(HashingEmbedder):
+        def embed(self, texts):
+            return np.array([pictured[text] for text in texts], np.float32)
+
+        def embed_query(self, text):
+            return self.embed([text])[0]
+
+    def write(prompt):
+        return f"* {list(pictured)[texts[1] in prompt]}"
+
+    config = GemRagConfig(chunk_tokens=9, components=0, questions=1)
+    for mode, expected in (("graph", texts), ("questions", texts[::-1])):
+        retriever = gem(writer=write, config=config, mode=mode, embedder=Pictured(2))
+        retriever.insert([Document("doc", " ".join(texts))])
+        assert [node.text for node in every(retriever, "Who forged it?")] == expected
 
 
 def test_the_search_follows_edges():

@@ -23,14 +23,14 @@ class Memory:
     Attributes:
         tree: chunks (level 1), themes (level 2) with their members as children.
         questions: utility questions per node.
-        question_vectors: means of the embeddings of every question and its node, (questions, d),
-            ordered by node; a node without questions has its own embedding there.
+        asked: embeddings of the questions, (questions, d), ordered by node; a node without questions
+            has that of its text there.
         eigenvalues: of the graph over the chunks, by falling magnitude, (k,); as many as were used.
     """
 
     tree: SummaryTree
     questions: tuple[tuple[str, ...], ...]
-    question_vectors: Vectors
+    asked: Vectors
     eigenvalues: Floats
 
     @property
@@ -44,6 +44,11 @@ class Memory:
         return self.tree.notes
 
     @property
+    def question_vectors(self) -> Vectors:
+        """Means of the embeddings of every question and its node, (questions, d)."""
+        return question_vectors(self.questions, self.asked, self.tree.vectors)
+
+    @property
     def owners(self) -> NDArray[np.intp]:
         """The node of every question vector, (questions,)."""
         return np.repeat(np.arange(len(self.questions)), rows_per_node(self.questions))
@@ -54,8 +59,8 @@ def rows_per_node(questions: Sequence[Sequence[str]]) -> list[int]:
     return [max(1, len(each)) for each in questions]
 
 
-def question_vectors(questions: Sequence[Sequence[str]], asked: Vectors, texts: Vectors) -> Vectors:
-    """The mean of every question's and its node's embedding, (questions, d).
+def own_vectors(questions: Sequence[Sequence[str]], asked: Vectors, texts: Vectors) -> Vectors:
+    """The embeddings of the questions, ordered by node, and of the text of a node without any.
 
     Args:
         questions: per node.
@@ -65,9 +70,15 @@ def question_vectors(questions: Sequence[Sequence[str]], asked: Vectors, texts: 
     rows: list[Vectors] = []
     at = 0
     for each, text in zip(questions, texts, strict=True):
-        rows.append((asked[at : at + len(each)] + text) / 2 if each else text[None])
+        rows.append(asked[at : at + len(each)] if each else text[None])
         at += len(each)
     return np.concatenate(rows, dtype=np.float32)
+
+
+def question_vectors(questions: Sequence[Sequence[str]], own: Vectors, texts: Vectors) -> Vectors:
+    """The mean of every question's and its node's embedding, (questions, d)."""
+    repeated = np.repeat(texts, rows_per_node(questions), axis=0)
+    return np.asarray((own + repeated) / 2, np.float32)
 
 
 def affinity(
@@ -85,7 +96,8 @@ class Graph:
     memories: tuple[Memory, ...]
     nodes: tuple[Node, ...]
     costs: NDArray[np.int64]  # (nodes,): tokens as lines
-    questions: Vectors  # (questions, d): unit vectors
+    asked: Vectors  # (questions, d): unit vectors of the questions alone
+    questions: Vectors  # (questions, d): unit vectors of questions and texts
     owners: NDArray[np.intp]  # (questions,)
     sums: Vectors  # (nodes, d): mean of the unit vectors of each node's questions
     texts: Vectors  # (nodes, d): unit vectors
@@ -100,6 +112,7 @@ class Graph:
             tuple(memories),
             tuple(node for memory in memories for node in memory.nodes),
             np.array([cost for memory in memories for cost in memory.tree.costs]),
+            unit_rows(np.concatenate([memory.asked for memory in memories])),
             unit_rows(vectors),
             np.concatenate(
                 [memory.owners + first for first, memory in zip(firsts, memories, strict=False)]
@@ -108,9 +121,16 @@ class Graph:
             unit_rows(np.concatenate([memory.tree.vectors for memory in memories])),
         )
 
+    def start(self, prompt: Vectors) -> Floats:
+        """Cosine of every node's best utility question alone to a prompt, (nodes,)."""
+        return self._best(self.asked, prompt)
+
     def likeness(self, prompt: Vectors) -> Floats:
-        """Cosine of every node's best utility question to a prompt, (nodes,)."""
-        cosines = self.questions @ unit_rows(prompt[None])[0]
+        """Cosine of every node's best question, its text averaged in, to a prompt, (nodes,)."""
+        return self._best(self.questions, prompt)
+
+    def _best(self, questions: Vectors, prompt: Vectors) -> Floats:
+        cosines = questions @ unit_rows(prompt[None])[0]
         best = np.full(len(self.nodes), -np.inf)
         np.maximum.at(best, self.owners, cosines.astype(np.float64))
         return best
@@ -135,15 +155,17 @@ def by_questions(likeness: Floats) -> Ranking:
     return Ranking(tuple(order.tolist()), tuple(likeness[order].tolist()))
 
 
-def best_first(graph: Graph, likeness: Floats, budget: int, prompt_share: float) -> Ranking:
+def best_first(
+    graph: Graph, start: Floats, likeness: Floats, budget: int, prompt_share: float
+) -> Ranking:
     """Best-first search: the best utility question's node, then along the edges up to a budget.
 
-    A node is as promising as `prompt_share` of its likeness to the prompt and the rest of its
+    The first node is the best by `start`. After it a node is as promising as `prompt_share` of its likeness to the prompt and the rest of its
     strongest edge to a visited node. Nodes that do not fit into what is left are not visited. All
     others follow as they are then.
     """
     reached = np.full(len(likeness), -np.inf)
-    promise = likeness.copy()
+    promise = start
     waiting = np.ones(len(likeness), np.bool_)
     order, scores = list[int](), list[float]()
     while (open_ := waiting & (graph.costs <= budget)).any():

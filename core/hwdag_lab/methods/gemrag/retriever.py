@@ -27,6 +27,7 @@ from hwdag_lab.methods.gemrag.memory import (
     affinity,
     best_first,
     by_questions,
+    own_vectors,
     question_vectors,
 )
 from hwdag_lab.methods.gemrag.questions import Questioner
@@ -59,8 +60,8 @@ class GemRagRetriever(SummarizingRetriever[Memory]):
     Args:
         mode: "graph" or "questions".
         prompt_share: how much the likeness to the prompt counts in the search over the graph, and
-            not the edges to what was visited, in [0, 1]; 1 is Algorithm 1. The paper does not say;
-            the default did best of 0, 0.25, 0.5, 0.75 and 0.9 on 21 training questions of MuSiQue.
+            not the edges to what was visited, in [0, 1]. The paper does not say; the default did
+            best of 0, 0.25, 0.5, 0.75 and 0.9 on 21 training questions of MuSiQue.
         config: how memory graphs are built.
         models: reader, prompts, writer, embedder and cache; see `DocumentRetriever`.
 
@@ -115,22 +116,22 @@ class GemRagRetriever(SummarizingRetriever[Memory]):
         vectors, costs = tree.vectors, tree.costs
         with self._reporter.stage("utility questions", len(chunks), "node") as advance:
             questions = asker.questions([node.text for node in chunks], advance)
-        asked = self._question_vectors(questions, vectors)
+        asked = self._own_vectors(questions, vectors)
         notes = list[str]()
         groups, values = self._themes(questions, asked, vectors, notes)
         tree.notes += [f"{document.id}: {note}" for note in notes]
         if groups := _readable(groups, costs, summarizer):
             themes = tree.at(tree.add_summaries(groups, summarizer))
             theirs = asker.questions([node.text for node in themes])
-            asked = np.concatenate([asked, self._question_vectors(theirs, tree.vectors)])
+            asked = np.concatenate([asked, self._own_vectors(theirs, tree.vectors)])
             questions = [*questions, *theirs]
         tree.notes += asker.notes(document.id)
         return Memory(tree.finished(), tuple(questions), asked, values)
 
-    def _question_vectors(self, questions: Sequence[Sequence[str]], texts: Vectors) -> Vectors:
+    def _own_vectors(self, questions: Sequence[Sequence[str]], texts: Vectors) -> Vectors:
         flat = [question for each in questions for question in each]
         asked = self.embedder.embed(flat) if flat else texts[:0]
-        return question_vectors(questions, asked, texts)
+        return own_vectors(questions, asked, texts)
 
     def _themes(
         self,
@@ -144,7 +145,8 @@ class GemRagRetriever(SummarizingRetriever[Memory]):
         if size < FEWEST_CHUNKS or config.components == 0:
             return [], np.zeros(0)
         wanted = min(config.components or config.max_components + 1, size - 1)
-        graph = affinity(questions, asked, texts, config.questions)
+        vectors = question_vectors(questions, asked, texts)
+        graph = affinity(questions, vectors, texts, config.questions)
         found = spectrum(graph, wanted)
         if len(found.values) < wanted:
             notes.append(f"of {wanted} eigenvectors {len(found.values)} were found")
@@ -162,11 +164,14 @@ class GemRagRetriever(SummarizingRetriever[Memory]):
         graph = self._latest
         if graph is None or graph.memories != tuple(built.values()):
             self._latest = graph = Graph.of(list(built.values()))
-        likeness = graph.likeness(self.embedder.embed_query(query.question))
+        asked = self.embedder.embed_query(query.question)
+        likeness = graph.likeness(asked)
         if self.mode == "questions":
             ranking = by_questions(likeness)
         else:
-            ranking = best_first(graph, likeness, query.budget, self.prompt_share)
+            ranking = best_first(
+                graph, graph.start(asked), likeness, query.budget, self.prompt_share
+            )
         notes = tuple(note for memory in built.values() for note in memory.notes)
         ranked = distinct(
             Scored(graph.nodes[i], score)
