@@ -275,7 +275,7 @@ def test_statistics_count_as_the_papers_tables():
     assert counted.most_facts_per_node == max(graph.fact_counts)
 
 
-@pytest.mark.parametrize("system", ["graphreader", "graphreader-notebooks"])
+@pytest.mark.parametrize("system", ["graphreader", "graphreader-nodes"])
 def test_both_ways_to_answer_are_systems_of_the_evaluation(tmp_path, system):
     import evaluation_world as world
 

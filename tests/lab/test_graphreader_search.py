@@ -129,7 +129,7 @@ def test_the_answer_from_notebooks_is_the_writers_with_citations_of_the_reader()
     script = Script(**READING, answer="Notebook 1: Arden\nAnswer: Arden, by the river")
     reader = ScriptedLM()
     built = retriever(script, reader=reader, config=THREE, answers="notebooks")
-    assert built.name == "graphreader-notebooks"
+    assert built.name == "graphreader"
     answer = built.answer(QUESTION, config=PLENTY)
     assert answer.text == "Arden, by the river"
     assert answer.citations[0].text == "Clara Holm was born in Arden."

@@ -141,7 +141,7 @@ def test_questions_and_documents_that_cannot_be_used(make):
 
 @pytest.mark.parametrize(
     ("method", "options"),
-    [*((method, {}) for method in METHODS), ("graphreader", {"answers": "notebooks"})],
+    [*((method, {}) for method in METHODS), ("graphreader", {"answers": "nodes"})],
 )
 def test_a_filter_that_lets_nothing_through_finds_nothing(method, options):
     """At no cost, and the answer is given from nothing."""
@@ -253,7 +253,7 @@ def test_a_sentence_without_an_end_is_cut():
 
 
 def test_an_unknown_granularity_is_refused():
-    with pytest.raises(UnknownOption, match="'300', '100', 'sentence', got '200'"):
+    with pytest.raises(UnknownOption, match="'300', '100', 'sentence', 'passage', got '200'"):
         BM25Retriever(granularity="200")
     with pytest.raises(UnknownOption, match="got 'words'"):
         DenseRetriever(granularity="words")

@@ -4,7 +4,7 @@ hwdag                   the defaults
 hwdag-<variant>         VARIANTS: what one part is worth
 hwdag-garlic, -pecan    the papers' own settings; hwdag-garlic-no-...: the ablations of GARLIC Table 2
 hwdag/patience=N        stops after N times "Yes" (PECAN Figure 4)
-bm25@300                over 300-token chunks; also @100 and @sentence, and the same for dense
+bm25@300                over 300-token chunks; also @100, @sentence and @passage, and the same for dense
 bm25@sentence+title     with the heading or passage title in front of what is compared
 bm25, dense             all three granularities; bm25+title, dense+title: all three with titles
 ...                     BASELINES: one row each
@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from hwdag.config import BuildConfig, Scoring, SearchConfig
 from hwdag.errors import InputError, UnknownOption
@@ -24,16 +24,14 @@ from hwdag.errors import InputError, UnknownOption
 if TYPE_CHECKING:  # why: names are asked for by `hwdag --help`, which must not wait for torch
     from hwdag.retriever import Retriever
     from hwdag_lab.eval.models import Models
-    from hwdag_lab.methods.gemrag import Mode as GemMode
-    from hwdag_lab.methods.graphreader.config import Answers
-    from hwdag_lab.methods.passages import Granularity
-    from hwdag_lab.methods.raptor import Mode
 
 Make: TypeAlias = "Callable[[Models], Retriever]"
 """Gives a retriever without documents."""
 
 GRANULARITIES = ("300", "100", "sentence")
-"""What BM25 and dense retrieval rank: chunks of that many tokens, or sentences."""
+"""What BM25 and dense retrieval rank: chunks of that many tokens, or sentences. "passage" is there
+too, paragraphs as they are; it only stands for itself.
+"""
 
 
 Edges: TypeAlias = Literal["attention", "shuffled", "uniform"]
@@ -190,12 +188,13 @@ def is_baseline(name: str) -> bool:
 
 def listed() -> str:
     """All names, for messages and help."""
-    ranked = [f"{name}[@{'|@'.join(GRANULARITIES)}][+title]" for name in ("bm25", "dense")]
+    cuts = "|@".join((*GRANULARITIES, "passage"))
+    ranked = [f"{name}[@{cuts}][+title]" for name in ("bm25", "dense")]
     return ", ".join([*VARIANTS, "hwdag/patience=N", *ranked, *BASELINES])
 
 
 _PATIENCE = re.compile(r"hwdag/patience=([1-9]\d*)")
-_RANKED = re.compile(rf"(bm25|dense)(?:@({'|'.join(GRANULARITIES)}))?(\+title)?")
+_RANKED = re.compile(rf"(bm25|dense)(?:@({'|'.join(GRANULARITIES)}|passage))?(\+title)?")
 
 
 def _expanded(name: str) -> list[str]:
@@ -213,11 +212,7 @@ def _system(name: str) -> System:
     if (value := patience_of(name)) is not None:
         return _hwdag(name, Variant(search=SearchConfig(progress="p_yes", patience=value)))
     if match := _RANKED.fullmatch(name):
-        make = partial(
-            {"bm25": _bm25, "dense": _dense}[match[1]],
-            cast("Granularity", match[2]),
-            bool(match[3]),
-        )
+        make = partial(_ranked, match[1], match[2], bool(match[3]))
         return System(name, name, make)
     baseline = BASELINES[name]
     return System(name, name, baseline.make, bounded=baseline.bounded, whole=baseline.whole)
@@ -254,82 +249,39 @@ def index_options(config: BuildConfig, models: Models) -> dict[str, Any]:
     }
 
 
-def _bm25(granularity: Granularity, contextual: bool, models: Models) -> Retriever:
-    from hwdag_lab.methods.bm25 import BM25Retriever
-
-    return BM25Retriever(reader=models.reader, granularity=granularity, contextual=contextual)
-
-
-def _dense(granularity: Granularity, contextual: bool, models: Models) -> Retriever:
-    from hwdag_lab.methods.dense import DenseRetriever
-
-    return DenseRetriever(
-        reader=models.reader,
-        embedder=models.dense or models.embedder,
-        granularity=granularity,
-        contextual=contextual,
-    )
+def _ranked(method: str, granularity: str, contextual: bool, models: Models) -> Retriever:
+    """BM25 or dense retrieval of passages cut in a way, with titles or without."""
+    options = {"granularity": granularity, "contextual": contextual}
+    if method == "dense":
+        options["embedder"] = models.dense or models.embedder
+    return _method(method, ("reader",), options, models)
 
 
-def _raptor(mode: Mode, models: Models) -> Retriever:
-    from hwdag_lab.methods.raptor import RaptorRetriever
+def _method(
+    name: str, roles: tuple[str, ...], options: Mapping[str, Any], models: Models
+) -> Retriever:
+    """A method by name, with the models of these roles."""
+    from hwdag_lab.methods.registry import retriever_class
 
-    return RaptorRetriever(
-        reader=models.reader, writer=models.writer, embedder=models.embedder, mode=mode
-    )
-
-
-def _gem_rag(mode: GemMode, models: Models) -> Retriever:
-    from hwdag_lab.methods.gemrag import GemRagRetriever
-
-    return GemRagRetriever(
-        reader=models.reader, writer=models.writer, embedder=models.embedder, mode=mode
-    )
+    named = {role: getattr(models, role) for role in roles}
+    made: Retriever = retriever_class(name)(**named, **options)
+    return made
 
 
-def _memwalker(models: Models) -> Retriever:
-    from hwdag_lab.methods.memwalker import MemWalkerRetriever
-
-    return MemWalkerRetriever(reader=models.reader, writer=models.writer, embedder=models.embedder)
+def _made(name: str, *roles: str, **options: Any) -> Make:
+    return partial(_method, name, roles, options)
 
 
-def _graphreader(answers: Answers, models: Models) -> Retriever:
-    from hwdag_lab.methods.graphreader import GraphReaderRetriever
+def _youra_of_the_paper(models: Models) -> Retriever:
+    from hwdag_lab.methods.youra import YouraConfig
 
-    return GraphReaderRetriever(
-        reader=models.reader, writer=models.writer, embedder=models.embedder, answers=answers
-    )
-
-
-def _youra(papers: bool, models: Models) -> Retriever:
-    from hwdag_lab.methods.youra import YouraConfig, YouraRetriever
-
-    config = YouraConfig.paper() if papers else YouraConfig()
-    return YouraRetriever(reader=models.reader, config=config)
-
-
-def _longllmlingua(models: Models) -> Retriever:
-    from hwdag_lab.methods.longllmlingua import LongLLMLinguaRetriever
-
-    return LongLLMLinguaRetriever(reader=models.reader)
-
-
-def _truncate_middle(models: Models) -> Retriever:
-    from hwdag_lab.methods.truncate_middle import TruncateMiddleRetriever
-
-    return TruncateMiddleRetriever(reader=models.reader)
+    return _method("youra", ("reader",), {"config": YouraConfig.paper()}, models)
 
 
 def _oracle(models: Models) -> Retriever:
     from hwdag_lab.eval.oracle import OracleRetriever
 
     return OracleRetriever(reader=models.reader)
-
-
-def _full_context(models: Models) -> Retriever:
-    from hwdag_lab.methods.full_context import FullContextRetriever
-
-    return FullContextRetriever(reader=models.reader)
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,19 +292,24 @@ class _Baseline:
     whole: bool = False
 
 
+_ALL = ("reader", "writer", "embedder")
+_EMBEDDED = ("reader", "embedder")
+
 BASELINES: Mapping[str, _Baseline] = {
-    "raptor-collapsed": _Baseline(partial(_raptor, "collapsed"), "raptor", whole=True),
-    "raptor-tree": _Baseline(partial(_raptor, "tree"), "raptor", whole=True),
-    "memwalker": _Baseline(_memwalker, "memwalker"),
-    "gem-rag-graph": _Baseline(partial(_gem_rag, "graph"), "gem-rag"),
-    "gem-rag-questions": _Baseline(partial(_gem_rag, "questions"), "gem-rag"),
-    "graphreader": _Baseline(partial(_graphreader, "nodes"), "graphreader"),
-    "graphreader-notebooks": _Baseline(partial(_graphreader, "notebooks"), "graphreader"),
-    "youra": _Baseline(partial(_youra, False), "youra"),
-    "youra-paper": _Baseline(partial(_youra, True), "youra"),
-    "longllmlingua": _Baseline(_longllmlingua, "longllmlingua"),
-    "truncate-middle": _Baseline(_truncate_middle, "truncate-middle"),
-    "full-context": _Baseline(_full_context, "full-context", bounded=False),
+    "dos-rag": _Baseline(_made("dos-rag", *_EMBEDDED), "dos-rag"),
+    "linear-rag": _Baseline(_made("linear-rag", *_EMBEDDED), "linear-rag"),
+    "raptor-collapsed": _Baseline(_made("raptor", *_ALL, mode="collapsed"), "raptor", whole=True),
+    "raptor-tree": _Baseline(_made("raptor", *_ALL, mode="tree"), "raptor", whole=True),
+    "memwalker": _Baseline(_made("memwalker", *_ALL), "memwalker"),
+    "gem-rag-graph": _Baseline(_made("gem-rag", *_ALL, mode="graph"), "gem-rag"),
+    "gem-rag-questions": _Baseline(_made("gem-rag", *_ALL, mode="questions"), "gem-rag"),
+    "graphreader": _Baseline(_made("graphreader", *_ALL), "graphreader"),
+    "graphreader-nodes": _Baseline(_made("graphreader", *_ALL, answers="nodes"), "graphreader"),
+    "youra": _Baseline(_made("youra", "reader"), "youra"),
+    "youra-paper": _Baseline(_youra_of_the_paper, "youra"),
+    "longllmlingua": _Baseline(_made("longllmlingua", "reader"), "longllmlingua"),
+    "truncate-middle": _Baseline(_made("truncate-middle", "reader"), "truncate-middle"),
+    "full-context": _Baseline(_made("full-context", "reader"), "full-context", bounded=False),
     "oracle": _Baseline(_oracle, "oracle", whole=True),
 }
 """What is neither HWDAG nor has granularities; `bounded` repeats that of the retriever's class.
@@ -360,12 +317,13 @@ BASELINES: Mapping[str, _Baseline] = {
 "oracle" knows the gold evidence, and is what no retriever can exceed.
 """
 
-_SECOND_READINGS = ("oracle", "gem-rag-questions", "graphreader-notebooks", "youra-paper")
+_SECOND_READINGS = ("oracle", "gem-rag-questions", "graphreader-nodes", "youra-paper")
 
 DEFAULT_SYSTEMS = (
     "hwdag",
     "bm25",
     "dense",
+    "dense@passage+title",
     *(name for name in BASELINES if name not in _SECOND_READINGS),
 )
 """What is compared unless systems are named: of a method that comes in two readings, the first."""

@@ -2,7 +2,7 @@
 
     build:   chunks -> atomic facts and key elements -> elements that are the same are one node
     search:  rational plan -> initial nodes -> a path from each, with a notebook of its own
-    answer:  the reader from the nodes; or the writer from all notebooks, as in the paper
+    answer:  the writer from all notebooks, as in the paper; or the reader from the nodes
 
 One graph per document; elements of several documents that share a spelling are one node.
 """
@@ -57,9 +57,9 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
     other threads spent on the same model meanwhile; a writer without a meter counts as 0.
 
     Args:
-        answers: "nodes" lets the reader answer from the nodes, as every retriever; "notebooks" is
-            the paper's answer, reasoned by the writer over all notebooks. Where that fails twice,
-            or no notebook says anything, the nodes are answered from, and a note says so.
+        answers: "notebooks" is the paper's answer, reasoned by the writer over all notebooks. Where
+            that fails twice, or no notebook says anything, the nodes are answered from, and a note
+            says so. "nodes" lets the reader answer from the nodes, as every other retriever.
         config: how graphs are built and explored.
         models: reader, prompts, writer, embedder and cache; see `DocumentRetriever`.
 
@@ -70,7 +70,7 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
     def __init__(
         self,
         *,
-        answers: Answers = "nodes",
+        answers: Answers = "notebooks",
         config: GraphReaderConfig | None = None,
         **models: Unpack[ModelOptions],
     ) -> None:
@@ -86,8 +86,8 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """`graphreader`, or `graphreader-notebooks` if it answers from notebooks."""
-        return "graphreader" if self.answers == "nodes" else "graphreader-notebooks"
+        """`graphreader`, or `graphreader-nodes` if it answers from nodes."""
+        return "graphreader" if self.answers == "notebooks" else "graphreader-nodes"
 
     @property
     def writer(self) -> Writer:
