@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -44,6 +45,18 @@ class Document:
     text: str
     title: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def page_starts(self) -> list[int]:
+        """Characters at which its pages begin, from `metadata["page_starts"]`; empty without pages."""
+        starts = self.metadata.get("page_starts")
+        if not isinstance(starts, list | tuple) or not all(type(start) is int for start in starts):
+            return []
+        return list(starts)
+
+    def page_of(self, position: int) -> int | None:
+        """Return the number of the page that a character is on, from 1; None without pages."""
+        return bisect_right(self.page_starts, position) or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +233,8 @@ class Citation:
     text: str
     weight: float
     node_id: str
+    page: int | None = None
+    """Of a document with pages: the one that it begins on, counted from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +258,7 @@ class Answer:
                     "text": citation.text,
                     "weight": citation.weight,
                     "node_id": citation.node_id,
+                    **({} if citation.page is None else {"page": citation.page}),
                 }
                 for citation in self.citations
             ],

@@ -11,7 +11,8 @@ with instrumented("hwdag.text", "hwdag_lab.eval", "bs4", "html", "_markupbase"):
     import bs4  # noqa: F401, I001 # which hwdag would import later
     from hwdag_lab.eval.data import parse_record
     from hwdag_lab.eval.fields import MalformedRecord, json_row
-    from hwdag.text.files import UnreadableError, _reader
+    from hwdag.text.content import UnreadableError, plain_content
+    from hwdag.text.converting import parse
 
 from pypdf import PdfWriter
 
@@ -46,7 +47,7 @@ def check(data: atheris.FuzzedDataProvider) -> None:
     suffix = SUFFIXES[data.ConsumeIntInRange(0, len(SUFFIXES) - 1)]
     raw = contents(data, suffix)
     try:
-        found = _reader(suffix)(raw)
+        found = parse(raw, suffix) if suffix in (".html", ".pdf") else plain_content(raw)
     except UnreadableError as error:
         assert str(error)
     else:

@@ -124,6 +124,26 @@ def test_show_describes_the_graphs(index_file, capsys):
     assert json.loads(capsys.readouterr().out)["documents"][0]["nodes"]
 
 
+def test_a_folder_without_documents_is_an_error_that_says_what_was_passed_over(tmp_path, capsys):
+    docs, path = tmp_path / "docs", tmp_path / "town.hwdag"
+    docs.mkdir()
+    (docs / "photo.png").write_bytes(b"\x89PNG")
+    assert main(["build", str(docs), "-o", str(path)]) == 2
+    shown = capsys.readouterr().err
+    assert "no document was found, so nothing is done" in shown
+    assert "photo.png: .png is no known kind; name the file to have it read" in shown
+    assert not list(tmp_path.glob("town*"))
+
+
+@pytest.mark.model
+def test_a_build_that_makes_nothing_is_an_error_and_leaves_no_file(tmp_path, capsys):
+    (tmp_path / "blank.txt").write_text(" \n")
+    path = tmp_path / "town.hwdag"
+    assert main(["build", str(tmp_path / "blank.txt"), "-o", str(path), "--quiet"]) == 2
+    assert "blank.txt: empty or only white space" in capsys.readouterr().err
+    assert not path.exists()
+
+
 def test_errors_are_messages(tmp_path, capsys):
     assert main(["show", str(tmp_path / "nothing.hwdag")]) == 2
     assert main(["build", str(tmp_path / "nothing"), "-o", str(tmp_path / "a.hwdag")]) == 2

@@ -3,14 +3,24 @@ import io
 import json
 import logging
 import os
+import zipfile
+import zlib
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pypdf import PdfReader, PdfWriter
-from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
+from pypdf.generic import (
+    ArrayObject,
+    DecodedStreamObject,
+    DictionaryObject,
+    NameObject,
+    StreamObject,
+)
 
 from hwdag.errors import InputError
+from hwdag.text.content import UnreadableError
+from hwdag.text.converting import pdf_content
 from hwdag.text.files import Skipped, read_documents
 from hwdag.types import Document
 
@@ -162,10 +172,105 @@ def test_markup_that_the_parser_rejects_is_skipped_or_read(tmp_path):
 
 
 def test_pdf(tmp_path):
-    document = read_bytes(tmp_path, make_pdf("First page", "Second page"), "paper.pdf")
-    assert document.text == "First page\n\nSecond page"
+    document = read_bytes(tmp_path, make_pdf("First page", "", "Third page"), "paper.pdf")
+    assert document.text == "First page\n\nThird page"
     assert document.title == "paper"
     assert notes(document) == []
+    assert [document.page_of(document.text.index(word)) for word in ("First", "Third")] == [1, 3]
+    assert read_bytes(tmp_path, b"No pages.").page_of(0) is None
+
+
+@pytest.mark.parametrize("starts", ["0", [0, "1"], {"0": 1}, None])
+def test_page_starts_that_are_none_are_no_pages(starts):
+    assert Document("d", "text", metadata={"page_starts": starts}).page_of(2) is None
+
+
+def test_a_file_is_bounded_by_bytes_and_seconds(tmp_path):
+    for name, data in (("a.txt", b"x" * 20), ("b.pdf", make_pdf("First page"))):
+        (tmp_path / name).write_bytes(data)
+    (large,) = read_documents([tmp_path / "a.txt"], max_bytes=19)
+    assert large.reason == "larger than 19 bytes; allow more with max_bytes"
+    assert [d.text for d in read_documents([tmp_path / "a.txt"], max_bytes=20)] == ["x" * 20]
+    (slow,) = read_documents([tmp_path / "b.pdf"], max_seconds=0.001)
+    assert "longer than 0.001 s; allow more with max_seconds" in slow.reason
+
+
+def test_a_pdf_that_unpacks_to_gigabytes_is_given_up(tmp_path):
+    """A content stream of 8 GB in a file of a few kilobytes: twice deflated zeros."""
+    once = zlib.compress(bytes(1 << 26), 9)
+    writer = PdfWriter()
+    page, stream = writer.add_blank_page(200, 200), StreamObject()
+    stream._data = zlib.compress(once * 128, 9)
+    filters = ArrayObject([NameObject("/FlateDecode")] * 2)
+    stream[NameObject("/Filter")] = filters
+    page[NameObject("/Contents")] = writer._add_object(stream)
+    buffer = io.BytesIO()
+    writer.write(buffer)
+    assert len(buffer.getvalue()) < 100_000
+    found = read_bytes(tmp_path, buffer.getvalue(), "bomb.pdf")
+    assert isinstance(found, Skipped) or not found.text
+
+
+def test_a_package_that_unpacks_to_gigabytes_is_not_unpacked(tmp_path):
+    path = tmp_path / "bomb.docx"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+        for number in range(9):
+            packed.writestr(f"word/{number}.xml", bytes(1 << 26))
+    assert path.stat().st_size < 1_000_000
+    assert "unpacks to 576 MB, more than the 512 MB that are read" in read(path).reason
+
+
+BODY = (
+    "<w:body><w:p><w:pPr><w:pStyle w:val='Heading1'/></w:pPr><w:r><w:t>Dogs</w:t></w:r></w:p>"
+    + ("<w:p><w:r><w:t>They bark.</w:t></w:r></w:p></w:body>")
+)
+WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+RELATIONS = "http://schemas.openxmlformats.org/package/2006/relationships"
+OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument"
+DOCX = {
+    "[Content_Types].xml": "<Types xmlns='http://schemas.openxmlformats.org/package/2006/"
+    "content-types'><Default Extension='xml' ContentType='application/xml'/></Types>",
+    "_rels/.rels": f"<Relationships xmlns='{RELATIONS}'><Relationship Id='r1' Type='{OFFICE}' "
+    "Target='word/document.xml'/></Relationships>",
+    "word/document.xml": f"<w:document xmlns:w='{WORD}'>{BODY}</w:document>",
+    "word/styles.xml": f"<w:styles xmlns:w='{WORD}'><w:style w:type='paragraph' w:styleId="
+    "'Heading1'><w:name w:val='heading 1'/></w:style></w:styles>",
+    "word/_rels/document.xml.rels": f"<Relationships xmlns='{RELATIONS}'><Relationship Id='r2' "
+    "Type='http://schemas.openxmlformats.org/officeDocument/2006/relationships/styles' "
+    "Target='styles.xml'/></Relationships>",
+}
+NOTEBOOK = {
+    "cells": [
+        {"cell_type": "markdown", "metadata": {}, "source": ["# Dogs\n", "They bark."]},
+        {"cell_type": "code", "metadata": {}, "source": ["print(1)"], "outputs": []},
+    ],
+    "metadata": {},
+    "nbformat": 4,
+    "nbformat_minor": 5,
+}
+
+
+def test_office_files_and_notebooks_are_markdown(tmp_path):
+    pytest.importorskip("markitdown")
+    with zipfile.ZipFile(tmp_path / "a.docx", "w") as packed:
+        for name, text in DOCX.items():
+            packed.writestr(name, text)
+    (tmp_path / "b.ipynb").write_text(json.dumps(NOTEBOOK))
+    (tmp_path / "c.xlsx").write_bytes(b"PK no package")
+    word, notebook, broken = read_documents([tmp_path])
+    assert (word.title, word.text) == ("Dogs", "# Dogs\n\nThey bark.")
+    assert notebook.title == "Dogs"
+    assert "They bark." in notebook.text
+    assert "print(1)" in notebook.text
+    assert "not a readable package" in broken.reason
+
+
+def test_a_name_that_is_not_utf_8_is_spelled_out(tmp_path):
+    (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("Coffee.")
+    [document] = read_documents([tmp_path])
+    assert document.id == f"{tmp_path.as_posix()}/caf\\xe9.txt"
+    assert document.title == "caf\\xe9"
+    json.dumps(document.metadata).encode()
 
 
 def test_pdf_without_text_says_so(tmp_path):
@@ -207,12 +312,16 @@ def test_truncated_pdf_is_read_with_a_note_or_skipped(tmp_path, caplog, share):
 
 
 @given(st.data())
-def test_damaged_pdf_never_raises(tmp_path_factory, data):
+def test_damaged_pdf_is_read_or_refused(data):
     pdf = bytearray(make_pdf("First page"))
     for _ in range(data.draw(st.integers(1, 20))):
         pdf[data.draw(st.integers(0, len(pdf) - 1))] = data.draw(st.integers(0, 255))
-    result = read_bytes(tmp_path_factory.getbasetemp(), bytes(pdf), "x.pdf")
-    assert isinstance(result, Document | Skipped)
+    try:
+        result = pdf_content(bytes(pdf))
+    except UnreadableError as error:
+        assert str(error)
+    else:
+        json.dumps(result.text).encode()
 
 
 def test_directories_are_walked_in_sorted_order(tmp_path, monkeypatch):
@@ -221,8 +330,12 @@ def test_directories_are_walked_in_sorted_order(tmp_path, monkeypatch):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(name)
-    assert [d.id for d in read_documents(["d"])] == ["d/a.MD", "d/b.txt", "d/sub/z.rst"]
-    explicit = list(read_documents(["d/c.png", "d"]))
+    found = list(read_documents(["d"]))
+    documents = [d for d in found if isinstance(d, Document)]
+    assert [d.id for d in documents] == ["d/a.MD", "d/b.txt", "d/sub/z.rst"]
+    skipped = Skipped("d/c.png", ".png is no known kind; name the file to have it read")
+    assert [item for item in found if item not in documents] == [skipped]
+    explicit = [d for d in read_documents(["d/c.png", "d"]) if isinstance(d, Document)]
     assert [(d.id, d.text) for d in explicit[:1]] == [("d/c.png", "d/c.png")]
     assert len({d.id for d in explicit}) == 4
 
@@ -236,7 +349,7 @@ def test_a_file_is_read_once(tmp_path, monkeypatch):
 
 
 def test_a_directory_without_documents_says_so(tmp_path):
-    assert "no file with a known suffix (.htm" in read(tmp_path).reason
+    assert "no file with a known suffix (.c, " in read(tmp_path).reason
 
 
 def test_links_do_not_loop(tmp_path):

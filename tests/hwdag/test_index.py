@@ -27,6 +27,7 @@ from hwdag.errors import (
 )
 from hwdag.lm.scripted import ScriptedLM
 from hwdag.scope import Scope
+from hwdag.trace.provenance import provenance
 
 CONFIG = BuildConfig(chunk_tokens=30, window_tokens=400)
 BUDGET = SearchConfig(token_budget=120, progress="budget")
@@ -423,3 +424,15 @@ def test_a_document_without_a_title_takes_that_of_its_metadata(metadata, title):
     assert (own.built, index.documents["d"].title) == (["d"], "Own")
     with pytest.raises(InputError, match="title_from must be a list"):
         BuildConfig(title_from="title")
+
+
+def test_citations_and_nodes_say_on_which_page_they_are():
+    document = Document("d", "Dogs bark.\n\nCats sleep.", metadata={"page_starts": [0, 12]})
+    answer = index_of([document]).answer("Who sleeps?", config=BUDGET)
+    pages = {citation.text: citation.page for citation in answer.citations}
+    assert {text: page for text, page in pages.items() if page} == pages
+    assert answer.to_dict()["citations"][0]["page"] == pages[answer.citations[0].text]
+    [step] = [step for step in answer.retrieval.steps if "Cats" in step.node.text][:1]
+    at = document.text.index("Cats")
+    found = provenance(step, answer.retrieval)["pages"]
+    assert found == [2 if span.start >= at else 1 for span in step.node.sources]

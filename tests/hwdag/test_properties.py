@@ -22,8 +22,10 @@ from hwdag.text import files
 from hwdag.text import sentences as sentences_module
 from hwdag.text.characters import disarmed, one_line, visible, without_surrogates
 from hwdag.text.chunking import chunk, leaves
-from hwdag.text.files import UnreadableError, html_content, read_documents
+from hwdag.text.content import UnreadableError
+from hwdag.text.files import read_documents
 from hwdag.text.headings import LONGEST_HEADING, headings, in_context
+from hwdag.text.html import html_content
 from hwdag.text.points import parse_points
 from hwdag.text.prompts import SearchPrompts, SummaryPrompt
 from hwdag.text.sentences import SLAB, sentences

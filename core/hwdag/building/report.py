@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hwdag.building.builder import Built
 from hwdag.building.limits import Stop
 from hwdag.types import Usage
+
+MOST_NAMED = 5
+"""Skipped documents that are named for one reason."""
 
 
 @dataclass(slots=True)
@@ -78,8 +82,18 @@ class BuildReport:
         if self.stopped:
             left = "more documents" if self.pending is None else f"{self.pending} documents"
             lines.append(f"stopped at {self.stopped}, {left} to go; run the same again to go on")
-        lines += [f"skipped {name}: {reason}" for name, reason in self.skipped]
+        lines += _skipped_lines(self.skipped)
         return "\n".join([*lines, *self.notes])
+
+
+def _skipped_lines(skipped: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Name what was skipped by its reason, a few of each."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in skipped:
+        by_reason.setdefault(reason, []).append(name)
+    for reason, names in by_reason.items():
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        yield f"skipped {', '.join(names[:MOST_NAMED])}{more}: {reason}"
 
 
 def _spent(usage: Usage) -> str:

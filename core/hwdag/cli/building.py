@@ -28,6 +28,7 @@ def build(options: argparse.Namespace) -> int:
     """Build or extend an index file; interrupted, it keeps every finished call."""
     config = _config(options)
     documents, skipped = read_given(options)
+    is_new = not holds_something(options.output)
 
     def run() -> tuple[HWDAGIndex, BuildReport]:
         index = HWDAGIndex.from_documents(
@@ -38,6 +39,10 @@ def build(options: argparse.Namespace) -> int:
             **_limits(options),
         )
         assert index.report is not None  # from_documents has just made it
+        if is_new and not (len(index) or index.report.stopped):
+            index.close()
+            options.output.unlink()
+            raise InputError(f"nothing was built, so there is no {options.output}\n{index.report}")
         return index, index.report
 
     return _reported(run, options.output, skipped)
@@ -52,8 +57,6 @@ def refresh(options: argparse.Namespace) -> int:
     """Add what is new, rebuild what changed; with --prune, delete what is gone."""
 
     def change(index: HWDAGIndex, found: list[Document], skipped: Sequence[Skipped]) -> BuildReport:
-        if options.prune and not found:
-            raise InputError("no document was found, and to prune would delete all; use delete")
         unread = [Path(file.path).as_posix() for file in skipped]
 
         def gone(identity: str) -> bool:

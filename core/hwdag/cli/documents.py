@@ -11,6 +11,9 @@ from hwdag.errors import InputError
 from hwdag.text.files import Skipped, read_documents
 from hwdag.types import Document
 
+MOST_NAMED = 10
+"""Files that a message names."""
+
 
 def read(paths: Iterable[Path]) -> tuple[list[Document], list[Skipped]]:
     """Documents of files and folders, and what could not be read."""
@@ -28,4 +31,7 @@ def read_given(options: argparse.Namespace) -> tuple[list[Document], list[Skippe
             raise InputError(f"--metadata must be KEY=VALUE, got {pair!r}")
         added[key] = value
     documents, skipped = read(options.paths)
+    if not documents:
+        reasons = "".join(f"\n  {file.path}: {file.reason}" for file in skipped[:MOST_NAMED])
+        raise InputError(f"no document was found, so nothing is done{reasons}")
     return [replace(d, metadata={**d.metadata, **added}) for d in documents], skipped

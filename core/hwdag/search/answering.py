@@ -98,6 +98,7 @@ class AnswerStream:
                 self.retrieval.sources[document].text[span.start : span.end],
                 shares[document, span] / total,
                 nodes[document, span],
+                self.retrieval.sources[document].page_of(span.start),
             )
             for document, span in best[:MAX_CITATIONS]
         )

@@ -16,10 +16,14 @@ def provenance(step: Step, retrieval: Retrieval) -> dict[str, Any]:
 
     Keys: those of `Step.to_dict()`, among them `spans` (exact [start, end) character ranges),
     `position` (visiting order, the question being 1) and `score` with its parts; `visited`, whether it
-    was read; `stop`, why the walk ended.
+    was read; `stop`, why the walk ended; `pages`, where a document has some: the one that each span
+    begins on.
     """
     found = {**step.to_dict(), "visited": step not in retrieval.beyond, "stop": retrieval.stop}
     del found["text"]
+    document = retrieval.sources.get(step.node.document_id)
+    if document is not None and document.page_starts:
+        found["pages"] = [document.page_of(span.start) for span in step.node.sources]
     return found
 
 

@@ -51,6 +51,8 @@ def stop_line(retrieval: Retrieval) -> str:
 def citation_line(citation: Citation, width: int = WIDTH) -> str:
     """A source sentence with its share of the answer's attention and where it stands."""
     place = f"{visible(one_line(citation.document_id))}[{citation.span.start}:{citation.span.end}]"
+    if citation.page is not None:
+        place += f", page {citation.page}"
     return f"  {citation.weight:>4.0%} {_short(citation.text, width - 7)}\n       {place}"
 
 

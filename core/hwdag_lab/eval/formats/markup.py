@@ -5,7 +5,8 @@ from __future__ import annotations
 import codecs
 import re
 
-from hwdag.text.files import UnreadableError, html_content
+from hwdag.text.content import UnreadableError
+from hwdag.text.html import html_content
 from hwdag_lab.eval.fields import MalformedRecord
 
 _ELEMENT = re.compile(r"<(?:html|body|div|p|br|pre|h[1-6])\b[^<>]*>", re.IGNORECASE)

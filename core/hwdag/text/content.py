@@ -1,0 +1,68 @@
+"""What is read from a file: its text, and what was lost on the way."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from dataclasses import dataclass
+
+REPLACEMENT = "\ufffd"
+
+# why: 32 before 16, because the mark of the one begins with that of the other
+_BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_COUNTED = "hwdag.counted"
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The text of a file, the title that it gives itself, and where its pages begin."""
+
+    text: str
+    title: str = ""
+    notes: tuple[str, ...] = ()
+    page_starts: tuple[int, ...] = ()
+
+
+class UnreadableError(Exception):
+    """Raised by the readers of files with the reason why something cannot be read."""
+
+
+def whole(text: str) -> tuple[str, int]:
+    """Replace lone surrogates, which no right text has; returns their number too."""
+    return _SURROGATE.subn(REPLACEMENT, text)
+
+
+def plain_content(data: bytes) -> Content:
+    """Read a text file."""
+    text, notes = decoded(data)
+    return Content(text, "", notes)
+
+
+def decoded(data: bytes, declared: str = "utf-8") -> tuple[str, tuple[str, ...]]:
+    """Decode by the byte order mark or else as declared, line breaks as line feeds; with a note."""
+    marked = next((pair for pair in _BYTE_ORDER_MARKS if data.startswith(pair[0])), None)
+    if marked:
+        data, declared = data[len(marked[0]) :], marked[1]
+    elif b"\0" in data:
+        raise UnreadableError("holds NUL bytes: binary, or UTF-16 without a byte order mark")
+    text, lost = whole(data.decode(declared, _COUNTED))
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    notes = f"{lost} undecodable byte{'s' * (lost > 1)} replaced"
+    return text, (notes,) if lost else ()
+
+
+def _count_bytes(error: UnicodeError) -> tuple[str, int]:
+    """Decode each wrong byte as a lone surrogate, which no right bytes give; then they can count."""
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return "\udc80" * (error.end - error.start), error.end
+
+
+codecs.register_error(_COUNTED, _count_bytes)
