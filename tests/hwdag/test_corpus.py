@@ -14,7 +14,7 @@ from worlds import WORDS, random_text, random_vectors
 
 from hwdag.config import Scoring, SearchConfig
 from hwdag.errors import InputError
-from hwdag.graph.block import Block, indexed
+from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.lm.scripted import ScriptedLM
 from hwdag.search import frontier as frontiers
@@ -40,8 +40,8 @@ SCORINGS = [
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-class Shelf:
-    """Documents and groups over them, in order of number, as a store would have them."""
+class Library:
+    """Documents in order of number, as a store would have them."""
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
@@ -65,50 +65,8 @@ class Shelf:
         found = headings(document.text, [node.sources[0] for node in graph.nodes])
         return self._put(block, graph.nodes, found)
 
-    def group(self) -> Block | None:
-        """A group over some of the units that have none yet, with a point above its own points."""
-        covered = {member for block in self.blocks.values() for member in block.members}
-        free = [number for number in self.blocks if number not in covered]
-        if len(free) < 2:
-            return None
-        members = tuple(sorted(self.rng.choice(free, min(len(free), 3), replace=False).tolist()))
-        below = [(n, i) for n in members for i in top_of(self.blocks[n])]
-        level = 1 + max(int(self.blocks[n].levels.max()) for n in members)
-        own = self.last + 1
-        edges = [below, below[:1], [(own, 0), (own, 1)]]
-        nodes = [
-            Node(f"g{own}.{i}", "", level + i // 2, random_text(self.rng, 4), "generated", 4, ())
-            for i in range(3)
-        ]
-        lengths, words, names = indexed(nodes, [""] * 3)
-        flat = [edge for row in edges for edge in row]
-        block = Block(
-            number=own,
-            levels=np.array([node.level for node in nodes], np.int32),
-            generated=np.ones(3, bool),
-            starts=np.full(3, -1),
-            ends=np.full(3, -1),
-            indptr=np.cumsum([0, *map(len, edges)]),
-            children=np.array([position for _, position in flat], np.int32),
-            weights=np.concatenate([np.full(len(row), 1 / len(row)) for row in edges]),
-            vectors=random_vectors(self.rng, 3),
-            lengths=lengths,
-            words=words,
-            names=names,
-            owners=np.array([number for number, _ in flat]),
-            members=members,
-        )
-        return self._put(block, nodes, [""] * 3)
-
-    def remove(self, number: int) -> set[int]:
-        """A document or group goes with all groups above it."""
-        gone = {number}
-        for other, block in self.blocks.items():
-            if gone & set(block.members):
-                gone.add(other)
-        for other in gone:
-            del self.blocks[other], self.nodes[other]
-        return gone
+    def remove(self, number: int) -> None:
+        del self.blocks[number], self.nodes[number]
 
     def _put(self, block: Block, nodes: Sequence[Node], found: list[str]) -> Block:
         self.last = block.number
@@ -156,20 +114,20 @@ def top_of(block: Block) -> list[int]:
     return np.flatnonzero(block.levels == block.levels.max()).tolist()
 
 
-def history(seed: int, choices: Iterable[int]) -> Iterator[tuple[Shelf, Corpus]]:
-    """A shelf and a corpus that follows it: units come one by one or several at once, and go."""
-    shelf = Shelf(seed)
-    corpus, waiting = shelf.corpus(), list[Block]()
+def history(seed: int, choices: Iterable[int]) -> Iterator[tuple[Library, Corpus]]:
+    """A library and a corpus that follows it: documents come one by one or several at once, and go."""
+    library = Library(seed)
+    corpus, waiting = library.corpus(), list[Block]()
     for choice in choices:
         if choice % 4 < 2:
-            waiting += [shelf.add() for _ in range(1 + choice // 4)]
-        elif choice % 4 == 2 and (group := shelf.group()):
-            waiting.append(group)
-        elif shelf.blocks:
+            waiting += [library.add() for _ in range(1 + choice // 4)]
+        elif library.blocks:
             corpus, waiting = corpus.extended(waiting), []
-            corpus = corpus.without(shelf.remove(int(shelf.rng.choice(list(shelf.blocks)))))
-        yield shelf, corpus.extended(waiting)
-    yield shelf, corpus.extended(waiting)
+            gone = int(library.rng.choice(list(library.blocks)))
+            library.remove(gone)
+            corpus = corpus.without([gone])
+        yield library, corpus.extended(waiting)
+    yield library, corpus.extended(waiting)
 
 
 CHOICES = st.lists(st.integers(0, 11), min_size=1, max_size=14)
@@ -189,7 +147,7 @@ def addresses(corpus: Corpus, indices: Iterable[int]) -> list[str]:
 def assert_same(one: Corpus, other: Corpus, words: set[str], query: np.ndarray) -> None:
     """To the bit, up to where the rows are."""
     ours, theirs = living(one), living(other)
-    assert (one.numbers, one.documents) == (other.numbers, other.documents)
+    assert one.numbers == other.numbers
     assert one.edge_count == other.edge_count
     assert addresses(one, ours) == addresses(other, theirs)
     assert one.height() == other.height()
@@ -244,9 +202,9 @@ def test_nothing_depends_on_how_the_documents_came_to_be_there(seed, choices, si
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segments, "SEGMENT_NODES", size)
         before = []
-        for shelf, corpus in history(seed, choices):
-            before.append((corpus, tuple(shelf.blocks)))
-        assert_same(corpus, shelf.corpus(), words, query)
+        for library, corpus in history(seed, choices):
+            before.append((corpus, tuple(library.blocks)))
+        assert_same(corpus, library.corpus(), words, query)
         assert all(snapshot.numbers == numbers for snapshot, numbers in before)
 
 
@@ -264,41 +222,36 @@ def test_walks_do_not_depend_on_it_either(seed, choices, size, scoring, stride):
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segments, "SEGMENT_NODES", size)
-        *_, (shelf, corpus) = history(seed, choices)
-    fresh = shelf.corpus()
+        *_, (library, corpus) = history(seed, choices)
+    fresh = library.corpus()
     assert retrieval(corpus, query, config) == retrieval(fresh, query, config)
-    numbers = [number for number in corpus.documents if rng.random() < 0.6]
-    only = shelf_of(shelf, numbers).corpus()
+    numbers = [number for number in corpus.numbers if rng.random() < 0.6]
+    only = those_of(library, numbers).corpus()
     masks = corpus.within(numbers), fresh.within(numbers)
     found = retrieval(corpus, query, config, masks[0])
     assert found == retrieval(fresh, query, config, masks[1])
     assert found == retrieval(only, query, config)
 
 
-def shelf_of(shelf: Shelf, documents: Iterable[int]) -> Shelf:
-    """Only these documents, and the groups that rest on nothing else."""
-    kept = Shelf(0)
+def those_of(library: Library, documents: Iterable[int]) -> Library:
+    """Only these documents."""
+    kept = Library(0)
     seen = set(documents)
-    for number, block in shelf.blocks.items():
-        if number in seen or (block.members and seen.issuperset(block.members)):
-            seen.add(number)
-            kept._put(block, shelf.nodes[number], shelf.headings[number])
+    for number, block in library.blocks.items():
+        if number in seen:
+            kept._put(block, library.nodes[number], library.headings[number])
     return kept
 
 
 @settings(max_examples=60, deadline=None)
 @given(SEEDS, CHOICES)
 def test_the_top_represents_every_document_once(seed, choices):
-    *_, (shelf, corpus) = history(seed, choices)
+    *_, (library, corpus) = history(seed, choices)
     rng = np.random.default_rng(seed)
-    numbers = {number for number in corpus.documents if rng.random() < 0.7}
-    visible = shelf_of(shelf, numbers).blocks
-    covered = {member for block in visible.values() for member in block.members}
+    numbers = {number for number in corpus.numbers if rng.random() < 0.7}
+    visible = those_of(library, numbers).blocks
     expected = [
-        shelf.nodes[number][i].id
-        for number, block in visible.items()
-        if number not in covered
-        for i in top_of(block)
+        library.nodes[number][i].id for number, block in visible.items() for i in top_of(block)
     ]
     mask = corpus.within(numbers)
     assert addresses(corpus, corpus.top(mask)) == expected
@@ -306,11 +259,11 @@ def test_the_top_represents_every_document_once(seed, choices):
     assert corpus.height(mask) == max(heights, default=0)
 
 
-def dense(shelf: Shelf, corpus: Corpus, visible: np.ndarray) -> tuple[DenseWorld, list[int]]:
+def dense(library: Library, corpus: Corpus, visible: np.ndarray) -> tuple[DenseWorld, list[int]]:
     """The visible nodes as a dense world, and their indices in the corpus."""
     rows = np.flatnonzero(visible).tolist()
-    found = {number: shelf.headings[number] for number in shelf.blocks}
-    everything = [pair for n in found for pair in zip(shelf.nodes[n], found[n], strict=True)]
+    found = {number: library.headings[number] for number in library.blocks}
+    everything = [pair for n in found for pair in zip(library.nodes[n], found[n], strict=True)]
     index = dict(zip(living(corpus), everything, strict=True))
     nodes, names = zip(*(index[row] for row in rows), strict=True)
     edges = np.zeros((len(rows), len(rows)))
@@ -330,16 +283,16 @@ def test_the_frontier_equals_the_dense_reference(seed, choices, scoring, stride,
         patch.setattr(segments, "SEGMENT_NODES", 40)
         patch.setattr(lexicons, "FEW", few)
         patch.setattr(lexicons, "FEW_SHARE", 0.0)
-        *_, (shelf, corpus) = history(seed, choices)
+        *_, (library, corpus) = history(seed, choices)
         rng = np.random.default_rng(seed)
         allowed = rng.random(len(corpus)) < rng.choice([0.5, 1.0])
         visible = corpus.visible(allowed)
         if not visible.any():
             return
-        world, rows = dense(shelf, corpus, visible)
+        world, rows = dense(library, corpus, visible)
         query = random_vectors(rng, 1)[0]
         similarity = similarity_of(corpus, QUESTION, query, scoring, allowed)
-        vectors = np.concatenate([block.vectors for block in shelf.blocks.values()])
+        vectors = np.concatenate([block.vectors for block in library.blocks.values()])
         cosine = vectors[visible[living(corpus)]].astype(float) @ query.astype(float)
         expected = reference_prior(world, cosine, QUESTION, scoring)
         np.testing.assert_allclose(similarity[rows], expected, atol=1e-6)
@@ -410,8 +363,8 @@ def test_the_highest_values_are_those_of_a_stable_sort(values, count):
 
 def test_a_walk_ends_when_too_many_nodes_do_not_fit(monkeypatch):
     monkeypatch.setattr(frontiers, "MOST_MISFITS", 5)
-    shelf = Shelf(0)
-    corpus = shelf.corpus().extended([shelf.add() for _ in range(4)])
+    library = Library(0)
+    corpus = library.corpus().extended([library.add() for _ in range(4)])
     frontier = Frontier(corpus, np.linspace(1, 0.1, len(corpus)))
     short = len(corpus) - 1
     costs = [100] * short + [1]
@@ -423,54 +376,56 @@ def test_a_walk_ends_when_too_many_nodes_do_not_fit(monkeypatch):
 
 def test_one_more_document_leaves_all_but_the_last_segments_alone(monkeypatch):
     monkeypatch.setattr(segments, "SEGMENT_NODES", 100)
-    shelf = Shelf(1)
-    corpus, copied = shelf.corpus(), 0
+    library = Library(1)
+    corpus, copied = library.corpus(), 0
     for _ in range(300):
-        larger = corpus.extended([shelf.add()])
+        larger = corpus.extended([library.add()])
         new = [part for part in larger.segments if part not in corpus.segments]
         assert sum(map(len, new)) <= 100
         copied += sum(map(len, new))
         corpus = larger
     assert copied <= 6 * len(corpus)  # each node is in about log2(100 / 20) of the segments
     assert len(corpus.segments) <= 2 * len(corpus) / 100 + 4
-    removed = corpus.without([corpus.documents[150]])
+    removed = corpus.without([corpus.numbers[150]])
     assert sum(part not in corpus.segments for part in removed.segments) == 1
 
 
 def test_segments_with_few_survivors_are_joined(monkeypatch):
     monkeypatch.setattr(segments, "SEGMENT_NODES", 100)
-    shelf = Shelf(2)
-    corpus = shelf.corpus().extended([shelf.add() for _ in range(100)])
+    library = Library(2)
+    corpus = library.corpus().extended([library.add() for _ in range(100)])
     assert len(corpus.segments) >= 10
-    for number in corpus.documents[:-5]:
+    for number in corpus.numbers[:-5]:
         corpus = corpus.without([number])
     assert len(corpus.segments) <= 3
     assert len(corpus) < 2 * len(living(corpus))
-    assert not corpus.without(corpus.documents).segments
+    assert not corpus.without(corpus.numbers).segments
 
 
 def test_documents_are_added_in_their_order():
-    shelf = Shelf(3)
-    first, second = shelf.add(), shelf.add()
+    library = Library(3)
+    first, second = library.add(), library.add()
     with pytest.raises(InputError, match="number 1 was added after number 2"):
-        Corpus.empty(shelf.fetch).extended([second]).extended([first])
+        Corpus.empty(library.fetch).extended([second]).extended([first])
     with pytest.raises(InputError, match="number 1 was added after number 1"):
-        Corpus.empty(shelf.fetch).extended([first, first])
+        Corpus.empty(library.fetch).extended([first, first])
 
 
 def test_numbers_that_are_not_there_do_not_matter():
-    shelf = Shelf(4)
-    corpus = shelf.corpus().extended([shelf.add() for _ in range(3)])
+    library = Library(4)
+    corpus = library.corpus().extended([library.add() for _ in range(3)])
     assert corpus.without([0, 7]).numbers == corpus.numbers
     assert corpus.without([2]).without([2, 9]).numbers == (1, 3)
     assert not corpus.within([5]).any()
-    assert len(shelf.corpus().without([1, 2])) > 0 == len(Corpus.empty(shelf.fetch).without([1]))
+    assert (
+        len(library.corpus().without([1, 2])) > 0 == len(Corpus.empty(library.fetch).without([1]))
+    )
 
 
 def test_a_node_whose_document_was_deleted_meanwhile_has_vanished():
-    shelf = Shelf(5)
-    corpus = shelf.corpus().extended([shelf.add(), shelf.add()])
-    shelf.remove(2)
+    library = Library(5)
+    corpus = library.corpus().extended([library.add(), library.add()])
+    library.remove(2)
     with pytest.raises(Vanished, match="number 2"):
         corpus.fetch([0, len(corpus) - 1])
     with pytest.raises(Vanished):

@@ -7,7 +7,7 @@ they came to be there.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,7 +34,7 @@ class Vanished(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """Documents, and groups of corpus layers, in order of number; node indices are global.
+    """Documents in order of number; node indices are global.
 
     Rows of deleted documents may still be counted in: `visible` says which are real.
     """
@@ -105,18 +105,12 @@ class Corpus:
 
     @cached_property
     def numbers(self) -> Sequence[int]:
-        """Numbers of the living documents and groups, ascending."""
-        return tuple(n for part in self.segments for n in part.numbers[part.alive].tolist())
-
-    @cached_property
-    def documents(self) -> Sequence[int]:
         """Numbers of the living documents, ascending."""
-        groups = {number for segment in self.segments for number in segment.groups}
-        return tuple(number for number in self.numbers if number not in groups)
+        return tuple(n for part in self.segments for n in part.numbers[part.alive].tolist())
 
     @property
     def edge_count(self) -> int:
-        """Number of edges of the living documents and groups."""
+        """Number of edges of the living documents."""
         fans = [np.diff(part.indptr[part.first])[part.alive] for part in self.segments]
         return sum(int(fan.sum()) for fan in fans)
 
@@ -134,25 +128,13 @@ class Corpus:
         return np.asarray(allowed & self.alive)
 
     def within(self, numbers: Collection[int]) -> Mask:
-        """Nodes that may be seen if these documents may be seen, (n,).
-
-        A node of a corpus layer may be seen if all documents beneath it may.
-        """
+        """Nodes of these documents, as far as they live, (n,)."""
         wanted = np.array(sorted(numbers), np.int64)
-        seen: set[int] = set()
-        masks = [np.empty(0, bool)]
-        for segment in self.segments:
-            keep = segment.alive & np.isin(segment.numbers, wanted)
-            keep[np.isin(segment.numbers, list(segment.groups))] = False
-            seen.update(segment.numbers[keep].tolist())
-            # why in order: what a group rests on has smaller numbers
-            for number in sorted(segment.groups):
-                at = segment.find(number)
-                if at is not None and seen.issuperset(segment.groups[number].members):
-                    keep[at] = True
-                    seen.add(number)
-            masks.append(segment.rows_of(keep))
-        return np.concatenate(masks)
+        masks = (
+            segment.rows_of(segment.alive & np.isin(segment.numbers, wanted))
+            for segment in self.segments
+        )
+        return np.concatenate([np.empty(0, bool), *masks])
 
     def height(self, visible: Mask | None = None) -> int:
         """Number of levels of the highest of the documents that are alive, or visible."""
@@ -166,34 +148,11 @@ class Corpus:
         return int(max(heights, default=0))
 
     def top(self, visible: Mask | None = None) -> Indices:
-        """The highest level of everything that no group stands above, ascending.
-
-        Only what is alive, or visible, counts: where a group may not be seen, its members stand
-        for themselves.
-        """
+        """The highest level of every document that is alive, or visible, ascending."""
         seen = self.visible(visible)
-        covered = self._covered(seen)
-        found = [np.empty(0, np.intp)]
-        for start, segment in self._parts():
-            rows, document = segment.tops
-            free = ~np.isin(segment.numbers, covered)
-            rows = rows[free[document]] + start
-            found.append(rows if seen is None else rows[seen[rows]])
-        return np.concatenate(found)
-
-    def _covered(self, seen: Mask | None) -> Ints:
-        """Numbers of what a visible group stands above."""
-        members = [
-            group.members
-            for start, segment in self._parts()
-            for number, group in segment.groups.items()
-            if (at := segment.find(number)) is not None
-            and (
-                seen is None
-                or seen[start + segment.first[at] : start + segment.first[at + 1]].any()
-            )
-        ]
-        return np.array([member for found in members for member in found], np.int64)
+        tops = [start + segment.tops for start, segment in self._parts()]
+        rows = np.concatenate([np.empty(0, np.intp), *tops])
+        return rows if seen is None else rows[seen[rows]]
 
     def any_generated(self, indices: Indices) -> bool:
         """Whether an LM wrote the text of any of these nodes; `indices` are ascending."""
@@ -225,31 +184,11 @@ class Corpus:
         return self._starts[at], self.segments[at], index - self._starts[at]
 
     def children(self, index: int) -> tuple[Indices, Floats]:
-        """Out-edges of a node: indices and weights; those to deleted documents are left out."""
+        """Out-edges of a node: indices and weights."""
         start, segment, row = self._place(index)
         edges = slice(segment.indptr[row], segment.indptr[row + 1])
-        positions, weights = segment.children[edges], segment.weights[edges]
-        document = segment.document_of(row)
-        first = int(segment.first[document])
-        group = segment.groups.get(int(segment.numbers[document]))
-        if group is None:
-            return start + first + positions.astype(np.intp), weights
-        before = segment.indptr[first]
-        owners, inverse = np.unique(
-            group.owners[edges.start - before : edges.stop - before], return_inverse=True
-        )
-        firsts = np.array([self._first_of(int(owner)) for owner in owners], np.intp)[inverse]
-        known = firsts >= 0
-        return (firsts + positions)[known], weights[known]
-
-    def _first_of(self, number: int) -> int:
-        """Index of the first node of a living document; -1 if there is none."""
-        at = bisect_left(self.segments, number, key=lambda segment: int(segment.numbers[-1]))
-        if at == len(self.segments):
-            return -1
-        segment = self.segments[at]
-        document = segment.find(number)
-        return -1 if document is None else self._starts[at] + int(segment.first[document])
+        first = start + int(segment.first[segment.document_of(row)])
+        return first + segment.children[edges].astype(np.intp), segment.weights[edges]
 
     def similarity(self, query: NDArray[np.float32]) -> Floats:
         """Cosine similarity of every node to a query, clipped at 0, (n,)."""
@@ -278,15 +217,12 @@ class Corpus:
 
     def _slices(self, index: int, related: Callable[[int, int, Ints, Ints], Mask]) -> Indices:
         """Other nodes that are slices of the same document, `related` to the one of this node."""
-        _, segment, row = self._place(index)
-        home = segment.home_of(row)
-        if home is None:
-            return np.empty(0, np.intp)
+        start, segment, row = self._place(index)
         begin, end = int(segment.starts[row]), int(segment.ends[row])
-        found = [np.empty(0, np.intp)]
-        for start, part in self._parts():
-            rows = part.rows_from(home)
-            held = related(begin, end, part.starts[rows], part.ends[rows])
-            found.append(rows[held] + start)
-        everything: Indices = np.concatenate(found)
-        return np.asarray(everything[everything != index])
+        if begin < 0:
+            return np.empty(0, np.intp)
+        document = segment.document_of(row)
+        rows = np.arange(segment.first[document], segment.first[document + 1])
+        held = related(begin, end, segment.starts[rows], segment.ends[rows])
+        found = start + rows[held]
+        return found[found != index]

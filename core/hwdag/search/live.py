@@ -158,7 +158,7 @@ class LiveCorpus:
         """
         if scope == Scope():
             return None
-        numbers = corpus.documents
+        numbers = corpus.numbers
         if scope.document_ids is not None:
             numbers = self._numbers(corpus, scope.document_ids, tenant)
         if scope.filters is not None or tenant is not None:
@@ -184,7 +184,7 @@ class LiveCorpus:
     def _numbers(
         self, corpus: Corpus, document_ids: Collection[str], tenant: Equals | None
     ) -> list[int]:
-        known, numbers = set(corpus.documents), []
+        known, numbers = set(corpus.numbers), []
         for identity in document_ids:
             number = self._store.number_of(identity)
             if number is not None and number not in known:

@@ -7,7 +7,7 @@ document is only marked; its rows go when half of the segment is dead, or when i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -24,24 +24,14 @@ GROWTH = 2
 """A segment has more than twice the nodes of the next one, or the two are joined."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Group:
-    """What a unit of a corpus layer rests on: numbers of documents or groups below."""
-
-    members: tuple[int, ...]
-    owners: Ints  # (edges,) number of the child's document
-    homes: Ints  # (nodes,) number of the document that a node is a slice of; 0 for none
-
-
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """Documents and groups in order of number; fields as in `Block`, one row per node.
+    """Documents in order of number; fields as in `Block`, one row per node.
 
     Attributes:
         numbers: of the documents, (documents,), ascending.
         first: first row of every document, and the number of rows, (documents + 1,).
         alive: documents that were not deleted, (documents,).
-        groups: by number, those of the documents that are groups of a corpus layer.
     """
 
     numbers: Ints
@@ -58,17 +48,10 @@ class Segment:
     lengths: NDArray[np.int32]
     words: Postings
     names: Postings
-    groups: Mapping[int, Group]
 
     @classmethod
     def of(cls, block: Block) -> Segment:
         """A segment of one document; no array is copied."""
-        groups = {}
-        if block.members:
-            inside = np.full(len(block.children), block.number, np.int64)
-            owners = inside if block.owners is None else block.owners
-            homes = np.zeros(len(block), np.int64) if block.homes is None else block.homes
-            groups[block.number] = Group(block.members, owners, homes)
         return cls(
             numbers=np.array([block.number], np.int64),
             first=np.array([0, len(block)], np.int64),
@@ -84,7 +67,6 @@ class Segment:
             lengths=block.lengths,
             words=block.words,
             names=block.names,
-            groups=groups,
         )
 
     def __len__(self) -> int:
@@ -96,13 +78,12 @@ class Segment:
         return int(np.diff(self.first)[self.alive].sum())
 
     @cached_property
-    def tops(self) -> tuple[Indices, Indices]:
-        """Rows on the highest level of their document, and the ordinal of that document."""
+    def tops(self) -> Indices:
+        """Rows on the highest level of their document."""
         document = np.repeat(np.arange(len(self.numbers)), np.diff(self.first))
         heights = np.zeros(len(self.numbers), np.int32)
         np.maximum.at(heights, document, self.levels)
-        rows = np.flatnonzero(self.levels == heights[document])
-        return rows, document[rows]
+        return np.flatnonzero(self.levels == heights[document])
 
     def rows_of(self, documents: Mask) -> Mask:
         """Rows of these documents, (documents,) to (n,)."""
@@ -111,39 +92,6 @@ class Segment:
     def document_of(self, row: int) -> int:
         """Ordinal of the document of a row."""
         return int(np.searchsorted(self.first, row, side="right")) - 1
-
-    @cached_property
-    def picks(self) -> tuple[Indices, Ints]:
-        """Rows of living groups that are slices of documents, and the numbers of those."""
-        rows, homes = [np.empty(0, np.intp)], [np.empty(0, np.int64)]
-        for number in sorted(self.groups):
-            if (at := self.find(number)) is not None:
-                found = self.groups[number].homes
-                rows.append(np.flatnonzero(found) + self.first[at])
-                homes.append(found[found > 0])
-        return np.concatenate(rows), np.concatenate(homes)
-
-    def home_of(self, row: int) -> int | None:
-        """Number of the document that the text of a row is a slice of; None if it is none."""
-        if self.starts[row] < 0:
-            return None
-        document = self.document_of(row)
-        number = int(self.numbers[document])
-        group = self.groups.get(number)
-        return number if group is None else int(group.homes[row - self.first[document]]) or None
-
-    def rows_from(self, number: int) -> Indices:
-        """Rows of a living document, and of groups that are slices of it, ascending."""
-        at = self.find(number)
-        own = np.empty(0, np.intp) if at is None else np.arange(self.first[at], self.first[at + 1])
-        rows, homes = self.picks
-        return np.append(own, rows[homes == number]).astype(np.intp)
-
-    def find(self, number: int) -> int | None:
-        """Ordinal of a living document, by its number."""
-        at = int(np.searchsorted(self.numbers, number))
-        there = at < len(self.numbers) and self.numbers[at] == number and self.alive[at]
-        return at if there else None
 
     def without(self, numbers: Ints) -> Segment:
         """These documents marked dead; `numbers` are ascending, others in it do not matter."""
@@ -165,7 +113,6 @@ class Segment:
         fan_out = np.diff(self.indptr)
         edges = np.repeat(keep, fan_out)
         numbers = self.numbers[self.alive]
-        known = set(numbers.tolist())
         return Segment(
             numbers=numbers,
             first=_sums(np.diff(self.first)[self.alive]),
@@ -181,7 +128,6 @@ class Segment:
             lengths=self.lengths[keep],
             words=self.words.kept(keep),
             names=self.names.kept(keep),
-            groups={number: group for number, group in self.groups.items() if number in known},
         )
 
     @classmethod
@@ -206,7 +152,6 @@ class Segment:
             lengths=np.concatenate([part.lengths for part in parts]),
             words=Postings.joined([part.words for part in parts], rows),
             names=Postings.joined([part.names for part in parts], rows),
-            groups={number: group for part in parts for number, group in part.groups.items()},
         )
 
 
