@@ -68,8 +68,7 @@ def _not_json(document: Document, error: Exception) -> InputError:
 def node_document(step: Step, retrieval: Retrieval, *, return_sources: bool) -> Document:
     """A returned node under its own id: its text, its document's metadata, and its provenance.
 
-    With `return_sources` the text is what the node rests on, one passage per line. A node of a
-    corpus layer rests on several documents and has the metadata of none.
+    With `return_sources` the text is what the node rests on, one passage per line.
     """
     node, sources = step.node, retrieval.sources
     text = "\n".join(passages(node, sources)) if return_sources else node.text

@@ -36,8 +36,7 @@ def build_progress(document_ids: Sequence[str], show_progress: bool) -> Reporter
     """What a build of these documents, in this order, reports its progress to.
 
     Data of the events: `stage` ("documents", or what is done for one of them), `done`, `total` (0
-    where it is not known), `unit`, and `document_id`: which one is finished, or being built; None
-    for corpus layers, which are made after all documents.
+    where it is not known), `unit`, and `document_id`: which one is finished, or being built.
     """
     tell, finished = _LISTENER.get() or _teller(), 0
 

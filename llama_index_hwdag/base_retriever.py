@@ -152,8 +152,7 @@ class CoreSearchRetriever(BaseRetriever):
         return [self._scored(step, retrieval) for step in steps]
 
     def _scored(self, step: Step, retrieval: Retrieval) -> NodeWithScore:
-        # why: a node of a corpus layer has no document of its own, and so no metadata
-        document = retrieval.sources.get(step.node.document_id, Document("", ""))
+        document = retrieval.sources[step.node.document_id]
         node = text_node(step.node, self._source(document))
         node.metadata = {**node.metadata, METADATA_KEY: provenance(step, retrieval)}
         if self._return_sources:

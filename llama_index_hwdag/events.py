@@ -80,10 +80,7 @@ class HWDAGDocumentStartEvent(BaseEvent):
 
 
 class HWDAGWindowEvent(BaseEvent):
-    """`done` of the `total` windows of a stage are done, such as the points of a level.
-
-    `document_id` is empty for corpus layers, which are of several documents.
-    """
+    """`done` of the `total` windows of a stage are done, such as the points of a level."""
 
     document_id: str
     stage: str

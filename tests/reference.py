@@ -153,7 +153,11 @@ def reference_parts(
     r = np.zeros(len(world.nodes))
     for i, relevance in visited:
         r[world.copies(i)] = relevance
+    if scoring.spread == "around":
+        r = r + world.edges @ r
     z = world.edges.T @ r
+    read = [j for i, _ in visited for j in world.inside(i)]
+    unread = np.delete(z, read) if scoring.scale == "peak" else z
     peak = max([relevance for _, relevance in visited], default=0.0)
     asked = set(content_words(question))
     best = np.zeros((2, len(world.nodes)))
@@ -166,7 +170,7 @@ def reference_parts(
     reference = scoring.mentions * best[0] + scoring.echoes * best[1]
     return np.array(
         [
-            scoring.attention * scaled(z, scoring.scale),
+            scoring.attention * scaled(z, scoring.scale, unread),
             scoring.similarity * scaled(similarity, scoring.scale),
             reference / peak if peak else reference,
         ]
@@ -209,10 +213,13 @@ def mentions(headings: list[str], words: list[str], asked: set[str]) -> np.ndarr
     return found
 
 
-def scaled(values: np.ndarray, scale: str) -> np.ndarray:
-    """Values over their sum or their peak."""
-    unit = values.sum() if scale == "share" else values.max(initial=0)
-    return values / unit if unit else values
+def scaled(values: np.ndarray, scale: str, among: np.ndarray | None = None) -> np.ndarray:
+    """Values over the sum or the peak of some of them, or as they are."""
+    among = values if among is None else among
+    if scale == "none":
+        return values
+    unit = among.sum() if scale == "share" else among.max(initial=0)
+    return values / unit if unit else np.zeros(len(values))
 
 
 def stretched(values: np.ndarray) -> np.ndarray:

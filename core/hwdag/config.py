@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Self, get_args
 
 from hwdag.errors import InputError, UnknownOption
@@ -15,7 +15,10 @@ PAPER_WINDOW_TOKENS = 8192
 """n_s: prompt, window and summary together (GARLIC 4.1)."""
 
 PAPER_CONFIDENCE = 0.5
-"""PECAN App. E for NarrativeQA and HotpotQA; it uses 0.98 for Qasper and 0.55 for MuSiQue."""
+"""GARLIC, and PECAN for two of its data sets."""
+
+PECAN_CONFIDENCE = {"narrativeqa": 0.5, "qasper": 0.98, "hotpotqa": 0.5, "musique": 0.55}
+"""PECAN App. E."""
 
 PAPER_PATIENCE = 1
 """Number of "Yes" that end the walk (GARLIC 3.2.1)."""
@@ -102,8 +105,19 @@ class BuildConfig:
 
     @classmethod
     def garlic(cls, **options: Any) -> Self:
-        """The papers' settings: 300-token chunks, embedded as they are, the mean over all heads."""
-        papers: dict[str, Any] = {"leaves": "chunks", "contextual": False, "edge_heads": "all"}
+        """The papers' settings: 300-token chunks, embedded as they are, the mean over all heads.
+
+        Windows take 8,192 tokens and are filled to the brim, and points are written: a reader that
+        is too small for it is an error, unless `points="generated"` insists, or a writer is passed.
+        """
+        papers: dict[str, Any] = {
+            "leaves": "chunks",
+            "contextual": False,
+            "window_tokens": PAPER_WINDOW_TOKENS,
+            "windows": "greedy",
+            "points": "required",
+            "edge_heads": "all",
+        }
         return cls(**papers | options)
 
     @classmethod
@@ -116,18 +130,22 @@ class BuildConfig:
 class Scoring:
     """What the score of an unvisited node consists of; every part is set to [0, 1] or to shares.
 
-    The defaults are ours, found on training data (`docs/evaluation.md`); `Scoring.garlic()` is the
-    papers' formula, z / sum(z) + sim / sum(sim).
+    The defaults are ours, found on training data (`docs/evaluation.md`); `Scoring.garlic()` and
+    `Scoring.pecan()` are the formulas of the papers.
 
     Attributes:
         attention: weight of z = E^T r, the relevance of visited nodes passed on along the edges.
+        spread: where it is passed on to: "down" to what a visited point rests on (the papers), or
+            "around", also up to the points above a visited node and down again from there,
+            z = E^T (r + E r): leaves rest on nothing, so down from them there is no way.
         similarity: weight of the similarity to the question.
         sparse: share of BM25 in that similarity, the rest is cosine similarity of embeddings.
         mentions: weight of standing under a heading that a visited node mentions.
         echoes: weight of sharing rare words with a visited node that are not in the question.
         scale: "share" divides attention and similarity by their sums over all nodes (GARLIC
             3.2.2), "peak" by their largest values, so that neither drowns the other because it is
-            spread over more nodes.
+            spread over more nodes; that of attention is the largest among nodes yet to be read.
+            "none" adds both as they are (PECAN).
     """
 
     attention: float = 0.1
@@ -135,10 +153,12 @@ class Scoring:
     sparse: float = 0.3
     mentions: float = 0.3
     echoes: float = 0.3
-    scale: Literal["share", "peak"] = "peak"
+    spread: Literal["down", "around"] = "down"
+    scale: Literal["share", "peak", "none"] = "peak"
 
     def __post_init__(self) -> None:
-        _one_of(self, "scale", ("share", "peak"))
+        _one_of(self, "scale", ("share", "peak", "none"))
+        _one_of(self, "spread", ("down", "around"))
         for name in ("attention", "similarity", "sparse", "mentions", "echoes"):
             value = getattr(self, name)
             if not 0.0 <= value < float("inf"):
@@ -153,17 +173,22 @@ class Scoring:
 
     @classmethod
     def garlic(cls) -> Self:
-        """The papers' formula (GARLIC 3.2.2, PECAN Eq. 1)."""
+        """Z / sum(z) + sim / sum(sim) (GARLIC 3.2.2)."""
         return cls(
             attention=1.0, similarity=1.0, sparse=0.0, mentions=0.0, echoes=0.0, scale="share"
         )
+
+    @classmethod
+    def pecan(cls) -> Self:
+        """z, which PECAN's equation 1 defines, and the similarity added as it is."""
+        return replace(cls.garlic(), scale="none")
 
 
 @dataclass(frozen=True, slots=True)
 class SearchConfig:
     """How a question walks the graph.
 
-    The defaults are ours; `SearchConfig.garlic()` has the papers' settings.
+    The defaults are ours; `SearchConfig.garlic()` and `SearchConfig.pecan()` have the papers' settings.
 
     Attributes:
         token_budget: node tokens put before the reader, at most.
@@ -185,6 +210,7 @@ class SearchConfig:
         stride: nodes that are chosen and read in one forward; the papers' is 1. None is 1 where p_yes
             may stop the walk, else 4: a small forward costs as much time as a middling one.
         max_new_tokens: length limit of the answer.
+        max_seconds: read no further node after this time; what was read is answered from.
     """
 
     token_budget: int = 1024
@@ -196,6 +222,7 @@ class SearchConfig:
     initial_share: float | Literal["auto", "equal"] = "auto"
     stride: int | None = None
     max_new_tokens: int = 64
+    max_seconds: float | None = None
 
     def __post_init__(self) -> None:
         _at_least(self, "token_budget", 1)
@@ -203,6 +230,8 @@ class SearchConfig:
         _at_least(self, "max_new_tokens", 1)
         if self.stride is not None:
             _at_least(self, "stride", 1)
+        if self.max_seconds is not None and not self.max_seconds > 0:
+            raise InputError(f"max_seconds must be more than 0, got {self.max_seconds!r}")
         _one_of(self, "progress", get_args(Progress))
         if self.confidence is not None and not 0.0 <= self.confidence < 1.0:
             raise InputError(f"confidence must be in [0, 1), got {self.confidence!r}")
@@ -222,15 +251,36 @@ class SearchConfig:
 
     @classmethod
     def garlic(cls, **options: Any) -> Self:
-        """The papers' settings: their score, the mean over all heads, their confidence."""
+        """GARLIC's settings: its score, the mean over all heads, p_yes above 0.5 ends the walk.
+
+        All top-level nodes are read first, the most similar ones where they exceed the budget.
+        """
         papers: dict[str, Any] = {
+            "progress": "p_yes",
             "scoring": Scoring.garlic(),
             "heads": "all",
-            "initial_share": "equal",
+            "initial_share": 1.0,
             "confidence": PAPER_CONFIDENCE,
+            "patience": PAPER_PATIENCE,
             "stride": 1,
         }
         return cls(**papers | options)
+
+    @classmethod
+    def pecan(cls, data: str | None = None, **options: Any) -> Self:
+        """PECAN's settings: as GARLIC's, with its score and its confidence.
+
+        Args:
+            data: one of its data sets, which decides the confidence (`PECAN_CONFIDENCE`); None
+                for 0.5.
+            options: any others.
+        """
+        if data is not None and data not in PECAN_CONFIDENCE:
+            known = ", ".join(PECAN_CONFIDENCE)
+            raise UnknownOption(f"PECAN has thresholds for {known}, got {data!r}")
+        confidence = PAPER_CONFIDENCE if data is None else PECAN_CONFIDENCE[data]
+        papers: dict[str, Any] = {"scoring": Scoring.pecan(), "confidence": confidence}
+        return cls.garlic(**papers | options)
 
     @classmethod
     def from_dict(cls, options: Mapping[str, Any]) -> Self:

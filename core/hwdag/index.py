@@ -26,6 +26,7 @@ from hwdag.lm.base import Reader, Writer
 from hwdag.page import page
 from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
+from hwdag.search.interruption import Interruption, StopFlag
 from hwdag.search.live import some
 from hwdag.search.walk import OnStep, Walked
 from hwdag.store.opening import holds_something
@@ -33,7 +34,12 @@ from hwdag.stored import StoredIndex
 from hwdag.tenancy import required_filter
 from hwdag.text.characters import without_surrogates
 from hwdag.text.prompts import Prompts
-from hwdag.threads import asynchronous, asynchronous_build, asynchronous_pieces
+from hwdag.threads import (
+    asynchronous,
+    asynchronous_build,
+    asynchronous_pieces,
+    asynchronous_question,
+)
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag.types import Answer, Document, Retrieval
 
@@ -207,6 +213,7 @@ class HWDAGIndex(StoredIndex):
         k: int | None = None,
         query_vector: Sequence[float] | None = None,
         on_step: OnStep | None = None,
+        stop: StopFlag | None = None,
     ) -> Retrieval:
         """Walk the graphs for a question.
 
@@ -218,13 +225,20 @@ class HWDAGIndex(StoredIndex):
             query_vector: the question's embedding where it is there already; None asks the embedder.
             on_step: called with every visited node as it happens. Where another process deletes a
                 document that the walk wants to read, the walk begins anew, and so do the steps.
+            stop: such as a `threading.Event`: once it is set, the walk ends before the next node
+                (`Retrieval.stop` is "stopped"), and an answer before the next piece. The task of an
+                asynchronous twin sets one of its own when it is cancelled.
 
         Raises:
             InputError: the question is blank, the index holds no document, k is not a number, or
                 query_vector is not comparable with the nodes.
             QuestionTooLong: the question leaves no room in the reader's context.
         """
-        return self._walk(question, config, scope, on_step, query_vector, checked_k(k)).retrieval
+        config = config or SearchConfig()
+        interruption = Interruption(stop, config.max_seconds)
+        return self._walk(
+            question, config, scope, on_step, query_vector, interruption, checked_k(k)
+        ).retrieval
 
     def answer(
         self,
@@ -234,6 +248,7 @@ class HWDAGIndex(StoredIndex):
         scope: Scope | None = None,
         query_vector: Sequence[float] | None = None,
         on_step: OnStep | None = None,
+        stop: StopFlag | None = None,
     ) -> Answer:
         """Walk, then answer from the same KV cache; arguments and errors as in `search`."""
         return self.stream(
@@ -242,6 +257,7 @@ class HWDAGIndex(StoredIndex):
             scope=scope,
             query_vector=query_vector,
             on_step=on_step,
+            stop=stop,
         ).answer
 
     def stream(
@@ -252,26 +268,29 @@ class HWDAGIndex(StoredIndex):
         scope: Scope | None = None,
         query_vector: Sequence[float] | None = None,
         on_step: OnStep | None = None,
+        stop: StopFlag | None = None,
     ) -> AnswerStream:
         """Walk, then return the answer as a stream of text pieces; see `search`."""
         config = config or SearchConfig()
-        walked = self._walk(question, config, scope, on_step, query_vector)
-        return AnswerStream(walked, config.max_new_tokens)
+        interruption = Interruption(stop, config.max_seconds)
+        walked = self._walk(question, config, scope, on_step, query_vector, interruption)
+        return AnswerStream(walked, config.max_new_tokens, interruption)
 
     ainsert = asynchronous_build(insert)
     arefresh = asynchronous_build(refresh)
     adelete = asynchronous(delete)
-    asearch = asynchronous(search)
-    aanswer = asynchronous(answer)
-    astream = asynchronous_pieces(stream)
+    asearch = asynchronous_question(search)
+    aanswer = asynchronous_question(answer)
+    astream = asynchronous_pieces(stream, stops=True)
 
     def _walk(
         self,
         question: str,
-        config: SearchConfig | None,
+        config: SearchConfig,
         scope: Scope | None,
         on_step: OnStep | None,
         query_vector: Sequence[float] | None,
+        interruption: Interruption,
         k: int | None = None,
     ) -> Walked:
         if not question.strip():
@@ -285,11 +304,12 @@ class HWDAGIndex(StoredIndex):
             tenant,
             reader=self.reader,
             embedder=self.embedder,
-            config=config or SearchConfig(),
+            config=config,
             prompts=self.prompts.search,
             k=k,
             query_vector=query_vector,
             on_step=on_step,
+            interruption=interruption,
         )
 
     def _change(

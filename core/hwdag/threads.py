@@ -5,12 +5,14 @@
 
         asearch = asynchronous(search)  # await index.asearch("who?")
 
-A task that is cancelled stops waiting; what its thread has begun goes on to its end.
+A task that is cancelled stops waiting. A question that nobody waits for any more ends at its next
+step; what the thread of any other task has begun goes on to its end.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -47,17 +49,54 @@ def asynchronous_build(
     return _named(twin, method, "in a thread for builds")
 
 
+def asynchronous_question(
+    method: Callable[Concatenate[S, P], T],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """As `asynchronous`, of a method with an option `stop`: cancelling the task sets it."""
+
+    async def twin(self: S, /, *args: P.args, **options: P.kwargs) -> T:
+        flag = _Abandoned(options.get("stop"))
+        try:
+            ask: Any = partial(_bound(self, method), *args, **options)
+            found: T = await asyncio.to_thread(ask, stop=flag)
+        finally:
+            flag.set()
+        return found
+
+    return _named(twin, method, "in a thread, which ends with the task")
+
+
 def asynchronous_pieces(
-    method: Callable[Concatenate[S, P], Iterable[str]],
+    method: Callable[Concatenate[S, P], Iterable[str]], *, stops: bool = False
 ) -> Callable[Concatenate[S, P], AsyncIterator[str]]:
-    """The twin of a method that streams an answer: an iterator over its pieces."""
+    """The twin of a method that streams an answer: an iterator over its pieces.
+
+    With `stops` the method has an option `stop`, which is set when the iterator is closed.
+    """
 
     async def twin(self: S, /, *args: P.args, **options: P.kwargs) -> AsyncIterator[str]:
-        stream = await asyncio.to_thread(_bound(self, method), *args, **options)
-        async for piece in each_in_a_thread(iter(stream)):
-            yield piece
+        flag = _Abandoned(options.get("stop"))
+        ask: Any = partial(_bound(self, method), *args, **options)
+        try:
+            stream = await asyncio.to_thread(ask, **({"stop": flag} if stops else {}))
+            async for piece in each_in_a_thread(iter(stream)):
+                yield piece
+        finally:
+            flag.set()
 
     return _named(twin, method, "in a thread, piece by piece")
+
+
+class _Abandoned(threading.Event):
+    """Set when nobody waits any more, or by the flag that the caller has passed."""
+
+    def __init__(self, passed: Any) -> None:
+        super().__init__()
+        self._passed = passed
+
+    def is_set(self) -> bool:
+        """Whether either of the two was set."""
+        return super().is_set() or (self._passed is not None and bool(self._passed.is_set()))
 
 
 async def in_builder_thread(change: Callable[[], T]) -> T:

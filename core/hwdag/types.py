@@ -14,8 +14,9 @@ Origin = Literal["chunk", "generated", "extractive", "compressed"]
 """How a node's text came to be: cut from the document, written by an LM, picked from the text, or
 left over of the text after some of its words were dropped."""
 
-StopReason = Literal["sufficient", "budget", "exhausted"]
-"""Why a walk ended: enough evidence, no unvisited node fits the token budget, or nothing is left."""
+StopReason = Literal["sufficient", "budget", "exhausted", "time", "stopped"]
+"""Why a walk ended: enough evidence, no unvisited node fits the token budget, nothing is left, the time
+is up, or nobody waits for the answer any more."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

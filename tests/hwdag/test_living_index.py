@@ -527,3 +527,41 @@ def test_a_file_whose_first_write_was_killed_is_filled(tmp_path):
     assert path.stat().st_size > 0
     assert path.with_name("a.hwdag-journal").exists()
     assert seen(index_of(documents(1), path=path)) == {"doc0"}
+
+
+@pytest.mark.parametrize("twin", ["asearch", "aanswer", "astream"])
+def test_a_question_that_nobody_waits_for_ends_at_its_next_step(twin):
+    index = index_of(documents())
+    began, go, seen = threading.Event(), threading.Event(), []
+
+    def on_step(step):
+        seen.append(step)
+        began.set()
+        go.wait(30)
+
+    async def run():
+        config = SearchConfig(token_budget=3000, progress="budget", stride=1)
+        asked = getattr(index, twin)(QUESTION, config=config, on_step=on_step)
+        task = asyncio.ensure_future(anext(asked) if twin == "astream" else asked)
+        assert await asyncio.to_thread(began.wait, 30)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        go.set()
+
+    asyncio.run(run())  # waits for the thread
+    assert len(seen) == 1
+
+
+def test_a_stopped_question_is_answered_with_nothing():
+    stop = threading.Event()
+    stop.set()
+    answer = index_of(documents(1)).answer(QUESTION, stop=stop)
+    assert (answer.text, answer.citations, answer.retrieval.stop) == ("", (), "stopped")
+
+
+def test_a_search_that_takes_too_long_says_so():
+    config = SearchConfig(max_seconds=1e-9)
+    assert index_of(documents(1)).search(QUESTION, config=config).stop == "time"
+    with pytest.raises(InputError, match="max_seconds must be more than 0"):
+        SearchConfig(max_seconds=0)

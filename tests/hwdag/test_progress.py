@@ -291,7 +291,9 @@ def test_a_trail_needs_nothing_of_a_retrieval_but_its_steps():
 
 def test_without_a_confidence_the_one_of_the_reader_counts():
     def is_enough(p_yes, config):
-        return ProgressControl(config, lm).is_enough(SimpleNamespace(p_yes=p_yes, p_enough=None))
+        progress = ProgressControl(config, lm)
+        progress.take(SimpleNamespace(p_yes=p_yes, p_enough=None))
+        return progress.reason == "sufficient"
 
     lm = ScriptedLM()
     assert is_enough(0.6, SearchConfig()) and not is_enough(0.4, SearchConfig())

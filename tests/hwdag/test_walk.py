@@ -1,18 +1,22 @@
 """The walk: equal to the slow reference, every token once, budgets, stop reasons, small worlds."""
 
+import threading
+
 import numpy as np
 import pytest
 from reference import reference_walk
 from tiny import FAMILIES, model, tokenizer
 from worlds import random_graph, random_vectors
 
-from hwdag.config import SearchConfig
+from hwdag.config import BuildConfig, Scoring, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.errors import UnknownOption
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.scripted import ScriptedLM
 from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier
+from hwdag.search.interruption import Interruption
 from hwdag.search.walk import walk
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Node, Span
@@ -59,6 +63,7 @@ def test_the_walk_equals_the_reference(family, chat):
         budget = int(rng.integers(150, 500))
         options = {"budget": budget, "confidence": 0.5, "patience": 1 + seed}
         config = SearchConfig.garlic(
+            initial_share="equal",
             token_budget=budget,
             progress="budget" if seed == 3 else "p_yes",
             patience=1 + seed,
@@ -224,6 +229,76 @@ def test_the_walk_follows_the_heavier_edge():
     )
     assert [step.node.text for step in found.retrieval.steps] == ["top", "alpha", "beta"]
     np.testing.assert_allclose([s.attention for s in found.retrieval.steps], [0, 0.9, 0.1])
+
+
+def test_attention_is_scaled_over_what_is_yet_to_be_read():
+    """A heavy node that was read must not make light of those that are left."""
+    corpus = Corpus.of([diamond()], [np.zeros((3, 8), np.float32)])
+    frontier = Frontier(corpus, np.zeros(3), scoring=Scoring(attention=0.5))
+    frontier.visit(2, 1.0)
+    np.testing.assert_allclose(part(frontier, "attention")[:2], [0.5, 0.5 / 9])
+    frontier.visit(0, 1.0)
+    assert part(frontier, "attention")[1] == 0.5
+
+
+def test_relevance_of_a_leaf_reaches_its_siblings_by_way_of_the_point_above():
+    corpus = Corpus.of([diamond()], [np.zeros((3, 8), np.float32)])
+    for spread, expected in (("down", 0.0), ("around", 0.9 * 0.1 * 2.0)):
+        frontier = Frontier(corpus, np.zeros(3), scoring=Scoring(1.0, scale="none", spread=spread))
+        frontier.visit(0, 2.0)
+        np.testing.assert_allclose(part(frontier, "attention")[1], expected)
+
+
+def test_pecan_adds_the_similarity_as_it_is():
+    corpus = Corpus.of([diamond()], [np.zeros((3, 8), np.float32)])
+    frontier = Frontier(corpus, np.array([0.3, 0.2, 0.1]), scoring=Scoring.pecan())
+    frontier.visit(2, 2.0)
+    scores = [frontier.parts(i).attention + frontier.parts(i).similarity for i in range(2)]
+    np.testing.assert_allclose(scores, [1.8 + 0.3, 0.2 + 0.2])
+
+
+def test_the_presets_are_the_papers():
+    garlic, pecan = SearchConfig.garlic(), SearchConfig.pecan("qasper")
+    assert (garlic.progress, garlic.confidence, garlic.patience) == ("p_yes", 0.5, 1)
+    assert (garlic.initial_share, garlic.heads, garlic.stride) == (1.0, "all", 1)
+    assert (pecan.confidence, pecan.scoring) == (0.98, Scoring.pecan())
+    assert [SearchConfig.pecan(data).confidence for data in ("hotpotqa", "musique")] == [0.5, 0.55]
+    with pytest.raises(UnknownOption, match="thresholds for narrativeqa, qasper"):
+        SearchConfig.pecan("squad")
+    build = BuildConfig.garlic()
+    assert (build.window_tokens, build.windows, build.points) == (8192, "greedy", "required")
+    assert BuildConfig.garlic(points="generated").points == "generated"
+
+
+def test_the_papers_walk_reads_all_top_nodes_first():
+    rng = np.random.default_rng(3)
+    graph = random_graph(rng, chunks=8, levels=3)
+    vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
+    config = SearchConfig.garlic(token_budget=5000)
+    found = search(graph, vectors, query, ScriptedLM(p_yes=[0.1, 0.9]), config).retrieval
+    top = [node.id for node in graph.nodes if node.level == graph.height]
+    assert [step.node.id for step in found.steps if step.initial] == top
+    assert found.stop == "sufficient"
+
+
+def test_a_flag_and_a_time_end_the_walk_before_its_next_step():
+    rng = np.random.default_rng(3)
+    graph = random_graph(rng, chunks=8, levels=3)
+    vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
+    config = SearchConfig(token_budget=5000, progress="budget", stride=1, initial_share=0.0)
+    flag, seen = threading.Event(), []
+
+    def on_step(step):
+        seen.append(step)
+        if len(seen) == 2:
+            flag.set()
+
+    options = {"on_step": on_step, "interruption": Interruption(flag)}
+    found = search(graph, vectors, query, ScriptedLM(), config, **options).retrieval
+    assert (found.stop, len(found.steps)) == ("stopped", 2) == ("stopped", len(seen))
+    hurried = Interruption(max_seconds=1e-9)
+    found = search(graph, vectors, query, ScriptedLM(), config, interruption=hurried).retrieval
+    assert (found.stop, found.steps) == ("time", ())
 
 
 def free(indices):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hwdag.arrays import Floats
 from hwdag.errors import InputError
+from hwdag.search.interruption import Interruption
 from hwdag.search.walk import Walked
 from hwdag.text.sentences import sentences
 from hwdag.types import Answer, Citation, Node, Retrieval, Span, Usage
@@ -29,15 +30,18 @@ class AnswerStream:
     Iterating decodes; `answer` decodes whatever is left. One thread, one pass.
     """
 
-    def __init__(self, walked: Walked, max_new_tokens: int) -> None:
+    def __init__(
+        self, walked: Walked, max_new_tokens: int, interruption: Interruption | None = None
+    ) -> None:
         self._walked = walked
+        self._interruption = interruption or Interruption()
         self._units = _units(walked.retrieval)
         self._decoding = walked.session.decode(
             enough=walked.says_yes,
             max_new_tokens=max_new_tokens,
             spans=[(unit.node, unit.within) for unit in self._units],
         )
-        self._pieces = self._started(iter(self._decoding))
+        self._pieces = self._started(self._interruption.until_stopped(iter(self._decoding)))
         self._has_started = False
 
     @property
@@ -68,10 +72,11 @@ class AnswerStream:
 
     @property
     def answer(self) -> Answer:
-        """The whole answer with its citations."""
+        """The whole answer with its citations; one that was stopped has none."""
         for _ in self._pieces:
             pass
-        return Answer(self._decoding.text, self._citations(), self.retrieval, self.usage)
+        citations = () if self._interruption.stopped else self._citations()
+        return Answer(self._decoding.text, citations, self.retrieval, self.usage)
 
     def _started(self, pieces: Iterator[str]) -> Iterator[str]:
         self._has_started = True

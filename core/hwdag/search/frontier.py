@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hwdag.arrays import Floats, Indices, Mask
+from hwdag.arrays import Floats, Indices, Mask, Vectors
 from hwdag.config import Scoring
 from hwdag.search.corpus import Corpus
 from hwdag.search.references import References
+from hwdag.search.similarity import similarity
 
 Costs = Callable[[Sequence[int]], Sequence[int]]
 """Tokens that each of these nodes takes."""
@@ -42,7 +43,7 @@ class Frontier:
 
     Args:
         corpus: the graph.
-        similarity: of every node to the question, not negative, (n,).
+        likeness: similarity of every node to the question, not negative, (n,).
         allowed: nodes that may be scored and shown at all, (n,); None allows all.
         scoring: how the parts are scaled and weighed; None is the papers' formula.
         references: what visited nodes refer to; None leaves that part out.
@@ -51,7 +52,7 @@ class Frontier:
     def __init__(
         self,
         corpus: Corpus,
-        similarity: Floats,
+        likeness: Floats,
         allowed: Mask | None = None,
         *,
         scoring: Scoring | None = None,
@@ -63,9 +64,9 @@ class Frontier:
         visible = corpus.visible(allowed)
         self._visible = np.ones(len(corpus), bool) if visible is None else visible
         # why: before its weight, so that a walk without similarity still knows its top-level nodes
-        self._likeness = self._scaled(similarity, self._visible)
+        self._likeness = self._scaled(likeness, self._visible)
         self._propagated = np.zeros(len(corpus))  # z
-        self._unit = 0.0  # sum or peak of z
+        self._unit = 0.0  # that z is scaled by
         self._reached = np.empty(0, np.intp)  # where z may be positive
         self._is_reached = np.zeros(len(corpus), bool)
         self._unread = self._visible.copy()
@@ -75,6 +76,20 @@ class Frontier:
         self._gained: list[Indices] = []  # nodes with new references since the last choice
         self._peak = 0.0  # that the references in the scores are scaled by
         self._misfits = 0
+
+    @classmethod
+    def of(
+        cls,
+        corpus: Corpus,
+        question: str,
+        vector: Vectors,
+        scoring: Scoring,
+        allowed: Mask | None = None,
+    ) -> Frontier:
+        """The scores for a question before anything is read; `vector` is its embedding."""
+        likeness = similarity(corpus, question, vector, scoring, allowed)
+        references = References(corpus, question, scoring, allowed) if scoring.refers else None
+        return cls(corpus, likeness, allowed, scoring=scoring, references=references)
 
     @property
     def left_out(self) -> bool:
@@ -113,6 +128,12 @@ class Frontier:
         copies = self._corpus.copies(index)
         for node in (index, *copies[self._visible[copies]].tolist()):
             self._propagate(node, relevance)
+            if self._scoring.spread == "around":
+                parents, weights = self._corpus.parents(node)
+                seen = self._visible[parents]
+                for parent, weight in zip(parents[seen], weights[seen], strict=True):
+                    self._propagate(int(parent), relevance * float(weight))
+        self._unit = self._attention_unit()
         if self._references is not None:
             self._gained.append(self._references.visit(index, text, relevance))
 
@@ -175,13 +196,18 @@ class Frontier:
         seen = self._visible[children]
         children, passed = children[seen], relevance * weights[seen]
         self._propagated[children] += passed
-        if self._scoring.scale == "share":
-            self._unit += float(passed.sum())
-        else:
-            self._unit = max(self._unit, float(self._propagated[children].max(initial=0.0)))
         new = children[~self._is_reached[children]]
         self._is_reached[new] = True
         self._reached = np.append(self._reached, new)
+
+    def _attention_unit(self) -> float:
+        """What z is divided by: its sum over all nodes, or its peak over those yet to be read."""
+        if self._scoring.scale == "none":
+            return 1.0
+        z = self._propagated[self._reached]
+        if self._scoring.scale == "share":
+            return float(z.sum())
+        return float(z[self._unread[self._reached]].max(initial=0.0))
 
     def _update(self) -> None:
         """Compute the scores again where a part of them or its scale changed."""
@@ -211,6 +237,8 @@ class Frontier:
 
         Zeros where sum or peak is 0, so that the term drops out.
         """
+        if self._scoring.scale == "none":
+            return np.where(among, values, 0.0)
         seen = values[among]
         unit = seen.sum() if self._scoring.scale == "share" else seen.max(initial=0.0)
         return np.where(among, values / unit, 0.0) if unit > 0 else np.zeros_like(values)

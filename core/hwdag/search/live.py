@@ -18,6 +18,7 @@ from hwdag.filters import Equals
 from hwdag.lm.base import Reader
 from hwdag.scope import Scope
 from hwdag.search.corpus import Corpus, Vanished
+from hwdag.search.interruption import Interruption
 from hwdag.search.walk import OnStep, Walked, walk
 from hwdag.store.sqlite import Store
 from hwdag.text.prompts import SearchPrompts
@@ -47,6 +48,7 @@ class Searcher:
         k: int | None = None,
         query_vector: Sequence[float] | None = None,
         on_step: OnStep | None = None,
+        interruption: Interruption | None = None,
     ) -> Walked:
         """Walk for a question; begun anew where a document is deleted that is about to be read.
 
@@ -76,6 +78,7 @@ class Searcher:
                     k=k,
                     query_vector=vector,
                     on_step=on_step,
+                    interruption=interruption,
                 )
                 sources = self._sources(walked.retrieval, corpus)
             except Vanished:

@@ -14,7 +14,8 @@ from hwdag.config import PAPER_CONFIDENCE, SearchConfig
 from hwdag.errors import InputError
 from hwdag.lm.base import Confident, Reader
 from hwdag.lm.controller import CONTROLLERS, Calibrated, Controller
-from hwdag.types import Step
+from hwdag.search.interruption import Interruption
+from hwdag.types import Step, StopReason
 
 LEAST = 1e-6
 """Probabilities and masses below this count as this much, so that logarithms stay finite."""
@@ -76,7 +77,7 @@ class ProgressControl:
     """Counts every probability above the confidence; enough are `patience` of them.
 
     The probability is p_yes, or that of a controller. With budget-only progress nothing is ever
-    enough: the walk uses its token budget.
+    enough: the walk uses its token budget. An interruption ends any walk.
 
     Attributes:
         steers: whether a probability may end the walk.
@@ -87,7 +88,9 @@ class ProgressControl:
         InputError: the config wants a controller, and the reader has none.
     """
 
-    def __init__(self, config: SearchConfig, reader: Reader) -> None:
+    def __init__(
+        self, config: SearchConfig, reader: Reader, interruption: Interruption | None = None
+    ) -> None:
         trusted = reader.p_yes_is_informative
         self._controller = _controller(config, reader)
         self._name = config.progress
@@ -99,6 +102,7 @@ class ProgressControl:
         self.says_yes = not self.steers
         self._confidence = _confidence(config, reader, self._controller)
         self._left = config.patience
+        self._interruption = interruption or Interruption(max_seconds=config.max_seconds)
 
     @property
     def notes(self) -> list[str]:
@@ -113,15 +117,21 @@ class ProgressControl:
             return None
         return self._controller.probability(signals([Visit.of(step) for step in visited]))
 
-    def is_enough(self, step: Step) -> bool:
-        """Take one more node; True once patience has run out."""
+    @property
+    def reason(self) -> StopReason | None:
+        """Why the walk is to end; None while it goes on."""
+        if self.steers and self._left <= 0:
+            return "sufficient"
+        return self._interruption.reason
+
+    def take(self, step: Step) -> None:
+        """Count one more node that was read."""
         probability = step.p_yes if self._controller is None else step.p_enough
         if probability is None:
-            return False
+            return
         said_yes = probability > self._confidence
         self.says_yes = said_yes or not self.steers
         self._left -= said_yes
-        return self.steers and self._left <= 0
 
 
 def _confidence(config: SearchConfig, reader: Reader, controller: Controller | None) -> float:

@@ -24,6 +24,8 @@ STOP_REASONS = {
     "sufficient": "the model said that it has enough",
     "budget": "no other node fits the token budget",
     "exhausted": "every node was read",
+    "time": "the time that it may take was up",
+    "stopped": "nobody waited for it any more",
 }
 
 

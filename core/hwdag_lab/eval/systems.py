@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from hwdag.config import BuildConfig, Scoring, SearchConfig
+from hwdag.config import PECAN_CONFIDENCE, BuildConfig, Scoring, SearchConfig
 from hwdag.errors import InputError, UnknownOption
 
 if TYPE_CHECKING:  # why: names are asked for by `hwdag --help`, which must not wait for torch
@@ -36,14 +36,6 @@ too, paragraphs as they are; it only stands for itself.
 
 Edges: TypeAlias = Literal["attention", "shuffled", "uniform"]
 """Of a graph: as the model pays attention, dealt out anew among the nodes of a window, all equal."""
-
-PECAN_CONFIDENCE: Mapping[str, float] = {
-    "narrativeqa": 0.5,
-    "qasper": 0.98,
-    "hotpotqa": 0.5,
-    "musique": 0.55,
-}
-"""PECAN App. E, by data set; a longer version of a set ("musique_long") has that of the set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +81,7 @@ VARIANTS: Mapping[str, Variant] = {
     "hwdag-garlic-no-progress": _ablated(progress="budget", initial_share="equal"),
     "hwdag-garlic-no-attention": _ablated(scoring=replace(Scoring.garlic(), attention=0.0)),
     "hwdag-garlic-no-embedding": _ablated(scoring=replace(Scoring.garlic(), similarity=0.0)),
-    "hwdag-pecan": Variant(
-        BuildConfig.garlic(), SearchConfig.garlic(), confidence=PECAN_CONFIDENCE
-    ),
+    "hwdag-pecan": Variant(BuildConfig.garlic(), SearchConfig.pecan(), confidence=PECAN_CONFIDENCE),
 }
 """HWDAG by name: ours, one for each part that is ours, the papers' own settings, and the ablations of
 GARLIC Table 2, which leave a part out of those. "garlic-no-progress" reads a fixed number of tokens:

@@ -18,8 +18,8 @@ from hwdag.config import BuildConfig, SearchConfig
 from hwdag.errors import HWDAGError, InputError
 from hwdag.index import HWDAGIndex
 from hwdag.lm.base import heads_of
+from hwdag.search.context import FIRST_POSITION
 from hwdag.search.progress import Visit
-from hwdag.search.walk import FIRST_POSITION
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag.types import Document, Retrieval, Span
 from hwdag_lab.eval.data import Question, Record

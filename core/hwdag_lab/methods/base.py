@@ -26,7 +26,8 @@ from hwdag.lm.base import Metered, Reader, Session, Writer
 from hwdag.models import Models
 from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
-from hwdag.search.walk import FIRST_POSITION, OnStep, Walked
+from hwdag.search.context import FIRST_POSITION
+from hwdag.search.walk import OnStep, Walked
 from hwdag.store.calls import CallCache
 from hwdag.tenancy import knows_no_tenants
 from hwdag.text.characters import without_surrogates
