@@ -67,9 +67,6 @@ class Node:
     `sources` are the exact character spans of the document that the text rests on: the chunk
     itself, the picked sentence of an extractive point, or the sentences that a generated point
     attended to most (through the strongest edges, for levels above 2).
-
-    A node of a corpus layer belongs to no document (`document_id` is empty) and rests on several:
-    `source_documents` names the document of every source.
     """
 
     id: str
@@ -79,7 +76,6 @@ class Node:
     origin: Origin
     tokens: int
     sources: tuple[Span, ...]
-    source_documents: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the node as JSON-able values; `spans` are [start, end) of characters."""
@@ -92,12 +88,6 @@ class Node:
             "tokens": self.tokens,
             "spans": [[span.start, span.end] for span in self.sources],
         }
-
-    @property
-    def places(self) -> tuple[tuple[str, Span], ...]:
-        """Document id and span of every source."""
-        documents = self.source_documents or (self.document_id,) * len(self.sources)
-        return tuple(zip(documents, self.sources, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

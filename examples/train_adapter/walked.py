@@ -75,7 +75,7 @@ class Walks:
         gold: list[int] = []
         reached: set[Span] = set()
         for step in self._index.search(question["question"], config=SEARCH).steps:
-            place, text = step.node.places[0][1], one_line(step.node.text)
+            place, text = step.node.sources[0], one_line(step.node.text)
             # why: merged documents may share a paragraph, and say the same twice
             found = {s for s in wanted if 2 * place.overlap(s) > len(s) or wanted[s] == text}
             if text in nodes:

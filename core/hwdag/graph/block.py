@@ -7,7 +7,7 @@ has to be kept in step when documents come and go.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from hwdag.arrays import Floats, Ints, Vectors
 from hwdag.graph.dag import HWDAG
-from hwdag.graph.group import CorpusGroup
 from hwdag.text.headings import headings, searched_text
 from hwdag.text.words import content_words
 from hwdag.types import Document, Node
@@ -94,7 +93,7 @@ def ranges(begin: Ints, end: Ints) -> Ints:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """The arrays of one document, or of one group of a corpus layer; never changed.
+    """The arrays of one document; never changed.
 
     Attributes:
         number: of this version of the document in its store; a later version has a larger one.
@@ -106,10 +105,6 @@ class Block:
         indptr: where the edges of each node begin, (n + 1,).
         children: position of the child within its document, (edges,).
         weights: share of the parent's attention, (edges,).
-        owners: number of the child's document, (edges,); None where all edges stay inside.
-        members: numbers of the documents and groups that a group rests on; empty for a document.
-        homes: number of the document that the slice of a node of a group is of, (n,), 0 for a text
-            that is no slice; None for a document.
         vectors: embeddings, (n, dimension).
         lengths: content words of every node as it is searched, (n,).
         words: nodes by `key_of` of their words.
@@ -128,9 +123,6 @@ class Block:
     lengths: NDArray[np.int32]
     words: Postings
     names: Postings
-    owners: Ints | None = None
-    members: tuple[int, ...] = ()
-    homes: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.levels)
@@ -158,31 +150,6 @@ class Block:
             lengths=lengths,
             words=words,
             names=names,
-        )
-
-    @classmethod
-    def of_group(cls, number: int, group: CorpusGroup, documents: Mapping[str, int]) -> Block:
-        """The arrays of a group; `documents` are the numbers of those beneath it, by id."""
-        count, window = group.attention.shape
-        lengths, words, names = indexed(group.nodes, [""] * count)
-        spans = np.array([verbatim(node) for node in group.nodes], np.int64).reshape(-1, 2)
-        homes = [documents[node.places[0][0]] for node in group.nodes]
-        return cls(
-            number=number,
-            levels=np.array([node.level for node in group.nodes], np.int32),
-            generated=np.array([node.origin == "generated" for node in group.nodes], bool),
-            starts=spans[:, 0].copy(),
-            ends=spans[:, 1].copy(),
-            indptr=np.arange(count + 1, dtype=np.int64) * window,
-            children=np.tile(group.children, count),
-            weights=(group.attention / group.attention.sum(axis=1, keepdims=True)).ravel(),
-            vectors=group.vectors,
-            lengths=lengths,
-            words=words,
-            names=names,
-            owners=np.tile(group.owners, count),
-            members=group.members,
-            homes=np.where(spans[:, 0] >= 0, homes, 0),
         )
 
 

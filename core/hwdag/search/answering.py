@@ -17,11 +17,11 @@ MAX_CITATIONS = 5
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """A sentence of a visited node, and where it stands in its document, or documents."""
+    """A sentence of a visited node, and where it stands in its document."""
 
     node: int  # in visiting order
     within: Span  # of the node's text
-    places: tuple[tuple[str, Span], ...]
+    sources: tuple[Span, ...]  # of its document
 
 
 class AnswerStream:
@@ -91,8 +91,9 @@ class AnswerStream:
         nodes: dict[tuple[str, Span], str] = {}
         for unit, attention in zip(self._units, self._decoding.attention, strict=True):
             node = self.retrieval.steps[unit.node].node
-            for place in unit.places:
-                shares[place] = shares.get(place, 0.0) + float(attention) / len(unit.places)
+            for source in unit.sources:
+                place = node.document_id, source
+                shares[place] = shares.get(place, 0.0) + float(attention) / len(unit.sources)
                 nodes.setdefault(place, node.id)
         total = sum(shares.values())
         best = sorted((k for k in shares if shares[k] > 0), key=lambda k: -shares[k])
@@ -116,11 +117,11 @@ def _units(retrieval: Retrieval) -> list[_Unit]:
 def _units_of(position: int, node: Node) -> list[_Unit]:
     """Slices of the document are cut into their sentences; any other text is one unit."""
     if node.origin not in ("chunk", "extractive"):
-        return [_Unit(position, Span(0, len(node.text)), node.places)]
+        return [_Unit(position, Span(0, len(node.text)), node.sources)]
     units, at = [], 0
-    for document, source in node.places:
+    for source in node.sources:
         for part in sentences(node.text[at : at + len(source)]):
-            place = document, Span(source.start + part.start, source.start + part.end)
+            place = Span(source.start + part.start, source.start + part.end)
             units.append(_Unit(position, Span(at + part.start, at + part.end), (place,)))
         at += len(source) + 1  # one character between slices
     return units

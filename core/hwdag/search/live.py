@@ -120,7 +120,7 @@ class Searcher:
     def _sources(self, retrieval: Retrieval, corpus: Corpus) -> Mapping[str, Document]:
         """The documents that nodes rest on, in the versions that were walked."""
         steps = (*retrieval.steps, *retrieval.beyond)
-        ids = {document for step in steps for document, _ in step.node.places}
+        ids = {step.node.document_id for step in steps}
         found, known = self._store.versions(ids), set(corpus.numbers)
         if not all(key in found and found[key][0] in known for key in ids):
             raise Vanished("a document was deleted or replaced")

@@ -29,4 +29,5 @@ def provenance(step: Step, retrieval: Retrieval) -> dict[str, Any]:
 
 def passages(node: Node, sources: Mapping[str, Document]) -> list[str]:
     """The text of every span that a node rests on; `sources` are those of its `Retrieval`."""
-    return [sources[document].text[span.start : span.end] for document, span in node.places]
+    text = sources[node.document_id].text if node.sources else ""
+    return [text[span.start : span.end] for span in node.sources]
