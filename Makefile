@@ -24,7 +24,7 @@ NEWEST_PIP = $(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-c
 EXTRA_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 ONE_THREAD := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 
-.PHONY: demo quick test check format docs web lowest newest install clean
+.PHONY: demo quick test check format docs web screenshots lowest newest install clean
 
 demo: $(INSTALLED)
 	$(BIN)/hwdag demo
@@ -54,6 +54,10 @@ docs: $(INSTALLED)
 web:
 	npm --prefix web ci
 	npm --prefix web run build
+
+# the pictures of README and docs; needs Chromium
+screenshots: $(INSTALLED)
+	$(BIN)/python tools/screenshots.py
 
 # constraints-lowest.txt names the lowest torch; LOWEST_TORCH chooses another one
 lowest:

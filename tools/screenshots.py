@@ -1,0 +1,54 @@
+"""Take the pictures of README and docs: build an index, ask it, open the pages in a browser.
+
+    make screenshots
+
+Needs the embedded models, the package playwright, and Chromium.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from playwright.sync_api import sync_playwright
+
+from hwdag import Document, HWDAGIndex, SearchConfig
+from hwdag.text.files import read_documents
+
+ROOT = Path(__file__).parents[1]
+IMAGES = ROOT / "docs" / "images"
+QUESTION = "Who owned the quarry that the stone of the harbour came from?"
+
+
+def main() -> None:
+    """Write `answer.png` and `graph.png`."""
+    documents = [d for d in read_documents([ROOT / "examples" / "town"]) if isinstance(d, Document)]
+    documents = [Document(Path(d.id).stem, d.text, d.title) for d in documents]
+    index = HWDAGIndex.from_documents(documents)
+    answer = index.answer(QUESTION, config=SearchConfig(token_budget=256))
+    IMAGES.mkdir(exist_ok=True)
+    with sync_playwright() as play, TemporaryDirectory() as folder:
+        browser = play.chromium.launch(
+            executable_path=shutil.which("chromium") or shutil.which("google-chrome"),
+            args=["--no-sandbox", "--enable-unsafe-swiftshader"],
+        )
+        page = browser.new_page(viewport={"width": 1280, "height": 860})
+        file = Path(folder) / "page.html"
+        file.write_text(answer.to_html(), "utf-8")
+        page.goto(file.as_uri())
+        page.locator(".citations li").first.click()
+        page.wait_for_timeout(1000)  # the page scrolls to the citation
+        page.evaluate("scrollTo(0, 0)")
+        page.screenshot(path=IMAGES / "answer.png")
+        file.write_text(index.to_html(), "utf-8")
+        page.goto(file.as_uri())
+        page.get_by_label("Find in nodes").fill("quarry")
+        page.locator(".found button").first.click()
+        page.wait_for_timeout(1000)  # the graph is drawn
+        page.screenshot(path=IMAGES / "graph.png")
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
