@@ -11,7 +11,7 @@ from hwdag.errors import UnknownOption
 from hwdag_lab.eval.data import Record, write_records
 from hwdag_lab.eval.fields import Malformed, OnSkip
 from hwdag_lab.eval.formats.hotpotqa import hotpotqa, twowiki
-from hwdag_lab.eval.formats.layout import Format
+from hwdag_lab.eval.formats.layout import Read
 from hwdag_lab.eval.formats.longbench import longbench
 from hwdag_lab.eval.formats.musique import musique
 from hwdag_lab.eval.formats.narrativeqa import narrativeqa, narrativeqa_summaries
@@ -32,7 +32,7 @@ __all__ = [
     "twowiki",
 ]
 
-FORMATS: dict[str, Format] = {
+FORMATS: dict[str, Read] = {
     "2wikimultihopqa": twowiki,
     "hotpotqa": hotpotqa,
     "longbench": longbench,

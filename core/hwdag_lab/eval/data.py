@@ -15,7 +15,7 @@ from hwdag_lab.eval.fields import (
     MalformedRecord,
     OnSkip,
     checked,
-    json_row,
+    decoded,
     lines,
 )
 from hwdag_lab.eval.sampling import by_dataset, sample
@@ -174,4 +174,4 @@ def unique(parse: Callable[[Any], Record]) -> Callable[[Any], Record]:
 
 
 def _parse_line(line: bytes) -> Record:
-    return parse_record(json_row(line))
+    return parse_record(decoded(line))

@@ -1,12 +1,18 @@
-"""JSON from strangers: rows with their place in the file, typed fields, one way to report."""
+"""JSON from strangers: rows with their place in the file, typed fields, one way to report.
+
+What a row must hold is said by a pydantic model; `row_of` reads one, and says in plain words what is
+wrong with a row that is none.
+"""
 
 from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from hwdag.errors import InputError, UnknownOption
 from hwdag.text.characters import without_surrogates
@@ -17,11 +23,55 @@ Malformed = Literal["error", "skip"]
 OnSkip = Callable[[str], None]
 """Takes the message of a record that was left out."""
 
-Row = Mapping[str, Any]
-"""A JSON object whose fields nobody has checked yet."""
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+R = TypeVar("R", bound="Row")
+
+
+class DataError(InputError):
+    """A data file cannot be read: `<file>:<line>: what is wrong`, or `<file>: item <n>: ...`."""
+
+
+class MalformedRecord(Exception):
+    """What is wrong with a record, without its place; `checked` makes it a `DataError`."""
+
+
+class Row(BaseModel):
+    """A JSON object: fields of exactly these types, and others that are not read."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+
+def _unicode(text: str) -> str:
+    if not text.isascii() and without_surrogates(text)[1]:
+        raise ValueError("holds half of a surrogate pair, which is not Unicode text")
+    return text
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("is blank")
+    return text
+
+
+def _pair(value: Any) -> Any:
+    if isinstance(value, list):
+        if len(value) != 2:
+            raise ValueError(f"has {len(value)} members, not 2")
+        return tuple(value)
+    return value
+
+
+Text: TypeAlias = Annotated[str, AfterValidator(_unicode), AfterValidator(_not_blank)]
+"""Text that holds more than whitespace."""
+
+Blankable: TypeAlias = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
+"""Text that may be blank, or null."""
+
+First = TypeVar("First")
+Second = TypeVar("Second")
+Pair: TypeAlias = Annotated[tuple[First, Second], BeforeValidator(_pair)]
+"""A JSON list of two."""
 
 _KINDS = {
     dict: "an object",
@@ -33,13 +83,50 @@ _KINDS = {
     type(None): "null",
 }
 
+_WANTED = {
+    "model_type": "an object",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "string_type": "a string",
+    "int_type": "a whole number",
+    "bool_type": "true or false",
+}
+"""What a pydantic error of a type asks for."""
 
-class DataError(InputError):
-    """A data file cannot be read: `<file>:<line>: what is wrong`, or `<file>: item <n>: ...`."""
+
+def row_of(model: type[R], value: Any, name: str = "the line") -> R:
+    """`value` as a row of a model; the `name` of the whole is for the message.
+
+    Raises:
+        MalformedRecord: it is none.
+    """
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise MalformedRecord(_in_words(error, name)) from error
 
 
-class MalformedRecord(Exception):
-    """What is wrong with a record, without its place; `checked` makes it a `DataError`."""
+def _in_words(error: ValidationError, whole: str) -> str:
+    """The first thing that is wrong."""
+    first = error.errors(include_url=False)[0]
+    name, kind, value = _place(first["loc"]) or whole, first["type"], first["input"]
+    if kind == "missing":
+        return f"{name} is missing"
+    if kind in _WANTED:
+        return f"{name} is {_KINDS.get(type(value), type(value).__name__)}, not {_WANTED[kind]}"
+    if kind == "value_error":
+        return f"{name} {first['ctx']['error']}"
+    return f"{name}: {first['msg']}"
+
+
+def _place(steps: tuple[int | str, ...]) -> str:
+    """How messages call a field: `"answers"[0] of questions[2]`."""
+    last = max((i for i, step in enumerate(steps) if isinstance(step, str)), default=0)
+    if not steps:
+        return ""
+    indices = "".join(f"[{step}]" for step in steps[last + 1 :])
+    where = "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in steps[:last])
+    return f'"{steps[last]}"{indices}' + (f" of {where.removeprefix('.')}" if where else "")
 
 
 def checked(
@@ -114,11 +201,6 @@ def json_file(path: Path) -> Any:
         raise DataError(f"{path}: {problem}") from problem
 
 
-def json_row(line: bytes) -> Row:
-    """The JSON object of one line; MalformedRecord if it is anything else."""
-    return row(decoded(line), "the line")
-
-
 def decoded(data: bytes) -> Any:
     """The JSON value in UTF-8 bytes; MalformedRecord if they are not that."""
     try:
@@ -127,75 +209,3 @@ def decoded(data: bytes) -> Any:
         raise MalformedRecord(f"not UTF-8 at byte {error.start}") from error
     except (ValueError, RecursionError) as error:
         raise MalformedRecord(f"not JSON ({error})") from error
-
-
-def row(value: Any, name: str) -> Row:
-    """`value` as a JSON object; the `name` is for the message."""
-    if not isinstance(value, dict):
-        raise MalformedRecord(f"{name} is {_kind(value)}, not an object")
-    return value
-
-
-def items(value: Any, name: str) -> list[Any]:
-    """`value` as a JSON list."""
-    if not isinstance(value, list):
-        raise MalformedRecord(f"{name} is {_kind(value)}, not a list")
-    return value
-
-
-def string(value: Any, name: str, *, blank: bool = False) -> str:
-    """`value` as text, which must hold more than whitespace unless `blank` is True."""
-    if not isinstance(value, str):
-        raise MalformedRecord(f"{name} is {_kind(value)}, not a string")
-    if not blank and not value.strip():
-        raise MalformedRecord(f"{name} is blank")
-    if not value.isascii() and without_surrogates(value)[1]:
-        raise MalformedRecord(f"{name} holds half of a surrogate pair, which is not Unicode text")
-    return value
-
-
-def integer(value: Any, name: str) -> int:
-    """`value` as a whole number; True and False are none."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise MalformedRecord(f"{name} is {_kind(value)}, not a whole number")
-    return value
-
-
-def field(of: Row, key: str, where: str = "") -> Any:
-    """The value of a field that must be there; `where` names the object in the message."""
-    if key not in of:
-        raise MalformedRecord(f"{named(key, where)} is missing")
-    return of[key]
-
-
-def text_field(of: Row, key: str, where: str = "", *, blank: bool = False) -> str:
-    """A field that must be there and be text."""
-    return string(field(of, key, where), named(key, where), blank=blank)
-
-
-def optional_text(of: Row, key: str, where: str = "") -> str:
-    """A field that may be absent or null; if it is there, it must be text, which may be blank."""
-    value = of.get(key)
-    return "" if value is None else string(value, named(key, where), blank=True)
-
-
-def rows_field(of: Row, key: str, where: str = "") -> list[Row]:
-    """A field that must be there and be a list of objects."""
-    name = named(key, where)
-    return [row(v, f"{name}[{i}]") for i, v in enumerate(items(field(of, key, where), name))]
-
-
-def texts_field(of: Row, key: str, where: str = "", *, blank: bool = False) -> list[str]:
-    """A field that must be there and be a list of texts."""
-    name = named(key, where)
-    values = items(field(of, key, where), name)
-    return [string(value, f"{name}[{i}]", blank=blank) for i, value in enumerate(values)]
-
-
-def named(key: str, where: str = "") -> str:
-    """How messages call a field: `"answers" of questions[2]`."""
-    return f'"{key}"' + (f" of {where}" if where else "")
-
-
-def _kind(value: Any) -> str:
-    return _KINDS.get(type(value), type(value).__name__)

@@ -14,28 +14,21 @@ are not read.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from pydantic import Field
+
 from hwdag.errors import InputError
 from hwdag.types import Document, Node, Span
-from hwdag_lab.eval.fields import (
-    MalformedRecord,
-    Row,
-    integer,
-    items,
-    named,
-    optional_text,
-    rows_field,
-    string,
-    text_field,
-    texts_field,
-)
+from hwdag_lab.eval.fields import Blankable, MalformedRecord, Row, Text, row_of
 from hwdag_lab.eval.places import first_span, paragraph_spans, sentence_spans
 
-_Find = Callable[[Any, str], Span]
+_Find = Callable[[str, str], Span]
+"""Where evidence stands, by its id or quote; the second is its field, for the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,105 +163,120 @@ def heading(title: str) -> str:
     return f"# {title}\n\n" if title else ""
 
 
-def parse_record(row: Row) -> Record:
+class _ParagraphRow(Row):
+    id: Text
+    title: Blankable = ""
+    text: Text
+
+
+class _QuestionRow(Row):
+    id: Text
+    question: Text
+    answers: list[Text]
+    type: Blankable = ""
+    evidence: list[Text] = Field(default_factory=list)
+    evidence_text: list[Text] = Field(default_factory=list)
+    evidence_sets: list[list[Text]] = Field(default_factory=list)
+    options: list[Text] = Field(default_factory=list)
+    label: int | None = None
+
+
+class _RecordRow(Row):
+    id: Text
+    dataset: Text
+    title: Blankable = ""
+    text: Text
+    paragraphs: list[_ParagraphRow] = Field(default_factory=list)
+    questions: list[_QuestionRow]
+    pool: bool = False
+
+
+def parse_record(value: Any) -> Record:
     """The record that a JSON object in the schema of this module describes.
 
     Raises:
         MalformedRecord: it describes none; the message says why.
     """
-    text = text_field(row, "text")
-    paragraphs = _paragraphs(row, text) if "paragraphs" in row else ()
-    find = _by_id(paragraphs) if paragraphs else _by_quote(text)
+    row = row_of(_RecordRow, value)
+    paragraphs = _paragraphs(row)
+    find = _by_id(paragraphs) if paragraphs else _by_quote(row.text)
     return Record(
-        id=text_field(row, "id"),
-        dataset=text_field(row, "dataset"),
-        title=optional_text(row, "title"),
-        text=text,
+        id=row.id,
+        dataset=row.dataset,
+        title=row.title,
+        text=row.text,
         paragraphs=paragraphs,
         questions=tuple(
-            _parse_question(question, f"questions[{i}]", text, find)
-            for i, question in enumerate(rows_field(row, "questions"))
+            _question(question, f"questions[{i}]", row.text, find)
+            for i, question in enumerate(row.questions)
         ),
-        pool=row.get("pool") is True,
+        pool=row.pool,
     )
 
 
-def _paragraphs(row: Row, text: str) -> tuple[Paragraph, ...]:
-    rows = {f"paragraphs[{i}]": each for i, each in enumerate(rows_field(row, "paragraphs"))}
-    ids: dict[str, str] = {}
-    for where, each in rows.items():
-        if (id_ := text_field(each, "id", where)) in ids:
-            raise MalformedRecord(f"paragraph id {id_!r} occurs twice")
-        ids[id_] = optional_text(each, "title", where)
-    texts = [text_field(each, "text", where) for where, each in rows.items()]
+def _paragraphs(row: _RecordRow) -> tuple[Paragraph, ...]:
+    [(common, times)] = Counter(each.id for each in row.paragraphs).most_common(1) or [("", 1)]
+    if times > 1:
+        raise MalformedRecord(f"paragraph id {common!r} occurs twice")
+    spans = paragraph_spans(row.text, [each.text for each in row.paragraphs])
     return tuple(
-        Paragraph(id_, title, _present(span, f"the text of paragraph {id_!r}", piece))
-        for (id_, title), span, piece in zip(
-            ids.items(), paragraph_spans(text, texts), texts, strict=True
+        Paragraph(
+            each.id, each.title, _present(span, f"the text of paragraph {each.id!r}", each.text)
         )
+        for each, span in zip(row.paragraphs, spans, strict=True)
     )
 
 
-def _parse_question(row: Row, where: str, text: str, find: _Find) -> Question:
-    evidence = _spans(row.get("evidence", []), named("evidence", where), find)
-    sets = named("evidence_sets", where)
-    quotes = texts_field(row, "evidence_text", where) if "evidence_text" in row else []
-    options = texts_field(row, "options", where) if "options" in row else []
-    answers = texts_field(row, "answers", where)
-    if not answers:
-        raise MalformedRecord(f"{named('answers', where)} is empty; give at least one")
+def _question(row: _QuestionRow, where: str, text: str, find: _Find) -> Question:
+    if not row.answers:
+        raise MalformedRecord(f'"answers" of {where} is empty; give at least one')
+    evidence = _spans(row.evidence, f'"evidence" of {where}', find)
     return Question(
-        id=text_field(row, "id", where),
-        text=text_field(row, "question", where),
-        answers=tuple(answers),
-        type=optional_text(row, "type", where),
+        id=row.id,
+        text=row.question,
+        answers=tuple(row.answers),
+        type=row.type,
         evidence=evidence,
         evidence_sets=tuple(
-            _spans(each, f"{sets}[{i}]", find)
-            for i, each in enumerate(items(row.get("evidence_sets", []), sets))
+            _spans(each, f'"evidence_sets" of {where}', find) for each in row.evidence_sets
         ),
-        sentences=tuple(sentence_spans(text, quotes, evidence)),
-        options=tuple(options),
-        label=_label(row, where, len(options)),
+        sentences=tuple(sentence_spans(text, row.evidence_text, evidence)),
+        options=tuple(row.options),
+        label=_label(row, where),
     )
 
 
-def _label(row: Row, where: str, options: int) -> int | None:
-    if not options and "label" not in row:
+def _label(row: _QuestionRow, where: str) -> int | None:
+    label, options = row.label, len(row.options)
+    if label is None:
+        if options:
+            raise MalformedRecord(f'"label" of {where} is missing, not a whole number')
         return None
-    label = integer(row.get("label"), named("label", where))
     if not 0 <= label < options:
         raise MalformedRecord(
-            f"{named('label', where)} is {label}, but must count one of the {options} "
-            '"options" from 0'
+            f'"label" of {where} is {label}, but must count one of the {options} "options" from 0'
         )
     return label
 
 
-def _spans(value: Any, name: str, find: _Find) -> tuple[Span, ...]:
+def _spans(names: list[str], where: str, find: _Find) -> tuple[Span, ...]:
     """Evidence as spans, ascending and distinct."""
-    found = {find(each, f"{name}[{i}]") for i, each in enumerate(items(value, name))}
-    return tuple(sorted(found))
+    return tuple(sorted({find(each, where) for each in names}))
 
 
 def _by_id(paragraphs: tuple[Paragraph, ...]) -> _Find:
     spans = {p.id: p.span for p in paragraphs}
 
-    def find(value: Any, name: str) -> Span:
-        id_ = string(value, name)
-        if id_ not in spans:
-            raise MalformedRecord(f"{name} is {id_!r}, which is the id of no paragraph")
-        return spans[id_]
+    def find(name: str, where: str) -> Span:
+        if name not in spans:
+            raise MalformedRecord(f"{where} has {name!r}, which is the id of no paragraph")
+        return spans[name]
 
     return find
 
 
 def _by_quote(text: str) -> _Find:
-    def find(value: Any, name: str) -> Span:
-        quote = string(value, name)
-        return _present(first_span(text, quote), name, quote)
-
-    return find
+    return lambda quote, where: _present(first_span(text, quote), where, quote)
 
 
 def _present(span: Span | None, name: str, piece: str) -> Span:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from hwdag.errors import InputError
 from hwdag_lab.eval.data import unique
@@ -19,14 +20,11 @@ from hwdag_lab.eval.fields import (
     MalformedRecord,
     OnSkip,
     Row,
+    Text,
     checked,
-    field,
-    integer,
-    items,
-    json_row,
+    decoded,
     lines,
-    text_field,
-    texts_field,
+    row_of,
 )
 from hwdag_lab.eval.sampling import sample
 from hwdag_lab.eval.schema import Question, Record, parse_record
@@ -87,12 +85,12 @@ def read_examples(
         InputError: nothing can be used, or `limit` is below 1.
     """
     parse = unique(parse_record)
-    given: list[Example] = []
+    examples: list[Example] = []
     records: list[Record] = []
     for path in paths:
         for found in checked(lines(path), partial(_parsed, parse, path.stem), malformed, on_skip):
             if isinstance(found, Example):
-                given.append(found)
+                examples.append(found)
             else:
                 records.append(found)
     usable = [
@@ -101,7 +99,7 @@ def read_examples(
         if (kept := tuple(q for q in record.questions if _is_usable(record, q)))
     ]
     chosen = sample(usable, limit=limit, seed=seed, per_document=1)
-    examples = [*_first(given, limit), *(_of(r, q) for r in chosen for q in r.questions)]
+    examples = [*_first(examples, limit), *(_of(r, q) for r in chosen for q in r.questions)]
     if not examples:
         raise InputError(
             "no line has a question with gold passages and others beside them; give lines with "
@@ -110,16 +108,21 @@ def read_examples(
     return examples
 
 
-def _parsed(parse: Callable[[Row], Record], dataset: str, line: bytes) -> Example | Record:
-    row = json_row(line)
-    return _given(row, dataset) if "passages" in row else parse(row)
+class _Ranked(Row):
+    """A line with passages of its own."""
+
+    question: Text
+    passages: list[Text]
+    gold: list[int]
 
 
-def _given(row: Row, dataset: str) -> Example:
-    gold = [integer(v, f'"gold"[{i}]') for i, v in enumerate(items(field(row, "gold"), '"gold"'))]
-    question, passages = text_field(row, "question"), tuple(texts_field(row, "passages"))
+def _parsed(parse: Callable[[Any], Record], dataset: str, line: bytes) -> Example | Record:
+    value = decoded(line)
+    if not isinstance(value, dict) or "passages" not in value:
+        return parse(value)
+    row = row_of(_Ranked, value)
     try:
-        return Example(question, passages, tuple(sorted(set(gold))), dataset)
+        return Example(row.question, tuple(row.passages), tuple(sorted(set(row.gold))), dataset)
     except InputError as error:
         raise MalformedRecord(str(error)) from error
 

@@ -6,112 +6,76 @@ One JSON list: `_id`, `type`, `question`, `answer`, `context` [[title, [sentence
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
-from hwdag_lab.eval.data import Record
+from pydantic import Field
+
 from hwdag_lab.eval.fields import (
-    Malformed,
+    Blankable,
     MalformedRecord,
-    OnSkip,
+    Pair,
     Row,
-    field,
-    integer,
-    items,
-    optional_text,
-    row,
-    string,
-    text_field,
+    Text,
+    row_of,
 )
-from hwdag_lab.eval.formats.layout import Built, answer_field, json_list, passages, records
+from hwdag_lab.eval.formats.layout import Built, Format, answer_of, json_list, passages
 
 
-class _Article(NamedTuple):
-    id: str
-    title: str
-    sentences: list[str]
-
-
-def hotpotqa(
-    path: Path, *, malformed: Malformed = "error", on_skip: OnSkip | None = None
-) -> Iterator[Record]:
-    """HotpotQA in the distractor setting, one record per question (a `Format`).
-
-    Gold sentences whose index is out of range, of which the official files hold a few, are left
-    out; their paragraphs stay gold.
-    """
-    # why: HotpotQA's sentences carry the space that stands before them, those of 2Wiki do not
-    return records(json_list(path), lambda i: _built(i, "hotpotqa", ""), malformed, on_skip)
-
-
-def twowiki(
-    path: Path, *, malformed: Malformed = "error", on_skip: OnSkip | None = None
-) -> Iterator[Record]:
-    """2WikiMultihopQA, as `hotpotqa`; the triples ("evidences") are not read (a `Format`)."""
-    return records(json_list(path), lambda i: _built(i, "2wikimultihopqa", " "), malformed, on_skip)
+class _Example(Row):
+    id: Text = Field(alias="_id")
+    type: Blankable = ""
+    question: Text
+    answer: Text | None = None
+    supporting_facts: list[Pair[Text, int]]
+    context: list[Pair[Text, list[str]]]
 
 
 def _built(item: Any, dataset: str, joint: str) -> Built:
-    source = row(item, "the item")
-    articles = _articles(source)
-    paragraphs, sentences = _gold(source, articles)
-    name = text_field(source, "_id")
+    row = row_of(_Example, item, "the item")
+    texts = [(f"p{i}", title, joint.join(each)) for i, (title, each) in enumerate(row.context)]
+    paragraphs, sentences = _gold(row)
     question = {
-        "id": name,
-        "question": text_field(source, "question"),
-        "answers": [answer_field(source, "answer")],
+        "id": row.id,
+        "question": row.question,
+        "answers": [answer_of(row.answer)],
         "evidence": paragraphs,
         "evidence_text": sentences,
-        "type": optional_text(source, "type"),
+        "type": row.type,
     }
-    texts = ((article.id, article.title, joint.join(article.sentences)) for article in articles)
     return {
-        "id": f"{dataset}:{name}",
+        "id": f"{dataset}:{row.id}",
         "dataset": dataset,
         **passages(texts),
         "questions": [question],
     }
 
 
-def _articles(source: Row) -> list[_Article]:
-    articles = []
-    for i, pair in enumerate(items(field(source, "context"), '"context"')):
-        title, sentences = _pair(pair, f'"context"[{i}]')
-        articles.append(
-            _Article(
-                f"p{i}",
-                string(title, f'the title of "context"[{i}]'),
-                [
-                    string(sentence, f'a sentence of "context"[{i}]', blank=True)
-                    for sentence in items(sentences, f'the sentences of "context"[{i}]')
-                ],
-            )
-        )
-    return articles
-
-
-def _gold(source: Row, articles: list[_Article]) -> tuple[list[str], list[str]]:
+def _gold(row: _Example) -> tuple[list[str], list[str]]:
     """Ids of the gold paragraphs, and the gold sentences."""
-    by_title = {article.title: article for article in reversed(articles)}
+    by_title = {title: i for i, (title, _) in reversed(list(enumerate(row.context)))}
     paragraphs: dict[str, None] = {}
     sentences: list[str] = []
-    for i, fact in enumerate(items(field(source, "supporting_facts"), '"supporting_facts"')):
-        title, index = _pair(fact, f'"supporting_facts"[{i}]')
-        article = by_title.get(string(title, f'the title of "supporting_facts"[{i}]'))
-        if article is None:
+    for i, (title, index) in enumerate(row.supporting_facts):
+        if title not in by_title:
             raise MalformedRecord(
                 f'"supporting_facts"[{i}] names {title!r}, which is no title of "context"; '
                 "give the distractor setting, whose context holds all gold paragraphs"
             )
-        paragraphs[article.id] = None
-        if 0 <= integer(index, f'the index of "supporting_facts"[{i}]') < len(article.sentences):
-            sentences.append(article.sentences[index].strip())
+        paragraphs[f"p{by_title[title]}"] = None
+        article = row.context[by_title[title]][1]
+        if 0 <= index < len(article):
+            sentences.append(article[index].strip())
     return list(paragraphs), [sentence for sentence in sentences if sentence]
 
 
-def _pair(value: Any, name: str) -> tuple[Any, Any]:
-    pair = items(value, name)
-    if len(pair) != 2:
-        raise MalformedRecord(f"{name} has {len(pair)} members, not 2")
-    return pair[0], pair[1]
+# why: HotpotQA's sentences carry the space that stands before them, those of 2Wiki do not
+hotpotqa = Format(json_list, partial(_built, dataset="hotpotqa", joint=""))
+"""HotpotQA in the distractor setting, one record per question.
+
+Gold sentences whose index is out of range, of which the official files hold a few, are left out;
+their paragraphs stay gold.
+"""
+
+twowiki = Format(json_list, partial(_built, dataset="2wikimultihopqa", joint=" "))
+"""2WikiMultihopQA, as `hotpotqa`; the triples ("evidences") are not read."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from hwdag_lab.eval.data import Record, parse_record, unique
 from hwdag_lab.eval.fields import (
@@ -13,10 +14,8 @@ from hwdag_lab.eval.fields import (
     Malformed,
     MalformedRecord,
     OnSkip,
-    Row,
     checked,
     json_file,
-    text_field,
 )
 
 Item = TypeVar("Item")
@@ -24,7 +23,7 @@ Built = dict[str, Any]
 """A record in the schema of `hwdag_lab.eval.data`, or a part of one, before it is checked."""
 
 
-class Format(Protocol):
+class Read(Protocol):
     """Reads an official format; `path`, `malformed`, `on_skip` and errors as in `read_records`."""
 
     def __call__(
@@ -32,6 +31,27 @@ class Format(Protocol):
     ) -> Iterator[Record]:
         """The records, one at a time."""
         ...
+
+
+@dataclass(frozen=True)
+class Format(Generic[Item]):
+    """An official format: the items of a file with their places, and what one of them builds.
+
+    With `merges` several items hold a part of a record: those of one id, whose questions are
+    joined. Text and title are then those of the first item, an item that cannot be used is left out
+    alone, and all records are in memory before the first is given.
+    """
+
+    items: Callable[[Path], Iterator[tuple[str, Item]]]
+    build: Callable[[Item], Built]
+    merges: bool = False
+
+    def __call__(
+        self, path: Path, *, malformed: Malformed = "error", on_skip: OnSkip | None = None
+    ) -> Iterator[Record]:
+        """The records, one at a time; see `Read`."""
+        reading = merged if self.merges else records
+        return reading(self.items(path), self.build, malformed, on_skip)
 
 
 def records(
@@ -50,17 +70,9 @@ def merged(
     malformed: Malformed,
     on_skip: OnSkip | None,
 ) -> Iterator[Record]:
-    """Records of which several items hold a part: those of one id, whose questions are joined.
-
-    Text and title are those of the first item of an id. An item that cannot be used is left out
-    alone. All records are in memory before the first is given.
-    """
-    parts = checked(
-        ((place, (place, item)) for place, item in items),
-        lambda placed: (placed[0], build(placed[1])),
-        malformed,
-        on_skip,
-    )
+    """Records of which several items hold a part; see `Format`."""
+    placed = ((place, (place, item)) for place, item in items)
+    parts = checked(placed, lambda pair: (pair[0], build(pair[1])), malformed, on_skip)
     return records(_joined(parts), lambda built: built, malformed, on_skip)
 
 
@@ -96,11 +108,11 @@ def passages(texts: Iterable[tuple[str, str, str]]) -> Built:
     }
 
 
-def answer_field(row: Row, key: str) -> str:
+def answer_of(answer: str | None) -> str:
     """The gold answer; MalformedRecord says so where a test set withholds it."""
-    if row.get(key) is None:
-        raise MalformedRecord(f'"{key}" is missing; test sets withhold it, so give the dev set')
-    return text_field(row, key)
+    if answer is None:
+        raise MalformedRecord('"answer" is missing; test sets withhold it, so give the dev set')
+    return answer
 
 
 def distinct(texts: Iterable[str]) -> list[str]:

@@ -8,56 +8,51 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 
-from hwdag_lab.eval.data import Record
+from pydantic import Field
+
 from hwdag_lab.eval.fields import (
-    Malformed,
     MalformedRecord,
-    OnSkip,
-    json_row,
+    Row,
+    Text,
+    decoded,
     lines,
-    text_field,
-    texts_field,
+    row_of,
 )
-from hwdag_lab.eval.formats.layout import Built, distinct, records
+from hwdag_lab.eval.formats.layout import Built, Format, distinct
+
+
+class _Example(Row):
+    id: Text = Field(alias="_id")
+    dataset: Text
+    input: str
+    context: Text
+    answers: list[Text]
+
 
 _PASSAGE = re.compile(r"^Passage (\d{1,6}):\n", re.MULTILINE)
 
 
-def longbench(
-    path: Path, *, malformed: Malformed = "error", on_skip: OnSkip | None = None
-) -> Iterator[Record]:
-    """The question answering sets of LongBench, one record per row (a `Format`).
-
-    The data set of a record is "longbench_" and the name of the row's. Contexts of several passages
-    get paragraphs. There is no gold evidence.
-    """
-    return records(lines(path), _built, malformed, on_skip)
-
-
 def _built(line: bytes) -> Built:
-    source = json_row(line)
-    name = text_field(source, "_id")
-    task = text_field(source, "dataset")
-    question = text_field(source, "input", blank=True).strip()
-    if not question:
-        raise MalformedRecord(f'"input" is blank: {task!r} asks no questions; give a set that does')
-    text = text_field(source, "context").strip()
+    row = row_of(_Example, decoded(line))
+    if not (question := row.input.strip()):
+        raise MalformedRecord(
+            f'"input" is blank: {row.dataset!r} asks no questions; give a set that does'
+        )
+    text = row.context.strip()
     paragraphs = list(_paragraphs(text))
+    asked = {
+        "id": row.id,
+        "question": question,
+        "answers": distinct(row.answers),
+        "type": row.dataset,
+    }
     return {
-        "id": f"longbench:{name}",
-        "dataset": f"longbench_{task}",
+        "id": f"longbench:{row.id}",
+        "dataset": f"longbench_{row.dataset}",
         "text": text,
         **({"paragraphs": paragraphs} if paragraphs else {}),
-        "questions": [
-            {
-                "id": name,
-                "question": question,
-                "answers": distinct(texts_field(source, "answers")),
-                "type": task,
-            }
-        ],
+        "questions": [asked],
     }
 
 
@@ -75,3 +70,11 @@ def _paragraphs(text: str) -> Iterator[dict[str, str]]:
         title, _, body = text[head.end() : end].partition("\n")
         if body.strip():
             yield {"id": f"p{i}", "title": title.strip(), "text": body.strip()}
+
+
+longbench = Format(lines, _built)
+"""The question answering sets of LongBench, one record per row.
+
+The data set of a record is "longbench_" and the name of the row's. Contexts of several passages get
+paragraphs. There is no gold evidence.
+"""

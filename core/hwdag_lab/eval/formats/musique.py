@@ -6,59 +6,57 @@ JSONL: `id`, `question`, `answer`, `answer_aliases`, `answerable` and `paragraph
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from pydantic import Field
 
-from hwdag_lab.eval.data import Record
-from hwdag_lab.eval.fields import (
-    Malformed,
-    OnSkip,
-    integer,
-    json_row,
-    lines,
-    rows_field,
-    text_field,
-    texts_field,
-)
-from hwdag_lab.eval.formats.layout import Built, answer_field, distinct, passages, records
+from hwdag_lab.eval.fields import Row, Text, decoded, lines, row_of
+from hwdag_lab.eval.formats.layout import Built, Format, answer_of, distinct, passages
 
 UNANSWERABLE = "Unanswerable"
 """The gold answer of questions whose context does not hold the answer."""
 
 
-def musique(
-    path: Path, *, malformed: Malformed = "error", on_skip: OnSkip | None = None
-) -> Iterator[Record]:
-    """MuSiQue-Ans and MuSiQue-Full, one record per question (a `Format`).
+class _Paragraph(Row):
+    idx: int | None = None
+    title: str
+    paragraph_text: str
+    is_supporting: bool = False
 
-    The type is the kind of reasoning with which an id begins ("2hop", "3hop1", ...). Aliases are
-    further answers. An unanswerable question has the type "unanswerable", `UNANSWERABLE` as its
-    only answer, and no evidence, because a part of the facts was taken from its context.
-    """
-    return records(lines(path), _built, malformed, on_skip)
+
+class _Example(Row):
+    id: Text
+    question: Text
+    answer: Text | None = None
+    answer_aliases: list[Text] = Field(default_factory=list)
+    answerable: bool = True
+    paragraphs: list[_Paragraph]
 
 
 def _built(line: bytes) -> Built:
-    source = json_row(line)
-    name = text_field(source, "id")
-    texts, gold = [], []
-    for i, paragraph in enumerate(rows_field(source, "paragraphs")):
-        where = f"paragraphs[{i}]"
-        id_ = f"p{integer(paragraph.get('idx', i), f'the idx of {where}')}"
-        title = text_field(paragraph, "title", where, blank=True)
-        texts.append((id_, title, text_field(paragraph, "paragraph_text", where, blank=True)))
-        if paragraph.get("is_supporting") is True:
-            gold.append(id_)
-    question: Built = {"id": name, "question": text_field(source, "question")}
-    if source.get("answerable", True) is False:
-        question |= {"answers": [UNANSWERABLE], "evidence": [], "type": "unanswerable"}
+    row = row_of(_Example, decoded(line))
+    ids = [f"p{i if each.idx is None else each.idx}" for i, each in enumerate(row.paragraphs)]
+    question: Built = {"id": row.id, "question": row.question}
+    if row.answerable:
+        answers = distinct([answer_of(row.answer), *row.answer_aliases])
+        gold = [id_ for id_, each in zip(ids, row.paragraphs, strict=True) if each.is_supporting]
+        question |= {"answers": answers, "evidence": gold, "type": row.id.split("__")[0]}
     else:
-        aliases = texts_field(source, "answer_aliases") if "answer_aliases" in source else []
-        answers = distinct([answer_field(source, "answer"), *aliases])
-        question |= {"answers": answers, "evidence": gold, "type": name.split("__")[0]}
+        question |= {"answers": [UNANSWERABLE], "evidence": [], "type": "unanswerable"}
+    texts = (
+        (id_, each.title, each.paragraph_text)
+        for id_, each in zip(ids, row.paragraphs, strict=True)
+    )
     return {
-        "id": f"musique:{name}",
+        "id": f"musique:{row.id}",
         "dataset": "musique",
         **passages(texts),
         "questions": [question],
     }
+
+
+musique = Format(lines, _built)
+"""MuSiQue-Ans and MuSiQue-Full, one record per question.
+
+The type is the kind of reasoning with which an id begins ("2hop", "3hop1", ...). Aliases are further
+answers. An unanswerable question has the type "unanswerable", `UNANSWERABLE` as its only answer, and
+no evidence, because a part of the facts was taken from its context.
+"""

@@ -13,23 +13,22 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from hwdag.errors import UnknownOption
 from hwdag_lab.eval.data import Record
 from hwdag_lab.eval.fields import (
+    Blankable,
     DataError,
     Malformed,
     MalformedRecord,
     OnSkip,
     Row,
+    Text,
     checked,
-    field,
-    json_row,
+    decoded,
     lines,
-    optional_text,
-    row,
-    rows_field,
-    text_field,
+    row_of,
     unreadable,
 )
 from hwdag_lab.eval.formats.layout import Built, distinct, merged, records
@@ -42,8 +41,52 @@ SPLITS = ("train", "valid", "test")
 _BOOK_STARTS = re.compile(r"^\*\*\* ?START OF TH\w+ PROJECT GUTENBERG.*\n", re.MULTILINE)
 _BOOK_ENDS = re.compile(r"^\*\*\* ?END OF TH\w+ PROJECT GUTENBERG", re.MULTILINE)
 
-_Text = Callable[[Row], str]
-_Numbered = tuple[int, Row]
+
+class _Document(Row):
+    """A line of `documents.csv`."""
+
+    document_id: Text
+    wiki_title: Text
+    story_start: Blankable = ""
+    story_end: Blankable = ""
+
+
+class _Pair(Row):
+    """A line of `qaps.csv`."""
+
+    document_id: Text
+    question: Text
+    answer1: str
+    answer2: str
+
+
+class _Said(Row):
+    text: Text
+
+
+class _Summary(Row):
+    title: str
+    text: Blankable = ""
+
+
+class _Story(Row):
+    id: Text
+    text: Blankable = ""
+    start: Blankable = ""
+    end: Blankable = ""
+    summary: _Summary
+
+
+class _Example(Row):
+    """A row of the other form: one question with all of its story."""
+
+    document: _Story
+    question: _Said
+    answers: list[_Said]
+
+
+_FileText = Callable[[_Document], str]
+_RowText = Callable[[_Story], str]
 
 
 def narrativeqa(
@@ -53,7 +96,7 @@ def narrativeqa(
     on_skip: OnSkip | None = None,
     split: str = "test",
 ) -> Iterator[Record]:
-    """Whole books and film scripts with their questions (a `Format`).
+    """Whole books and film scripts with their questions (a `Read`).
 
     `path` is the folder, of which one split is read, or a file of rows. Of HTML the visible text is
     taken. A story is cut where the data says that it starts and ends, if these words occur in it,
@@ -92,7 +135,7 @@ def _from_folder(
     folder: Path,
     split: str,
     dataset: str,
-    text: _Text,
+    text: _FileText,
     malformed: Malformed,
     on_skip: OnSkip | None,
 ) -> Iterator[Record]:
@@ -106,10 +149,8 @@ def _from_folder(
             yield place, {"source": source, "questions": questions.get(source["document_id"], [])}
 
     def build(item: Built) -> Built:
-        source: Row = item["source"]
-        title = text_field(source, "wiki_title")
-        name = text_field(source, "document_id")
-        return _built(dataset, name, title, text(source), item["questions"])
+        row = row_of(_Document, item["source"])
+        return _built(dataset, row.document_id, row.wiki_title, text(row), item["questions"])
 
     return records(items(), build, malformed, on_skip)
 
@@ -124,11 +165,10 @@ def _built(dataset: str, name: str, title: str, text: str, questions: list[Built
     }
 
 
-def _pair(source: Row) -> tuple[str, Built]:
+def _pair(source: dict[str, Any]) -> tuple[str, Built]:
     """Document id and question of a row of `qaps.csv`."""
-    answers = distinct(text_field(source, key, blank=True) for key in ("answer1", "answer2"))
-    asked = _asked(text_field(source, "question"), answers)
-    return text_field(source, "document_id"), asked
+    row = row_of(_Pair, source)
+    return row.document_id, _asked(row.question, distinct([row.answer1, row.answer2]))
 
 
 def _asked(question: str, answers: list[str]) -> Built:
@@ -142,7 +182,7 @@ def _question_id(document: str, number: int) -> str:
     return f"{document[:12]}-q{number:02d}"
 
 
-def _table(path: Path, split: str) -> Iterator[tuple[str, Row]]:
+def _table(path: Path, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """The rows of a split in a table whose first line names the columns."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -158,9 +198,9 @@ def _table(path: Path, split: str) -> Iterator[tuple[str, Row]]:
         raise DataError(f"{path}: is no table in UTF-8 ({error})") from error
 
 
-def _story_file(folder: Path) -> _Text:
-    def read(source: Row) -> str:
-        path = folder / "tmp" / f"{source['document_id']}.content"
+def _story_file(folder: Path) -> _FileText:
+    def read(row: _Document) -> str:
+        path = folder / "tmp" / f"{row.document_id}.content"
         try:
             data = path.read_bytes()
         except OSError as error:
@@ -172,21 +212,20 @@ def _story_file(folder: Path) -> _Text:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError:
             text = data.decode("latin-1")  # why: scripts older than UTF-8; it takes any byte
-        start, end = (optional_text(source, key) for key in ("story_start", "story_end"))
-        return _extent(plain_text(text), start, end)
+        return _extent(plain_text(text), row.story_start, row.story_end)
 
     return read
 
 
-def _summary_file(folder: Path) -> _Text:
+def _summary_file(folder: Path) -> _FileText:
     summaries: dict[str, str] = {}
 
-    def read(source: Row) -> str:
+    def read(row: _Document) -> str:
         if not summaries:
             for split in SPLITS:
                 for _, each in _table(folder / "third_party/wikipedia/summaries.csv", split):
                     summaries[each["document_id"]] = each.get("summary") or ""
-        return summaries.get(source["document_id"], "").strip()
+        return summaries.get(row.document_id, "").strip()
 
     return read
 
@@ -212,38 +251,28 @@ def _tokens(words: str, text: str) -> list[re.Match[str]]:
 
 
 def _from_rows(
-    path: Path, dataset: str, text: _Text, malformed: Malformed, on_skip: OnSkip | None
+    path: Path, dataset: str, text: _RowText, malformed: Malformed, on_skip: OnSkip | None
 ) -> Iterator[Record]:
     counts: Counter[str] = Counter()
     told: set[str] = set()
 
     def build(line: bytes) -> Built:
-        source = json_row(line)
-        document = row(field(source, "document"), '"document"')
-        name = text_field(document, "id", "document")
-        asked = row(field(source, "question"), '"question"')
-        answers = [text_field(each, "text", "answers") for each in rows_field(source, "answers")]
-        question = _asked(text_field(asked, "text", "question"), distinct(answers))
-        title = text_field(_summary(document), "title", "summary", blank=True)
+        row = row_of(_Example, decoded(line))
+        story = row.document
+        question = _asked(row.question.text, distinct(each.text for each in row.answers))
         # why: every row repeats the whole story, of which the first one is enough
-        story = "" if name in told else text(document)
-        told.add(name)
-        id_ = _question_id(name, counts[name])
-        counts[name] += 1
-        return _built(dataset, name, title, story, [{"id": id_, **question}])
+        whole = "" if story.id in told else text(story)
+        told.add(story.id)
+        id_ = _question_id(story.id, counts[story.id])
+        counts[story.id] += 1
+        return _built(dataset, story.id, story.summary.title, whole, [{"id": id_, **question}])
 
     return merged(lines(path), build, malformed, on_skip)
 
 
-def _summary(document: Row) -> Row:
-    return row(field(document, "summary", "document"), '"summary" of document')
+def _row_story(story: _Story) -> str:
+    return _extent(plain_text(story.text), story.start, story.end)
 
 
-def _row_story(document: Row) -> str:
-    text = plain_text(text_field(document, "text", "document"))
-    start, end = (optional_text(document, key, "document") for key in ("start", "end"))
-    return _extent(text, start, end)
-
-
-def _row_summary(document: Row) -> str:
-    return text_field(_summary(document), "text", "summary").strip()
+def _row_summary(story: _Story) -> str:
+    return story.summary.text.strip()

@@ -11,38 +11,50 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hwdag_lab.eval.data import Record
 from hwdag_lab.eval.fields import (
+    Blankable,
     DataError,
-    Malformed,
     MalformedRecord,
-    OnSkip,
     Row,
-    field,
+    Text,
     json_file,
-    optional_text,
-    row,
-    rows_field,
-    text_field,
-    texts_field,
+    row_of,
 )
-from hwdag_lab.eval.formats.layout import Built, distinct, records, squeezed
+from hwdag_lab.eval.formats.layout import Built, Format, distinct, squeezed
 from hwdag_lab.eval.formats.musique import UNANSWERABLE
 
 FLOAT = "FLOAT SELECTED"
 """How evidence begins that is a table or a figure, of which the text holds nothing."""
 
 
-def qasper(
-    path: Path, *, malformed: Malformed = "error", on_skip: OnSkip | None = None
-) -> Iterator[Record]:
-    """Qasper, one record per paper; every paragraph stands under its heading (a `Format`).
+class _Answer(Row):
+    unanswerable: bool | None = None
+    extractive_spans: list[Text]
+    yes_no: bool | None = None
+    free_form_answer: str
+    evidence: list[Text]
 
-    `evidence_sets` has one set per annotator, `evidence` is their union. Evidence that is a table
-    or figure, or no paragraph of the paper, is left out. The type ("extractive", "abstractive",
-    "boolean", "unanswerable") is that of the first annotator.
-    """
-    return records(_papers(path), _built, malformed, on_skip)
+
+class _Annotation(Row):
+    answer: _Answer
+
+
+class _Question(Row):
+    question: Text
+    question_id: Text
+    answers: list[_Annotation]
+
+
+class _Section(Row):
+    section_name: Blankable = ""
+    paragraphs: list[str]
+
+
+class _Paper(Row):
+    title: Blankable = ""
+    abstract: Blankable = ""
+    full_text: list[_Section]
+    qas: list[_Question]
 
 
 def _papers(path: Path) -> Iterator[tuple[str, tuple[str, Any]]]:
@@ -54,47 +66,40 @@ def _papers(path: Path) -> Iterator[tuple[str, tuple[str, Any]]]:
 
 
 def _built(item: tuple[str, Any]) -> Built:
-    name, paper = item[0], row(item[1], "the paper")
+    name, paper = item[0], row_of(_Paper, item[1], "the paper")
     paragraphs = [
         {"id": f"p{i}", "title": title, "text": text}
         for i, (title, text) in enumerate(_paragraphs(paper))
     ]
     blocks = ((p["title"], p["text"]) for p in paragraphs)
+    ids = {squeezed(p["text"]): p["id"] for p in paragraphs[::-1]}
     return {
         "id": f"qasper:{name}",
         "dataset": "qasper",
-        "title": optional_text(paper, "title"),
+        "title": paper.title,
         "text": "\n\n".join("\n".join(filter(None, block)) for block in blocks),
         "paragraphs": paragraphs,
-        "questions": [
-            _question(each, f"qas[{i}]", {squeezed(p["text"]): p["id"] for p in paragraphs[::-1]})
-            for i, each in enumerate(rows_field(paper, "qas"))
-        ],
+        "questions": [_question(each, f"qas[{i}]", ids) for i, each in enumerate(paper.qas)],
     }
 
 
-def _paragraphs(paper: Row) -> Iterator[tuple[str, str]]:
+def _paragraphs(paper: _Paper) -> Iterator[tuple[str, str]]:
     """Heading and text of all paragraphs that are not blank."""
-    if abstract := optional_text(paper, "abstract").strip():
+    if abstract := paper.abstract.strip():
         yield "Abstract", abstract
-    for i, section in enumerate(rows_field(paper, "full_text")):
-        where = f"full_text[{i}]"
-        heading = optional_text(section, "section_name", where).strip()
-        for text in texts_field(section, "paragraphs", where, blank=True):
+    for section in paper.full_text:
+        for text in section.paragraphs:
             if text.strip():
-                yield heading, text.strip()
+                yield section.section_name.strip(), text.strip()
 
 
-def _question(source: Row, where: str, ids: dict[str, str]) -> Built:
-    answers = [
-        row(field(each, "answer", f"{where}, answer {i}"), f"the answer {i} of {where}")
-        for i, each in enumerate(rows_field(source, "answers", where))
-    ]
+def _question(row: _Question, where: str, ids: dict[str, str]) -> Built:
+    answers = [each.answer for each in row.answers]
     kinds = [_answer(answer, where) for answer in answers]
-    sets = [_evidence(answer, where, ids) for answer in answers]
+    sets = [_evidence(answer, ids) for answer in answers]
     return {
-        "id": text_field(source, "question_id", where),
-        "question": text_field(source, "question", where),
+        "id": row.question_id,
+        "question": row.question,
         "answers": distinct(text for _, text in kinds),
         "evidence": distinct(id_ for each in sets for id_ in each),
         "evidence_sets": sets,
@@ -102,21 +107,21 @@ def _question(source: Row, where: str, ids: dict[str, str]) -> Built:
     }
 
 
-def _answer(answer: Row, where: str) -> tuple[str, str]:
+def _answer(answer: _Answer, where: str) -> tuple[str, str]:
     """The type and the text of one annotator's answer, as the official evaluation reads them."""
-    if answer.get("unanswerable"):
+    if answer.unanswerable:
         return "unanswerable", UNANSWERABLE
-    if spans := texts_field(answer, "extractive_spans", where):
-        return "extractive", ", ".join(spans)
-    if free := text_field(answer, "free_form_answer", where, blank=True).strip():
+    if answer.extractive_spans:
+        return "extractive", ", ".join(answer.extractive_spans)
+    if free := answer.free_form_answer.strip():
         return "abstractive", free
-    if isinstance(answer.get("yes_no"), bool):
-        return "boolean", "Yes" if answer["yes_no"] else "No"
+    if answer.yes_no is not None:
+        return "boolean", "Yes" if answer.yes_no else "No"
     raise MalformedRecord(f"an answer of {where} is of none of the four kinds")
 
 
-def _evidence(answer: Row, where: str, ids: dict[str, str]) -> list[str]:
-    quotes = [squeezed(quote) for quote in texts_field(answer, "evidence", where)]
+def _evidence(answer: _Answer, ids: dict[str, str]) -> list[str]:
+    quotes = [squeezed(quote) for quote in answer.evidence]
     found = (_paragraph(quote, ids) for quote in quotes if not quote.startswith(FLOAT))
     return distinct(filter(None, found))
 
@@ -124,3 +129,12 @@ def _evidence(answer: Row, where: str, ids: dict[str, str]) -> list[str]:
 def _paragraph(quote: str, ids: dict[str, str]) -> str | None:
     """The paragraph that the evidence is, or the first one of which it is a part."""
     return ids.get(quote) or next((id_ for text, id_ in ids.items() if quote in text), None)
+
+
+qasper = Format(_papers, _built)
+"""Qasper, one record per paper; every paragraph stands under its heading.
+
+`evidence_sets` has one set per annotator, `evidence` is their union. Evidence that is a table or
+figure, or no paragraph of the paper, is left out. The type ("extractive", "abstractive", "boolean",
+"unanswerable") is that of the first annotator.
+"""

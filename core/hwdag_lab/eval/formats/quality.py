@@ -6,65 +6,71 @@ JSONL: `article_id`, `title`, `article` (HTML, or text in the "htmlstripped" fil
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from typing import Any
 
-from hwdag_lab.eval.data import Record
+from pydantic import model_validator
+
 from hwdag_lab.eval.fields import (
-    Malformed,
+    Blankable,
     MalformedRecord,
-    OnSkip,
     Row,
-    integer,
-    json_row,
+    Text,
+    decoded,
     lines,
-    optional_text,
-    rows_field,
-    text_field,
-    texts_field,
+    row_of,
 )
-from hwdag_lab.eval.formats.layout import Built, merged
+from hwdag_lab.eval.formats.layout import Built, Format
 from hwdag_lab.eval.formats.markup import plain_text
 
 
-def quality(
-    path: Path, *, malformed: Malformed = "error", on_skip: OnSkip | None = None
-) -> Iterator[Record]:
-    """QuALITY, one record per article, of which a file holds several lines (a `Format`)."""
-    return merged(lines(path), _built, malformed, on_skip)
+class _Question(Row):
+    question: Text
+    question_unique_id: Text
+    options: list[Text]
+    gold_label: int
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_told(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "gold_label" not in value:
+            raise ValueError('has no "gold_label"; the test set withholds it, so give the dev set')
+        return value
+
+
+class _Article(Row):
+    article_id: Text
+    title: Blankable = ""
+    article: Text
+    questions: list[_Question]
 
 
 def _built(line: bytes) -> Built:
-    source = json_row(line)
+    row = row_of(_Article, decoded(line))
     return {
-        "id": f"quality:{text_field(source, 'article_id')}",
+        "id": f"quality:{row.article_id}",
         "dataset": "quality",
-        "title": optional_text(source, "title"),
-        "text": plain_text(text_field(source, "article")),
-        "questions": [
-            _question(each, f"questions[{i}]")
-            for i, each in enumerate(rows_field(source, "questions"))
-        ],
+        "title": row.title,
+        "text": plain_text(row.article),
+        "questions": [_asked(each, f"questions[{i}]") for i, each in enumerate(row.questions)],
     }
 
 
-def _question(source: Row, where: str) -> Built:
-    options = texts_field(source, "options", where)
-    if "gold_label" not in source:
-        raise MalformedRecord(
-            f'"gold_label" of {where} is missing; the test set withholds it, so give the dev set'
-        )
-    label = integer(source["gold_label"], f'"gold_label" of {where}')
+def _asked(row: _Question, where: str) -> Built:
+    label, options = row.gold_label, row.options
     if not 1 <= label <= len(options):
         raise MalformedRecord(
             f'"gold_label" of {where} is {label}, but must count one of the {len(options)} '
             '"options" from 1'
         )
     return {
-        "id": text_field(source, "question_unique_id", where),
-        "question": text_field(source, "question", where),
+        "id": row.question_unique_id,
+        "question": row.question,
         "answers": [options[label - 1]],
         "type": "multiple_choice",
         "options": options,
         "label": label - 1,
     }
+
+
+quality = Format(lines, _built, merges=True)
+"""QuALITY, one record per article, of which a file holds several lines."""
