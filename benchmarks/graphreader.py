@@ -30,7 +30,7 @@ from hwdag.lm.base import Reader, Writer
 from hwdag.lm.default import load_reader
 from hwdag.scope import Scope
 from hwdag.types import Document
-from hwdag_lab.eval.calls import CachedReader, CachedWriter, Calls
+from hwdag_lab.eval.calls import CachedReader, CachedWriter, open_calls
 from hwdag_lab.eval.data import Record, by_dataset, records_of, sample
 from hwdag_lab.methods.graphreader import (
     Exploration,
@@ -56,7 +56,7 @@ def main() -> None:
     reader: Reader = load_reader(options.reader)
     writer = writer_of(options)
     if options.output is not None:
-        calls = Calls(options.output)
+        calls = open_calls(options.output)
         reader = CachedReader(reader, calls)
         writer = writer and CachedWriter(writer, calls)
     retriever = GraphReaderRetriever(reader=reader, writer=writer, config=config)

@@ -20,7 +20,7 @@ from hwdag.lm.scripted import ScriptedLM, logprobs_after
 from hwdag.lm.writers import CallableWriter
 from hwdag.types import Usage
 from hwdag_lab.eval.builds import INDEXES
-from hwdag_lab.eval.calls import CachedReader, CachedWriter, Calls
+from hwdag_lab.eval.calls import CachedReader, CachedWriter, open_calls
 from hwdag_lab.eval.data import Question
 from hwdag_lab.eval.edges import shuffled
 from hwdag_lab.eval.journal import Journal, read_lines
@@ -358,7 +358,7 @@ def test_a_journal_keeps_whole_lines(tmp_path):
 
 def test_remembered_calls_are_not_made_again_but_charged(tmp_path):
     def counted(lm):
-        with Calls(tmp_path / CALLS) as calls:
+        with open_calls(tmp_path / CALLS) as calls:
             writer = CachedReader(lm, calls)
             replies = writer.write(["* One. Two.", "* Three.", "* One. Two."], max_new_tokens=9)
             return replies, writer.usage
@@ -371,14 +371,14 @@ def test_remembered_calls_are_not_made_again_but_charged(tmp_path):
     assert replies == plain.write(["* One. Two.", "* Three.", "* One. Two."], max_new_tokens=9)
     assert usage.tokens == pytest.approx(plain.usage.tokens, abs=2)  # shares of a batch are rounded
 
-    with Calls(tmp_path / CALLS) as calls:
+    with open_calls(tmp_path / CALLS) as calls:
         cut = CachedReader(second, calls).write(["* One. Two."], max_new_tokens=1)
     assert (cut, second.writes) == (["*"], 1)  # another limit is another call
 
 
 def test_what_a_model_knows_of_its_heads_is_known_with_its_writing_remembered(tmp_path):
     lm = ScriptedLM()
-    with Calls(tmp_path / CALLS) as calls:
+    with open_calls(tmp_path / CALLS) as calls:
         assert heads_of(CachedReader(lm, calls), "auto") == "auto"
         lm.known_heads = ((0, 1),)
         assert heads_of(CachedReader(lm, calls), "auto") == ((0, 1),)
@@ -389,7 +389,7 @@ def test_a_writer_that_breaks_its_contract_is_told(tmp_path):
         def write(self, prompts, *, max_new_tokens):
             return []
 
-    with Calls(tmp_path / CALLS) as calls:
+    with open_calls(tmp_path / CALLS) as calls:
         with pytest.raises(WriterFailed, match="returned 0 replies to 1 prompts"):
             CachedReader(Short(), calls).write(["a"], max_new_tokens=1)
         echo = CachedWriter(CallableWriter(str.upper, name="echo"), calls)
@@ -399,7 +399,7 @@ def test_a_writer_that_breaks_its_contract_is_told(tmp_path):
 
 def test_two_runs_do_not_write_to_one_folder(tmp_path):
     with (
-        Calls(tmp_path / CALLS),
+        open_calls(tmp_path / CALLS),
         pytest.raises(InputError, match="another run writes to this folder"),
     ):
         run(world.records(), world.models(), SIMPLE, tmp_path)

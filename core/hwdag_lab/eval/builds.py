@@ -13,9 +13,9 @@ from hwdag.config import BuildConfig
 from hwdag.errors import HWDAGError
 from hwdag.index import HWDAGIndex
 from hwdag.retriever import Retriever
+from hwdag.store.calls import CallCache
 from hwdag.trace.bars import Reporter
 from hwdag.types import Usage
-from hwdag_lab.eval.calls import Calls
 from hwdag_lab.eval.edges import OtherEdges
 from hwdag_lab.eval.memory import peaks_mb, reset_peaks
 from hwdag_lab.eval.models import Models
@@ -48,7 +48,7 @@ class Builder:
     """
 
     def __init__(
-        self, models: Models, calls: Calls, folder: Path, on_build: OnBuild, reporter: Reporter
+        self, models: Models, calls: CallCache, folder: Path, on_build: OnBuild, reporter: Reporter
     ) -> None:
         self._models = models.remembering(calls)
         self._calls = calls

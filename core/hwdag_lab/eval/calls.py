@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import sqlite3
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from threading import Lock
-from typing import Self
 
 from hwdag.config import PAPER_CONFIDENCE, HeadList, Heads
-from hwdag.errors import InputError, WriterFailed
+from hwdag.errors import IndexBusy, InputError, WriterFailed
 from hwdag.lm.base import (
     Confident,
     KnowsHeads,
@@ -21,65 +18,26 @@ from hwdag.lm.base import (
     Writer,
 )
 from hwdag.lm.controller import Calibrated, Controller
+from hwdag.store.calls import CallCache, key_of
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Usage
 from hwdag_lab.methods.likelihood import ScoringSession, scoring_of
 from hwdag_lab.methods.youra.columns import ColumnHeads, ColumnReader, column_reader
 
-_TABLE = """CREATE TABLE IF NOT EXISTS calls (
-    key TEXT PRIMARY KEY, reply TEXT NOT NULL,
-    tokens INTEGER NOT NULL, tflops REAL NOT NULL, seconds REAL NOT NULL
-)"""
 
-
-class Calls:
-    """Replies by model, prompt and length limit, in an SQLite file.
-
-    The file is locked as long as it is open: it also keeps two runs from writing to one folder.
+def open_calls(path: Path) -> CallCache:
+    """The calls of a run, to be closed; nobody else may open them meanwhile, so one run writes.
 
     Raises:
-        InputError: another process has it open, or it is not such a file.
+        InputError: another process has the file open, or it is something else.
     """
-
-    def __init__(self, path: Path) -> None:
-        self._lock = Lock()
-        self._connection = sqlite3.connect(path, timeout=0, check_same_thread=False)
-        try:
-            self._connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-            self._connection.execute("BEGIN EXCLUSIVE")
-            self._connection.execute(_TABLE)
-            self._connection.commit()
-        except sqlite3.DatabaseError as error:
-            self._connection.close()
-            raise InputError(
-                f"{path} cannot be used ({error}); if another run writes to this folder, wait for "
-                "it or choose another folder"
-            ) from error
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._connection.close()
-
-    def get(self, key: str) -> tuple[str, Usage] | None:
-        """The reply kept under a key, and what it had cost."""
-        with self._lock:
-            row = self._connection.execute(
-                "SELECT reply, tokens, tflops, seconds FROM calls WHERE key = ?", [key]
-            ).fetchone()
-        return None if row is None else (row[0], Usage(*row[1:]))
-
-    def put(self, replies: dict[str, tuple[str, Usage]]) -> None:
-        """Keep replies, on disk when this returns."""
-        rows = (
-            (key, reply, usage.tokens, usage.tflops, usage.seconds)
-            for key, (reply, usage) in replies.items()
-        )
-        with self._lock, self._connection:
-            self._connection.executemany(
-                "INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?, ?)", rows
-            )
+    try:
+        return CallCache.open(path, alone=True)
+    except IndexBusy as error:
+        raise InputError(
+            f"{path} is in use; another run writes to this folder: wait for it, or choose another "
+            "folder"
+        ) from error
 
 
 class CachedWriter:
@@ -89,7 +47,7 @@ class CachedWriter:
     been remembered, so that two systems that ask the same thing are charged alike.
     """
 
-    def __init__(self, writer: Writer, calls: Calls) -> None:
+    def __init__(self, writer: Writer, calls: CallCache) -> None:
         self._writer = writer
         self._calls = calls
         self._saved = Usage()
@@ -110,8 +68,8 @@ class CachedWriter:
         Raises:
             WriterFailed: the writer did not return one reply per prompt.
         """
-        keys = [self._key(prompt, max_new_tokens) for prompt in prompts]
-        replies = {key: found for key in keys if (found := self._calls.get(key))}
+        keys = [key_of("eval.write", self.name, max_new_tokens, prompt) for prompt in prompts]
+        replies = {key: found for key in keys if (found := self._kept(key))}
         new = {k: p for k, p in zip(keys, prompts, strict=True) if k not in replies}
         replies |= self._ask(new, max_new_tokens)
         for key in keys:
@@ -119,7 +77,13 @@ class CachedWriter:
                 self._saved += replies[key][1]
         return [replies[key][0] for key in keys]
 
-    def _ask(self, prompts: dict[str, str], max_new_tokens: int) -> dict[str, tuple[str, Usage]]:
+    def _kept(self, key: bytes) -> tuple[str, Usage] | None:
+        found = self._calls.get_json(key)
+        return None if found is None else (found["reply"], Usage(**found["usage"]))
+
+    def _ask(
+        self, prompts: dict[bytes, str], max_new_tokens: int
+    ) -> dict[bytes, tuple[str, Usage]]:
         if not prompts:
             return {}
         before = spent(self._writer)
@@ -130,18 +94,16 @@ class CachedWriter:
             )
         costs = _shares(spent(self._writer) - before, len(prompts))
         made = dict(zip(prompts, zip(replies, costs, strict=True), strict=True))
-        self._calls.put(made)
+        self._calls.put_json(
+            {key: {"reply": reply, "usage": asdict(cost)} for key, (reply, cost) in made.items()}
+        )
         return made
-
-    def _key(self, prompt: str, max_new_tokens: int) -> str:
-        parts = (self.name, str(max_new_tokens), prompt)
-        return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class CachedReader(CachedWriter):
     """A local model that plays both roles, with its writing remembered; all else is the model's."""
 
-    def __init__(self, model: Reader, calls: Calls) -> None:
+    def __init__(self, model: Reader, calls: CallCache) -> None:
         if not isinstance(model, Writer):
             raise InputError(
                 f"the reader {model.name} does not write; there is nothing to remember"
@@ -214,7 +176,7 @@ class CachedReader(CachedWriter):
         return column_reader(self._model, heads, memory_bytes=memory_bytes)
 
 
-def remembering(model: Writer | Reader, calls: Calls) -> CachedWriter:
+def remembering(model: Writer | Reader, calls: CallCache) -> CachedWriter:
     """The model with its writing remembered."""
     return CachedReader(model, calls) if isinstance(model, Reader) else CachedWriter(model, calls)
 

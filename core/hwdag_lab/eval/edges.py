@@ -10,7 +10,8 @@ import numpy as np
 
 from hwdag.config import Heads
 from hwdag.lm.base import Reader, Replay, ReplayRequest
-from hwdag_lab.eval.calls import CachedReader, Calls
+from hwdag.store.calls import CallCache
+from hwdag_lab.eval.calls import CachedReader
 from hwdag_lab.eval.systems import Edges
 
 
@@ -21,7 +22,7 @@ class OtherEdges(CachedReader):
     out among the nodes anew, by a choice that depends on the texts alone.
     """
 
-    def __init__(self, model: Reader, calls: Calls, edges: Edges) -> None:
+    def __init__(self, model: Reader, calls: CallCache, edges: Edges) -> None:
         super().__init__(model, calls)
         self._edges = edges
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 from hwdag.embedding.base import Embedder
 from hwdag.lm.base import Reader, Writer
+from hwdag.store.calls import CallCache
 from hwdag.types import Usage
-from hwdag_lab.eval.calls import CachedReader, Calls, remembering, spent
+from hwdag_lab.eval.calls import CachedReader, remembering, spent
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class Models:
     precision: str = ""
     heads: str = ""
 
-    def remembering(self, calls: Calls) -> Models:
+    def remembering(self, calls: CallCache) -> Models:
         """The same models, with their writing remembered in `calls`."""
         reader = CachedReader(self.reader, calls) if isinstance(self.reader, Writer) else None
         same = id(self.writer) == id(self.reader)
@@ -48,8 +49,8 @@ class Models:
     @property
     def names(self) -> dict[str, str]:
         """Names by role, as they are recorded."""
-        given = {"heads": self.heads} if self.heads else {}
-        return given | {
+        listed = {"heads": self.heads} if self.heads else {}
+        return listed | {
             "reader": self.reader.name,
             "precision": self.precision,
             "writer": (self.writer or self.reader).name,
@@ -81,15 +82,15 @@ def load_models(
     from hwdag.lm.default import load_reader
     from hwdag.lm.heads import HeadFile
 
-    given = None if heads is None else HeadFile.load(heads)
+    listed = None if heads is None else HeadFile.load(heads)
     loaded = load_reader(reader, dtype=dtype, device=device)
-    if given is not None:
-        loaded = loaded.with_heads(given)
+    if listed is not None:
+        loaded = loaded.with_heads(listed)
     return Models(
         reader=loaded,
         embedder=load_embedder(embedder) if embedder else default_embedder(),
         writer=load_reader(writer, dtype=dtype, device=device) if writer else None,
         dense=load_embedder(dense) if dense else None,
         precision=str(loaded.model.dtype).removeprefix("torch."),
-        heads="" if given is None else given.digest,
+        heads="" if listed is None else listed.digest,
     )

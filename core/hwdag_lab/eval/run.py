@@ -19,7 +19,7 @@ from hwdag.search.progress import ProgressControl
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag_lab.eval.asking import asked, check_metrics, failed
 from hwdag_lab.eval.builds import Builder
-from hwdag_lab.eval.calls import Calls
+from hwdag_lab.eval.calls import open_calls
 from hwdag_lab.eval.journal import Journal
 from hwdag_lab.eval.models import Models
 from hwdag_lab.eval.plan import Plan
@@ -98,7 +98,7 @@ def run(
         )
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        calls = stack.enter_context(Calls(folder / CALLS))
+        calls = stack.enter_context(open_calls(folder / CALLS))
         check_settings(folder, plan, models, records, command)
         chosen = sample(records, limit=plan.limit, seed=plan.seed)
         work = _Work(

@@ -86,9 +86,7 @@ class Record:
         """What is searched."""
         if not self.pool:
             return (self.whole,)
-        return tuple(
-            Document(p.id, heading(p.title) + self._slice(p.span), p.title) for p in self.paragraphs
-        )
+        return tuple(Document(p.id, self._slice(p.span), p.title) for p in self.paragraphs)
 
     @cached_property
     def ordered(self) -> list[Span]:
@@ -96,19 +94,15 @@ class Record:
         return sorted(p.span for p in self.paragraphs)
 
     @cached_property
-    def _pooled(self) -> dict[str, Paragraph]:
-        """The paragraphs of a pool by id, which is that of their documents."""
-        return {p.id: p for p in self.paragraphs} if self.pool else {}
+    def _starts(self) -> dict[str, int]:
+        """Where the documents of a pool begin in the text, by id."""
+        return {p.id: p.span.start for p in self.paragraphs} if self.pool else {}
 
     def spans(self, node: Node) -> list[Span]:
         """The sources of a node of these documents as spans of the text."""
-        paragraph = self._pooled.get(node.document_id)
-        if paragraph is None:  # why: some methods are given a pool as one document
-            return list(node.sources)
-        above = len(heading(paragraph.title))
-        shift = paragraph.span.start - above
-        kept = ((max(above, span.start), span.end) for span in node.sources)
-        return [Span(start + shift, end + shift) for start, end in kept if start < end]
+        # why: some methods are given a pool as one document
+        start = self._starts.get(node.document_id, 0)
+        return [Span(start + span.start, start + span.end) for span in node.sources]
 
     def to_json(self) -> dict[str, Any]:
         """The record in the schema of this module; `parse_record` is its inverse.
@@ -156,11 +150,6 @@ class Record:
 
     def _slice(self, span: Span) -> str:
         return self.text[span.start : span.end]
-
-
-def heading(title: str) -> str:
-    """The line that stands above a document of a pool."""
-    return f"# {title}\n\n" if title else ""
 
 
 class _ParagraphRow(Row):
