@@ -85,6 +85,7 @@ def auc(
             is scored by another model. Across folds even a good one looks bad: where a document
             with many positives is held out, the others have fewer, and its scores are the lower.
     """
+    # why not scikit-learn's: it knows no folds, and sorts anew for each of the 500 samples
     area = _area(scores, labels, folds)
     return area(np.ones(len(scores)) if weights is None else weights)
 
