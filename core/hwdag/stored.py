@@ -5,7 +5,6 @@ What is seldom asked for is imported where it is needed: a tenth of the time of 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, fields
@@ -20,7 +19,7 @@ from hwdag.graph.dag import HWDAG
 from hwdag.lm.base import Reader, Writer
 from hwdag.models import Models
 from hwdag.search.live import Searcher
-from hwdag.store.lock import BuildLock
+from hwdag.store.lock import BuildLock, ThreadLock
 from hwdag.store.opening import check_folder, holds_something
 from hwdag.store.sqlite import Entry, Header, Store
 from hwdag.store.unfinished import beside, explained, take_place
@@ -71,7 +70,7 @@ class StoredIndex:
         self._models.check(self.config)
         self._path = Path(path) if path is not None else None
         self._opened: tuple[Store, Searcher] | None = None
-        self._changes = threading.RLock()
+        self._changes = ThreadLock("the index" if path is None else str(path))
         self.report: BuildReport | None = None
         """What `from_documents` did."""
 
@@ -227,6 +226,8 @@ class StoredIndex:
 
     def close(self) -> None:
         """Release the file; an index in memory is gone then. Closing twice does no harm."""
+        if self._changes.is_forked:
+            return  # what it has open is that of another process
         with self._changes:
             if self._opened is not None:
                 self._store.close()

@@ -12,7 +12,7 @@ from tiny import model, tokenizer
 from worlds import random_text
 
 from hwdag.building.builder import Tools, build
-from hwdag.building.calls import Calls, Embeddings, MemoryCalls, Picks, Replays, Replies
+from hwdag.building.calls import Calls, Embeddings, Picks, Replays, Replies
 from hwdag.building.insertion import Insertion
 from hwdag.building.limits import LimitReached, Limits, Meter
 from hwdag.config import BuildConfig
@@ -149,7 +149,7 @@ def test_a_build_cut_off_at_any_call_goes_on_without_repeating_one(writer):
     expected = built(document, whole, writer)
     assert expected.graph.height >= 3
     for at in range(len(whole.made)):
-        cache, first, second = MemoryCalls(), Tape(at), Tape()
+        cache, first, second = CallCache.open(), Tape(at), Tape()
         with pytest.raises(Killed):
             built(document, first, writer, cache)
         same(built(document, second, writer, cache), expected)
@@ -158,7 +158,7 @@ def test_a_build_cut_off_at_any_call_goes_on_without_repeating_one(writer):
 
 @pytest.mark.parametrize("writer", WRITERS)
 def test_a_finished_build_costs_nothing_again(writer):
-    cache, calls = MemoryCalls(), Tape()
+    cache, calls = CallCache.open(), Tape()
     first = built(prose(60), calls, writer, cache)
     again = Calls(cache)
     nothing = Tape(at=0)
@@ -184,7 +184,7 @@ def test_batches_of_a_resumed_build_are_those_of_an_uninterrupted_one():
     lm = Spy(model(max_position_embeddings=1024), tokenizer(), batched_replay=True)
     tools = Tools(lm, None, HashingEmbedder(), config, Prompts())
     expected = build(document, tools, Silent())
-    whole, cache = list(seen), MemoryCalls()
+    whole, cache = list(seen), CallCache.open()
     seen.clear()
     lm.at = len(whole) // 2
     with pytest.raises(Killed):
@@ -212,7 +212,7 @@ def test_an_edited_document_pays_for_windows_whose_text_changed(writer):
     """A sentence more in the middle of 10,000 words: at most three windows of a level."""
     config = BuildConfig(chunk_tokens=40, window_tokens=1400)
     sentences = text_of(1000)
-    cache, first = MemoryCalls(), Tape()
+    cache, first = CallCache.open(), Tape()
     built(Document("doc", " ".join(sentences)), first, writer, cache, config)
     for at in (480, 520):
         edited = [*sentences[:at], "The umbrella of the new dragon is yellow.", *sentences[at:]]
@@ -235,7 +235,7 @@ def test_an_edited_document_pays_for_windows_whose_text_changed(writer):
     ],
 )
 def test_other_models_prompts_and_settings_are_other_calls(change, kinds):
-    cache, tape, fresh = MemoryCalls(), Tape(), Tape()
+    cache, tape, fresh = CallCache.open(), Tape(), Tape()
     built(prose(30), Tape(), Writing, cache)
     changed, expected = (
         replace(tools, **change(tools, of))
@@ -248,12 +248,8 @@ def test_other_models_prompts_and_settings_are_other_calls(change, kinds):
         assert one == two != []
 
 
-class Damaging(MemoryCalls):
+class Damaging(CallCache):
     """Gives back something else than was put."""
-
-    def __init__(self, damage):
-        super().__init__()
-        self.damage = damage
 
     def get(self, key):
         value = super().get(key)
@@ -279,7 +275,8 @@ class Damaging(MemoryCalls):
 )
 @pytest.mark.parametrize("writer", [None, Writing])
 def test_what_is_no_result_counts_as_missing(damage, writer):
-    cache, document = Damaging(damage), prose(30)
+    cache, document = Damaging.open(), prose(30)
+    cache.damage = damage
     first = built(document, Tape(), writer, cache)
     same(built(document, Tape(), writer, cache), first)
 
@@ -350,7 +347,7 @@ def test_a_concurrent_writer_gets_many_prompts_at_once():
 
 
 def test_replies_that_arrived_before_a_failure_are_kept():
-    tape, cache = Tape(), MemoryCalls()
+    tape, cache = Tape(), CallCache.open()
     failing = replace(tools_of(tape), writer=Streaming(tape, fail_after=3))
     with pytest.raises(WriterFailed, match="writing raised ConnectionError: gone"):
         build(prose(60), failing, Silent(), Calls(cache))
@@ -406,7 +403,7 @@ LIMITS = [Limits(max_tokens=1), Limits(max_tokens=400), Limits(max_seconds=1.0),
 @pytest.mark.parametrize("writer", WRITERS)
 @pytest.mark.parametrize("limits", LIMITS)
 def test_limited_runs_add_up_to_one_without_limits(limits, writer):
-    whole, cache, made = Tape(), MemoryCalls(), []
+    whole, cache, made = Tape(), CallCache.open(), []
     expected = built(prose(60), whole, writer)
     for runs in itertools.count(1):
         tape = Tape()
@@ -576,6 +573,22 @@ def test_calls_of_a_finished_document_are_those_of_its_last_version(tmp_path):
         assert b"Xylophones" not in path.read_bytes()
         store.delete("doc")
         assert b"Bagpipes" not in path.read_bytes()
+
+
+def test_an_edit_that_is_taken_back_leaves_no_call(tmp_path):
+    """It was begun, cut off, and reverted; what the stored version needs stays."""
+    document = Document("doc", "Bagpipes are loud. " * 30)
+    tools, path = tools_of(Tape(), Writing), tmp_path / "a.hwdag"
+    with store_of(tools, path) as store:
+        inserted(store, [document], tools)
+        with pytest.raises(Killed):
+            edited = Document("doc", document.text + "Xylophones are louder. " * 60)
+            inserted(store, [edited], tools_of(Tape(at=3), Writing))
+        assert b"Xylophones" in path.read_bytes()
+        assert inserted(store, [document], tools).unchanged == ["doc"]
+        assert b"Xylophones" not in path.read_bytes()
+        again = inserted(store, [replace(document, title="Another")], tools_of(Tape(), Writing))
+        assert again.reused > 0
 
 
 def test_an_unfinished_document_that_is_deleted_leaves_no_call(tmp_path):

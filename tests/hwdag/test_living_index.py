@@ -8,6 +8,7 @@ import sys
 import textwrap
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -565,3 +566,94 @@ def test_a_search_that_takes_too_long_says_so():
     assert index_of(documents(1)).search(QUESTION, config=config).stop == "time"
     with pytest.raises(InputError, match="max_seconds must be more than 0"):
         SearchConfig(max_seconds=0)
+
+
+def test_a_tenant_cannot_take_an_id_while_it_waits_for_its_turn(tmp_path):
+    """The id was free when the build was asked for, and is taken when the build begins."""
+    path = tmp_path / "a.hwdag"
+    index_of(documents(1, customer="ours"), config=TENANTS, path=path).close()
+    ours, theirs = opened(path), opened(path)
+    mine = Document("new", "Ours. " * 30, metadata={"customer": "ours"})
+    asked, released = threading.Event(), threading.Event()
+
+    class Late(list):
+        """A list that is checked at once, as every list; the build has not begun then."""
+
+        def __iter__(self):
+            yield from [Document("new", "Theirs now. " * 30, metadata={"customer": "theirs"})]
+            asked.set()
+            assert released.wait(60)
+
+    with ThreadPoolExecutor(1) as pool:
+        change = pool.submit(theirs.refresh, Late([1]))
+        assert asked.wait(60)
+        ours.insert([mine])
+        released.set()
+        with pytest.raises(InputError, match="taken, and not by a document of this tenant"):
+            change.result()
+    assert ours.documents["new"] == mine
+    entry = ours.entries["new"]
+    with pytest.raises(InputError, match="taken, and not by a document of this tenant"):
+        theirs._store.put(Document("new", mine.text, "", {"customer": "theirs"}), *entry[1:])
+    assert ours.documents["new"] == mine
+
+
+def test_to_prune_for_a_tenant_forgets_what_it_has_begun(tmp_path):
+    path = tmp_path / "a.hwdag"
+    reader = ScriptedLM(prefers_extraction=False)
+    ours = documents(1, customer="ours")
+    index = index_of(ours, path=path, reader=reader, config=TENANTS)
+    for customer, word in (("ours", "unmentionable"), ("theirs", "wombat")):
+        begun = Document(word, f"The {word} word stands here. " * 60, "", {"customer": customer})
+        assert index.refresh([begun], max_tokens=1).stopped
+    assert index.refresh(ours, prune=True).deleted == []
+    assert b"unmentionable" not in path.read_bytes()
+    assert b"wombat" in path.read_bytes()
+    with pytest.raises(InputError, match="not by a document of this tenant"):
+        index.refresh([Document("wombat", "Mine now.", "", {"customer": "ours"})])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_a_fork_during_a_build_waits_for_nothing(tmp_path, in_memory):
+    path = tmp_path / "a.hwdag"
+    script = """
+        import os, signal, sys, threading
+        from test_living_index import documents, index_of
+        from hwdag.errors import IndexFileError
+        from hwdag.lm.scripted import ScriptedLM
+
+        asked, released = threading.Event(), threading.Event()
+
+        def reply(prompt):
+            asked.set()
+            assert released.wait(60)
+            return "* A point."
+
+        path = sys.argv[1] or None
+        index = index_of([], path=path, reader=ScriptedLM(prefers_extraction=False, reply=reply))
+        building = threading.Thread(target=index.insert, args=[documents(1)])
+        building.start()
+        assert asked.wait(60)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            for change in (index.insert, index.refresh):
+                try:
+                    change(documents(1))
+                except IndexFileError as error:
+                    assert "load it again" in str(error), error
+                else:
+                    os._exit(1)
+            index.close()
+            os._exit(7)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        released.set()
+        building.join()
+        assert list(index.documents) == ["doc0"]
+        sys.exit(status)
+    """
+    paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    command = [sys.executable, "-c", textwrap.dedent(script), "" if in_memory else path]
+    run = subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, check=False)
+    assert run.returncode == 7

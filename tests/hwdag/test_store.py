@@ -7,7 +7,7 @@ import random
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from pathlib import Path
@@ -34,6 +34,7 @@ from hwdag.graph.dag import HWDAG
 from hwdag.store import arrays, records, sqlite, units
 from hwdag.store.schema import SCHEMA_VERSION
 from hwdag.store.sqlite import Changes, Entry, Header, Store, content_hash
+from hwdag.store.views import Stored
 from hwdag.types import Document, Node, Span
 
 HEADER = Header(
@@ -287,6 +288,34 @@ def test_one_document(store: Store) -> None:
     assert not store.delete("\ud800")
     with pytest.raises(InputError, match="no document 'x'"):
         store.document("x")
+
+
+@pytest.mark.parametrize("read", [lambda view: dict(view.items()), dict])
+def test_all_documents_are_read_while_somebody_deletes(
+    store: Store, read: Callable[[Stored[Document]], dict[str, Document]]
+) -> None:
+    """Before every look of the mapping into the store, in turn."""
+    looks = 0
+    for when in range(1, 10):
+        for name in "abc":
+            store.put(*world(name))
+        looks = 0
+
+        def deleting(at: int = when) -> Store:
+            nonlocal looks
+            looks += 1
+            if looks == at:
+                store.delete("c")
+            return store
+
+        view = Stored(deleting, Store.document)
+        found = read(view)
+        assert list(found)[:2] == ["a", "b"]
+        assert found == {name: world(name).document for name in found}
+        store.delete("c")
+        assert [document.id for document in view.values()] == ["a", "b"]
+        assert "c" not in view
+    assert looks > 3
 
 
 def test_blocks_are_read_in_bounded_batches(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

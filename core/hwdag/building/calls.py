@@ -19,6 +19,7 @@ from safetensors.numpy import load, save
 
 from hwdag.arrays import Vectors
 from hwdag.lm.base import Replay, ReplayRequest
+from hwdag.store.calls import CallCache
 
 T = TypeVar("T")
 
@@ -27,31 +28,6 @@ MALFORMED = (ValueError, TypeError, LookupError, RecursionError, SafetensorError
 
 Finished = Generator[Mapping[int, T], None, None]
 """Results by ordinal of the call, as they are finished; what comes together is kept together."""
-
-
-class CallCache(Protocol):
-    """Results of finished calls. Nothing that it gives back is trusted."""
-
-    def get(self, key: bytes) -> bytes | None:
-        """What was put under the key; None where nothing was, or where it is damaged."""
-
-    def put_all(self, items: Mapping[bytes, bytes]) -> None:
-        """Keep results by key, all of them or none; on disk when it returns."""
-
-
-class MemoryCalls:
-    """A CallCache that ends with the process."""
-
-    def __init__(self) -> None:
-        self._held: dict[bytes, bytes] = {}
-
-    def get(self, key: bytes) -> bytes | None:
-        """What was put under the key."""
-        return self._held.get(key)
-
-    def put_all(self, items: Mapping[bytes, bytes]) -> None:
-        """Keep results by key."""
-        self._held.update(items)
 
 
 class Codec(Protocol[T]):
@@ -82,7 +58,7 @@ class Calls:
     ) -> None:
         self.kept: set[bytes] = set()
         self.reused = 0
-        self._cache = MemoryCalls() if cache is None else cache
+        self._cache = CallCache.open() if cache is None else cache
         self.before_call = before_call
 
     def results(

@@ -7,19 +7,19 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import RLock
 
 from hwdag.errors import HWDAGError, IndexCorrupt, IndexFileError, NotAnIndex
 from hwdag.store import erasure
+from hwdag.store.lock import ThreadLock
 from hwdag.store.schema import PAGE_SIZE
 
 BUSY_SECONDS = 30
 """How long to wait for another process's commit."""
 
-STEPS = 1_000_000
+STEPS = 100_000
 """Instructions of SQLite's machine between two looks at how many there were."""
 
-MOST_STEPS_PER_PAGE = 100_000
+MOST_STEPS_PER_PAGE = 50_000
 """Far more than anything takes that ends; pages of a stranger may lead in a circle."""
 
 PRAGMAS = (
@@ -50,8 +50,7 @@ class Database:
         self.path = path
         self.name = "the index in memory" if path is None else str(path)
         self.readonly = readonly
-        self._lock = RLock()
-        self._process = os.getpid()
+        self._lock = ThreadLock(self.name)
         self._connection: sqlite3.Connection | None = None
         self._steps, self._most_steps = 0, MOST_STEPS_PER_PAGE
         try:
@@ -88,6 +87,8 @@ class Database:
 
     def close(self) -> None:
         """Release the file; closing twice does no harm."""
+        if self._lock.is_forked:
+            return  # the file is that of another process
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
@@ -115,19 +116,20 @@ class Database:
     def _was_cut(self, connection: sqlite3.Connection) -> bool:
         """Whether pages behind the end of the file had to be removed."""
         path = self.path
-        there = path is not None and self.is_in(path)
-        return there and path is not None and erasure.cut_behind_the_end(connection, path)
+        if path is None or not self.is_in(path):
+            return False
+        return erasure.cut_behind_the_end(connection, path)
 
     def version(self) -> int:
         """Equal to an earlier one if nothing was written since, by this or by another process."""
-        with self._alone(), self._explained():
+        with self._lock, self._explained():
             connection = self._open()
             (others,) = connection.execute("PRAGMA data_version").fetchone()
             return connection.total_changes << 32 | int(others)
 
     def vacuum(self) -> None:
         """Write the file anew without gaps; others may read meanwhile. It stays whole throughout."""
-        with self._alone(), self._explained():
+        with self._lock, self._explained():
             connection = self._open()
             self._bound(connection, writing=True)
             # SQLite makes a copy first, which memory could not hold; it is a file without a name
@@ -139,7 +141,7 @@ class Database:
 
     def copy(self, target: Path) -> None:
         """Write all of one moment to a file that does not exist."""
-        with self._alone(), self._explained():
+        with self._lock, self._explained():
             connection = self._open()
             self._bound(connection, writing=True)
             # why a URI: a name need not be UTF-8
@@ -156,16 +158,6 @@ class Database:
         self._steps += STEPS
         return self._steps > self._most_steps
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """The connection for this thread. A fork has copied neither it nor its lock in a usable way."""
-        if os.getpid() != self._process:
-            raise IndexFileError(
-                f"{self.name} was opened before this process was forked; load it again here"
-            )
-        with self._lock:
-            yield
-
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
             again = "it is gone" if self.path is None else "open it again"
@@ -178,7 +170,7 @@ class Database:
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
-        with self._alone(), self._explained():
+        with self._lock, self._explained():
             connection = self._open()
             try:
                 connection.execute(begin)

@@ -12,7 +12,11 @@ the journal is gone already. A kill at that moment leaves old pages behind the e
 reaches. So the file is cut to its number of pages before anything is written.
 
 **In the cache of model calls.** A reply says what a document said, so calls have an owner and go with
-it, see `hwdag.store.calls`.
+it, see `hwdag.store.calls`. Those of a version that was begun and is not wanted any more go when the
+stored version is found unchanged, or when the document is deleted, or is pruned before it was finished.
+
+**In unfinished copies.** A `save`, a repair or an export that was killed leaves its copy under a name
+that everybody sees, until it is opened or written again; see `hwdag.store.unfinished`.
 """
 
 from __future__ import annotations

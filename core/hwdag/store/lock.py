@@ -1,13 +1,43 @@
-"""One builder at a time: a lock that other processes, and other threads of this one, respect."""
+"""Locks of threads that a forked process does not wait for, and the right to build."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Lock
+from threading import Lock, RLock
 
 from hwdag.errors import IndexBusy, IndexFileError
+
+
+class ThreadLock:
+    """A lock that one thread may take again, and that a forked process refuses.
+
+    A fork copies neither a lock nor a connection in a usable way: where another thread held the
+    lock, nobody would ever release it.
+    """
+
+    def __init__(self, name: str) -> None:
+        """For what messages call by this name."""
+        self._name = name
+        self._process = os.getpid()
+        self._lock = RLock()
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a copy that a fork has made."""
+        return os.getpid() != self._process
+
+    def __enter__(self) -> None:
+        if self.is_forked:
+            raise IndexFileError(
+                f"{self._name} was opened before this process was forked; load it again here"
+            )
+        self._lock.acquire()
+
+    def __exit__(self, *exception: object) -> None:
+        self._lock.release()
 
 
 class BuildLock:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TypeVar
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
+from typing import Any, TypeVar
 
 from hwdag.errors import InputError
 from hwdag.store.sqlite import Store
@@ -14,6 +14,9 @@ T = TypeVar("T")
 class Stored(Mapping[str, T]):
     """By document id; always what the store holds now, other processes' changes included.
 
+    Items and values are read one by one, without documents that are deleted meanwhile. `keys()`
+    reads all, so that `dict(...)` gets every document that it names; to iterate gives ids alone.
+
     Args:
         store: returns the store, or None while there is none.
         read: what is read of a document.
@@ -22,6 +25,7 @@ class Stored(Mapping[str, T]):
     def __init__(self, store: Callable[[], Store | None], read: Callable[[Store, str], T]) -> None:
         self._store = store
         self._read = read
+        self._named: dict[str, T] = {}  # by `keys()`, in case that they are deleted
 
     def __getitem__(self, key: str) -> T:
         store = self._store()
@@ -30,7 +34,29 @@ class Stored(Mapping[str, T]):
         try:
             return self._read(store, key)
         except InputError:  # it is not there, or no longer
+            if key in self._named:
+                return self._named.pop(key)
             raise KeyError(key) from None
+
+    def keys(self) -> KeysView[str]:
+        """The ids; what they name is read at once."""
+        return _Keys(self)
+
+    def items(self) -> ItemsView[str, T]:
+        """Ids with what is read of the documents."""
+        return _Items(self)
+
+    def values(self) -> ValuesView[T]:
+        """What is read of the documents."""
+        return _Values(self)
+
+    def _present(self) -> Iterator[tuple[str, T]]:
+        for key in self:
+            try:
+                found = self[key]
+            except KeyError:  # deleted since
+                continue
+            yield key, found
 
     def __contains__(self, key: object) -> bool:
         store = self._store()
@@ -43,3 +69,26 @@ class Stored(Mapping[str, T]):
     def __len__(self) -> int:
         store = self._store()
         return 0 if store is None else len(store)
+
+
+class _Keys(KeysView[str]):
+    _mapping: Stored[Any]
+
+    def __iter__(self) -> Iterator[str]:
+        found = dict(self._mapping._present())
+        self._mapping._named.update(found)
+        return iter(found)
+
+
+class _Items(ItemsView[str, T]):
+    _mapping: Stored[T]
+
+    def __iter__(self) -> Iterator[tuple[str, T]]:
+        return self._mapping._present()
+
+
+class _Values(ValuesView[T]):
+    _mapping: Stored[T]
+
+    def __iter__(self) -> Iterator[T]:
+        return (found for _, found in self._mapping._present())

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Protocol, Self, TypedDict, TypeVar
 
-from hwdag.building.calls import Calls, MemoryCalls
+from hwdag.building.calls import Calls
 from hwdag.building.insertion import as_document
 from hwdag.building.report import BuildReport
 from hwdag.config import SearchConfig, checked_k
@@ -95,7 +95,8 @@ class DocumentRetriever(ABC, Generic[T]):
     ) -> None:
         self._models = Models(reader, writer, embedder)
         self._prompts = prompts or SearchPrompts()
-        self._cache = MemoryCalls() if cache is None else CallCache.open(cache)
+        self._cache = CallCache.open(cache)
+        self._keeps_calls = cache is not None
         # why: replaced, never changed, so that searches need no lock
         self._held: Mapping[str, tuple[Document, T]] = {}
         self._changes = threading.RLock()
@@ -119,9 +120,7 @@ class DocumentRetriever(ABC, Generic[T]):
     def embedder(self) -> Embedder:
         """The embedding model, loaded on first use; what the cache has is not embedded again."""
         embedder = self._models.embedder
-        if isinstance(self._cache, MemoryCalls):
-            return embedder
-        return CachedEmbedder(embedder, self._cache)
+        return CachedEmbedder(embedder, self._cache) if self._keeps_calls else embedder
 
     @property
     def documents(self) -> Mapping[str, Document]:
@@ -151,8 +150,8 @@ class DocumentRetriever(ABC, Generic[T]):
             after = self._spent()
             report.usage, report.writing = after[0] - reading, after[1] - writing
             report.reused += self._calls.reused
-            if isinstance(self._cache, MemoryCalls):
-                self._cache = MemoryCalls()
+            if not self._keeps_calls:
+                self._cache.forget()
         return report
 
     def delete(self, document_id: str) -> None:

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from hwdag.arrays import Vectors
-from hwdag.building.calls import CallCache, Calls, Embeddings
+from hwdag.building.calls import Calls, Embeddings
 from hwdag.embedding.base import Embedder
-from hwdag.store.calls import key_of
+from hwdag.store.calls import CallCache, key_of
 
 
 class CachedEmbedder:

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -96,10 +97,10 @@ def verify(path: str | os.PathLike[str], *, show_progress: bool | Reporter = Fal
             raise NotAnIndex(f"{path} is too short for an hwdag index; check the path") from error
         return Verdict((), (Problem(str(error)),))
     with closing(database):
-        problems = _checked(database, _format)
+        problems = _checked(database, partial(_format, path=path))
         if problems:
             return Verdict((), tuple(problems))
-        for check in (_pages, _header, _log, _calls):
+        for check in (partial(_pages, path=path), _header, _log, _calls):
             problems += _checked(database, check)
         whole, damage = _documents(database, as_reporter(show_progress))
     return Verdict(whole, tuple(dict.fromkeys((*problems, *damage))))
@@ -119,28 +120,24 @@ def _checked(
     return found
 
 
-def _format(connection: sqlite3.Connection) -> Iterator[Problem]:
-    check_format(connection, _file_of(connection))
+def _format(connection: sqlite3.Connection, path: Path) -> Iterator[Problem]:
+    check_format(connection, str(path))
     yield from ()
 
 
-def _pages(connection: sqlite3.Connection) -> Iterator[Problem]:
+def _pages(connection: sqlite3.Connection, path: Path) -> Iterator[Problem]:
     (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
     if mode != "delete":
         yield Problem(f"its journal mode is {mode!r}")
     (count,) = connection.execute("PRAGMA page_count").fetchone()
     (size,) = connection.execute("PRAGMA page_size").fetchone()
-    if Path(_file_of(connection)).stat().st_size != count * size:
+    if path.stat().st_size != count * size:
         yield Problem("it has not the length that it should have; it was truncated or added to")
     for (message,) in connection.execute(f"PRAGMA integrity_check({_MOST_MESSAGES})"):
         if message != "ok":
             yield Problem(f"SQLite says: {message}")
     for table, *_ in connection.execute("PRAGMA foreign_key_check"):
         yield Problem(f"a row of table {table} belongs to a document that does not exist")
-
-
-def _file_of(connection: sqlite3.Connection) -> str:
-    return str(connection.execute("PRAGMA database_list").fetchone()[2])
 
 
 def _header(connection: sqlite3.Connection) -> Iterator[Problem]:
