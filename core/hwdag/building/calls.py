@@ -34,10 +34,10 @@ class Codec(Protocol[T]):
     """How the results of one kind of call become bytes and come back."""
 
     def encode(self, result: T) -> bytes:
-        """Bytes of a result."""
+        """Return the bytes of a result."""
 
     def decode(self, value: bytes, ordinal: int) -> T:
-        """The result of the call with this ordinal; raises one of `MALFORMED` if it is none."""
+        """Return the result of the call with this ordinal; raises one of `MALFORMED` if it is none."""
 
 
 class Calls:
@@ -70,7 +70,7 @@ class Calls:
         keep: bool = True,
         advance: Callable[[int], object] = lambda amount: None,
     ) -> list[T]:
-        """The result of every call, in order; what the cache does not have is made.
+        """Return the result of every call, in order; what the cache does not have is made.
 
         Args:
             keys: of the calls.
@@ -99,7 +99,7 @@ class Calls:
     def in_batches(
         self, ordinals: Sequence[int], size: int, call: Callable[[list[int]], Sequence[T]]
     ) -> Finished[T]:
-        """Calls of up to `size` at a time; what `results` takes as `make`."""
+        """Make calls of up to `size` at a time; what `results` takes as `make`."""
         for start in range(0, len(ordinals), size):
             batch = list(ordinals[start : start + size])
             self.before_call()
@@ -118,11 +118,11 @@ class Replies:
     """Texts as JSON."""
 
     def encode(self, result: str) -> bytes:
-        """A JSON string."""
+        """Return a JSON string."""
         return json.dumps(result).encode()
 
     def decode(self, value: bytes, ordinal: int) -> str:
-        """The text; raises one of `MALFORMED`."""
+        """Return the text; raises one of `MALFORMED`."""
         text = json.loads(value)
         _demand(isinstance(text, str))
         return str(text)
@@ -135,11 +135,11 @@ class Picks:
     available: Sequence[int]
 
     def encode(self, result: list[int]) -> bytes:
-        """A JSON list."""
+        """Return a JSON list."""
         return json.dumps(result).encode()
 
     def decode(self, value: bytes, ordinal: int) -> list[int]:
-        """The indices; raises one of `MALFORMED`."""
+        """Return the indices; raises one of `MALFORMED`."""
         picked = json.loads(value)
         _demand(isinstance(picked, list) and all(type(i) is int for i in picked))
         _demand(picked == sorted(set(picked)) and bool(picked) == bool(self.available[ordinal]))
@@ -154,7 +154,7 @@ class Replays:
     requests: Sequence[ReplayRequest]
 
     def encode(self, result: Replay) -> bytes:
-        """The three arrays of a replay."""
+        """Return the three arrays of a replay."""
         return save(
             {
                 "attention": np.ascontiguousarray(result.attention),
@@ -164,7 +164,7 @@ class Replays:
         )
 
     def decode(self, value: bytes, ordinal: int) -> Replay:
-        """The replay, if it fits its request; raises one of `MALFORMED`."""
+        """Return the replay, if it fits its request; raises one of `MALFORMED`."""
         request, arrays = self.requests[ordinal], load(value)
         attention, tokens, segment = (
             arrays[name] for name in ("attention", "unit_tokens", "unit_segment")
@@ -185,11 +185,11 @@ class Embeddings:
     dimension: int
 
     def encode(self, result: Vectors) -> bytes:
-        """A float32 array."""
+        """Return a float32 array."""
         return save({"vectors": np.ascontiguousarray(result, np.float32)})
 
     def decode(self, value: bytes, ordinal: int) -> Vectors:
-        """The vectors, (texts, dimension); raises one of `MALFORMED`."""
+        """Return the vectors, (texts, dimension); raises one of `MALFORMED`."""
         vectors = load(value)["vectors"]
         _demand(vectors.dtype == np.float32)
         _demand(vectors.shape == (self.counts[ordinal], self.dimension))

@@ -71,7 +71,7 @@ class Candidate:
 
 
 def pick_points(window: Sequence[Candidate], *, token_budget: int) -> list[int]:
-    """Indices of the sentences of a window that become its points, in reading order.
+    """Pick the sentences of a window that become its points; returns indices in reading order.
 
     Every segment gets one point before any gets a second, and that first one costs no more than
     the segment's share of the budget, if it has such a sentence. If the budget cannot cover all
@@ -93,7 +93,7 @@ def pick_points(window: Sequence[Candidate], *, token_budget: int) -> list[int]:
 
 
 def self_containedness(text: str) -> float:
-    """How well a sentence can be understood alone, in (0, 1]: the product of the factors above."""
+    """Tell how well a sentence can be understood alone, in (0, 1]: the product of the factors above."""
     factor = 1.0
     words = _word_count(text)
     ending = text.rstrip(_CLOSERS)
@@ -180,7 +180,7 @@ class _Picker:
 
 
 def _stretches(picker: _Picker) -> Ints:
-    """The stretch of the window that each sentence is in, (n,): one point each is affordable.
+    """Find the stretch that each sentence is in, (n,), so that one point each is affordable.
 
     A stretch is a segment if the budget has room for a sentence of each, else a run of segments
     whose share of the budget pays for a sentence of middling length.

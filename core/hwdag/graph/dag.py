@@ -79,7 +79,7 @@ class HWDAG:
         return int(self.levels[-1]) if len(self) else 0
 
     def at_level(self, level: int) -> NDArray[np.intp]:
-        """Indices of the nodes of one level."""
+        """Return the indices of the nodes of one level."""
         return np.flatnonzero(self.levels == level)
 
     @property
@@ -88,7 +88,7 @@ class HWDAG:
         return self.at_level(self.height)
 
     def children(self, index: int) -> tuple[NDArray[np.int32], Floats]:
-        """Out-edges of a node: indices and weights."""
+        """Return the out-edges of a node: indices and weights."""
         row = slice(self.edges.indptr[index], self.edges.indptr[index + 1])
         return self.edges.indices[row], self.edges.data[row]
 
@@ -182,7 +182,7 @@ class HWDAG:
         return x
 
     def to_networkx(self) -> nx.DiGraph[str]:
-        """A `networkx.DiGraph` over node ids, for analysis and export.
+        """Return a `networkx.DiGraph` over node ids, for analysis and export.
 
         Nodes have level, text, origin, tokens and document_id; edges have weight (their share) and
         attention (before normalisation).
@@ -230,7 +230,7 @@ def _shares(row: EdgeRow, nodes: Sequence[Node]) -> Floats:
 
 
 def union_of_spans(spans: Sequence[Span]) -> tuple[Span, ...]:
-    """Sorted spans with overlapping or touching ones merged."""
+    """Sort spans and merge overlapping or touching ones."""
     merged: list[Span] = []
     for span in sorted(spans):
         if merged and span.start <= merged[-1].end:

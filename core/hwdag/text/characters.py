@@ -29,17 +29,17 @@ _CONTROL_SPELLING = re.compile(
 
 
 def without_surrogates(text: str) -> tuple[str, int]:
-    """The text with every lone surrogate replaced, and their number: no tokenizer takes them."""
+    """Replace lone surrogates, which no tokenizer takes; returns their number too."""
     return _SURROGATE.subn(_REPLACEMENT, text)
 
 
 def one_line(text: str) -> str:
-    """The text with every line break as a space: in a prompt a node is one line."""
+    """Put a space for every line break: in a prompt a node is one line."""
     return text.translate(_LINE_BREAKS)
 
 
 def visible(text: str) -> str:
-    r"""The text as a terminal may show it: what moves the cursor, reorders or hides is spelled out.
+    r"""Spell out what a terminal may not show: what moves the cursor, reorders or hides.
 
     Escapes are those of JSON (`\u001b`), so that JSON stays what it was. Applying it again changes
     nothing.
@@ -53,7 +53,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def disarmed(text: str) -> str:
-    """The text with a space in the spelling of control tokens, for models that we do not tokenise.
+    """Put a space into the spelling of control tokens, for models that we do not tokenise.
 
     A server may read `<|im_end|>` in a prompt as the token that ends a turn; nothing in its protocol
     forbids it. Local models need none of this: `hwdag.lm.tokens` encodes such text as plain.

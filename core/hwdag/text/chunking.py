@@ -36,7 +36,7 @@ _WORD = re.compile(r"\S+")
 
 
 def chunk(text: str, *, count_tokens: CountTokens, limit: int) -> list[Span]:
-    """Greedily pack sentences into chunks of at most `limit` tokens.
+    """Pack sentences greedily into chunks of at most `limit` tokens.
 
     The spans are trimmed, ascending and disjoint, and cover every character that is not blank. A
     sentence beyond the limit is cut at whitespace, a word beyond it between characters. Every chunk
@@ -53,7 +53,7 @@ def chunk(text: str, *, count_tokens: CountTokens, limit: int) -> list[Span]:
 
 
 def leaves(text: str, *, count_tokens: CountTokens, limit: int) -> list[Span]:
-    """Single sentences, cut as `chunk` does where they exceed `limit` tokens.
+    """Cut a text into single sentences, and those beyond `limit` tokens as `chunk` does.
 
     Fragments of fewer than `FRAGMENT_TOKENS` tokens (a heading, "Yes.") join what follows, if there
     is room. The spans have the same properties as those of `chunk`.

@@ -109,7 +109,7 @@ def _require_existing(path: Path) -> None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(
-            f"cannot read {_name(path)!r}: {reason}; give existing files or directories"
+            f"cannot read {spelled(path)!r}: {reason}; give existing files or directories"
         ) from error
 
 
@@ -122,7 +122,7 @@ def _read_all(
             if isinstance(found, Skipped):
                 yield found
                 continue
-            name = _name(found)
+            name = spelled(found)
             try:
                 yield _document(found, name, read, max_bytes, max_seconds)
             except OSError as error:
@@ -163,8 +163,8 @@ def _content(data: bytes, suffix: str, max_seconds: float) -> Content:
     return content
 
 
-def _name(path: Path) -> str:
-    """The path in POSIX style; bytes that are not UTF-8 are spelled out, as Python does."""
+def spelled(path: Path) -> str:
+    """Return the path in POSIX style; bytes that are not UTF-8 are spelled out, as Python does."""
     return os.fsencode(path.as_posix()).decode("utf-8", "backslashreplace")
 
 
@@ -180,14 +180,16 @@ def _members(directory: Path) -> Iterator[Path | Skipped]:
                 yield _inside(member, directory)
             else:
                 kind = f"{member.suffix} is" if member.suffix else "without a suffix it is"
-                yield Skipped(_name(member), f"{kind} no known kind; name the file to have it read")
+                yield Skipped(
+                    spelled(member), f"{kind} no known kind; name the file to have it read"
+                )
         for link in (Path(folder, name) for name in subfolders if Path(folder, name).is_symlink()):
-            yield Skipped(_name(link), "a link to a directory; name it to have it read")
+            yield Skipped(spelled(link), "a link to a directory; name it to have it read")
     for problem in problems:
-        yield Skipped(_name(Path(problem.filename)), f"cannot be read: {problem.strerror}")
+        yield Skipped(spelled(Path(problem.filename)), f"cannot be read: {problem.strerror}")
     if not (found or problems):
         known = ", ".join(sorted(KNOWN_SUFFIXES))
-        yield Skipped(_name(directory), f"holds no file with a known suffix ({known})")
+        yield Skipped(spelled(directory), f"holds no file with a known suffix ({known})")
 
 
 def _inside(member: Path, directory: Path) -> Path | Skipped:
@@ -196,7 +198,7 @@ def _inside(member: Path, directory: Path) -> Path | Skipped:
         return member
     if member.resolve().is_relative_to(directory.resolve()):
         return member
-    return Skipped(_name(member), "a link to a file outside the folder; name it to have it read")
+    return Skipped(spelled(member), "a link to a file outside the folder; name it to have it read")
 
 
 def _first_heading(text: str) -> str:

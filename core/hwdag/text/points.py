@@ -30,7 +30,7 @@ _EMPHASIS = ("***", "**", "*")
 
 
 def parse_points(reply: str) -> list[str]:
-    """The points of a reply, in order, each on one line; none if it has no bullets.
+    """Find the points of a reply, in order, each on one line; none if it has no bullets.
 
     Bullets may be signs or numbers of any script, nested, wrapped over lines, or fenced. Left out:
     thinking, headings, whatever precedes the first bullet or follows a blank line without being a

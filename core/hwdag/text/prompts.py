@@ -64,7 +64,7 @@ class SummaryPrompt:
         _require(self.template, "information", "summary")
 
     def cut(self, language: str) -> tuple[str, str]:
-        """The text before and after the window, for `language` ("same" or a name)."""
+        """Return the text before and after the window, for `language` ("same" or a name)."""
         clause = SAME_LANGUAGE
         if language != "same":
             clause = NAMED_LANGUAGE.replace("{language}", language)
@@ -93,7 +93,7 @@ class SearchPrompts:
             raise InputError("the answer prompt and both lists of spellings must not be empty")
 
     def cut(self) -> tuple[str, str, str]:
-        """The first turn as (before the question, between question and nodes, after the nodes)."""
+        """Cut the first turn into (before the question, between question and nodes, after the nodes)."""
         before, rest = self.sufficiency.split("{question}")
         if "{information}" not in rest:
             raise InputError(

@@ -35,7 +35,7 @@ _STARTS_ANEW: frozenset[Line] = frozenset({"blank", "heading", "row", "item"})
 
 
 def sentences(text: str) -> list[Span]:
-    """Trimmed sentence spans: ascending, disjoint, covering every character that is not blank.
+    """Find sentences: trimmed, ascending, disjoint, covering every character that is not blank.
 
     A blank line, a Markdown heading, a list item, a table row and a rule always end a sentence; a
     single line break within a paragraph never does. Linear in the length of the text.
@@ -49,7 +49,7 @@ def sentences(text: str) -> list[Span]:
 
 
 def trimmed(text: str, start: int, end: int) -> Span:
-    """`text[start:end]` without surrounding whitespace; empty, at `end`, if there is nothing else."""
+    """Leave out whitespace around `text[start:end]`; empty, at `end`, if there is nothing else."""
     piece = text[start:end]
     start = end - len(piece.lstrip())
     return Span(start, start + len(piece.strip()))

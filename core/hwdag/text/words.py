@@ -20,12 +20,12 @@ STOPWORDS = frozenset(_STOPWORDS.split())
 
 
 def words(text: str) -> list[str]:
-    """Lower-cased runs of letters and digits, in order, with repetitions."""
+    """Find lower-cased runs of letters and digits, in order, with repetitions."""
     return _word().findall(text.lower())
 
 
 def content_words(text: str) -> list[str]:
-    """The `words` without English ones that are everywhere."""
+    """Find the `words` but English ones that are everywhere."""
     return [word for word in words(text) if word not in STOPWORDS]
 
 

@@ -12,7 +12,7 @@ class Advance(Protocol):
     """Call it after a piece of work is done."""
 
     def __call__(self, amount: int = 1) -> None:
-        """`amount` more pieces are done."""
+        """Say that `amount` more pieces are done."""
 
 
 class Reporter(Protocol):
@@ -20,7 +20,7 @@ class Reporter(Protocol):
 
     @contextmanager
     def stage(self, name: str, total: int, unit: str) -> Iterator[Advance]:
-        """A context in which `advance(amount)` may be called until `total` is reached."""
+        """Open a context in which `advance(amount)` may be called until `total` is reached."""
 
 
 class Silent:
@@ -86,7 +86,7 @@ class Reporting:
 
 
 def as_reporter(progress: bool | Reporter) -> Reporter:
-    """`True` for bars, `False` for silence, or your own."""
+    """Take `True` for bars, `False` for silence, or a reporter of your own."""
     if isinstance(progress, bool):
         return Bars() if progress else Silent()
     return progress

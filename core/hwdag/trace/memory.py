@@ -7,7 +7,7 @@ from types import ModuleType
 
 
 def peak_memory() -> int | None:
-    """Most bytes of this process that were in main memory at once; None where that is unknown."""
+    """Return the most bytes that this process had in main memory; None where that is unknown."""
     try:
         from resource import RUSAGE_SELF, getrusage
     except ImportError:  # Windows
@@ -17,12 +17,12 @@ def peak_memory() -> int | None:
 
 
 def peak_device_memory() -> int | None:
-    """Most bytes that were allocated on a CUDA device at once; None where none is in use."""
+    """Return the most bytes that were allocated on a CUDA device; None where none is in use."""
     cuda = cuda_in_use()
     return None if cuda is None else int(cuda.max_memory_allocated())
 
 
 def cuda_in_use() -> ModuleType | None:
-    """`torch.cuda` if it is in use; torch is not imported for the question's sake."""
+    """Return `torch.cuda` if it is in use; torch is not imported for the question's sake."""
     torch = sys.modules.get("torch")
     return torch.cuda if torch is not None and torch.cuda.is_initialized() else None

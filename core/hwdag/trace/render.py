@@ -30,7 +30,7 @@ STOP_REASONS = {
 
 
 def step_line(step: Step, width: int = WIDTH) -> str:
-    """One visited node: position, level, the parts of its score, p_yes, its text.
+    """Show one visited node: position, level, the parts of its score, p_yes, its text.
 
     Where a controller steers, its probability stands before the text, as in `[0.912 enough]`.
     """
@@ -45,13 +45,13 @@ def step_line(step: Step, width: int = WIDTH) -> str:
 
 
 def stop_line(retrieval: Retrieval) -> str:
-    """Why the walk ended, and whatever was out of the ordinary."""
+    """Say why the walk ended, and whatever was out of the ordinary."""
     reason = f"stopped: {retrieval.stop} ({STOP_REASONS[retrieval.stop]})"
     return "; ".join([reason, *retrieval.notes])
 
 
 def citation_line(citation: Citation, width: int = WIDTH) -> str:
-    """A source sentence with its share of the answer's attention and where it stands."""
+    """Show a source sentence, its share of the answer's attention and where it stands."""
     place = f"{visible(one_line(citation.document_id))}[{citation.span.start}:{citation.span.end}]"
     if citation.page is not None:
         place += f", page {citation.page}"
@@ -59,7 +59,7 @@ def citation_line(citation: Citation, width: int = WIDTH) -> str:
 
 
 def usage_line(answer: Answer, seconds: float) -> str:
-    """Tokens, TFLOPs and seconds of a question."""
+    """Show the tokens, TFLOPs and seconds of a question."""
     usage = answer.usage
     return (
         f"{answer.retrieval.context_tokens} node tokens, {usage.tokens} tokens through the model, "
@@ -68,7 +68,7 @@ def usage_line(answer: Answer, seconds: float) -> str:
 
 
 def graph_lines(graph: HWDAG, *, points: int = 3, width: int = WIDTH) -> Iterator[str]:
-    """Levels with their sizes, and some top-level points with their strongest edges."""
+    """Show levels with their sizes, and some top-level points with their strongest edges."""
     for level in range(graph.height, 0, -1):
         yield _level_line(graph, level)
     for index in graph.top[:points]:
@@ -76,7 +76,7 @@ def graph_lines(graph: HWDAG, *, points: int = 3, width: int = WIDTH) -> Iterato
 
 
 def node_lines(graph: HWDAG, width: int = WIDTH) -> Iterator[str]:
-    """All nodes, level by level from the top, each with its strongest edges."""
+    """Show all nodes, level by level from the top, each with its strongest edges."""
     for level in range(graph.height, 0, -1):
         yield _level_line(graph, level)
         for index in graph.at_level(level):
