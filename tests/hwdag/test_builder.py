@@ -16,6 +16,7 @@ from hwdag.building.windows import FULL_ENOUGH, WindowPlan, line_costs, pack
 from hwdag.config import BuildConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import ContextTooSmall, InputError, WriterFailed
+from hwdag.graph.block import Block
 from hwdag.lm.base import Replay
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.scripted import ScriptedLM, attention_between
@@ -426,3 +427,19 @@ def test_a_heading_is_no_point(leaves):
 def test_where_there_are_only_headings_they_are_points():
     graph = built(Document("d", "# Dogs\n\n# Cats\n\n# Mice")).graph
     assert graph.height == 2
+
+
+def test_slices_know_their_paragraph_and_written_points_have_none():
+    dogs = "They bark at every stranger at night. They eat a lot of old bones."
+    text = f"# Dogs\n\n{dogs}\n\nCats sleep on the warm roof."
+    document = Document("d", text)
+    result = built(document, writer=CallableWriter(lambda prompt: "* Animals live here."))
+    block = Block.of(1, document, result.graph, result.vectors)
+    found = dict(zip([node.text for node in result.graph.nodes], block.paragraphs, strict=True))
+    assert found["They eat a lot of old bones."] == 1
+    assert found["Cats sleep on the warm roof."] == 2
+    assert found["Animals live here."] == 0
+    picked = built(document)
+    block = Block.of(1, document, picked.graph, picked.vectors)
+    for node, number in zip(picked.graph.nodes, block.paragraphs, strict=True):
+        assert number == (2 if node.text.startswith("Cats") else 1)

@@ -32,6 +32,7 @@ def lexicon(texts: list[str], headings: list[str] | None = None, visible=None) -
         generated=np.ones(n, bool),
         starts=nothing,
         ends=nothing,
+        paragraphs=np.zeros(n, np.int32),
         indptr=np.zeros(n + 1, np.int64),
         children=np.empty(0, np.int32),
         weights=np.empty(0),

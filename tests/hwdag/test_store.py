@@ -679,6 +679,7 @@ def read_like_a_search(store: Store) -> None:
         (beginning("levels", "x'00000000'"), "its levels"),
         ("UPDATE arrays SET generated = x''", "number of its nodes"),
         ("UPDATE arrays SET starts = ends, ends = starts", "slices of nodes"),
+        (beginning("paragraphs", "x'ffffffff'"), "paragraphs of nodes"),
         ("UPDATE arrays SET lengths = replace(hex(lengths), '0', 'F')", "malformed"),
         ("UPDATE arrays SET attention = zeroblob(length(attention))", "its attention"),
         ("UPDATE arrays SET indptr = zeroblob(length(indptr))", "row pointers of its edges"),

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hwdag.arrays import Floats, Ints, Vectors
 from hwdag.graph.dag import HWDAG
-from hwdag.text.headings import headings, searched_text
+from hwdag.text.headings import Outline, searched_text
 from hwdag.text.words import content_words
 from hwdag.types import Document, Node
 
@@ -39,7 +39,7 @@ class Postings:
 
     @classmethod
     def of(cls, found: Iterable[tuple[int, int, int]]) -> Postings:
-        """From (key, row, count), in any order, no pair of key and row twice."""
+        """Make them from (key, row, count), in any order, no pair of key and row twice."""
         table = np.array(sorted(found), np.int64).reshape(-1, 3)
         keys, rows, counts = table[:, 0], table[:, 1], table[:, 2]
         unique, first = np.unique(keys, return_index=True)
@@ -48,7 +48,7 @@ class Postings:
 
     @classmethod
     def joined(cls, parts: Sequence[Postings], offsets: Sequence[int]) -> Postings:
-        """Those of rows that stand one after the other; part i begins at row `offsets[i]`."""
+        """Join those of rows one after the other; part i begins at row `offsets[i]`."""
         keys = np.concatenate([part.keys for part in parts])
         sizes = np.concatenate([np.diff(part.indptr) for part in parts])
         shifts = np.repeat(np.array(offsets, np.int32), [len(part.rows) for part in parts])
@@ -64,7 +64,7 @@ class Postings:
         return cls(keys[first], indptr, rows[entries], counts[entries])
 
     def kept(self, keep: NDArray[np.bool_]) -> Postings:
-        """Those of the rows to keep, (n,), which are counted anew."""
+        """Keep those of the rows to keep, (n,), which are counted anew."""
         stays = keep[self.rows]
         ordinal = np.repeat(np.arange(len(self.keys)), np.diff(self.indptr))[stays]
         sizes = np.bincount(ordinal, minlength=len(self.keys))
@@ -75,7 +75,7 @@ class Postings:
         return Postings(self.keys[left], indptr, rows, counts)
 
     def find(self, keys: Ints) -> tuple[Ints, Ints]:
-        """Where the entries of each of these keys begin and end; nowhere for an unknown one."""
+        """Find where the entries of each of these keys begin and end; nowhere for an unknown one."""
         if not len(self.keys):
             return np.zeros_like(keys), np.zeros_like(keys)
         at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
@@ -84,7 +84,7 @@ class Postings:
 
 
 def ranges(begin: Ints, end: Ints) -> Ints:
-    """All of `begin[0], ..., end[0] - 1, begin[1], ...`, one after the other."""
+    """Count `begin[0], ..., end[0] - 1, begin[1], ...`, one after the other."""
     sizes = end - begin
     before = np.cumsum(sizes) - sizes
     entries: Ints = np.arange(sizes.sum()) + np.repeat(begin - before, sizes)
@@ -102,6 +102,8 @@ class Block:
         starts: where the slice of the document begins that the text of a node is, (n,); -1 for a
             text that is no single slice.
         ends: where that slice ends, (n,); -1 likewise.
+        paragraphs: number of the paragraph that it begins in, (n,), from 1 within the document; 0
+            likewise.
         indptr: where the edges of each node begin, (n + 1,).
         children: position of the child within its document, (edges,).
         weights: share of the parent's attention, (edges,).
@@ -116,6 +118,7 @@ class Block:
     generated: NDArray[np.bool_]
     starts: Ints
     ends: Ints
+    paragraphs: NDArray[np.int32]
     indptr: Ints
     children: NDArray[np.int32]
     weights: Floats
@@ -129,20 +132,19 @@ class Block:
 
     @classmethod
     def of(cls, number: int, document: Document | None, graph: HWDAG, vectors: Vectors) -> Block:
-        """The arrays of a document; without the document itself no node has a heading."""
-        found = (
-            headings(document.text, [node.sources[0] for node in graph.nodes], document.title)
-            if document is not None
-            else [""] * len(graph)
-        )
-        lengths, words, names = indexed(graph.nodes, found)
+        """Make those of a document; without the document itself no node has a heading."""
+        outline = Outline(document.text, document.title) if document else Outline("")
+        sources = [node.sources[0] for node in graph.nodes]
+        lengths, words, names = indexed(graph.nodes, [outline.heading_of(s) for s in sources])
         spans = np.array([verbatim(node) for node in graph.nodes], np.int64).reshape(-1, 2)
+        paragraphs = np.array(outline.paragraphs_of(sources), np.int32)
         return cls(
             number=number,
             levels=graph.levels,
             generated=np.array([node.origin == "generated" for node in graph.nodes], bool),
             starts=spans[:, 0].copy(),
             ends=spans[:, 1].copy(),
+            paragraphs=np.where(spans[:, 0] < 0, np.int32(0), paragraphs),
             indptr=graph.edges.indptr.astype(np.int64),
             children=graph.edges.indices.astype(np.int32),
             weights=graph.edges.data.astype(np.float64),
@@ -156,7 +158,7 @@ class Block:
 def indexed(
     nodes: Sequence[Node], found: Sequence[str]
 ) -> tuple[NDArray[np.int32], Postings, Postings]:
-    """Length of every node in words, nodes by word, and nodes by name of their heading."""
+    """Index nodes: length of each in words, nodes by word, and nodes by name of their heading."""
     counted = [
         Counter(content_words(searched_text(node, heading)))
         for node, heading in zip(nodes, found, strict=True)
@@ -175,12 +177,12 @@ def indexed(
 
 
 def name_of(heading: str) -> list[str]:
-    """The words that a heading is mentioned by; what is in brackets tells namesakes apart."""
+    """Find the words that a heading is mentioned by; what is in brackets tells namesakes apart."""
     return content_words(heading.partition("(")[0])
 
 
 def verbatim(node: Node) -> tuple[int, int]:
-    """The slice of the document that a node's text is; (-1, -1) if it is none, or several."""
+    """Find the slice of the document that a node's text is; (-1, -1) if it is none, or several."""
     if node.origin == "generated" or len(node.sources) != 1:
         return -1, -1
     return node.sources[0].start, node.sources[0].end
@@ -188,6 +190,6 @@ def verbatim(node: Node) -> tuple[int, int]:
 
 @lru_cache(maxsize=1 << 16)
 def key_of(word: str) -> int:
-    """A 64-bit hash, the same on every machine; two words of a corpus do not meet in practice."""
+    """Hash to 64 bits, the same on every machine; two words of a corpus do not meet in practice."""
     digest = blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)

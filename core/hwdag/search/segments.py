@@ -41,6 +41,7 @@ class Segment:
     generated: Mask
     starts: Ints
     ends: Ints
+    paragraphs: NDArray[np.int32]
     indptr: Ints
     children: NDArray[np.int32]
     weights: Floats
@@ -60,6 +61,7 @@ class Segment:
             generated=block.generated,
             starts=block.starts,
             ends=block.ends,
+            paragraphs=block.paragraphs,
             indptr=block.indptr,
             children=block.children,
             weights=block.weights,
@@ -121,6 +123,7 @@ class Segment:
             generated=self.generated[keep],
             starts=self.starts[keep],
             ends=self.ends[keep],
+            paragraphs=self.paragraphs[keep],
             indptr=_sums(fan_out[keep]),
             children=self.children[edges],
             weights=self.weights[edges],
@@ -145,6 +148,7 @@ class Segment:
             generated=np.concatenate([part.generated for part in parts]),
             starts=np.concatenate([part.starts for part in parts]),
             ends=np.concatenate([part.ends for part in parts]),
+            paragraphs=np.concatenate([part.paragraphs for part in parts]),
             indptr=_sums(np.concatenate([np.diff(part.indptr) for part in parts])),
             children=np.concatenate([part.children for part in parts]),
             weights=np.concatenate([part.weights for part in parts]),

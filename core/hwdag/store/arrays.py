@@ -21,6 +21,7 @@ ARRAY_COLUMNS = (
     "generated",
     "starts",
     "ends",
+    "paragraphs",
     "lengths",
     "words",
     "names",
@@ -38,6 +39,7 @@ def array_row(block: Block, attention: NDArray[np.float64]) -> Row:
         "generated": block.generated.astype("u1").tobytes(),
         "starts": block.starts.astype("<i8").tobytes(),
         "ends": block.ends.astype("<i8").tobytes(),
+        "paragraphs": block.paragraphs.astype("<i4").tobytes(),
         "lengths": block.lengths.astype("<i4").tobytes(),
         "words": _postings_bytes(block.words),
         "names": _postings_bytes(block.names),
@@ -90,6 +92,7 @@ def decode_block(number: int, row: Row, dimension: int) -> Block:
             generated=arrays.get("generated", "u1").astype(bool),
             starts=arrays.get("starts", "<i8"),
             ends=arrays.get("ends", "<i8"),
+            paragraphs=arrays.get("paragraphs", "<i4"),
             indptr=indptr,
             children=arrays.get("children", "<i4"),
             weights=_shares(attention, indptr),
@@ -117,11 +120,12 @@ def _shares(attention: NDArray[np.float64], indptr: NDArray[np.int64]) -> NDArra
 
 def _check_nodes(block: Block) -> None:
     count, levels = len(block), block.levels
-    columns = (block.generated, block.starts, block.ends, block.lengths)
+    columns = (block.generated, block.starts, block.ends, block.paragraphs, block.lengths)
     _demand(all(len(column) == count for column in columns), "the number of its nodes")
     _demand(bool((levels >= 1).all() and (np.diff(levels) >= 0).all()), "its levels")
     slices = (block.starts >= -1).all() and (block.starts <= block.ends).all()
     _demand(bool(slices), "the slices of nodes")
+    _demand(bool((block.paragraphs >= 0).all()), "the paragraphs of nodes")
     _demand(bool((block.lengths >= 0).all()), "the lengths of nodes")
     _demand(bool(np.isfinite(block.vectors).all()), "a vector that is not finite")
 

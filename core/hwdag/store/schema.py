@@ -86,7 +86,7 @@ CREATE TABLE nodes (
 );
 CREATE UNIQUE INDEX nodes_by_position ON nodes (document, position);
 
--- What a search needs without reading texts. n nodes, e edges. The first seven columns are derived
+-- What a search needs without reading texts. n nodes, e edges. The first eight columns are derived
 -- from the text and the nodes.
 CREATE TABLE arrays (
     document INTEGER PRIMARY KEY REFERENCES documents (number) ON DELETE CASCADE,
@@ -95,6 +95,7 @@ CREATE TABLE arrays (
     generated BLOB NOT NULL,      -- bool, (n,)
     starts BLOB NOT NULL,         -- int64, (n,)
     ends BLOB NOT NULL,           -- int64, (n,)
+    paragraphs BLOB NOT NULL,     -- int32, (n,)
     lengths BLOB NOT NULL,        -- int32, (n,): words
     words BLOB NOT NULL,          -- postings of k keys: k int64, keys int64 (k,), indptr int64 (k + 1,),
                                   -- rows int32, counts int32
