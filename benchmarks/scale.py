@@ -27,9 +27,9 @@ from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.lm.scripted import ScriptedLM
 from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier
-from hwdag.search.live import LiveCorpus
 from hwdag.search.references import References
 from hwdag.search.similarity import similarity
+from hwdag.search.snapshots import Snapshots
 from hwdag.store.sqlite import Header, Store
 
 DIMENSION = 384
@@ -102,7 +102,7 @@ def measure(file: Path) -> dict[str, object]:
     index.close()
     del index
     with Store.open(file, readonly=True) as store:
-        corpus = LiveCorpus(store).current()
+        corpus = Snapshots(store).current()
         found["edges"] = corpus.edge_count
         found["step_ms"] = steps_of_the_frontier(corpus, rng)
     return found

@@ -21,7 +21,7 @@ API = {
     "building": ("hwdag.building", "hwdag.text"),
     "models": ("hwdag.lm", "hwdag.embedding", "hwdag.models"),
     "retrievers": ("hwdag_lab.methods",),
-    "storage": ("hwdag.store", "hwdag.stored"),
+    "storage": ("hwdag.store", "hwdag.binding"),
     "evaluation": ("hwdag_lab.eval", "hwdag_lab.heads"),
     "llama_index_hwdag": ("llama_index_hwdag",),
     "langchain_hwdag": ("langchain_hwdag",),

@@ -4,16 +4,18 @@
     answer = index.answer("Who wrote it?")
 
 An index is one SQLite file, or lives in memory; every finished model call is written through at
-once, so an interrupted build loses nothing that was finished. `hwdag.stored` has where it lives,
-this file what is done with it.
+once, so an interrupted build loses nothing that was finished.
+
+What is seldom asked for is imported where it is needed: a tenth of the time of `import hwdag.index`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
+from hwdag.binding import Binding, config_of
 from hwdag.building.builder import Tools
 from hwdag.building.estimate import Estimate, estimate
 from hwdag.building.insertion import Insertion, as_document, titled
@@ -21,17 +23,21 @@ from hwdag.building.limits import Limits
 from hwdag.building.report import BuildReport
 from hwdag.config import BuildConfig, SearchConfig, checked_k
 from hwdag.embedding.base import Embedder
-from hwdag.errors import IndexMismatch, InputError
+from hwdag.errors import HWDAGError, IndexMismatch, InputError
+from hwdag.graph.dag import HWDAG
 from hwdag.lm.base import Reader, Writer
+from hwdag.models import Models
 from hwdag.page import page
 from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
 from hwdag.search.interruption import Interruption, StopFlag
-from hwdag.search.live import some
+from hwdag.search.snapshots import some
 from hwdag.search.walk import OnStep, Walked
+from hwdag.store.lock import ThreadLock
 from hwdag.store.opening import holds_something
-from hwdag.stored import StoredIndex
-from hwdag.tenancy import required_filter
+from hwdag.store.sqlite import Entry, Store
+from hwdag.store.views import Stored
+from hwdag.tenancy import Owners, required_filter
 from hwdag.text.characters import without_surrogates
 from hwdag.text.prompts import Prompts
 from hwdag.threads import (
@@ -43,6 +49,9 @@ from hwdag.threads import (
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag.types import Answer, Document, Retrieval
 
+if TYPE_CHECKING:
+    from hwdag.store.integrity import Compacted, Verdict
+
 LEAST_SHOWN = 0.01
 """Weight below which an edge is left out of a page."""
 
@@ -50,7 +59,7 @@ WAIT_SECONDS = 30.0
 """How long a change waits for the build of another process to end."""
 
 
-class HWDAGIndex(StoredIndex):
+class HWDAGIndex:
     """HWDAGs of many documents, and the walk over them.
 
     Searching is safe from many threads, and from many processes that have the same file open: each
@@ -60,6 +69,43 @@ class HWDAGIndex(StoredIndex):
 
     Relations: `llama_index_hwdag.HWDAGIndex` and `langchain_hwdag.HWDAGIndex` are thin faces on it.
     """
+
+    def __init__(
+        self,
+        *,
+        reader: Reader | str | None = None,
+        writer: Writer | Callable[[str], str] | None = None,
+        embedder: Embedder | str | None = None,
+        config: BuildConfig | None = None,
+        prompts: Prompts | None = None,
+        path: str | Path | None = None,
+    ) -> None:
+        """An empty index; `from_documents` and `load` are what you want.
+
+        Args:
+            reader: the local model, its hub name or path, or None for the embedded default.
+            writer: who writes Information Points; a Writer, a function from prompt to text, or None
+                for the reader itself (or extraction, see `BuildConfig.points`).
+            embedder: an Embedder, a sentence-transformers name, or None for the embedded default.
+            config: how documents become graphs.
+            prompts: replacements for the papers' prompts.
+            path: file to create; None keeps the index in memory.
+
+        Raises:
+            InputError: there is an index at `path` already.
+        """
+        if path is not None and holds_something(Path(path)):
+            raise InputError(
+                f"{path} exists; open it with load(), or add to it with from_documents()"
+            )
+        self.config = config or BuildConfig()
+        self.prompts = prompts or Prompts()
+        self._models = Models(reader, writer, embedder)
+        self._models.check(self.config)
+        self._binding = Binding(None if path is None else Path(path), self.config)
+        self._changes = ThreadLock("the index" if path is None else str(path))
+        self.report: BuildReport | None = None
+        """What `from_documents` did."""
 
     @classmethod
     def from_documents(
@@ -99,10 +145,76 @@ class HWDAGIndex(StoredIndex):
             raise
         return index
 
-    @property
-    def name(self) -> str:
-        """Names the method in tables and traces, as with every retriever."""
-        return "hwdag"
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        reader: Reader | str | None = None,
+        writer: Writer | Callable[[str], str] | None = None,
+        embedder: Embedder | str | None = None,
+        config: BuildConfig | None = None,
+        prompts: Prompts | None = None,
+    ) -> Self:
+        """Open an index file; changes to the index are written to it.
+
+        Nothing but its header is read before it is needed. The reader and the embedder are those
+        that the file names, unless given. Another reader may walk a graph (PECAN Table 2 searches
+        with a smaller model), but not extend it.
+
+        Raises:
+            NotAnIndex, IndexVersionError, IndexCorrupt: the file cannot be used.
+            IndexMismatch: the embedder is not the one that the nodes were embedded with, or the
+                config differs from the one that the index was built with.
+        """
+        store = Store.open(path)
+        try:
+            index = cls(
+                reader=reader or store.header.reader,
+                writer=writer,
+                embedder=embedder or store.header.embedder,
+                config=config_of(store, config),
+                prompts=prompts,
+            )
+        except BaseException:
+            store.close()
+            raise
+        index._binding.path = store.path
+        index._binding.bind(store)
+        return index
+
+    @classmethod
+    def from_entries(
+        cls,
+        entries: Iterable[Entry],
+        *,
+        built_by: str,
+        reader: Reader | str | None = None,
+        writer: Writer | Callable[[str], str] | None = None,
+        embedder: Embedder | str | None = None,
+        config: BuildConfig | None = None,
+        prompts: Prompts | None = None,
+    ) -> Self:
+        """An index in memory from finished graphs, for stores other than the single file.
+
+        `built_by` is the name of the reader that built them.
+        """
+        index = cls(
+            reader=reader or built_by,
+            writer=writer,
+            embedder=embedder,
+            config=config,
+            prompts=prompts,
+        )
+        found = list(entries)
+        if found:
+            dimension = found[0].vectors.shape[1]
+            name = index._models.embedder_name or index._models.embedder.name
+            store = Store.create(None, index._binding.header(built_by, name, dimension))
+            for entry in found:
+                store.put(entry.document, entry.graph, entry.vectors)
+            index._binding.bind(store)
+        return index
 
     def insert(
         self,
@@ -162,27 +274,11 @@ class HWDAGIndex(StoredIndex):
         Raises:
             InputError: it is not there.
         """
-        self._bind_existing()
-        store = self._maybe_store()
+        self._binding.bind_existing()
+        store = self._binding.store
         if store is None or not store.delete(document_id):
             listed = "" if self.config.tenant_key else f"; there are {some(self.documents)}"
             raise InputError(f"no document {document_id!r}{listed}")
-
-    def to_html(self, document_ids: Collection[str] | None = None) -> str:
-        """Return a page that shows the graphs, of all documents or of some; it needs no network.
-
-        Edges below 1 % are left out. Raises `InputError` for a document that is not there.
-        """
-        wanted = list(self.documents) if document_ids is None else list(document_ids)
-        if missing := sorted(set(wanted) - set(self.documents)):
-            raise InputError(f"no document {missing[0]!r}; there are {some(self.documents)}")
-        found = [self.entries[key] for key in wanted]
-        documents = [{"id": d.id, "title": d.title, "text": d.text} for d, _, _ in found]
-        graphs = [
-            {"document_id": document.id, **graph.to_dict(least_weight=LEAST_SHOWN)}
-            for document, graph, _ in found
-        ]
-        return page("The graph", {"documents": documents, "graphs": graphs})
 
     def estimate(self, documents: Iterable[Document | str], *, timed: bool = True) -> Estimate:
         """What building these documents would cost, before anything is built.
@@ -193,8 +289,8 @@ class HWDAGIndex(StoredIndex):
             documents: as for `refresh`.
             timed: time a few windows on this machine; without it no seconds are given.
         """
-        self._bind_existing()
-        store = self._maybe_store()
+        self._binding.bind_existing()
+        store = self._binding.store
         new = {
             document.id: document
             for document in (
@@ -283,6 +379,142 @@ class HWDAGIndex(StoredIndex):
     aanswer = asynchronous_question(answer)
     astream = asynchronous_pieces(stream, stops=True)
 
+    @property
+    def documents(self) -> Mapping[str, Document]:
+        """Documents by id; each is read when it is asked for."""
+        return Stored(lambda: self._binding.store, Store.document)
+
+    @property
+    def graphs(self) -> Mapping[str, HWDAG]:
+        """Graphs by document id; each is read when it is asked for."""
+        return Stored(lambda: self._binding.store, lambda store, key: store.load(key).graph)
+
+    @property
+    def entries(self) -> Mapping[str, Entry]:
+        """Documents with graphs and embeddings, by document id, read when asked for."""
+        return Stored(lambda: self._binding.store, Store.load)
+
+    def __len__(self) -> int:
+        return len(self.documents)
+
+    def __repr__(self) -> str:
+        where, store = self._binding.path or "in memory", self._binding.store
+        try:
+            nodes = 0 if store is None else store.node_count()
+            return f"{type(self).__name__}({len(self):,} documents, {nodes:,} nodes, {where})"
+        except HWDAGError:
+            return f"{type(self).__name__}(closed, {where})"
+
+    @property
+    def built_by(self) -> str | None:
+        """Name of the reader that built the graphs; None while there are none."""
+        store = self._binding.store
+        return None if store is None else store.header.reader
+
+    @property
+    def reader(self) -> Reader:
+        """The local model; loaded on first use."""
+        return self._models.reader
+
+    @property
+    def embedder(self) -> Embedder:
+        """The embedding model; loaded on first use. Raises `IndexMismatch` if it is another one."""
+        embedder, store = self._models.embedder, self._binding.store
+        recorded = embedder.name if store is None else store.header.embedder
+        if recorded != embedder.name:
+            raise IndexMismatch(
+                f"the nodes were embedded with {recorded!r}, which similarity needs too; got "
+                f"{embedder.name!r}. Leave the embedder out, or build anew"
+            )
+        return embedder
+
+    @property
+    def name(self) -> str:
+        """Names the method in tables and traces, as with every retriever."""
+        return "hwdag"
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write all documents to a new file; the index itself stays bound to what it was.
+
+        Args:
+            path: the file.
+            overwrite: replace a file that is there. Whoever has it open reads on in the old one,
+                and must load it again to change it. The file that the index is bound to holds all
+                of it at any time, and is left alone.
+
+        Raises:
+            InputError: the file exists.
+            IndexFileError: it cannot be written, or somebody else is writing to it.
+        """
+        self._binding.save(Path(path).resolve(), self._models, overwrite=overwrite)
+
+    def export(self, path: str | Path, *, show_progress: bool | Reporter = False) -> None:
+        """Write all documents and graphs for other programs; the ending of the path says how.
+
+        `.jsonl` is a JSON value per line, `.graphml` one graph; see `hwdag.store.exporting`.
+
+        Raises:
+            InputError: the file exists, or the index holds no document.
+        """
+        from hwdag.store.exporting import export_index
+
+        export_index(self._binding.filled, path, show_progress=show_progress)
+
+    def verify(self, *, show_progress: bool | Reporter = False) -> Verdict:
+        """Check every page, document and cached call of the file that the index is bound to.
+
+        Raises:
+            InputError: it is not bound to a file.
+        """
+        from hwdag.store.integrity import verify
+
+        if self._binding.path is None:
+            raise InputError("an index in memory has no file to verify; save() it first")
+        return verify(self._binding.path, show_progress=show_progress)
+
+    def compact(self, *, drop_calls: bool = False) -> Compacted:
+        """Give back the space of what was deleted.
+
+        Args:
+            drop_calls: forget finished model calls too; unfinished builds and later versions of a
+                document then pay for them again.
+        """
+        from hwdag.store.integrity import compact
+
+        store = self._binding.filled
+        # why: on a connection of its own searches here wait no longer than those of others
+        return compact(self._binding.path or store, drop_calls=drop_calls)
+
+    def close(self) -> None:
+        """Release the file; an index in memory is gone then. Closing twice does no harm."""
+        if self._changes.is_forked:
+            return  # what it has open is that of another process
+        with self._changes:
+            if self._binding.store is not None:
+                self._binding.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def to_html(self, document_ids: Collection[str] | None = None) -> str:
+        """Return a page that shows the graphs, of all documents or of some; it needs no network.
+
+        Edges below 1 % are left out. Raises `InputError` for a document that is not there.
+        """
+        wanted = list(self.documents) if document_ids is None else list(document_ids)
+        if missing := sorted(set(wanted) - set(self.documents)):
+            raise InputError(f"no document {missing[0]!r}; there are {some(self.documents)}")
+        found = [self.entries[key] for key in wanted]
+        documents = [{"id": d.id, "title": d.title, "text": d.text} for d, _, _ in found]
+        graphs = [
+            {"document_id": document.id, **graph.to_dict(least_weight=LEAST_SHOWN)}
+            for document, graph, _ in found
+        ]
+        return page("The graph", {"documents": documents, "graphs": graphs})
+
     def _walk(
         self,
         question: str,
@@ -297,8 +529,7 @@ class HWDAGIndex(StoredIndex):
             raise InputError("the question is empty or only white space")
         scope = scope or Scope()
         tenant = required_filter(self.config.tenant_key, scope)
-        self._filled()
-        return self._searcher.walk(
+        return self._binding.searcher.walk(
             without_surrogates(question)[0],
             scope,
             tenant,
@@ -322,49 +553,22 @@ class HWDAGIndex(StoredIndex):
         prune: bool | Callable[[str], bool] = False,
     ) -> BuildReport:
         with self._changes:
-            self._bind_existing()
+            self._binding.bind_existing()
             self._tools().check()  # what cannot be built must not make a file
-            tenants: set[str] = set()
-            checked: Iterable[Document] = (self._checked(given, tenants) for given in documents)
+            owners = Owners(self.config.tenant_key, self._binding.store)
+            checked: Iterable[Document] = map(owners.checked, map(as_document, documents))
             if isinstance(documents, Collection):  # what is wrong is told before anything is built
                 checked = list(checked)
-            with self._building(WAIT_SECONDS) as store:
+            with self._binding.building(self._models, WAIT_SECONDS) as store:
+                owners.store = store
                 insertion = Insertion(
                     self._tools(),
                     store,
                     replace=replaces,
-                    prune=self._prunable(prune, tenants) if prune else None,
+                    prune=owners.prunable(prune) if prune else None,
                     limits=limits,
                 )
                 return insertion.run(checked, as_reporter(show_progress))
-
-    def _checked(self, given: Document | str, tenants: set[str]) -> Document:
-        """A document that says whose it is, where that must be said; it is noted in `tenants`."""
-        document, key = as_document(given), self.config.tenant_key
-        if key is None:
-            return document
-        tenant = document.metadata.get(key)
-        if not isinstance(tenant, str):
-            raise InputError(
-                f"document {document.id!r} does not say whose it is: its metadata must have a text "
-                f"under {key!r}, the tenant_key of this index; got {tenant!r}"
-            )
-        if (store := self._maybe_store()) is not None:
-            store.check_tenant(document)  # again in the transaction that writes
-        tenants.add(tenant)
-        return document
-
-    def _prunable(
-        self, prune: bool | Callable[[str], bool], tenants: Collection[str]
-    ) -> Callable[[str], bool]:
-        """Which ids may be deleted: with tenants those of documents of the given ones alone."""
-
-        def gone(identity: str) -> bool:
-            store = self._filled()
-            theirs = self.config.tenant_key is None or store.tenant_under(identity) in tenants
-            return theirs and (prune is True or (callable(prune) and prune(identity)))
-
-        return gone
 
     def _tools(self) -> Tools:
         reader = self.reader

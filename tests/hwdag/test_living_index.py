@@ -222,7 +222,7 @@ def test_answers_cite_the_version_that_was_walked(tmp_path):
 def test_two_indexes_do_not_build_into_one_file_at_once(tmp_path, monkeypatch):
     path = tmp_path / "a.hwdag"
     index = index_of(documents(1), path=path)
-    with index._store.exclusive(), pytest.raises(IndexBusy, match="another process"):
+    with index._binding.filled.exclusive(), pytest.raises(IndexBusy, match="another process"):
         monkeypatch.setattr("hwdag.index.WAIT_SECONDS", 0.05)
         opened(path).insert(documents(1, seed=4, prefix="late"))
 
@@ -594,7 +594,9 @@ def test_a_tenant_cannot_take_an_id_while_it_waits_for_its_turn(tmp_path):
     assert ours.documents["new"] == mine
     entry = ours.entries["new"]
     with pytest.raises(InputError, match="taken, and not by a document of this tenant"):
-        theirs._store.put(Document("new", mine.text, "", {"customer": "theirs"}), *entry[1:])
+        theirs._binding.filled.put(
+            Document("new", mine.text, "", {"customer": "theirs"}), *entry[1:]
+        )
     assert ours.documents["new"] == mine
 
 

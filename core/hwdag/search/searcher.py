@@ -1,16 +1,14 @@
-"""Searching a store that changes: every walk sees the documents of one moment, the latest one."""
+"""Searching a store that changes: a walk over the documents of one moment, begun anew if need be."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from reprlib import repr as brief
-from typing import Any
 
 import numpy as np
 
-from hwdag.arrays import Mask, Vectors
+from hwdag.arrays import Vectors
 from hwdag.config import SearchConfig
 from hwdag.embedding.base import Embedder
 from hwdag.errors import EmptyIndex, IndexBusy, IndexMismatch, InputError
@@ -19,6 +17,7 @@ from hwdag.lm.base import Reader
 from hwdag.scope import Scope
 from hwdag.search.corpus import Corpus, Vanished
 from hwdag.search.interruption import Interruption
+from hwdag.search.snapshots import Snapshots
 from hwdag.search.walk import OnStep, Walked, walk
 from hwdag.store.sqlite import Store
 from hwdag.text.prompts import SearchPrompts
@@ -33,7 +32,7 @@ class Searcher:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._live = LiveCorpus(store)
+        self._snapshots = Snapshots(store)
 
     def walk(
         self,
@@ -62,7 +61,7 @@ class Searcher:
         vector = None if query_vector is None else self._comparable(query_vector)
         for _ in range(MAX_RESTARTS):
             try:
-                corpus = self._live.current()
+                corpus = self._snapshots.current()
                 if not corpus.numbers:
                     raise EmptyIndex("the index holds no document; insert some first")
                 if vector is None:
@@ -74,7 +73,7 @@ class Searcher:
                     embedder=embedder,
                     config=config,
                     prompts=prompts,
-                    allowed=self._live.visible(corpus, scope, tenant),
+                    allowed=self._snapshots.visible(corpus, scope, tenant),
                     k=k,
                     query_vector=vector,
                     on_step=on_step,
@@ -125,92 +124,3 @@ class Searcher:
         if not all(key in found and found[key][0] in known for key in ids):
             raise Vanished("a document was deleted or replaced")
         return {key: document for key, (_, document) in found.items()}
-
-
-class LiveCorpus:
-    """Brings a corpus up to date before every search: only what changed since is read.
-
-    Threads may share it. A corpus that was handed out never changes; where a document of it is gone
-    by the time that its text is wanted, `Vanished` is raised and the search begins anew.
-    """
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._catching_up = threading.Lock()
-        self._version = -1
-        self._sequence = 0
-        self._corpus = Corpus.empty(store.nodes)
-        self._metadata: dict[int, Mapping[str, Any]] = {}
-
-    def current(self) -> Corpus:
-        """All documents of this moment."""
-        self._store.data_version()  # why: after a fork it says so, where the lock might never open
-        with self._catching_up:
-            version = self._store.data_version()
-            if version != self._version:
-                self._catch_up()
-                self._version = version
-            return self._corpus
-
-    def visible(self, corpus: Corpus, scope: Scope, tenant: Equals | None) -> Mask | None:
-        """The nodes that are in scope, (n,); None for all.
-
-        Raises:
-            InputError: there is no such document.
-            Vanished: the corpus is no longer what the store holds.
-        """
-        if scope == Scope():
-            return None
-        numbers = corpus.numbers
-        if scope.document_ids is not None:
-            numbers = self._numbers(corpus, scope.document_ids, tenant)
-        if scope.filters is not None or tenant is not None:
-            found = self._metadata_of(numbers)
-            numbers = [
-                n
-                for n in numbers
-                if scope.admits(found[n]) and (tenant is None or tenant.matches(found[n]))
-            ]
-        return corpus.within(numbers)
-
-    def _catch_up(self) -> None:
-        changes = self._store.changes(self._sequence)
-        if not changes.complete:
-            self._metadata.clear()
-        corpus = self._corpus if changes.complete else Corpus.empty(self._store.nodes)
-        corpus = corpus.without(changes.removed)
-        self._corpus = corpus.extended(self._store.blocks(changes.added))
-        self._sequence = changes.sequence
-        for number in changes.removed:
-            self._metadata.pop(number, None)
-
-    def _numbers(
-        self, corpus: Corpus, document_ids: Collection[str], tenant: Equals | None
-    ) -> list[int]:
-        known, numbers = set(corpus.numbers), []
-        for identity in document_ids:
-            number = self._store.number_of(identity)
-            if number is not None and number not in known:
-                raise Vanished(f"document {identity!r} was replaced")
-            if tenant is not None:  # which ids others use is nobody's business
-                theirs = number is None or not tenant.matches(self._metadata_of([number])[number])
-                if theirs:
-                    raise InputError(f"this tenant has no document {identity!r}")
-            if number is None:
-                raise InputError(f"no document {identity!r}; there are {some(self._store.ids())}")
-            numbers.append(number)
-        return sorted(numbers)
-
-    def _metadata_of(self, numbers: Collection[int]) -> Mapping[int, Mapping[str, Any]]:
-        if missing := [n for n in numbers if n not in self._metadata]:
-            self._metadata |= self._store.metadata(missing)
-        if any(n not in self._metadata for n in numbers):
-            raise Vanished("a document was deleted")
-        return self._metadata
-
-
-def some(ids: Collection[str], limit: int = 5) -> str:
-    """A few ids for a message."""
-    listed = list(ids)
-    more = f" and {len(listed) - limit} more" if len(listed) > limit else ""
-    return ", ".join(map(repr, listed[:limit])) + more
