@@ -15,7 +15,6 @@ from hwdag.config import BuildConfig, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
-from hwdag.lm.base import Confident
 from hwdag.lm.controller import FEATURES, Controller
 from hwdag.lm.heads import HeadFile
 from hwdag.lm.huggingface import HuggingFaceLM
@@ -298,7 +297,6 @@ def test_without_a_confidence_the_one_of_the_reader_counts():
     lm = ScriptedLM()
     assert is_enough(0.6, SearchConfig()) and not is_enough(0.4, SearchConfig())
     lm.confidence = 0.9
-    assert isinstance(lm, Confident)
     assert is_enough(0.95, SearchConfig()) and not is_enough(0.85, SearchConfig())
     assert is_enough(0.4, SearchConfig(confidence=0.3))
     assert is_enough(0.6, SearchConfig.garlic())

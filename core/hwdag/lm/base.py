@@ -6,13 +6,14 @@ object may play both roles (`hwdag.lm.huggingface.HuggingFaceLM` does).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args, runtime_checkable
 
 from hwdag.arrays import Floats, Ints
 from hwdag.config import HeadList, Heads
 from hwdag.errors import InputError
+from hwdag.lm.controller import Controller
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Span, Usage
 
@@ -154,6 +155,18 @@ class Reader(Protocol):
     def p_yes_is_informative(self) -> bool:
         """False for a model known to be unable to tell "enough" from "not enough"."""
 
+    @property
+    def confidence(self) -> float:
+        """A "Yes" is counted above this p_yes, unless the search says otherwise (t_p of PECAN)."""
+
+    @property
+    def known_heads(self) -> HeadList | None:
+        """What "auto" stands for: (layer, head) pairs, best first; None is all heads."""
+
+    @property
+    def controllers(self) -> Mapping[str, Controller]:
+        """Progress controllers by name, see `hwdag.lm.controller`; empty if none was fitted."""
+
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Number of tokens of each text, control tokens taken as plain text."""
 
@@ -170,29 +183,9 @@ class Reader(Protocol):
         """Cost of all replays (and writing, where it is a Writer too) so far."""
 
 
-@runtime_checkable
-class Confident(Protocol):
-    """A Reader that says from which p_yes on its "Yes" is to be believed; optional."""
-
-    @property
-    def confidence(self) -> float:
-        """A "Yes" is counted above it, unless the search says otherwise (t_p of PECAN)."""
-
-
-@runtime_checkable
-class KnowsHeads(Protocol):
-    """A Reader that says which heads "auto" stands for; optional."""
-
-    @property
-    def known_heads(self) -> HeadList | None:
-        """(layer, head) pairs, best first; None where no list is known."""
-
-
 def heads_of(reader: Reader, heads: Heads) -> Heads:
     """The heads themselves where "auto" stands for a list that the reader knows."""
-    if heads == "auto" and isinstance(reader, KnowsHeads):
-        return reader.known_heads or heads
-    return heads
+    return reader.known_heads or heads if heads == "auto" else heads
 
 
 @runtime_checkable

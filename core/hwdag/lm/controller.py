@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from reprlib import repr as brief
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Self
 
 from hwdag.errors import InputError
 
@@ -109,15 +109,6 @@ class Controller:
             raise InputError(
                 f"this is no controller: {error}; make one with `hwdag heads calibrate`"
             ) from error
-
-
-@runtime_checkable
-class Calibrated(Protocol):
-    """A reader with controllers; optional for a `hwdag.lm.base.Reader`."""
-
-    @property
-    def controllers(self) -> Mapping[str, Controller]:
-        """Controllers by name, see `CONTROLLERS`; empty if none was fitted for this model."""
 
 
 def controllers_from(data: Mapping[str, Any] | None) -> dict[str, Controller]:

@@ -7,16 +7,17 @@ a span (answering). There is one head, so head lists are accepted and change not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Lock
 
 import numpy as np
 
 from hwdag.arrays import Floats
-from hwdag.config import Heads
+from hwdag.config import PAPER_CONFIDENCE, HeadList, Heads
 from hwdag.errors import ContextTooSmall, InputError, QuestionTooLong
 from hwdag.lm.base import Message, Reading, Replay, ReplayRequest
 from hwdag.lm.chat import StreamedReply, check_context, plain
+from hwdag.lm.controller import Controller
 from hwdag.lm.lexical import (
     attention_between,
     content_words,
@@ -80,6 +81,9 @@ class ScriptedLM:
         self.template_tokens = 0
         self.prefers_extraction = prefers_extraction
         self.p_yes_is_informative = p_yes_is_informative
+        self.confidence = PAPER_CONFIDENCE
+        self.known_heads: HeadList | None = None
+        self.controllers: Mapping[str, Controller] = {}
         self.has_chat_template = False
         self.writes = 0
         self.replies = 0

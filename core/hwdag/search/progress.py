@@ -10,10 +10,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hwdag.config import PAPER_CONFIDENCE, SearchConfig
+from hwdag.config import SearchConfig
 from hwdag.errors import InputError
-from hwdag.lm.base import Confident, Reader
-from hwdag.lm.controller import CONTROLLERS, Calibrated, Controller
+from hwdag.lm.base import Reader
+from hwdag.lm.controller import CONTROLLERS, Controller
 from hwdag.search.interruption import Interruption
 from hwdag.types import Step, StopReason
 
@@ -140,14 +140,13 @@ def _confidence(config: SearchConfig, reader: Reader, controller: Controller | N
         return config.confidence
     if controller is not None:
         return CONTROLLER_CONFIDENCE
-    return reader.confidence if isinstance(reader, Confident) else PAPER_CONFIDENCE
+    return reader.confidence
 
 
 def _controller(config: SearchConfig, reader: Reader) -> Controller | None:
     if config.progress not in CONTROLLERS:
         return None
-    known = reader.controllers if isinstance(reader, Calibrated) else {}
-    found = known.get(config.progress)
+    found = reader.controllers.get(config.progress)
     if found is None or not found.fits(reader.name):
         has = f"one for {found.reader}" if found else "none"
         raise InputError(

@@ -6,18 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from hwdag.config import PAPER_CONFIDENCE, HeadList, Heads
+from hwdag.config import HeadList, Heads
 from hwdag.errors import IndexBusy, InputError, WriterFailed
 from hwdag.lm.base import (
-    Confident,
-    KnowsHeads,
     Reader,
     Replay,
     ReplayRequest,
     Session,
     Writer,
 )
-from hwdag.lm.controller import Calibrated, Controller
+from hwdag.lm.controller import Controller
 from hwdag.store.calls import CallCache, key_of
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Usage
@@ -139,17 +137,17 @@ class CachedReader(CachedWriter):
     @property
     def confidence(self) -> float:
         """From which p_yes on its "Yes" is to be believed."""
-        return self._model.confidence if isinstance(self._model, Confident) else PAPER_CONFIDENCE
+        return self._model.confidence
 
     @property
     def controllers(self) -> Mapping[str, Controller]:
         """The progress controllers of the model."""
-        return self._model.controllers if isinstance(self._model, Calibrated) else {}
+        return self._model.controllers
 
     @property
     def known_heads(self) -> HeadList | None:
         """What "auto" stands for, where the model knows."""
-        return self._model.known_heads if isinstance(self._model, KnowsHeads) else None
+        return self._model.known_heads
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Number of tokens of each text."""
