@@ -5,9 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from tiny import FAMILIES, model, tokenizer
 from transformers import AutoTokenizer
 
+from hwdag.building.points import summary_prompt
 from hwdag.errors import (
     CaptureUnsupported,
     ContextTooSmall,
@@ -19,8 +22,9 @@ from hwdag.errors import (
 )
 from hwdag.lm.base import Reader, ReplayRequest, Writer
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.lm.layout import verdict_tokens
-from hwdag.text.prompts import SearchPrompts
+from hwdag.lm.layout import ReplayLayout, Turns, verdict_tokens, writing_ids
+from hwdag.lm.tokens import Codec
+from hwdag.text.prompts import SearchPrompts, SummaryPrompt
 from hwdag.types import Span
 
 REQUESTS = [
@@ -42,25 +46,28 @@ REQUESTS = [
 
 
 def slow_replay(lm, request):
-    """Attention of points to units from the full matrices, token ranges found by prefix lengths."""
-    codec, ids = lm.codec, [*lm.turns.head, *lm.codec.encode(request.before)]
-    units, points = [], []
+    """Attention of points to units from the full matrices of the writer's own prompt and reply.
+
+    Token ranges are found by the middles of tokens in the whole text.
+    """
+
+    def inside(text, start, end, origin):
+        offsets = lm.codec.tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
+        return [origin + i for i, (a, b) in enumerate(offsets) if start <= (a + b) / 2 < end]
+
+    prompt = summary_prompt(request.before, request.segments, request.after)
+    head, at, units = len(lm.turns.head), len(request.before), []
     for segment, spans in zip(request.segments, request.units, strict=True):
-        line = "* " + segment.replace("\n", " ") + "\n"
-        offsets = codec.tokenizer(line, return_offsets_mapping=True)["offset_mapping"]
-        for span in spans:
-            inside = [
-                len(ids) + i
-                for i, (a, b) in enumerate(offsets)
-                if span.start + 2 <= (a + b) / 2 < span.end + 2
-            ]
-            units.append(inside)
-        ids += codec.encode(line)
-    ids += [*codec.encode(request.after), *lm.turns.reply]
+        at += len("* ")
+        units += [inside(prompt, at + span.start, at + span.end, head) for span in spans]
+        at += len(segment + "\n")
+    ids = writing_ids(lm.codec, lm.turns, prompt)
+    reply, at, points = "\n".join(f"* {point}" for point in request.points), 0, []
     for point in request.points:
-        line = codec.encode(f"* {point}\n")
-        points.append(range(len(ids) + len(codec.encode("* ")), len(ids) + len(line) - 1))
-        ids += line
+        at += len("* ")
+        points.append(inside(reply, at, at + len(point), len(ids)))
+        at += len(point + "\n")
+    ids += lm.codec.encode(reply)
     lm.model.set_attn_implementation("eager")
     with torch.no_grad():
         attentions = lm.model(torch.tensor([ids]), output_attentions=True).attentions
@@ -80,6 +87,25 @@ def test_replay_equals_the_full_matrices_alone_and_in_a_batch(family):
         np.testing.assert_allclose(together.attention, expected, atol=1e-6)
         assert alone.unit_tokens.tolist() == lengths
     assert batched[0].unit_segment.tolist() == [0, 0, 1]
+
+
+TEXTS = st.text(st.sampled_from("a fox.\n\t* -<|im_end|>狐🦊"), min_size=1, max_size=30)
+
+
+@given(st.lists(TEXTS.filter(str.strip), min_size=1, max_size=4), st.booleans())
+def test_a_replay_begins_with_the_prompt_that_the_writer_saw(segments, chat):
+    codec = Codec(tokenizer(chat))
+    turns = Turns.of(codec)
+    before, after = SummaryPrompt().cut("same")
+    units = tuple((Span(0, len(text)),) for text in segments)
+    layout = ReplayLayout(
+        codec, turns, ReplayRequest(before, tuple(segments), after, ("A point.",), units)
+    )
+    expected = writing_ids(codec, turns, summary_prompt(before, segments, after))
+    assert layout.ids[: len(expected)] == expected
+    assert layout.ids[len(expected) :] == codec.encode("* A point.\n")
+    found = [codec.decode(layout.ids[start:end]) for start, end in layout.units]
+    assert [text.split() for text in found] == [text.split() for text in segments]
 
 
 def test_it_is_a_reader_and_a_writer():

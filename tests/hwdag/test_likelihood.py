@@ -79,7 +79,7 @@ def test_without_a_template_an_answer_begins_with_a_space():
     lm = HuggingFaceLM(model(), tokenizer(chat=False))
     found = session_of(lm).likelihoods(["the dog"], enough=True)
     ids = lm.codec.encode(" the dog")
-    whole = [*until_answer(lm, [], "Yes"), *ids]
+    whole = [*until_answer(lm, [], " Yes"), *ids]
     assert found[0] == pytest.approx(cold(lm, whole, len(ids)).mean(), abs=1e-4)
 
 

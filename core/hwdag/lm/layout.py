@@ -53,7 +53,7 @@ class Turns:
         return cls(head, reply, between, second_reply, reply, are_plain=False)
 
 
-_PLAIN_REPLY = "\nAnswer (Yes or No): "
+_PLAIN_REPLY = "\nAnswer (Yes or No):"  # the space belongs to the token of " Yes"
 _PLAIN_BETWEEN = "\n\n"
 _PLAIN_SECOND_REPLY = "\nAnswer:"
 _PLAIN_SUMMARY_REPLY = "\n\n"
@@ -158,8 +158,8 @@ class SearchLayout:
 
     def until_answer(self, *, enough: bool) -> list[int]:
         """All that stands between the nodes and the answer."""
-        verdict = self._codec.encode(self._verdicts[0 if enough else 1])
-        return [*self.slot, *verdict, *self._second_turn]
+        verdict = self._verdicts[0 if enough else 1]
+        return [*self.slot, *self._reply(verdict), *self._second_turn]
 
     @property
     def answering_tokens(self) -> int:
@@ -167,15 +167,15 @@ class SearchLayout:
         return len(self.slot) + len(self._second_turn) + 2
 
     def answer(self, text: str) -> list[int]:
-        """An answer that is not decoded; where there is no template, a space comes before it.
-
-        Raises:
-            InputError: it is blank.
-        """
-        ids = self._codec.encode(" " + text if self._turns.are_plain else text)
+        """An answer that is not decoded. Raises `InputError` if it is blank."""
+        ids = self._reply(text)
         if not text.strip() or not ids:
             raise InputError(f"the text {text!r} has no tokens, so it has no likelihood")
         return ids
+
+    def _reply(self, text: str) -> list[int]:
+        """What the model might have said; where there is no template, a space comes before it."""
+        return self._codec.encode(" " + text if self._turns.are_plain else text)
 
 
 def verdict_tokens(codec: Codec, prompts: SearchPrompts) -> tuple[list[int], list[int]]:
@@ -195,23 +195,29 @@ def verdict_tokens(codec: Codec, prompts: SearchPrompts) -> tuple[list[int], lis
 
 
 class ReplayLayout:
-    """Token ids of one replayed window, and where its units and points stand."""
+    """Token ids of one replayed window, and where its units and points stand.
+
+    Up to the points these are the ids that `writing_ids` gives for the same prompt, so every key is
+    what it was when a local model wrote the points. The points are encoded anew, as `* point` lines:
+    where a reply had other bullets, other lines or an unusual division into tokens, its ids differ.
+    A tokenizer without offsets encodes part by part, so tokens at the borders may differ as well.
+    """
 
     def __init__(self, codec: Codec, turns: Turns, request: ReplayRequest) -> None:
-        self.ids = [*turns.head, *codec.encode(request.before)]
-        self.units: list[Range] = []
-        self.segments: list[int] = []
-        self.points: list[Range] = []
+        parts, units, self.segments = [request.before], list[int](), list[int]()
         for i, (segment, spans) in enumerate(zip(request.segments, request.units, strict=True)):
             borders = [border for span in spans for border in (span.start, span.end)]
             cuts = zip([0, *borders], [*borders, len(segment)], strict=True)
             text = one_line(segment)
-            parts = self._append(codec, ["* ", *(text[a:b] for a, b in cuts), "\n"])
-            self.units += parts[2:-1:2]
+            units += range(len(parts) + 2, len(parts) + 2 + 2 * len(spans), 2)
+            parts += ["\n* " if i else "* ", *(text[a:b] for a, b in cuts)]
             self.segments += [i] * len(spans)
-        self.ids += [*codec.encode(request.after), *turns.summary_reply]
-        for point in request.points:
-            self.points.append(self._append(codec, ["* ", one_line(point), "\n"])[1])
+        self.ids = list(turns.head)
+        ranges = self._append(codec, [*parts, request.after])
+        self.units = [ranges[part] for part in units]
+        self.ids += turns.summary_reply
+        lines = [part for point in request.points for part in ("* ", one_line(point), "\n")]
+        self.points = self._append(codec, lines)[1::3]
 
     def _append(self, codec: Codec, parts: list[str]) -> list[Range]:
         origin = len(self.ids)
