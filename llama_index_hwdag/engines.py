@@ -6,10 +6,11 @@ import inspect
 import logging
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
 from llama_index.core import Settings
 from llama_index.core.base.base_query_engine import BaseQueryEngine
+from llama_index.core.callbacks.base import CallbackManager
 from llama_index.core.chat_engine import (
     CondensePlusContextChatEngine,
     CondenseQuestionChatEngine,
@@ -17,15 +18,14 @@ from llama_index.core.chat_engine import (
     SimpleChatEngine,
 )
 from llama_index.core.chat_engine.types import BaseChatEngine, ChatMode
+from llama_index.core.llms import LLM
 from llama_index.core.llms.utils import LLMType, resolve_llm
 from llama_index.core.query_engine.retriever_query_engine import RetrieverQueryEngine
 
 from hwdag.config import refuse
 from hwdag.errors import UnknownOption
 from llama_index_hwdag.query_engine import HWDAGQueryEngine
-
-if TYPE_CHECKING:
-    from llama_index_hwdag.base import HWDAGIndex
+from llama_index_hwdag.retriever import HWDAGRetriever
 
 logger = logging.getLogger(__name__)
 
@@ -53,8 +53,28 @@ CHAT_ENGINES: dict[ChatMode, tuple[Callable[..., BaseChatEngine], str]] = {
 """How each mode is made, and what it is given besides an LLM."""
 
 
+class AskedIndex(Protocol):
+    """What the engines need of an index, which is `llama_index_hwdag.HWDAGIndex`."""
+
+    @property
+    def as_retriever(self) -> Callable[..., HWDAGRetriever]:
+        """Makes a retriever."""
+
+    @property
+    def as_query_engine(self) -> Callable[..., BaseQueryEngine]:
+        """Makes a query engine."""
+
+    @property
+    def as_llm(self) -> Callable[[], LLM]:
+        """Makes an LLM of the reader."""
+
+    @property
+    def callback_manager(self) -> CallbackManager:
+        """Who is told of what happens."""
+
+
 def query_engine(
-    index: HWDAGIndex, llm: LLMType | None, answer_mode: AnswerMode, options: Mapping[str, Any]
+    index: AskedIndex, llm: LLMType | None, answer_mode: AnswerMode, options: Mapping[str, Any]
 ) -> BaseQueryEngine:
     """See `HWDAGIndex.as_query_engine`."""
     if answer_mode == "walk":
@@ -76,7 +96,7 @@ def query_engine(
 
 
 def chat_engine(
-    index: HWDAGIndex,
+    index: AskedIndex,
     chat_mode: ChatMode | str,
     llm: LLMType | None,
     options: Mapping[str, Any],
@@ -98,7 +118,7 @@ def chat_engine(
     return make(llm=model, **rest)
 
 
-def _resolved(index: HWDAGIndex, llm: LLMType | None) -> Any:
+def _resolved(index: AskedIndex, llm: LLMType | None) -> Any:
     # why not `Settings.llm`: where nothing was set it makes OpenAI's, or fails
     wanted = Settings._llm if llm is None else llm
     if wanted is None:

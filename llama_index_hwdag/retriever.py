@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from llama_index.core.callbacks.base import CallbackManager
 
@@ -14,8 +14,16 @@ from llama_index_hwdag.base_retriever import CoreSearchRetriever
 from llama_index_hwdag.metadata_filters import Filters
 from llama_index_hwdag.nodes import Source
 
-if TYPE_CHECKING:
-    from llama_index_hwdag.base import HWDAGIndex
+
+class WalkedIndex(Protocol):
+    """What a walk needs of an index, which is `llama_index_hwdag.HWDAGIndex`."""
+
+    @property
+    def core(self) -> CoreIndex:
+        """The index without a framework."""
+
+    def source_of(self, document: Document) -> Source:
+        """What the framework knows of a document."""
 
 
 class HWDAGRetriever(CoreSearchRetriever):
@@ -34,7 +42,7 @@ class HWDAGRetriever(CoreSearchRetriever):
 
     def __init__(
         self,
-        index: HWDAGIndex,
+        index: WalkedIndex,
         *,
         search: SearchConfig | None = None,
         k: int | None = None,

@@ -63,6 +63,11 @@ def test_importing_the_core_loads_nothing_else():
     assert tops(loaded("import hwdag")) == {"hwdag"}
 
 
+def test_help_loads_nothing_else():
+    """So it is there at once, and without the libraries of any extra."""
+    assert tops(loaded("from hwdag.cli.main import parser; parser()")) == {"hwdag", "hwdag_lab"}
+
+
 @pytest.mark.parametrize(
     ("package", "framework"), [("llama_index_hwdag", LLAMA_INDEX), ("langchain_hwdag", LANGCHAIN)]
 )

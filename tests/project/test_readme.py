@@ -24,3 +24,13 @@ def test_the_examples_of_the_readme_run(code, tmp_path, monkeypatch, capsys):
 def test_links_lead_to_files(page):
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text("utf-8")):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+FOLDERS = "core|tests|benchmarks|examples|tools|docs|llama_index_hwdag|langchain_hwdag"
+PAGES = [*sorted(ROOT.glob("docs/*.md")), *(ROOT / f"{n}.md" for n in ("README", "CONTRIBUTING"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_paths_that_a_page_names_are_there(page):
+    for path in re.findall(rf"`((?:{FOLDERS})/[\w./-]+)`", page.read_text("utf-8")):
+        assert (ROOT / path).exists(), f"{page.name} names {path}"

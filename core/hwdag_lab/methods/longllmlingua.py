@@ -29,8 +29,9 @@ from hwdag.text.chunking import chunk
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node, Span
 from hwdag_lab.methods.base import DocumentRetriever
-from hwdag_lab.methods.likelihood import ScoringSession, scoring_of
+from hwdag_lab.methods.likelihood import scoring_of
 from hwdag_lab.methods.ranking import Found, Query, Scored
+from hwdag_lab.methods.token_scores import ScoringSession
 from hwdag_lab.methods.whole_words import owners, words
 
 RESTRICTION = "We can get the answer to this question in the given documents."

@@ -21,7 +21,7 @@ from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.session import logprobs
 from hwdag.lm.tokens import Codec
 from hwdag.types import Span, Usage
-from hwdag_lab.methods.likelihood import TokenScores
+from hwdag_lab.methods.token_scores import TokenScores
 
 BATCH = 8
 """Contexts in one padded forward, where the model scores in batches."""

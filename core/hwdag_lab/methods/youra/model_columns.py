@@ -1,4 +1,4 @@
-"""The columns of a Hugging Face model's attention (`hwdag_lab.methods.youra.columns`), with KV caches of contexts."""
+"""The columns of a Hugging Face model's attention (`hwdag_lab.methods.youra.protocol`), with KV caches of contexts."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from hwdag.lm.attention import ColumnRequest, layer_count
 from hwdag.lm.tokens import Codec
 from hwdag.types import Span, Usage
 from hwdag_lab.methods.model_likelihood import BLANK_LINE, tokens_with_spans
-from hwdag_lab.methods.youra.columns import Asked, ColumnHeads, Ids, Located, Means
 from hwdag_lab.methods.youra.easy import Range, by_offsets, by_wiggling
+from hwdag_lab.methods.youra.protocol import Asked, ColumnHeads, Ids, Located, Means
 
 if TYPE_CHECKING:
     from hwdag.lm.huggingface import HuggingFaceLM
@@ -33,7 +33,7 @@ Algorithm 1 encodes the text from its beginning for every sentence, which is qua
 
 
 class ModelColumns:
-    """See `hwdag_lab.methods.youra.columns.ColumnReader`."""
+    """See `hwdag_lab.methods.youra.protocol.ColumnReader`."""
 
     def __init__(self, lm: HuggingFaceLM, heads: ColumnHeads, *, memory_bytes: int) -> None:
         self._lm = lm

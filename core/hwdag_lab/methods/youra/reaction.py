@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwdag.arrays import Floats
-from hwdag_lab.methods.youra.columns import Means
 from hwdag_lab.methods.youra.config import Difference, Mean, Scale
+from hwdag_lab.methods.youra.protocol import Means
 
 FLOOR = 1e-6
 """Least reaction of a token within a geometric mean, as a share of the window's mean reaction: one

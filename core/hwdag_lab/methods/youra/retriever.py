@@ -31,8 +31,9 @@ from hwdag.types import Document, Node, Usage
 from hwdag_lab.methods.base import DocumentRetriever
 from hwdag_lab.methods.passages import SENTENCE_TOKENS
 from hwdag_lab.methods.ranking import Found, Query, Scored, may_cost
-from hwdag_lab.methods.youra.columns import ColumnReader, Ids, Means, column_reader
+from hwdag_lab.methods.youra.columns import column_reader
 from hwdag_lab.methods.youra.config import QUESTION_TOKENS, YouraConfig
+from hwdag_lab.methods.youra.protocol import ColumnReader, Ids, Means
 from hwdag_lab.methods.youra.reaction import reaction, scaled, sentence_scores
 
 

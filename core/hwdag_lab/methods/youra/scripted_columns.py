@@ -1,4 +1,4 @@
-"""The columns of the scripted model's attention (`hwdag_lab.methods.youra.columns`), derived by hand.
+"""The columns of the scripted model's attention (`hwdag_lab.methods.youra.protocol`), derived by hand.
 
 The n tokens of a context attend to each of them alike, 1 / n. A question pays 2 / n to those that
 are among its content words, and 1 / n to all others. One head, nothing before a context.
@@ -15,12 +15,12 @@ from hwdag.errors import ContextTooSmall, QuestionTooLong
 from hwdag.lm.lexical import TOKEN, content_words, tokens_of
 from hwdag.lm.scripted import ScriptedLM
 from hwdag.types import Span, Usage
-from hwdag_lab.methods.youra.columns import Asked, Ids, Located, Means
 from hwdag_lab.methods.youra.easy import by_offsets
+from hwdag_lab.methods.youra.protocol import Asked, Ids, Located, Means
 
 
 class ScriptedColumns:
-    """See `hwdag_lab.methods.youra.columns.ColumnReader`; contexts are kept, so questions cost their own tokens.
+    """See `hwdag_lab.methods.youra.protocol.ColumnReader`; contexts are kept, so questions cost their own tokens.
 
     Attributes:
         contexts: contexts read so far.
