@@ -39,7 +39,7 @@ from hwdag_lab.methods.graphreader import (
     call_statistics,
     graph_statistics,
 )
-from hwdag_lab.methods.graphreader.graph import FactGraph
+from hwdag_lab.methods.graphreader.fact_graph import FactGraph
 
 STAGES = {
     "facts": ("read_chunk", "stop_and_read_neighbor"),

@@ -32,8 +32,8 @@ from hwdag_lab.eval.schema import Question
 from hwdag_lab.eval.statistics import bootstrap
 from hwdag_lab.eval.systems import systems
 from hwdag_lab.eval.text_metrics import f1
-from hwdag_lab.methods.base import DocumentRetriever
-from hwdag_lab.methods.ranking import Found, Query, Scored
+from hwdag_lab.methods.document_retriever import DocumentRetriever
+from hwdag_lab.methods.found import Found, Query, Scored
 
 BESIDE = ("dense@100", "dense@passage+title", "dos-rag", "linear-rag")
 """Systems of the evaluation that are compared unless others are named."""

@@ -11,7 +11,7 @@ with instrumented("hwdag.text"):
     from hwdag.text.prompts import SearchPrompts, SummaryPrompt
     from hwdag.text.sentences import sentences
     from hwdag.text.words import content_words, words
-    from hwdag_lab.methods import whole_words
+    from hwdag_lab.methods.longllmlingua import whole_words
 
 from hwdag.errors import InputError
 from hwdag.types import Span

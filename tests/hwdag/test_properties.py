@@ -33,7 +33,7 @@ from hwdag.text.words import content_words, words
 from hwdag.types import Document, Span
 from hwdag_lab.eval.data import parse_record
 from hwdag_lab.eval.fields import MalformedRecord, json_row
-from hwdag_lab.methods import whole_words
+from hwdag_lab.methods.longllmlingua import whole_words
 
 PIECES = st.sampled_from(
     [

@@ -17,14 +17,14 @@ from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import IndexFileError, InputError, NotAnIndex, WriterFailed
 from hwdag.lm.scripted import ScriptedLM
 from hwdag.types import Document, Node
-from hwdag_lab.methods.base import DocumentRetriever
 from hwdag_lab.methods.bm25 import BM25Retriever
 from hwdag_lab.methods.dense import DenseRetriever
+from hwdag_lab.methods.document_retriever import DocumentRetriever
+from hwdag_lab.methods.found import Found, Scored
 from hwdag_lab.methods.gemrag import GemRagConfig
 from hwdag_lab.methods.graphreader import GraphReaderConfig
 from hwdag_lab.methods.memwalker import MemWalkerConfig, MemWalkerRetriever
 from hwdag_lab.methods.passages import Passages
-from hwdag_lab.methods.ranking import Found, Scored
 from hwdag_lab.methods.raptor import RaptorConfig, RaptorRetriever
 from hwdag_lab.methods.registry import retriever_class
 

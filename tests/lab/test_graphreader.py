@@ -31,8 +31,8 @@ from hwdag_lab.methods.graphreader import (
     call_statistics,
     graph_statistics,
 )
-from hwdag_lab.methods.graphreader.building import paragraph_chunks
-from hwdag_lab.methods.graphreader.graph import World
+from hwdag_lab.methods.graphreader.extraction import paragraph_chunks
+from hwdag_lab.methods.graphreader.fact_graph import World
 
 PLENTY = SearchConfig(token_budget=500)
 

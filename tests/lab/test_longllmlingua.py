@@ -22,8 +22,8 @@ from hwdag.retriever import Retriever
 from hwdag.scope import Scope
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Span
-from hwdag_lab.methods.likelihood import scoring_of
-from hwdag_lab.methods.longllmlingua import (
+from hwdag_lab.methods.longllmlingua.likelihood import scoring_of
+from hwdag_lab.methods.longllmlingua.retriever import (
     RESTRICTION,
     Compressor,
     LongLLMLinguaConfig,
@@ -34,7 +34,7 @@ from hwdag_lab.methods.longllmlingua import (
     ratios,
     survivors,
 )
-from hwdag_lab.methods.whole_words import owners, words
+from hwdag_lab.methods.longllmlingua.whole_words import owners, words
 
 QUESTION = "Who rules the silver castle on the island?"
 SMALL = LongLLMLinguaConfig(chunk_tokens=60, segment_tokens=25)

@@ -19,7 +19,7 @@ from hwdag.lm.writers import CallableWriter
 from hwdag.retriever import Retriever
 from hwdag.scope import Scope
 from hwdag.types import Document, Node, Span
-from hwdag_lab.methods.ranking import Scored, distinct
+from hwdag_lab.methods.found import Scored, distinct
 from hwdag_lab.methods.raptor import RaptorConfig, RaptorRetriever
 from hwdag_lab.methods.raptor.clustering import clusters, mixture, reduced, soft_clusters
 from hwdag_lab.methods.summaries import JOINT

@@ -16,7 +16,7 @@ from hwdag.cli.models import reader, writer
 from hwdag.cli.options import config_of
 from hwdag.config import SearchConfig, refuse
 from hwdag.errors import InputError
-from hwdag_lab.methods.base import ModelOptions
+from hwdag_lab.methods.document_retriever import ModelOptions
 from hwdag_lab.methods.registry import retriever_class
 
 MODELS = frozenset(ModelOptions.__annotations__)

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from hwdag.types import Document, Node, Span
 from hwdag_lab.eval.schema import Question
-from hwdag_lab.methods.base import DocumentRetriever
+from hwdag_lab.methods.document_retriever import DocumentRetriever
+from hwdag_lab.methods.found import Found, Query, Scored
 from hwdag_lab.methods.passages import Whole
-from hwdag_lab.methods.ranking import Found, Query, Scored
 
 
 class OracleRetriever(DocumentRetriever[Whole]):

@@ -17,9 +17,9 @@ from hwdag.embedding.base import Embedder
 from hwdag.lm.base import Reader
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node
-from hwdag_lab.methods.base import DocumentRetriever
+from hwdag_lab.methods.document_retriever import DocumentRetriever
+from hwdag_lab.methods.found import Found, Query, Scored
 from hwdag_lab.methods.passages import Granularity, Passages, checked_granularity
-from hwdag_lab.methods.ranking import Found, Query, Scored
 
 
 @dataclass(frozen=True, slots=True, eq=False)

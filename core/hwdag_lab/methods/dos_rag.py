@@ -13,8 +13,8 @@ from hwdag.embedding.base import Embedder
 from hwdag.lm.base import Reader
 from hwdag.text.prompts import SearchPrompts
 from hwdag_lab.methods.dense import DenseRetriever, EmbeddedPassages
+from hwdag_lab.methods.found import Found, Query, fitting
 from hwdag_lab.methods.passages import Granularity
-from hwdag_lab.methods.ranking import Found, Query, fitting
 
 
 class DosRagRetriever(DenseRetriever):

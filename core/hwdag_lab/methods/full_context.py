@@ -15,9 +15,9 @@ from hwdag.lm.base import Decoding, Reader, Reading, Session
 from hwdag.text.chunking import chunk
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node, Span, Usage
-from hwdag_lab.methods.base import DocumentRetriever
+from hwdag_lab.methods.document_retriever import DocumentRetriever
+from hwdag_lab.methods.found import Found, Query, Scored, may_cost
 from hwdag_lab.methods.passages import Whole
-from hwdag_lab.methods.ranking import Found, Query, Scored, may_cost
 
 
 class FullContextRetriever(DocumentRetriever[Whole]):

@@ -30,10 +30,10 @@ from hwdag.lm.base import Reader
 from hwdag.text.prompts import SearchPrompts
 from hwdag.text.sentences import sentences
 from hwdag.types import Document, Node
-from hwdag_lab.methods.base import DocumentRetriever
+from hwdag_lab.methods.document_retriever import DocumentRetriever
 from hwdag_lab.methods.elements import key_of, terms_of
+from hwdag_lab.methods.found import Found, Query, Scored
 from hwdag_lab.methods.passages import Granularity, Passages, checked_granularity
-from hwdag_lab.methods.ranking import Found, Query, Scored
 
 HOPS = 2
 """Sentences that activation goes through, at most; the authors' code, as the following."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from hwdag.errors import UnknownOption
 
 if TYPE_CHECKING:  # why: the command line lists the names, and must not wait for a method
-    from hwdag_lab.methods.base import DocumentRetriever
+    from hwdag_lab.methods.document_retriever import DocumentRetriever
 
 METHODS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {

@@ -15,8 +15,8 @@ from hwdag.errors import InputError
 from hwdag.lm.base import Reader, Writer
 from hwdag.text.chunking import chunk
 from hwdag.types import Document, Node, Span
-from hwdag_lab.methods.base import DocumentRetriever, T
-from hwdag_lab.methods.ranking import Scored
+from hwdag_lab.methods.document_retriever import DocumentRetriever, T
+from hwdag_lab.methods.found import Scored
 from hwdag_lab.methods.summaries import Summarizer
 
 

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from hwdag.lm.base import Reader
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node, Span
-from hwdag_lab.methods.base import DocumentRetriever
+from hwdag_lab.methods.document_retriever import DocumentRetriever
+from hwdag_lab.methods.found import Found, Query, Scored, may_cost
 from hwdag_lab.methods.passages import Whole
-from hwdag_lab.methods.ranking import Found, Query, Scored, may_cost
 
 LONGEST_WORD = 32
 """Characters; a longer run without a space (Thai, a data blob) is cut between characters."""

@@ -19,7 +19,8 @@ import numpy as np
 from hwdag.arrays import Floats, Vectors
 from hwdag.errors import InputError, UnknownOption
 from hwdag.types import Document
-from hwdag_lab.methods.base import ModelOptions
+from hwdag_lab.methods.document_retriever import ModelOptions
+from hwdag_lab.methods.found import Found, Query, Scored, distinct
 from hwdag_lab.methods.gemrag.config import SUMMARY, GemRagConfig, Mode
 from hwdag_lab.methods.gemrag.memory import (
     Graph,
@@ -32,7 +33,6 @@ from hwdag_lab.methods.gemrag.memory import (
 )
 from hwdag_lab.methods.gemrag.questions import Questioner
 from hwdag_lab.methods.gemrag.spectrum import clusters, spectrum
-from hwdag_lab.methods.ranking import Found, Query, Scored, distinct
 from hwdag_lab.methods.summaries import Summarizer
 from hwdag_lab.methods.trees import (
     GrowingTree,

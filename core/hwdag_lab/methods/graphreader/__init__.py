@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from hwdag_lab.methods.graphreader.config import GraphReaderConfig
-from hwdag_lab.methods.graphreader.exploration import Exploration
-from hwdag_lab.methods.graphreader.retriever import GraphReaderRetriever
-from hwdag_lab.methods.graphreader.statistics import (
+from hwdag_lab.methods.graphreader.counts import (
     CallStatistics,
     GraphStatistics,
     call_statistics,
     graph_statistics,
 )
-from hwdag_lab.methods.graphreader.walk import ExploredPath, FunctionCall
+from hwdag_lab.methods.graphreader.exploration import Exploration
+from hwdag_lab.methods.graphreader.path import ExploredPath, FunctionCall
+from hwdag_lab.methods.graphreader.retriever import GraphReaderRetriever
 
 __all__ = [
     "CallStatistics",

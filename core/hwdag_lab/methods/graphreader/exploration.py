@@ -19,9 +19,9 @@ from hwdag.arrays import Vectors
 from hwdag.types import Usage
 from hwdag_lab.methods.graphreader import prompts
 from hwdag_lab.methods.graphreader.agent import Agent, Request
-from hwdag_lab.methods.graphreader.graph import World
+from hwdag_lab.methods.graphreader.fact_graph import World
 from hwdag_lab.methods.graphreader.parsing import chosen_elements, plan_of
-from hwdag_lab.methods.graphreader.walk import (
+from hwdag_lab.methods.graphreader.path import (
     ExploredPath,
     FunctionCall,
     Similarity,

@@ -21,17 +21,17 @@ from hwdag.lm.base import Reader, Session, Writer
 from hwdag.scope import Scope
 from hwdag.text.characters import without_surrogates
 from hwdag.types import Document, Retrieval
-from hwdag_lab.methods.base import DocumentRetriever, ModelOptions
+from hwdag_lab.methods.document_retriever import DocumentRetriever, ModelOptions
+from hwdag_lab.methods.found import Found, Query
 from hwdag_lab.methods.graphreader import prompts as wording
 from hwdag_lab.methods.graphreader.agent import Agent
 from hwdag_lab.methods.graphreader.answering import NotebookSession, reasoned
-from hwdag_lab.methods.graphreader.building import Extraction
 from hwdag_lab.methods.graphreader.config import Answers, GraphReaderConfig
 from hwdag_lab.methods.graphreader.evidence import evidence
 from hwdag_lab.methods.graphreader.exploration import Exploration, explore
-from hwdag_lab.methods.graphreader.graph import FactGraph, World
-from hwdag_lab.methods.graphreader.walk import ON_CHUNK
-from hwdag_lab.methods.ranking import Found, Query
+from hwdag_lab.methods.graphreader.extraction import Extraction
+from hwdag_lab.methods.graphreader.fact_graph import FactGraph, World
+from hwdag_lab.methods.graphreader.path import ON_CHUNK
 
 QUESTION_TOKENS = 128
 """Kept free for the question when chunks are cut for a small window."""

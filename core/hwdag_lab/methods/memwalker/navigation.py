@@ -9,6 +9,7 @@ from hwdag.arrays import Floats
 from hwdag.building.writing import ask
 from hwdag.errors import QuestionTooLong
 from hwdag.lm.base import Reader, Writer
+from hwdag_lab.methods.found import Scored
 from hwdag_lab.methods.memwalker.config import (
     BACK,
     COMMIT,
@@ -20,7 +21,6 @@ from hwdag_lab.methods.memwalker.config import (
     MemWalkerConfig,
     action_of,
 )
-from hwdag_lab.methods.ranking import Scored
 from hwdag_lab.methods.summaries import filled
 from hwdag_lab.methods.trees import SummaryTree
 

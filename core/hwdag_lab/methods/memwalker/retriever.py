@@ -27,10 +27,10 @@ from hwdag.embedding.base import Embedder
 from hwdag.errors import ContextTooSmall
 from hwdag.lm.base import Reader, Writer
 from hwdag.types import Document, Node, Usage
-from hwdag_lab.methods.base import ModelOptions
+from hwdag_lab.methods.document_retriever import ModelOptions
+from hwdag_lab.methods.found import Found, Query, Scored, distinct
 from hwdag_lab.methods.memwalker.config import BACK, LEAF, RETRY, SUMMARY, TRIAGE, MemWalkerConfig
 from hwdag_lab.methods.memwalker.navigation import LABEL_TOKENS, Guide, Walk
-from hwdag_lab.methods.ranking import Found, Query, Scored, distinct
 from hwdag_lab.methods.summaries import Summarizer, joined, units
 from hwdag_lab.methods.trees import GrowingTree, SummarizingRetriever, SummaryTree, repetitions_last
 

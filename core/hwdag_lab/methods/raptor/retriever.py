@@ -18,8 +18,8 @@ import numpy as np
 from hwdag.arrays import Floats, Vectors
 from hwdag.errors import ContextTooSmall, UnknownOption
 from hwdag.types import Document, Node
-from hwdag_lab.methods.base import ModelOptions
-from hwdag_lab.methods.ranking import Found, Query, Scored, distinct
+from hwdag_lab.methods.document_retriever import ModelOptions
+from hwdag_lab.methods.found import Found, Query, Scored, distinct
 from hwdag_lab.methods.raptor.clustering import Clustering, clusters
 from hwdag_lab.methods.summaries import Summarizer
 from hwdag_lab.methods.trees import (

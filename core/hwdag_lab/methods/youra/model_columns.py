@@ -18,7 +18,7 @@ from hwdag.errors import ContextTooSmall, QuestionTooLong
 from hwdag.lm.attention import ColumnRequest, layer_count
 from hwdag.lm.tokens import Codec
 from hwdag.types import Span, Usage
-from hwdag_lab.methods.model_likelihood import BLANK_LINE, tokens_with_spans
+from hwdag_lab.methods.longllmlingua.model_likelihood import BLANK_LINE, tokens_with_spans
 from hwdag_lab.methods.youra.easy import Range, by_offsets, by_wiggling
 from hwdag_lab.methods.youra.protocol import Asked, ColumnHeads, Ids, Located, Means
 

@@ -28,9 +28,9 @@ from hwdag.store.calls import key_of
 from hwdag.text.chunking import leaves
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node, Usage
-from hwdag_lab.methods.base import DocumentRetriever
+from hwdag_lab.methods.document_retriever import DocumentRetriever
+from hwdag_lab.methods.found import Found, Query, Scored, may_cost
 from hwdag_lab.methods.passages import SENTENCE_TOKENS
-from hwdag_lab.methods.ranking import Found, Query, Scored, may_cost
 from hwdag_lab.methods.youra.columns import column_reader
 from hwdag_lab.methods.youra.config import QUESTION_TOKENS, YouraConfig
 from hwdag_lab.methods.youra.protocol import ColumnReader, Ids, Means

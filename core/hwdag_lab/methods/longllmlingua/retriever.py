@@ -28,11 +28,11 @@ from hwdag.text.characters import one_line
 from hwdag.text.chunking import chunk
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node, Span
-from hwdag_lab.methods.base import DocumentRetriever
-from hwdag_lab.methods.likelihood import scoring_of
-from hwdag_lab.methods.ranking import Found, Query, Scored
-from hwdag_lab.methods.token_scores import ScoringSession
-from hwdag_lab.methods.whole_words import owners, words
+from hwdag_lab.methods.document_retriever import DocumentRetriever
+from hwdag_lab.methods.found import Found, Query, Scored
+from hwdag_lab.methods.longllmlingua.likelihood import scoring_of
+from hwdag_lab.methods.longllmlingua.token_scores import ScoringSession
+from hwdag_lab.methods.longllmlingua.whole_words import owners, words
 
 RESTRICTION = "We can get the answer to this question in the given documents."
 """The statement after the question, to the letter of section 4.1."""

@@ -1,4 +1,4 @@
-"""How likely given texts are to a Hugging Face model (`hwdag_lab.methods.likelihood`).
+"""How likely given texts are to a Hugging Face model (`hwdag_lab.methods.longllmlingua.likelihood`).
 
 Every token passes through the model with all that precedes it, in a KV cache or anew, so that the
 numbers are those of one plain forward over the whole.
@@ -21,7 +21,7 @@ from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.session import logprobs
 from hwdag.lm.tokens import Codec
 from hwdag.types import Span, Usage
-from hwdag_lab.methods.token_scores import TokenScores
+from hwdag_lab.methods.longllmlingua.token_scores import TokenScores
 
 BATCH = 8
 """Contexts in one padded forward, where the model scores in batches."""

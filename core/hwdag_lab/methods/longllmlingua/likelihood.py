@@ -10,7 +10,7 @@ from hwdag.lm.base import Reader
 from hwdag.lm.lexical import TOKEN, logprobs_after, tokens_of
 from hwdag.lm.scripted import ScriptedLM
 from hwdag.types import Span, Usage
-from hwdag_lab.methods.token_scores import ScoringSession, TokenScores
+from hwdag_lab.methods.longllmlingua.token_scores import ScoringSession, TokenScores
 
 
 def scoring_of(reader: Reader) -> ScoringSession:
@@ -29,14 +29,14 @@ def scoring_of(reader: Reader) -> ScoringSession:
         return ScriptedScoring(reader)
     # why: torch is imported only by those who need a model
     from hwdag.lm.huggingface import HuggingFaceLM
-    from hwdag_lab.methods.model_likelihood import TextScoring
+    from hwdag_lab.methods.longllmlingua.model_likelihood import TextScoring
 
     if isinstance(reader, HuggingFaceLM):
         return TextScoring(reader)
     raise ReaderRequired(
         f"the log-probabilities of texts were asked of a {type(reader).__name__}, which has no "
         "scoring(); use HuggingFaceLM as the reader, or give yours a method that makes a "
-        "hwdag_lab.methods.token_scores.ScoringSession"
+        "hwdag_lab.methods.longllmlingua.token_scores.ScoringSession"
     )
 
 

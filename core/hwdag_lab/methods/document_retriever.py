@@ -41,7 +41,7 @@ from hwdag.threads import (
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag.types import Answer, Document, Node, Retrieval, Step, Usage
 from hwdag_lab.methods.cache import CachedEmbedder
-from hwdag_lab.methods.ranking import Found, Query, Scored, fitting
+from hwdag_lab.methods.found import Found, Query, Scored, fitting
 
 
 class Built(Protocol):

@@ -21,7 +21,7 @@ from hwdag.types import Document, Node, Origin, Span
 from hwdag_lab.methods.elements import normalised, terms_of
 from hwdag_lab.methods.graphreader import prompts
 from hwdag_lab.methods.graphreader.config import GraphReaderConfig
-from hwdag_lab.methods.graphreader.graph import FactGraph
+from hwdag_lab.methods.graphreader.fact_graph import FactGraph
 from hwdag_lab.methods.graphreader.parsing import Extracted, facts_of
 from hwdag_lab.methods.passages import paragraphs
 from hwdag_lab.methods.summaries import filled

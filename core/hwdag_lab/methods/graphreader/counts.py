@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from hwdag_lab.methods.graphreader.exploration import Exploration
-from hwdag_lab.methods.graphreader.graph import FactGraph
-from hwdag_lab.methods.graphreader.walk import Stage
+from hwdag_lab.methods.graphreader.fact_graph import FactGraph
+from hwdag_lab.methods.graphreader.path import Stage
 
 
 @dataclass(frozen=True, slots=True)
