@@ -1,4 +1,4 @@
-"""Which heads retrieve: single heads, mean, lists, calibration, question first or last; edges.
+"""Which heads retrieve: single heads, mean, lists, null question, question first or last; edges.
 
 Heads are found on some training questions and judged on others of the same sets. A second part
 replays windows with points whose source is known, as a build does: sentences of the passages, word
@@ -146,15 +146,15 @@ def _shorter(example: Example, count: int, words: int) -> Example:
 
 
 def detected(lm: HuggingFaceLM, example: Example) -> Line:
-    """The criteria of every head, for both orders; calibrated as the releases do, or not at all."""
+    """The criteria of every head, for both orders; the null question subtracted as the releases do, or not at all."""
     line: Line = {}
     for order in ORDERS:
-        calibrate = None if order == "last" else False
+        subtract = None if order == "last" else False
         captured = capture_ranking(
             lm, example.question, example.passages, order=order, null=order == "last"
         )
         for criterion in CRITERIA:
-            scores = detection_scoring(criterion, order, calibrate).per_head(captured)
+            scores = detection_scoring(criterion, order, subtract).per_head(captured)
             values = head_values(scores, example, criterion)
             line[f"{criterion}/{order}"] = [round(v, 6) for v in values.tolist()]
     return line
@@ -181,17 +181,17 @@ def judged(lm: HuggingFaceLM, example: Example, lists: Mapping[str, HeadList]) -
     line: Line = {"dataset": example.dataset, "group": example.group}
     for order in ORDERS:
         captured = capture_ranking(lm, example.question, example.passages, order=order)
-        for calibration in ("none", "subtract"):
-            base = _scoring(order, calibration)
+        for null in ("none", "subtract"):
+            base = _scoring(order, null)
             alone = base.per_head(captured)
-            line[f"heads/{order}/{calibration}"] = _rounded(r_precision(alone, example.gold))
-            if calibration == "subtract":
+            line[f"heads/{order}/{null}"] = _rounded(r_precision(alone, example.gold))
+            if null == "subtract":
                 line[f"ndcg/{order}"] = _rounded(ndcg(alone, example.gold))
             rows = {f"all/{order}/all": every_head(lm), **lists}
             for name, pairs in rows.items():
                 if name.split("/")[1] == order:
                     scores = replace(base, heads=pairs).scores(captured)
-                    line[f"{name}/{calibration}"] = _one(scores, example)
+                    line[f"{name}/{null}"] = _one(scores, example)
         for preset in ("garlic", "pecan", "icr", "youra"):
             scoring = AttentionScoring.preset(preset)
             if scoring.order == order:
@@ -204,11 +204,11 @@ def judged(lm: HuggingFaceLM, example: Example, lists: Mapping[str, HeadList]) -
     return line
 
 
-def _scoring(order: Order, calibration: Any) -> AttentionScoring:
+def _scoring(order: Order, null: Any) -> AttentionScoring:
     """As the walk reads with the question first, as QRHead scores with the question last."""
     if order == "first":
-        return AttentionScoring.preset("pecan", calibration=calibration)
-    return AttentionScoring.preset("qrhead", heads="all", calibration=calibration)
+        return AttentionScoring.preset("pecan", null_question=null)
+    return AttentionScoring.preset("qrhead", heads="all", null_question=null)
 
 
 def r_precision(scores: Floats, gold: Sequence[int]) -> Floats:

@@ -267,7 +267,7 @@ def test_garlic_is_the_mean_over_heads_question_and_tokens():
     ("name", "parts", "heads"),
     [("icr", [0, 1, 2], [0, 1]), ("qrhead", [0, 1, 2], [1]), ("core", [0, 1], [1])],
 )
-def test_calibrated_presets_are_sums_of_differences(name, parts, heads):
+def test_presets_that_subtract_are_sums_of_differences(name, parts, heads):
     capture = made()
     asked, null = hand_made(capture, parts, heads)
     found = AttentionScoring.preset(name).scores(capture)
@@ -319,7 +319,7 @@ def test_atypical_tokens_are_those_far_below_the_mean():
         attention=np.tile(values.astype(np.float32), (3, 2, 1)),
         ranges=np.array([[0, 10]]),
     )
-    plain = {"calibration": "none", "heads": "all"}
+    plain = {"null_question": "none", "heads": "all"}
     assert AttentionScoring(**plain).scores(one).tolist() == [9.0]
     assert AttentionScoring(**plain, aggregate="mean").scores(one).tolist() == [1.0]
     assert AttentionScoring(**plain, tokens="all").scores(one).tolist() == [-41.0]
@@ -329,7 +329,7 @@ def test_atypical_tokens_are_those_far_below_the_mean():
 def test_division_is_the_logarithm_of_the_quotient():
     capture = made()
     asked, null = hand_made(capture, [1], [1])
-    scoring = AttentionScoring(calibration="divide", tokens="all", aggregate="mean")
+    scoring = AttentionScoring(null_question="divide", tokens="all", aggregate="mean")
     floor = 1e-6 * null.mean()
     quotient = np.log((asked + floor) / (null + floor))
     np.testing.assert_allclose(
@@ -339,7 +339,7 @@ def test_division_is_the_logarithm_of_the_quotient():
 
 def test_a_head_that_sees_no_passage_has_no_quotient():
     found = capture_ranking(reader("mistral"), QUESTION, ["word " * 30] * 4)
-    scoring = AttentionScoring(heads="all", calibration="divide", aggregate="mean")
+    scoring = AttentionScoring(heads="all", null_question="divide", aggregate="mean")
     assert (found.null.sum(axis=-1) == 0).any()
     assert np.isfinite(scoring.per_head(found)).all()
 
@@ -384,7 +384,7 @@ def test_what_a_capture_cannot_tell_is_refused():
     [
         ({"order": "middle"}, "order must be one of first, last"),
         ({"parts": "all"}, "parts must be one of question, instruction, prompt"),
-        ({"calibration": "add"}, "calibration must be one of"),
+        ({"null_question": "add"}, "null_question must be one of"),
         ({"heads": "some"}, "heads must be"),
         ({"layers": (4, 2)}, "layers must be a range"),
     ],
@@ -429,7 +429,7 @@ def test_passages_beyond_the_window_are_read_in_several(order):
 
 def test_quotients_do_not_depend_on_the_length_of_a_window():
     lm = reader()
-    scoring = AttentionScoring(calibration="divide", aggregate="mean", heads="all")
+    scoring = AttentionScoring(null_question="divide", aggregate="mean", heads="all")
     alone = rank_passages(lm, QUESTION, PASSAGES, scoring=scoring)
     room = ranking_tokens(lm, QUESTION, PASSAGES) + 9
     found = rank_passages(lm, QUESTION, PASSAGES * 3, scoring=scoring, window_tokens=room)
@@ -444,7 +444,7 @@ def test_windows_are_about_equally_long():
         lengths.append(len(rows[0])) or forward(rows, **options)
     )
     passages = ["bbbb " * 8] * 9
-    scoring = AttentionScoring(calibration="none", heads="all")
+    scoring = AttentionScoring(null_question="none", heads="all")
     room = ranking_tokens(lm, "zzzz", passages[:8])
     rank_passages(lm, "zzzz", passages, scoring=scoring, window_tokens=room)
     assert len(lengths) == 2

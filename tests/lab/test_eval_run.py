@@ -25,7 +25,7 @@ from hwdag_lab.eval.data import Question
 from hwdag_lab.eval.edges import shuffled
 from hwdag_lab.eval.journal import Journal, read_lines
 from hwdag_lab.eval.plan import Plan
-from hwdag_lab.eval.records import BUILDS, RECORDS, Result, read_builds, read_results
+from hwdag_lab.eval.records import BUILDS, RECORDS, Result, read_builds, read_results, result_of
 from hwdag_lab.eval.run import CALLS, Counts, matched_budgets, run
 from hwdag_lab.eval.settings import SETTINGS, read_settings
 from hwdag_lab.eval.systems import (
@@ -339,9 +339,9 @@ def test_a_result_survives_json():
         answer=Usage(1, 0.25, 0.5),
         notes=("one",),
     )
-    assert Result.from_json(json.loads(json.dumps(result.to_json()))) == result
+    assert result_of(json.loads(json.dumps(result.to_json()))) == result
     bare = replace(result, answer=None)
-    assert Result.from_json(json.loads(json.dumps(bare.to_json()))) == bare
+    assert result_of(json.loads(json.dumps(bare.to_json()))) == bare
     assert result.total == Usage(4, 0.75, 2.0)
 
 

@@ -45,37 +45,41 @@ def test_a_planted_head_is_found(criterion, order):
     assert lm.with_heads(file).known_heads == file.pairs
 
 
-@pytest.mark.parametrize("calibrate", [True, False])
+@pytest.mark.parametrize("subtract", [True, False])
 @pytest.mark.parametrize("criterion", CRITERIA)
-def test_the_values_are_those_of_every_head_alone(criterion, calibrate):
+def test_the_values_are_those_of_every_head_alone(criterion, subtract):
     lm = HuggingFaceLM(model(), tokenizer())
-    found = detect_heads(lm, EXAMPLES[:2], criterion=criterion, calibrate=calibrate)
+    found = detect_heads(lm, EXAMPLES[:2], criterion=criterion, subtract_null=subtract)
     scoring = found.scoring
-    assert scoring.needs_null is calibrate
+    assert scoring.needs_null is subtract
     for row, example in zip(found.values, EXAMPLES, strict=False):
         captured = capture_ranking(lm, example.question, example.passages)
         for i, pair in enumerate(found.pairs):
             one = AttentionScoring(
                 parts=scoring.parts,
                 heads=(pair,),
-                calibration=scoring.calibration,
+                null_question=scoring.null_question,
                 tokens=scoring.tokens,
             )
             alone = one.scores(captured)[None]
             np.testing.assert_allclose(row[i], head_values(alone, example, criterion)[0], rtol=1e-5)
-    again = detect_heads(lm, EXAMPLES[:2], criterion=criterion, calibrate=calibrate)
+    again = detect_heads(lm, EXAMPLES[:2], criterion=criterion, subtract_null=subtract)
     assert again.ranked() == found.ranked()
 
 
-def test_the_papers_calibrate_as_they_do():
-    assert [detection_scoring(c).calibration for c in CRITERIA] == ["subtract", "subtract", "none"]
-    assert detection_scoring("core", calibrate=True).calibration == "subtract"
+def test_the_papers_subtract_the_null_question_as_they_do():
+    assert [detection_scoring(c).null_question for c in CRITERIA] == [
+        "subtract",
+        "subtract",
+        "none",
+    ]
+    assert detection_scoring("core", subtract_null=True).null_question == "subtract"
     walk = detection_scoring("qrhead", "first")
     assert (walk.order, walk.parts, walk.aggregate) == ("first", "question", "mean")
 
 
 def test_equal_heads_are_ranked_by_layer_and_head():
-    found = detect_heads(planted(), EXAMPLES, criterion="ndcg", order="last", calibrate=False)
+    found = detect_heads(planted(), EXAMPLES, criterion="ndcg", order="last", subtract_null=False)
     tied = [pair for pair, score in found.ranked() if score == found.ranked()[-1][1]]
     assert tied == sorted(tied)
 
@@ -221,9 +225,9 @@ def test_the_command_writes_a_list_that_others_take(checkpoint, data, query, tmp
 def test_the_library_finds_what_the_command_finds(checkpoint, data, tmp_path, capsys):
     out = tmp_path / "heads.json"
     command = ["heads", "detect", "--model", checkpoint, "--data", data, "-q", "-o", str(out)]
-    assert main([*command, "--criterion", "core", "--no-calibrate", "--limit", "2"]) == 0
+    assert main([*command, "--criterion", "core", "--no-subtract-null", "--limit", "2"]) == 0
     lm = HuggingFaceLM.from_pretrained(checkpoint)
-    found = detect_heads(lm, EXAMPLES[:2], criterion="core", calibrate=False)
+    found = detect_heads(lm, EXAMPLES[:2], criterion="core", subtract_null=False)
     assert HeadFile.load(out).pairs == found.head_file(lm).pairs
 
 

@@ -47,7 +47,7 @@ def detect(options: argparse.Namespace) -> int:
         short,
         criterion=options.criterion,
         order=options.query,
-        calibrate=options.calibrate,
+        subtract_null=options.subtract_null,
         show_progress=not options.quiet,
     )
     names = ", ".join(sorted({path.name for path in options.data}))

@@ -64,7 +64,7 @@ def _add_detect(actions: Commands) -> None:
         help="questions per data set, or all (default: %(default)s)",
     )
     command.add_argument(
-        "--calibrate",
+        "--subtract-null",
         action=argparse.BooleanOptionalAction,
         default=None,
         help='subtract the attention of the question "N/A" (default: all criteria but core)',

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError, with_config
 
 from hwdag.errors import InputError
 from hwdag.types import Usage
 from hwdag_lab.eval.journal import read_lines
 
-T = TypeVar("T", "Result", "Build")
+T = TypeVar("T")
 
 RECORDS = "records.jsonl"
 BUILDS = "builds.jsonl"
@@ -24,6 +26,7 @@ Key = tuple[str, int | None, str, str, str]
 """System, budget, data set, document, question."""
 
 
+@with_config(extra="forbid")
 @dataclass(frozen=True, slots=True)
 class Result:
     """One question put to one system at one budget.
@@ -86,15 +89,8 @@ class Result:
         """As JSON-able values."""
         return asdict(self)
 
-    @classmethod
-    def from_json(cls, row: Mapping[str, Any]) -> Self:
-        """From a line of `records.jsonl`; raises `TypeError` or `KeyError` for any other."""
-        answer = row["answer"]
-        listed = {name: tuple(row[name]) for name in ("answers", "p_yes", "notes")}
-        spent = {"search": Usage(**row["search"]), "answer": answer and Usage(**answer)}
-        return cls(**{**row, **listed, **spent})
 
-
+@with_config(extra="forbid")
 @dataclass(frozen=True, slots=True)
 class Build:
     """What it cost to prepare one document.
@@ -133,11 +129,6 @@ class Build:
         """As JSON-able values."""
         return asdict(self)
 
-    @classmethod
-    def from_json(cls, row: Mapping[str, Any]) -> Self:
-        """From a line of `builds.jsonl`; raises `TypeError` or `KeyError` for any other."""
-        return cls(**{**row, "usage": Usage(**row["usage"]), "notes": tuple(row["notes"])})
-
 
 def read_results(folder: Path) -> dict[Key, Result]:
     """All results of a run by key, in order of their first line.
@@ -145,13 +136,13 @@ def read_results(folder: Path) -> dict[Key, Result]:
     Raises:
         InputError: a line cannot be read.
     """
-    results = [_as(Result, row, folder / RECORDS) for row in read_lines(folder / RECORDS)]
+    results = [_checked(_RESULT, row, folder / RECORDS) for row in read_lines(folder / RECORDS)]
     return {result.key: result for result in results}
 
 
 def read_builds(folder: Path) -> dict[tuple[str, str, str], Build]:
     """All builds of a run by key; raises `InputError` if a line cannot be read."""
-    builds = [_as(Build, row, folder / BUILDS) for row in read_lines(folder / BUILDS)]
+    builds = [_checked(_BUILD, row, folder / BUILDS) for row in read_lines(folder / BUILDS)]
     return {build.key: build for build in builds}
 
 
@@ -160,11 +151,18 @@ def datasets_of(results: Iterable[Result]) -> list[str]:
     return list(dict.fromkeys(result.dataset for result in results))
 
 
-def _as(kind: type[T], row: Mapping[str, Any], path: Path) -> T:
+def result_of(row: Mapping[str, Any]) -> Result:
+    """The result in a line of `records.jsonl`; raises `pydantic.ValidationError` for any other."""
+    return _RESULT.validate_python(row)
+
+
+_RESULT, _BUILD = TypeAdapter(Result), TypeAdapter(Build)
+
+
+def _checked(kind: TypeAdapter[T], row: Mapping[str, Any], path: Path) -> T:
     try:
-        return kind.from_json(row)
-    except (KeyError, TypeError, ValueError) as error:
+        return kind.validate_python(row)
+    except ValidationError as error:
         raise InputError(
-            f"{path} holds a line that is no {kind.__name__} of this version: {error}; use "
-            "another folder"
+            f"{path} holds a line of another version ({error}); use another folder"
         ) from error

@@ -20,11 +20,11 @@ from hwdag.trace.bars import Reporter, as_reporter
 from hwdag_lab.eval.asking import asked, check_metrics, failed
 from hwdag_lab.eval.builds import Builder
 from hwdag_lab.eval.calls import open_calls
+from hwdag_lab.eval.data import sample
 from hwdag_lab.eval.journal import Journal
 from hwdag_lab.eval.models import Models
 from hwdag_lab.eval.plan import Plan
 from hwdag_lab.eval.records import BUILDS, RECORDS, Build, Key, Result, read_builds, read_results
-from hwdag_lab.eval.sampling import sample
 from hwdag_lab.eval.schema import Question, Record
 from hwdag_lab.eval.settings import check_settings
 from hwdag_lab.eval.systems import System, systems

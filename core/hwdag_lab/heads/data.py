@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hwdag.errors import InputError
-from hwdag_lab.eval.data import unique
+from hwdag_lab.eval.data import sample, unique
 from hwdag_lab.eval.fields import (
     Malformed,
     MalformedRecord,
@@ -26,7 +26,6 @@ from hwdag_lab.eval.fields import (
     lines,
     row_of,
 )
-from hwdag_lab.eval.sampling import sample
 from hwdag_lab.eval.schema import Question, Record, parse_record
 
 

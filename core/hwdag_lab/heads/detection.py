@@ -98,7 +98,7 @@ def detect_heads(
     *,
     criterion: Criterion = "qrhead",
     order: Order = "last",
-    calibrate: bool | None = None,
+    subtract_null: bool | None = None,
     temperature: float = CORE_TEMPERATURE,
     show_progress: bool | Reporter = False,
 ) -> Detection:
@@ -109,7 +109,7 @@ def detect_heads(
         examples: a few dozen; see `hwdag_lab.heads.data.read_examples`.
         criterion: what a good head is.
         order: where the question stands.
-        calibrate: whether the null question's attention is subtracted; None does what the papers
+        subtract_null: whether the null question's attention is subtracted; None does what the papers
             do: QRHead subtracts it, CoRe does not.
         temperature: of the softmax of "core".
         show_progress: True for a bar, or your own.
@@ -120,7 +120,7 @@ def detect_heads(
         UnknownOption: an unknown criterion.
         ContextTooSmall: an example exceeds the model's context.
     """
-    lm, scoring = local_model(reader), detection_scoring(criterion, order, calibrate)
+    lm, scoring = local_model(reader), detection_scoring(criterion, order, subtract_null)
     if not examples or not temperature > 0:
         raise InputError(
             "heads are found on at least one example, with a temperature above 0; got "
@@ -139,12 +139,12 @@ def detect_heads(
 
 
 def detection_scoring(
-    criterion: Criterion, order: Order = "last", calibrate: bool | None = None
+    criterion: Criterion, order: Order = "last", subtract_null: bool | None = None
 ) -> AttentionScoring:
     """How passages are scored by a single head: as the releases do, or as the walk does.
 
     With the question last, "core" is the plain attention to a passage, and the other two leave out
-    atypical tokens after calibration. With the question first it is the mean that the walk reads.
+    atypical tokens after the null question is subtracted. With the question first it is the mean that the walk reads.
     """
     if criterion not in get_args(Criterion):
         known = ", ".join(get_args(Criterion))
@@ -156,8 +156,8 @@ def detection_scoring(
         scoring = AttentionScoring.preset("core" if is_core else "qrhead", heads="all")
     if is_core:
         scoring = replace(scoring, tokens="all")
-    subtract = not is_core if calibrate is None else calibrate
-    return replace(scoring, calibration="subtract" if subtract else "none")
+    subtract = not is_core if subtract_null is None else subtract_null
+    return replace(scoring, null_question="subtract" if subtract else "none")
 
 
 def head_values(

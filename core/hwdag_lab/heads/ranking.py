@@ -55,7 +55,7 @@ def rank_passages(
     windows = _windows(lm, question, passages, scoring.order, room)
     # "auto" and "all" are left as they are: what they stand for is told, or captured as a whole
     heads = scoring.heads if scoring.layers is None else _in_layers(lm, scoring)
-    is_spread = len(windows) > 1 and scoring.order == "last" and scoring.calibration != "divide"
+    is_spread = len(windows) > 1 and scoring.order == "last" and scoring.null_question != "divide"
     found = []
     for first, last in windows:
         captured = capture_ranking(

@@ -1,7 +1,7 @@
 """How relevant passages are, by attention that was captured once: composed of choices, all pure.
 
     tokens     mean over the chosen parts of the prompt and the chosen heads, (tokens,)
-    calibrated against the same for the null question
+    less, or divided by, the same for the null question
     passages   one number each, tokens that fall far below their passage's mean left out
     scaled     made comparable, if wished
 
@@ -24,7 +24,7 @@ from hwdag.lm.heads import resolve
 from hwdag.lm.ranking import PARTS, Order, RankingCapture
 
 Parts = Literal["question", "instruction", "prompt"]
-Calibration = Literal["none", "subtract", "divide", "absolute"]
+NullQuestion = Literal["none", "subtract", "divide", "absolute"]
 Tokens = Literal["all", "typical"]
 Aggregate = Literal["mean", "sum", "max", "geometric"]
 Scale = Literal["none", "share", "standard"]
@@ -50,14 +50,14 @@ _PRESETS: Mapping[str, Mapping[str, Any]] = {
     "garlic": {
         "order": "first",
         "heads": "all",
-        "calibration": "none",
+        "null_question": "none",
         "tokens": "all",
         "aggregate": "mean",
     },
     "pecan": {
         "order": "first",
         "heads": "all",
-        "calibration": "none",
+        "null_question": "none",
         "tokens": "all",
         "aggregate": "mean",
         "position": True,
@@ -67,7 +67,7 @@ _PRESETS: Mapping[str, Mapping[str, Any]] = {
     "core": {"parts": "instruction"},
     "youra": {
         "heads": "all",
-        "calibration": "absolute",
+        "null_question": "absolute",
         "tokens": "all",
         "aggregate": "geometric",
     },
@@ -86,7 +86,7 @@ class AttentionScoring:
         heads: "auto" (the list known for the model, else all), "all" (that were captured), or
             (layer, head) pairs.
         layers: only heads of the layers from the first to below the second number; None is all.
-        calibration: against the attention that the null question gets: "subtract" it, "divide" by it
+        null_question: what is done with the attention that it gets: "subtract" it, "divide" by it
             (as a logarithm), or take the "absolute" difference.
         tokens: "typical" leaves out those far below the mean of their passage (ICR), "all" does not.
         aggregate: how the tokens of a passage make its score.
@@ -102,14 +102,14 @@ class AttentionScoring:
     parts: Parts = "question"
     heads: Heads = "auto"
     layers: tuple[int, int] | None = None
-    calibration: Calibration = "subtract"
+    null_question: NullQuestion = "subtract"
     tokens: Tokens = "typical"
     aggregate: Aggregate = "sum"
     position: bool = False
     scale: Scale = "none"
 
     def __post_init__(self) -> None:
-        legal = {"order": Order, "parts": Parts, "calibration": Calibration}
+        legal = {"order": Order, "parts": Parts, "null_question": NullQuestion}
         for name, kind in (
             legal | {"tokens": Tokens, "aggregate": Aggregate, "scale": Scale}
         ).items():
@@ -145,7 +145,7 @@ class AttentionScoring:
     @property
     def needs_null(self) -> bool:
         """Whether the null question must have been captured too."""
-        return self.calibration != "none"
+        return self.null_question != "none"
 
     def scores(self, capture: RankingCapture) -> Floats:
         """A score for every passage, higher is more relevant, (passages,)."""
@@ -153,11 +153,11 @@ class AttentionScoring:
 
     def per_head(self, capture: RankingCapture) -> Floats:
         """Scores of every chosen head alone, unscaled, (heads, passages)."""
-        return self._passages(self._calibrated(capture, each=True), capture.ranges)
+        return self._passages(self._against_null(capture, each=True), capture.ranges)
 
     def unscaled(self, capture: RankingCapture) -> Floats:
         """The scores before they are scaled, (passages,)."""
-        return self._passages(self._calibrated(capture, each=False), capture.ranges)
+        return self._passages(self._against_null(capture, each=False), capture.ranges)
 
     def scaled(self, scores: Floats) -> Floats:
         """Scores of all passages made comparable, (passages,)."""
@@ -169,7 +169,7 @@ class AttentionScoring:
             return centred / max(float(scores.std()), _TINY)
         return scores
 
-    def _calibrated(self, capture: RankingCapture, *, each: bool) -> Floats:
+    def _against_null(self, capture: RankingCapture, *, each: bool) -> Floats:
         """One number per token, (tokens,), or per head and token, (heads, tokens)."""
         self._check(capture)
         rows = self._rows(capture)
@@ -179,9 +179,9 @@ class AttentionScoring:
             return found if each else np.asarray(found.mean(axis=0))
 
         asked = pooled(capture.attention, capture.lengths)
-        if capture.null is None or self.calibration == "none":
+        if capture.null is None or self.null_question == "none":
             return asked
-        return calibrated(asked, pooled(capture.null, capture.null_lengths), self.calibration)
+        return against_null(asked, pooled(capture.null, capture.null_lengths), self.null_question)
 
     def _check(self, capture: RankingCapture) -> None:
         if capture.order != self.order:
@@ -191,8 +191,8 @@ class AttentionScoring:
             )
         if self.needs_null and capture.null is None:
             raise InputError(
-                f"calibration {self.calibration!r} needs the null question, which was not captured; "
-                'capture with null=True, or use calibration="none"'
+                f"null_question={self.null_question!r} needs the null question, which was not captured; "
+                'capture with null=True, or use null_question="none"'
             )
 
     def _rows(self, capture: RankingCapture) -> list[int]:
@@ -238,7 +238,7 @@ class AttentionScoring:
         return np.asarray(total / count if self.aggregate == "mean" else total)
 
 
-def calibrated(asked: Floats, null: Floats, kind: Calibration) -> Floats:
+def against_null(asked: Floats, null: Floats, kind: NullQuestion) -> Floats:
     """Attention of tokens to a question against that to the null question, (..., tokens)."""
     if kind == "subtract":
         return asked - null
