@@ -178,14 +178,26 @@ def reference_parts(
 
 
 def reference_prior(
-    world: DenseWorld, cosine: np.ndarray, question: str, scoring: Scoring
+    world: DenseWorld,
+    cosine: np.ndarray,
+    question: str,
+    scoring: Scoring,
+    paragraphs: list[tuple[int, int]],
 ) -> np.ndarray:
-    """Clipped cosine similarity, mixed with BM25 after both were stretched to [0, 1]."""
-    dense = np.clip(cosine, 0, None)
-    if not scoring.sparse or not len(dense):
-        return dense
-    sparse = bm25(world.searched, set(content_words(question)))
-    return (1 - scoring.sparse) * stretched(dense) + scoring.sparse * stretched(sparse)
+    """Clipped cosine similarity, mixed with BM25 after both were stretched to [0, 1].
+
+    `paragraphs` are the document and the number of that of every node; 0 is none.
+    """
+    found = np.clip(cosine, 0, None)
+    if scoring.sparse and len(found):
+        sparse = bm25(world.searched, set(content_words(question)))
+        found = (1 - scoring.sparse) * stretched(found) + scoring.sparse * stretched(sparse)
+    best = found.copy()
+    for i, place in enumerate(paragraphs):
+        if place[1]:
+            leaves = [j for j, node in enumerate(world.nodes) if node.level == 1]
+            best[i] = max([found[j] for j in leaves if paragraphs[j] == place], default=0.0)
+    return (1 - scoring.paragraph) * found + scoring.paragraph * best
 
 
 def bm25(texts: list[str], query: set[str], most: float = math.inf) -> np.ndarray:

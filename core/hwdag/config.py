@@ -140,6 +140,8 @@ class Scoring:
             z = E^T (r + E r): leaves rest on nothing, so down from them there is no way.
         similarity: weight of the similarity to the question.
         sparse: share of BM25 in that similarity, the rest is cosine similarity of embeddings.
+        paragraph: share, in a node's similarity, of the most similar leaf of the same paragraph: the
+            sentences beside a good one are read sooner.
         mentions: weight of standing under a heading that a visited node mentions.
         echoes: weight of sharing rare words with a visited node that are not in the question.
         scale: "share" divides attention and similarity by their sums over all nodes (GARLIC
@@ -151,6 +153,7 @@ class Scoring:
     attention: float = 0.1
     similarity: float = 1.0
     sparse: float = 0.3
+    paragraph: float = 0.0
     mentions: float = 0.3
     echoes: float = 0.3
     spread: Literal["down", "around"] = "down"
@@ -159,12 +162,13 @@ class Scoring:
     def __post_init__(self) -> None:
         _one_of(self, "scale", ("share", "peak", "none"))
         _one_of(self, "spread", ("down", "around"))
-        for name in ("attention", "similarity", "sparse", "mentions", "echoes"):
+        for name in ("attention", "similarity", "sparse", "paragraph", "mentions", "echoes"):
             value = getattr(self, name)
             if not 0.0 <= value < float("inf"):
                 raise InputError(f"{name} must be a finite number of at least 0, got {value!r}")
-        if self.sparse > 1.0:
-            raise InputError(f"sparse is a share, at most 1, got {self.sparse!r}")
+        for name in ("sparse", "paragraph"):
+            if getattr(self, name) > 1.0:
+                raise InputError(f"{name} is a share, at most 1, got {getattr(self, name)!r}")
 
     @property
     def refers(self) -> bool:
@@ -175,7 +179,13 @@ class Scoring:
     def garlic(cls) -> Self:
         """Z / sum(z) + sim / sum(sim) (GARLIC 3.2.2)."""
         return cls(
-            attention=1.0, similarity=1.0, sparse=0.0, mentions=0.0, echoes=0.0, scale="share"
+            attention=1.0,
+            similarity=1.0,
+            sparse=0.0,
+            paragraph=0.0,
+            mentions=0.0,
+            echoes=0.0,
+            scale="share",
         )
 
     @classmethod

@@ -37,7 +37,7 @@ SCORINGS = [
     Scoring(attention=1.0, spread="around"),
     Scoring(scale="share", sparse=0.5),
     Scoring(attention=1.0, similarity=0.0, mentions=0.0),
-    Scoring(sparse=1.0, echoes=0.0),
+    Scoring(sparse=1.0, echoes=0.0, paragraph=0.3),
 ]
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -296,7 +296,11 @@ def test_the_frontier_equals_the_dense_reference(seed, choices, scoring, stride,
         similarity = similarity_of(corpus, QUESTION, query, scoring, allowed)
         vectors = np.concatenate([block.vectors for block in library.blocks.values()])
         cosine = vectors[visible[living(corpus)]].astype(float) @ query.astype(float)
-        expected = reference_prior(world, cosine, QUESTION, scoring)
+        places = [(n, int(p)) for n, block in library.blocks.items() for p in block.paragraphs]
+        seen = [
+            place for place, is_seen in zip(places, visible[living(corpus)], strict=True) if is_seen
+        ]
+        expected = reference_prior(world, cosine, QUESTION, scoring, seen)
         np.testing.assert_allclose(similarity[rows], expected, atol=1e-6)
         references = References(corpus, QUESTION, scoring, allowed) if scoring.refers else None
         frontier = Frontier(corpus, similarity, allowed, scoring=scoring, references=references)

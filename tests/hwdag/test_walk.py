@@ -17,6 +17,7 @@ from hwdag.lm.scripted import ScriptedLM
 from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier
 from hwdag.search.interruption import Interruption
+from hwdag.search.similarity import similarity
 from hwdag.search.walk import walk
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Node, Span
@@ -247,6 +248,28 @@ def test_relevance_of_a_leaf_reaches_its_siblings_by_way_of_the_point_above():
         frontier = Frontier(corpus, np.zeros(3), scoring=Scoring(1.0, scale="none", spread=spread))
         frontier.visit(0, 2.0)
         np.testing.assert_allclose(part(frontier, "attention")[1], expected)
+
+
+def test_a_sentence_is_lifted_by_the_best_one_of_its_paragraph():
+    text = "# A\n\nOne one. Two two.\n\nThree three."
+    spans = [Span(5, 13), Span(14, 22), Span(24, 36)]
+    nodes = [
+        Node(f"d#1.{i}", "d", 1, text[span.start : span.end], "chunk", 2, (span,))
+        for i, span in enumerate(spans)
+    ]
+    nodes.append(Node("d#2.0", "d", 2, "A written point.", "generated", 3, (spans[0],)))
+    vectors = np.array([[1.0], [0.2], [0.4], [0.6]], np.float32)
+    graph = HWDAG.from_rows(nodes, [EdgeRow(3, np.arange(3, dtype=np.int32), np.ones(3))])
+    corpus = Corpus.of([graph, graph], [vectors, 0.5 * vectors], [text, text])
+    query = np.ones(1, np.float32)
+    for share, beside in ((0.0, 0.2), (0.2, 0.8 * 0.2 + 0.2 * 1.0)):
+        scoring = Scoring(sparse=0.0, paragraph=share)
+        found = similarity(corpus, QUESTION, query, scoring)
+        expected = np.array([1.0, beside, 0.4, 0.6])  # what is written is in no paragraph
+        np.testing.assert_allclose(found, [*expected, *(0.5 * expected)], rtol=1e-6)
+    hidden = np.array([False, *[True] * 7])  # what may not be seen lifts nothing
+    found = similarity(corpus, QUESTION, query, Scoring(sparse=0.0, paragraph=0.2), hidden)
+    np.testing.assert_allclose(found[:3], [0.0, 0.2, 0.4], rtol=1e-6)
 
 
 def test_pecan_adds_the_similarity_as_it_is():

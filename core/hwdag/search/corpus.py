@@ -209,6 +209,21 @@ class Corpus:
             np.maximum(found, 0.0, out=similarity[start : start + len(segment)])
         return similarity
 
+    def best_in_paragraph(self, values: Floats) -> Floats:
+        """The highest of these values among the leaves of a node's paragraph, (n,).
+
+        A text that is in no paragraph of its document has its own.
+        """
+        best = values.copy()
+        for start, segment in self._parts():
+            mine, paragraph = values[start : start + len(segment)], segment.paragraph_of
+            leaves = segment.levels == 1
+            peaks = np.zeros(paragraph.max(initial=0) + 1)
+            np.maximum.at(peaks, paragraph[leaves], mine[leaves])
+            inside = np.flatnonzero(paragraph)
+            best[start + inside] = peaks[paragraph[inside]]
+        return best
+
     def lexicon(self, allowed: Mask | None = None) -> Lexicon:
         """The words of all nodes that are alive and allowed, as they are searched."""
         return Lexicon(self.segments, self.visible(allowed))

@@ -87,6 +87,16 @@ class Segment:
         np.maximum.at(heights, document, self.levels)
         return np.flatnonzero(self.levels == heights[document])
 
+    @cached_property
+    def paragraph_of(self) -> Indices:
+        """The paragraph of every row, counted over all documents from 1; 0 where it is in none."""
+        document = np.repeat(np.arange(len(self.numbers)), np.diff(self.first))
+        keys = document * (int(self.paragraphs.max(initial=0)) + 1) + self.paragraphs
+        inside = self.paragraphs > 0
+        found = np.zeros(len(self), np.intp)
+        found[inside] = 1 + np.unique(keys[inside], return_inverse=True)[1]
+        return found
+
     def rows_of(self, documents: Mask) -> Mask:
         """Rows of these documents, (documents,) to (n,)."""
         return np.repeat(documents, np.diff(self.first))

@@ -21,23 +21,29 @@ def similarity(
     """Similarity of every node to the question, at least 0, (n,); 0 for those not allowed.
 
     Cosine similarity clipped at 0 (GARLIC 3.2.2); with `scoring.sparse`, mixed with BM25 after both
-    were stretched to [0, 1], as the two are on different scales.
+    were stretched to [0, 1], as the two are on different scales; with `scoring.paragraph`, mixed with
+    the highest similarity of a leaf of the same paragraph.
 
     Args:
         corpus: the graph.
         question: its words are searched.
         vector: its embedding, (dimension,).
-        scoring: the share of BM25.
+        scoring: the shares of BM25 and of the paragraph.
         allowed: nodes that may be shown, (n,); words are counted in them. None allows all.
     """
     allowed = corpus.visible(allowed)
     keep = np.ones(len(corpus), bool) if allowed is None else allowed
-    dense = corpus.similarity(vector)
-    if scoring.sparse == 0 or not keep.any():
-        return np.where(keep, dense, 0.0)
-    sparse = corpus.lexicon(allowed).scores(content_words(question))
-    mixed = (1 - scoring.sparse) * stretched(dense, keep) + scoring.sparse * stretched(sparse, keep)
-    return np.where(keep, mixed, 0.0)
+    found = corpus.similarity(vector)
+    if scoring.sparse > 0 and keep.any():
+        words = corpus.lexicon(allowed).scores(content_words(question))
+        found = (1 - scoring.sparse) * stretched(found, keep) + scoring.sparse * stretched(
+            words, keep
+        )
+    found = np.where(keep, found, 0.0)
+    if scoring.paragraph == 0:
+        return found
+    best = corpus.best_in_paragraph(found)
+    return np.where(keep, (1 - scoring.paragraph) * found + scoring.paragraph * best, 0.0)
 
 
 def stretched(values: Floats, keep: Mask) -> Floats:
