@@ -1,5 +1,6 @@
 # make demo   the whole method on real prose, with the embedded default models
-# make quick  the tests that need no model and build no package: for the loop of a person who edits
+# make quick  lint, and the tests that need no model and take no seconds, with few examples of each
+#             property: for the loop of a person who edits; TESTS=tests/hwdag chooses some of them
 # make test   format, lint, types, import rules, tests, the documentation, and the built wheel and
 #             sdist in clean places
 # make docs   the documentation as a site, in build/site
@@ -11,6 +12,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 TORCH_INDEX ?=
+
+TESTS ?= tests
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
@@ -31,7 +34,8 @@ demo: $(INSTALLED)
 
 quick: $(INSTALLED)
 	$(BIN)/ruff check .
-	$(ONE_THREAD) $(BIN)/python -m pytest -q -n auto --dist worksteal -m 'not model and not package'
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -n auto --dist worksteal --hypothesis-profile quick \
+		-m 'not model and not package and not slow' $(TESTS)
 
 # one worker per core, each with one thread: more threads than cores slow torch down a lot
 test: check

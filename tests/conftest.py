@@ -11,17 +11,33 @@ from hypothesis import settings
 
 # why: examples are the same on every machine, and a busy machine is no failure
 settings.register_profile("hwdag", deadline=None, derandomize=True)
+settings.register_profile("quick", settings.get_profile("hwdag"), max_examples=10)
 settings.load_profile("hwdag")
 
 # why: what a shell starts in the background ignores Ctrl-C, and so would everything under test
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-SLOW = ("test_smoke.py", "test_package.py", "test_compat.py", "test_recipes.py")
+MINUTES = ("test_smoke.py", "test_package.py", "test_compat.py", "test_recipes.py")
+
+SECONDS = (
+    "test_adapter_recipe.py",
+    "test_compat.py",
+    "test_crash.py",
+    "test_fuzz.py",
+    "test_llama_index_crash.py",
+    "test_llama_index_shared.py",
+    "test_pages.py",
+    "test_store_sharing.py",
+)
+"""Files whose tests start processes and browsers, or train a model."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes minutes comes first, so that no worker is left alone with it in the end."""
-    items.sort(key=lambda item: item.path.name not in SLOW)
+    for item in items:
+        if item.path.name in SECONDS or "postgres" in getattr(item, "fixturenames", ()):
+            item.add_marker("slow")
+    items.sort(key=lambda item: item.path.name not in MINUTES)
 
 
 @pytest.fixture(scope="session")

@@ -172,6 +172,7 @@ print(peak() - before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["llama", "gemma2"])
 def test_no_attention_matrix_per_head_exists_at_8k_tokens(family):
     """8 heads x 8192 x 8192 in float32 would take 2,048 MB; transformers' own mask takes 64."""

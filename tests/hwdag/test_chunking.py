@@ -94,6 +94,7 @@ def test_blank_text_has_no_chunks(text):
     assert chunk(text, count_tokens=by_word, limit=8) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [8, 300])
 @pytest.mark.parametrize(
     "text",
