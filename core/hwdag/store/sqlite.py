@@ -40,7 +40,6 @@ from hwdag.store.records import (
     decode_nodes,
     encode,
     encode_header,
-    owner_slot,
 )
 from hwdag.store.schema import NODES_PER_ROW, Header
 from hwdag.store.unfinished import beside, explained, remove_leftovers, settle, sync
@@ -262,13 +261,23 @@ class Store:
 
     def abandon(self, document_id: str) -> None:
         """Drop the calls of a version of a stored document that was begun and is not wanted now."""
-        if self._has_later_calls(document_id):
+        with self._database.reading() as connection:
+            last = self._last_needed_call(connection, document_id)
+            wanted = last is None or last_call(connection, document_id) <= last
+        if not wanted:
             with self._database.writing() as connection:
-                number = find(connection, document_id)
-                if number is not None:
-                    query = "SELECT last_call FROM documents WHERE number = ?"
-                    (last,) = connection.execute(query, [number]).fetchone()
+                last = self._last_needed_call(connection, document_id)
+                if last is not None:
                     forget_calls(connection, document_id, after=last)
+
+    def _last_needed_call(self, connection: sqlite3.Connection, document_id: str) -> int | None:
+        """The last call that was made for the stored version; None if there is no such document."""
+        number = find(connection, document_id)
+        if number is None:
+            return None
+        query = "SELECT last_call FROM documents WHERE number = ?"
+        (last,) = connection.execute(query, [number]).fetchone()
+        return int(last)
 
     @contextmanager
     def exclusive(self, timeout: float = 30.0) -> Iterator[None]:
@@ -467,8 +476,10 @@ class Store:
         rest = iter(numbers)
         while batch := self._arrays(rest):
             for number, arrays in batch:
-                with self._blaming_number(number):
+                try:
                     block = decode_block(number, arrays, self.header.dimension)
+                except IndexCorrupt as error:
+                    raise self._blamed(self.names([number]).get(number), error) from error
                 yield block
 
     def nodes(self, addresses: Sequence[tuple[int, int]]) -> list[Node | None]:
@@ -519,17 +530,6 @@ class Store:
                     size += sum(len(value) for value in found if isinstance(value, bytes))
         return batch
 
-    def _has_later_calls(self, document_id: str) -> bool:
-        """Whether there are calls of a version of a stored document that is not the stored one."""
-        with self._database.reading() as connection:
-            number = find(connection, document_id)
-            query = (
-                "SELECT 1 FROM calls WHERE owner_slot IS ? "
-                "AND number > (SELECT last_call FROM documents WHERE number = ?) LIMIT 1"
-            )
-            values = [owner_slot(document_id), number]
-            return connection.execute(query, values).fetchone() is not None
-
     def _columns(self, numbers: Sequence[int], columns: str) -> Iterator[tuple[int, Row]]:
         query = f"SELECT {columns} FROM documents WHERE number = ?"
         for start in range(0, len(numbers), _BATCH_ROWS):
@@ -551,14 +551,6 @@ class Store:
             yield
         except IndexCorrupt as error:
             raise self._blamed(document_id, error) from error
-
-    @contextmanager
-    def _blaming_number(self, number: int) -> Iterator[None]:
-        """As `_blaming`, where only the number is known."""
-        try:
-            yield
-        except IndexCorrupt as error:
-            raise self._blamed(self.names([number]).get(number), error) from error
 
     def _blamed(self, document_id: object, error: IndexCorrupt) -> IndexCorrupt:
         return IndexCorrupt(

@@ -30,7 +30,10 @@ def ascending(rows: Iterator[Row]) -> Iterator[Row]:
     last: Any = 0
     for row in rows:
         if not (isinstance(row[0], int) and row[0] > last):
-            raise IndexCorrupt("the numbers of its documents are not in order")
+            raise IndexCorrupt(
+                "the file is damaged: the numbers of its documents are not in order; restore a copy of "
+                "the file, or run `hwdag repair`"
+            )
         last = row[0]
         yield row
 

@@ -1,0 +1,307 @@
+"""An index under load: builders, a deleter and searchers in processes that are killed and stalled.
+
+Two processes build, one deletes and four search in one file. At random moments one of them is killed
+with SIGKILL, or stopped for up to a second in the midst of whatever it does (a disk that is slow), or
+finds the disk full. In the end the file is verified; every document in it must be the work of the
+last change of it, or of one that overlapped the last; and what an index holds that is built of these
+documents in one process must be equal to the last bit. The scripted model reads and writes. Run:
+
+    python benchmarks/soak.py --seconds 600 --folder /tmp/soak
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+import random
+import resource
+import shutil
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
+from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.errors import EmptyIndex, HWDAGError, IndexBusy, IndexFileError, InputError
+from hwdag.lm.scripted import ScriptedLM
+from hwdag.store.sqlite import Entry
+
+NAMES = [f"doc{i}" for i in range(24)]
+VERSIONS = 50
+WORDS = [
+    "silver",
+    "dragon",
+    "bridge",
+    "harbour",
+    "castle",
+    "river",
+    "engine",
+    "garden",
+    "amber",
+    "window",
+    "valley",
+    "market",
+]
+CONFIG = BuildConfig(chunk_tokens=30, window_tokens=400)
+SEARCH = SearchConfig(token_budget=120, progress="budget")
+ROLES = ("builder", "builder", "deleter", "searcher", "searcher", "searcher", "searcher")
+FULL_DISK_BYTES = 40_000
+"""What a disk still takes that is about to be full."""
+
+
+class Change(NamedTuple):
+    """A change of a document, `version` None for a deletion, from when to when; seconds."""
+
+    name: str
+    version: int | None
+    began: float
+    ended: float
+
+
+def main() -> None:
+    """Run, check, and say what happened; the exit status is 1 where something is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--folder", type=Path, required=True, help="is emptied first")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    shutil.rmtree(options.folder, ignore_errors=True)
+    options.folder.mkdir(parents=True)
+    path = options.folder / "soak.hwdag"
+    opened(None).save(path)
+    happened = soak(path, options.seconds, random.Random(options.seed))
+    wrong = [*check(path, changes_in(path.parent)), *complaints_in(path.parent)]
+    print(json.dumps(happened | counts_in(path.parent), sort_keys=True))
+    print(f"{platform.machine()}, {os.cpu_count()} cores, {path.stat().st_size:,} bytes in the end")
+    print("\n".join(wrong) or "sound, and equal to what one process builds")
+    sys.exit(1 if wrong else 0)
+
+
+def opened(path: Path | None) -> HWDAGIndex:
+    """The index in the file, or a new one in memory."""
+    models: dict[str, Any] = {
+        "reader": ScriptedLM(prefers_extraction=False),
+        "embedder": HashingEmbedder(64),
+    }
+    return HWDAGIndex.load(path, **models) if path else HWDAGIndex(config=CONFIG, **models)
+
+
+def document(name: str, version: int) -> Document:
+    """A version of a document; always the same."""
+    rng = random.Random(f"{name} {version}")
+    sentences = (
+        f"The {' '.join(rng.choices(WORDS, k=rng.randint(4, 10)))} of {name}."
+        for _ in range(rng.randint(1, 60))
+    )
+    return Document(name, " ".join(sentences), f"{name} {version}", {"version": version})
+
+
+# While it runs
+
+
+def soak(path: Path, seconds: float, rng: random.Random) -> dict[str, int]:
+    """Keep all processes running, disturb them, and end them; how often each was done."""
+    happened = Counter[str]()
+    end = time.monotonic() + seconds
+    running = {start(path, role, rng.random(), end): role for role in ROLES}
+    while time.monotonic() < end:
+        time.sleep(rng.uniform(0.2, 1.0))
+        process = rng.choice(list(running))
+        if rng.random() < 0.5:
+            os.kill(process, signal.SIGSTOP)
+            time.sleep(rng.uniform(0, 1))
+            os.kill(process, signal.SIGCONT)
+            happened["stalls"] += 1
+            continue
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+        happened["kills"] += 1
+        role = running.pop(process)
+        running[start(path, role, rng.random(), end)] = role
+    for process in running:
+        _, status = os.waitpid(process, 0)
+        happened["failures"] += status != 0
+    return dict(happened)
+
+
+def start(path: Path, role: str, seed: float, end: float) -> int:
+    """Fork a process that plays a role until the end; its number."""
+    child = os.fork()
+    if child:
+        return child
+    try:
+        Player(path, role, random.Random(seed)).play(end)
+        os._exit(0)
+    except BaseException:
+        import traceback
+
+        (path.parent / f"{os.getpid()}.complaint").write_text(traceback.format_exc())
+        os._exit(1)
+
+
+class Player:
+    """What one process does, and its log."""
+
+    def __init__(self, path: Path, role: str, rng: random.Random) -> None:
+        self._path = path
+        self._role = role
+        self._rng = rng
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        self._log = os.open(path.parent / f"{os.getpid()}.log", flags)
+
+    def play(self, end: float) -> None:
+        """Until the end."""
+        acts = {"builder": self._build, "deleter": self._delete, "searcher": self._search}
+        with opened(self._path) as index:
+            while time.monotonic() < end:
+                try:
+                    acts[self._role](index)
+                except IndexBusy:
+                    self._say("busy")
+
+    def _build(self, index: HWDAGIndex) -> None:
+        name, version = self._rng.choice(NAMES), self._rng.randrange(VERSIONS)
+        change = (name, version)
+        try:
+            with self._full_disk() if self._rng.random() < 0.1 else nullcontext():
+                self._timed(change, lambda: index.refresh([document(*change)]))
+        except IndexFileError as error:
+            if isinstance(error, IndexBusy) or "could not be read or written" not in str(error):
+                raise
+            self._say("full disk")
+
+    def _delete(self, index: HWDAGIndex) -> None:
+        time.sleep(self._rng.uniform(0, 3))
+        name = self._rng.choice([*index.documents, NAMES[0]])
+        with suppress(InputError):  # somebody was faster
+            self._timed((name, None), lambda: index.delete(name))
+
+    def _search(self, index: HWDAGIndex) -> None:
+        try:
+            found = index.search(f"Where is the {self._rng.choice(WORDS)}?", config=SEARCH)
+        except EmptyIndex:
+            return
+        self._say("searched")
+        for name, source in found.sources.items():
+            assert source == document(name, source.metadata["version"]), f"{name} is torn"
+        for step in found.steps:
+            if step.node.origin == "chunk":
+                (span,) = step.node.sources
+                text = found.sources[step.node.document_id].text
+                assert step.node.text == text[span.start : span.end], f"{step.node.id} is torn"
+
+    def _timed(self, change: tuple[str, int | None], act: Callable[[], object]) -> None:
+        self._say("began", *change, time.monotonic())
+        try:
+            act()
+        except HWDAGError:
+            self._say("refused")
+            raise
+        self._say("ended", *change, time.monotonic())
+
+    @contextmanager
+    def _full_disk(self) -> Iterator[None]:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        size = self._path.stat().st_size + FULL_DISK_BYTES
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+
+    def _say(self, *what: object) -> None:
+        os.write(self._log, json.dumps(what).encode() + b"\n")  # whole, or not at all
+
+
+# In the end
+
+
+def lines_in(folder: Path) -> list[list[Any]]:
+    """Everything that was said, by process, in order."""
+    logs = sorted(folder.glob("*.log"))
+    return [json.loads(line) for log in logs for line in log.read_text().splitlines()]
+
+
+def changes_in(folder: Path) -> list[Change]:
+    """What was changed; a change that was cut off may have happened at any time since."""
+    found, begun = [], None
+    for what, *rest in [*lines_in(folder), ["began", "", None, 0.0]]:
+        if what == "began":
+            if begun is not None:
+                found.append(Change(*begun, math.inf))
+            begun = rest
+        elif what == "refused":  # nothing has happened
+            begun = None
+        elif what == "ended":
+            assert begun is not None
+            found.append(Change(*begun, rest[-1]))
+            begun = None
+    return found
+
+
+def counts_in(folder: Path) -> dict[str, int]:
+    """How often each thing was said."""
+    return Counter(line[0] for line in lines_in(folder))
+
+
+def complaints_in(folder: Path) -> list[str]:
+    """What processes died of that nobody killed."""
+    return [file.read_text() for file in folder.glob("*.complaint")]
+
+
+def check(path: Path, changes: list[Change]) -> list[str]:
+    """What is wrong with the file."""
+    try:
+        with opened(path) as index:
+            wrong = [f"{p.document_id}: {p.what}" for p in index.verify().problems]
+            wrong += [
+                name for name in NAMES if not is_possible(index.documents.get(name), name, changes)
+            ]
+            stored = dict(index.entries)
+    except HWDAGError as error:
+        return [f"{type(error).__name__}: {error}"]
+    alone = opened(None)
+    for entry in stored.values():
+        alone.refresh([entry.document])
+    wrong += [name for name in stored if not is_same(stored[name], alone.entries[name])]
+    left = [file.name for file in path.parent.iterdir() if file.name.startswith(f"{path.name}.unf")]
+    return wrong + left
+
+
+def is_possible(found: Document | None, name: str, changes: list[Change]) -> bool:
+    """Whether a document is the work of a change that no other one came after."""
+    if found is not None and found != document(name, found.metadata["version"]):
+        return False
+    version = None if found is None else found.metadata["version"]
+    mine = [change for change in changes if change.name == name]
+    finished = [change for change in mine if change.ended < math.inf]
+    last = [c.version for c in mine if not any(other.began > c.ended for other in finished)]
+    return version in last or (version is None and not finished)
+
+
+def is_same(one: Entry, two: Entry) -> bool:
+    """To the last bit."""
+    return (
+        one.document == two.document
+        and one.graph.nodes == two.graph.nodes
+        and all(
+            np.array_equal(getattr(one.graph.raw, part), getattr(two.graph.raw, part))
+            for part in ("indptr", "indices", "data")
+        )
+        and np.array_equal(one.vectors, two.vectors)
+    )
+
+
+if __name__ == "__main__":
+    main()
