@@ -1,6 +1,9 @@
 """Low-rank adapters (LoRA, arXiv 2106.09685) in the file format of PEFT, merged into a model.
 
-A merged adapter is part of the weights: the forward is that of the plain model, at its cost.
+A merged adapter is part of the weights: the forward is that of the plain model, at its cost. PEFT's
+`merge_and_unload` gives the same weights to the bit (float32, bfloat16 and float16, the shipped
+adapter), in two to five times the time; but it only warns where tensors are missing and takes weights
+that are not finite, and here every such file is refused.
 """
 
 from __future__ import annotations
