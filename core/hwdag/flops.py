@@ -168,8 +168,8 @@ def _active_intermediate(text: Any, hidden: int) -> int:
 
 def _first(config: Any, *names: str, default: int | None = None) -> int:
     """The first of these sizes that the config gives."""
-    given = (getattr(config, name, None) for name in names)
-    value = next((value for value in given if value is not None), default)
+    sizes = (getattr(config, name, None) for name in names)
+    value = next((value for value in sizes if value is not None), default)
     if value is None:
         raise InputError(
             f"a {type(config).__name__} names no {' or '.join(names)}, so its FLOPs cannot be "

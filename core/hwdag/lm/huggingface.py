@@ -17,7 +17,7 @@ from hwdag.lm.attention import check_heads
 from hwdag.lm.base import Message, Replay, ReplayRequest
 from hwdag.lm.controller import Controller, controllers_from
 from hwdag.lm.engine import Engine
-from hwdag.lm.heads import GivenHeads, head_file, resolve, warn_unknown
+from hwdag.lm.heads import HeadSource, head_file, resolve, warn_unknown
 from hwdag.lm.layout import ReplayLayout, writing_ids
 from hwdag.lm.loading import load
 from hwdag.lm.session import KVReply, KVSession
@@ -61,7 +61,7 @@ class HuggingFaceLM:
         p_yes_is_informative: bool = True,
         confidence: float = PAPER_CONFIDENCE,
         batched_replay: bool | None = None,
-        heads: GivenHeads | None = None,
+        heads: HeadSource | None = None,
     ) -> None:
         if not isinstance(model, PreTrainedModel) or not isinstance(
             tokenizer, PreTrainedTokenizerBase
@@ -125,7 +125,7 @@ class HuggingFaceLM:
             adapter.merge(model)
         return cls(model, tokenizer, **({"name": name} | options))
 
-    def with_heads(self, heads: GivenHeads) -> Self:
+    def with_heads(self, heads: HeadSource) -> Self:
         """A reader of the same weights, lock included, whose "auto" stands for other heads."""
         twin = copy.copy(self)
         twin.engine = self.engine.twin()
@@ -231,6 +231,6 @@ class HuggingFaceLM:
         check_heads(self.model, pairs)
         return pairs
 
-    def _use_heads(self, given: GivenHeads | None) -> None:
-        self.head_file = head_file(given, self.name, self.model.config)
+    def _use_heads(self, source: HeadSource | None) -> None:
+        self.head_file = head_file(source, self.name, self.model.config)
         self.known_heads = None if self.head_file is None else self.head_file.pairs
