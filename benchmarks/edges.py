@@ -1,61 +1,45 @@
-"""Do edges point to the chunk that a point was picked from? All heads against the head list.
+"""What the edges of a graph are worth: each kind of points with the model's edges, shuffled and uniform.
 
-Extractive points know their source, so the share of attention that each pays to its own chunk, and
-how often that chunk is its heaviest edge, can be counted. Run:
+    python benchmarks/edges.py --model PATH -o runs/edges            # one GPU, about 40 minutes
+    python benchmarks/edges.py -o runs/edges --limit 10              # the embedded model, a check
 
-    python benchmarks/edges.py ../shared/data/train/qasper.jsonl --limit 10
+Extractive points under our walk, and written ones under the papers' preset: the same points, walked
+with edges that the model made, with the same weights dealt out anew, with equal ones, and without
+any. Retrieval alone, at three budgets, on three multi-hop sets and their long forms. The report of
+each data set compares every row with `hwdag`; `hwdag compare` compares any two. Further options go to
+`hwdag eval`.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import os
+import sys
 from pathlib import Path
 
-import numpy as np
+from hwdag.cli.main import main as hwdag
 
-from hwdag import BuildConfig, Document, HWDAGIndex
-from hwdag.config import Heads
-from hwdag.graph.dag import HWDAG
-from hwdag_lab.eval.statistics import bootstrap
+ROOT = Path(__file__).parent.parent
+DATA = Path(os.environ.get("HWDAG_DATA") or ROOT / ".." / "shared" / "data") / "dev"
+SETS = ("hotpotqa", "2wikimultihopqa", "musique")
+SYSTEMS = (
+    "hwdag,hwdag-no-edges,hwdag-shuffled-edges,hwdag-uniform-edges,"
+    "hwdag-garlic,hwdag-garlic-no-attention,hwdag-garlic-shuffled-edges,hwdag-garlic-uniform-edges"
+)
 
 
 def main() -> None:
-    """Print one line per choice of heads."""
+    """Run the study; it goes on where it was."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", type=Path, help="JSONL with id and text")
-    parser.add_argument("--limit", type=int, default=10, help="documents")
-    options = parser.parse_args()
-    with options.data.open(encoding="utf-8") as lines:
-        records = [json.loads(line) for line, _ in zip(lines, range(options.limit), strict=False)]
-    for heads in ("all", "auto"):
-        shares, hits = measure(records, heads)
-        print(
-            f"{heads:5} {len(shares)} points of {len(records)} documents: own chunk is the "
-            f"heaviest edge {bootstrap(hits)}, share of attention {bootstrap(shares)}"
-        )
-
-
-def measure(records: list[dict[str, str]], heads: Heads) -> tuple[np.ndarray, np.ndarray]:
-    """Per point: the weight of the edge to its own chunk, and whether it is the heaviest."""
-    documents = [Document(record["id"], record["text"]) for record in records]
-    index = HWDAGIndex.from_documents(
-        documents, config=BuildConfig(leaves="chunks", edge_heads=heads), show_progress=True
-    )
-    found = [pair for graph in index.graphs.values() for pair in own_edges(graph)]
-    shares, hits = np.array(found).T
-    return shares, hits
-
-
-def own_edges(graph: HWDAG) -> list[tuple[float, bool]]:
-    """Weight of each level-2 point's edge to the chunk it was picked from; is it the heaviest?"""
-    found = []
-    for index in graph.at_level(2):
-        children, weights = graph.children(int(index))
-        source = graph.nodes[index].sources[0]
-        own = [graph.nodes[child].sources[0].overlap(source) > 0 for child in children]
-        found.append((float(weights[own].sum()), bool(own[int(weights.argmax())])))
-    return found
+    parser.add_argument("--model", help="hub name or path (default: the embedded model)")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="folder of the results")
+    parser.add_argument("--limit", default="100", help="questions per data set, or all")
+    options, extra = parser.parse_known_args()
+    files = [str(DATA / f"{name}{form}.jsonl") for name in SETS for form in ("", "_long")]
+    plan = ["--systems", SYSTEMS, "--budgets", "512,1024,2048", "--limit", options.limit]
+    plan += ["--no-answers", "--dtype", "bfloat16", "-o", str(options.output)]
+    model = ["--reader", options.model] if options.model else []
+    sys.exit(hwdag(["eval", *files, *plan, *model, *extra]))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
     python benchmarks/evaluation.py retrieval pools -o runs --tables     # Markdown of what is there
 
 `retrieval` measures what is found, without answers: all systems, all development questions of nine
-data sets (at least 100 of each multi-hop set, 400 of FairytaleQA), three budgets. `pools` asks the
+data sets (400 of FairytaleQA), three budgets. `pools` asks the
 questions of three multi-hop sets over all their paragraphs in one index of more than 10,000
 documents. Every data set is a folder of its own that `hwdag eval` can add to, and that holds its
 report with intervals, costs and plots. Further options go to `hwdag eval`.
@@ -34,17 +34,17 @@ DATA = Path(os.environ.get("HWDAG_DATA") or ROOT / ".." / "shared" / "data")
 
 MULTIHOP = ("hotpotqa", "2wikimultihopqa", "musique")
 LONG = tuple(f"{name}_long" for name in MULTIHOP)
-ALL = {**dict.fromkeys((*MULTIHOP, *LONG), "100"), "squad": "all", "fairytaleqa": "400"}
-ALL["qasper"] = "all"
+ALL = {**dict.fromkeys((*MULTIHOP, *LONG, "squad", "qasper"), "all"), "fairytaleqa": "400"}
 """Data sets of `retrieval`, and how many of their questions."""
 
 RETRIEVAL = (
-    "bm25,dense,bm25+title,dense+title,raptor-collapsed,raptor-tree,gem-rag-graph,truncate-middle,"
-    "oracle,hwdag,hwdag-no-progress,hwdag-no-edges,hwdag-shuffled-edges,hwdag-uniform-edges,youra"
+    "bm25,dense,bm25+title,dense+title,bm25@passage+title,dense@passage+title,dos-rag,linear-rag,"
+    "raptor-collapsed,raptor-tree,gem-rag-graph,youra,truncate-middle,oracle,hwdag,"
+    "hwdag-no-progress,hwdag-no-edges,hwdag-shuffled-edges,hwdag-uniform-edges"
 )
 POOLS = (
-    "bm25@100+title,bm25@sentence+title,dense@100+title,dense@sentence+title,raptor-collapsed,"
-    "oracle,hwdag-no-progress"
+    "bm25@passage+title,bm25@sentence+title,dense@passage+title,dense@sentence+title,dos-rag,"
+    "linear-rag,raptor-collapsed,oracle,hwdag-no-progress"
 )
 ABLATIONS = (
     "hwdag-no-progress,hwdag-no-references,hwdag-no-edges,hwdag-no-attention,hwdag-no-sparse,"

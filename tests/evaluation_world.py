@@ -10,6 +10,7 @@ beginning of call number KILL_AT (of the writer, or of a session), if it comes t
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -20,7 +21,7 @@ from pathlib import Path
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.lm.scripted import ScriptedLM, ScriptedSession
 from hwdag.types import Span
-from hwdag_lab.eval.data import Question, Record
+from hwdag_lab.eval.data import Paragraph, Question, Record
 from hwdag_lab.eval.models import Models
 from hwdag_lab.eval.plan import Plan
 from hwdag_lab.eval.run import run
@@ -67,6 +68,21 @@ def long_record(number: int) -> Record:
     span = Span(0, text.index("\n\n"))
     asked = Question("long", "Where were people born?", ("somewhere",), evidence=(span,))
     return Record(short.id, short.dataset, short.title, text, (), (asked,))
+
+
+def passages(first: int, *, dataset: str) -> list[Record]:
+    """Two documents, each of whose sentences is a paragraph of its own."""
+    made = []
+    for number in (first, first + 1):
+        whole = record(number, dataset=dataset)
+        starts = [i for i in range(len(whole.text)) if whole.text.startswith("Person", i)]
+        ends = [*(start - 1 for start in starts[1:]), len(whole.text)]
+        paragraphs = tuple(
+            Paragraph(f"p{i}", f"Passage {number}.{i}", Span(start, end))
+            for i, (start, end) in enumerate(zip(starts, ends, strict=True))
+        )
+        made.append(dataclasses.replace(whole, paragraphs=paragraphs))
+    return made
 
 
 def records(count: int = 2, *, dataset: str = "towns", questions: int = 2) -> list[Record]:

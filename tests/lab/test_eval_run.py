@@ -21,7 +21,7 @@ from hwdag.lm.writers import CallableWriter
 from hwdag.types import Usage
 from hwdag_lab.eval.builds import INDEXES
 from hwdag_lab.eval.calls import CachedReader, CachedWriter, open_calls
-from hwdag_lab.eval.data import Question
+from hwdag_lab.eval.data import Question, pooled
 from hwdag_lab.eval.edges import shuffled
 from hwdag_lab.eval.journal import Journal, read_lines
 from hwdag_lab.eval.plan import Plan
@@ -577,3 +577,21 @@ def test_other_edges_are_made_of_the_same_attention(tmp_path):
     assert len(rows) == 3
     sizes = {tuple(np.round(sorted(row), 9)) for row in rows.values()}
     assert len(sizes) == 2  # shuffled edges have the weights of the real ones, uniform ones do not
+
+
+def test_a_pool_is_one_index_of_many_documents_that_several_sets_ask_about(tmp_path):
+    """Two data sets of two documents; each is asked over the passages of both, built once."""
+    asked = [*world.passages(0, dataset="a"), *world.passages(2, dataset="b")]
+    names = ("hwdag", "bm25@sentence", "raptor-collapsed", "oracle")
+    plan = Plan(systems=names, budgets=(60,), limit=None, answer_budgets=())
+    counts = run(pooled(asked), world.models(ScriptedLM()), plan, tmp_path)
+    assert counts == Counts(0, 4 * 8, 0)
+    results = list(read_results(tmp_path).values())
+    assert {r.dataset for r in results} == {"a_pool", "b_pool"}
+    assert sorted(build.build for build in read_builds(tmp_path).values()) == sorted(names)
+    for result in results:
+        assert result.metrics.keys() >= {"recall_at_2", "recall_at_5", "paragraph_touched"}
+        if result.system == "oracle":
+            assert result.metrics["paragraph_half"] == result.metrics["recall_at_2"] == 1
+        if result.system in ("hwdag", "bm25@sentence"):  # names are in one passage only
+            assert result.metrics["recall_at_5"] == 1

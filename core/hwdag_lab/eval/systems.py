@@ -85,6 +85,8 @@ VARIANTS: Mapping[str, Variant] = {
     "hwdag-garlic-no-progress": _ablated(progress="budget", initial_share="equal"),
     "hwdag-garlic-no-attention": _ablated(scoring=replace(Scoring.garlic(), attention=0.0)),
     "hwdag-garlic-no-embedding": _ablated(scoring=replace(Scoring.garlic(), similarity=0.0)),
+    "hwdag-garlic-shuffled-edges": replace(_ablated(), edges="shuffled"),
+    "hwdag-garlic-uniform-edges": replace(_ablated(), edges="uniform"),
     "hwdag-pecan": Variant(_GARLIC, SearchConfig.pecan(), confidence=PECAN_CONFIDENCE),
 }
 """HWDAG by name: ours, one for each part that is ours, the papers' own settings, and the ablations of
