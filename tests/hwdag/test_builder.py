@@ -16,7 +16,7 @@ from hwdag.building.windows import FULL_ENOUGH, WindowPlan, line_costs, pack
 from hwdag.config import BuildConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import ContextTooSmall, InputError, WriterFailed
-from hwdag.graph.block import Block
+from hwdag.graph.block import Block, key_of
 from hwdag.lm.base import Replay
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.scripted import ScriptedLM, attention_between
@@ -443,3 +443,13 @@ def test_slices_know_their_paragraph_and_written_points_have_none():
     block = Block.of(1, document, picked.graph, picked.vectors)
     for node, number in zip(picked.graph.nodes, block.paragraphs, strict=True):
         assert number == (2 if node.text.startswith("Cats") else 1)
+
+
+def test_nodes_are_mentioned_by_the_title_of_their_document():
+    document = Document("d", "It drifted across the ice for three whole years.", "The Fram (ship)")
+    result = built(document)
+    block = Block.of(1, document, result.graph, result.vectors)
+    begin, end = block.names.find(np.array([key_of("fram")]))
+    assert block.names.rows[begin[0] : end[0]].tolist() == list(range(len(result.graph)))
+    words_begin, words_end = block.words.find(np.array([key_of("ship")]))
+    assert (words_end - words_begin).tolist() == [len(result.graph)]
