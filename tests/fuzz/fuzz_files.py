@@ -10,7 +10,7 @@ from harness import fuzz, instrumented, some_text
 with instrumented("hwdag.text", "hwdag_lab.eval", "bs4", "html", "_markupbase"):
     import bs4  # noqa: F401, I001 # which hwdag would import later
     from hwdag_lab.eval.data import parse_record
-    from hwdag_lab.eval.fields import MalformedRecord, json_row
+    from hwdag_lab.eval.fields import MalformedRecord, decoded
     from hwdag.text.content import UnreadableError, plain_content
     from hwdag.text.converting import parse
 
@@ -55,7 +55,7 @@ def check(data: atheris.FuzzedDataProvider) -> None:
         found.title.encode()
         assert all(found.notes)
     try:
-        parse_record(json_row(data.ConsumeBytes(200)))
+        parse_record(decoded(data.ConsumeBytes(200)))
     except MalformedRecord as error:
         assert str(error)
 

@@ -18,7 +18,7 @@ from worlds import random_text
 
 from hwdag.errors import InputError
 from hwdag.lm.tokens import Codec
-from hwdag.text import files
+from hwdag.text import html
 from hwdag.text import sentences as sentences_module
 from hwdag.text.characters import disarmed, one_line, visible, without_surrogates
 from hwdag.text.chunking import chunk, leaves
@@ -32,7 +32,7 @@ from hwdag.text.sentences import SLAB, sentences
 from hwdag.text.words import content_words, words
 from hwdag.types import Document, Span
 from hwdag_lab.eval.data import parse_record
-from hwdag_lab.eval.fields import MalformedRecord, json_row
+from hwdag_lab.eval.fields import MalformedRecord, decoded
 from hwdag_lab.methods.longllmlingua import whole_words
 
 PIECES = st.sampled_from(
@@ -405,13 +405,13 @@ def test_what_a_page_breaks_off_with_is_left_out_and_said(markup, text, lost):
 def test_every_tag_of_a_page_is_looked_for_once(unit, monkeypatch):
     """What a parser does with a page that breaks off grows with the square of its length."""
     given_pages = []
-    soup = files._before_unended
+    soup = html._before_unended
 
     def watched(markup):
         given_pages.append(soup(markup))
         return given_pages[-1]
 
-    monkeypatch.setattr(files, "_before_unended", watched)
+    monkeypatch.setattr(html, "_before_unended", watched)
     html_content(("<p>text</p>" + unit * 10_000).encode())
     [page] = given_pages
     # none of what is left begins a tag that it does not end
@@ -430,7 +430,7 @@ def test_any_declared_encoding_is_used_or_not(name):
 @for_any(st.binary(max_size=200))
 def test_any_line_is_a_record_or_malformed(line):
     try:
-        parse_record(json_row(line))
+        parse_record(decoded(line))
     except MalformedRecord as error:
         assert str(error)
 

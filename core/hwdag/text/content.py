@@ -17,7 +17,8 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_COUNTED = "hwdag.counted"
+COUNTED = "hwdag.counted"
+"""How wrong bytes are decoded: each as a lone surrogate, which no right bytes give."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +53,16 @@ def decoded(data: bytes, declared: str = "utf-8") -> tuple[str, tuple[str, ...]]
         data, declared = data[len(marked[0]) :], marked[1]
     elif b"\0" in data:
         raise UnreadableError("holds NUL bytes: binary, or UTF-16 without a byte order mark")
-    text, lost = whole(data.decode(declared, _COUNTED))
+    text, lost = whole(data.decode(declared, COUNTED))
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     notes = f"{lost} undecodable byte{'s' * (lost > 1)} replaced"
     return text, (notes,) if lost else ()
 
 
 def _count_bytes(error: UnicodeError) -> tuple[str, int]:
-    """Decode each wrong byte as a lone surrogate, which no right bytes give; then they can count."""
     if not isinstance(error, UnicodeDecodeError):
         raise error
     return "\udc80" * (error.end - error.start), error.end
 
 
-codecs.register_error(_COUNTED, _count_bytes)
+codecs.register_error(COUNTED, _count_bytes)

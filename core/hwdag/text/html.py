@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
-from hwdag.text.content import Content, UnreadableError, decoded
+from hwdag.text.content import COUNTED, Content, UnreadableError, decoded
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup
@@ -74,7 +74,7 @@ def _declared_encoding(data: bytes) -> str:
     name = EncodingDetector.find_declared_encoding(data, is_html=True) or "utf-8"
     try:
         # why: the declaration was read as ASCII, so an encoding that reads that otherwise is wrong
-        is_usable = _ASCII.decode(name) == _ASCII.decode("ascii")
+        is_usable = _ASCII.decode(name, COUNTED) == _ASCII.decode("ascii")
     except (LookupError, UnicodeError):
         is_usable = False
     return name if is_usable else "utf-8"
