@@ -19,3 +19,7 @@ def __getattr__(name: str) -> object:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
     return getattr(import_module(_module_of[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -8,6 +8,7 @@ from huggingface_hub.utils import are_progress_bars_disabled
 from test_living_index import documents, index_of
 from transformers.utils import logging
 
+import hwdag
 from hwdag import Document, HWDAGIndex
 from hwdag.cli.main import main
 from hwdag.cli.terminal import Visible, print_styled
@@ -137,3 +138,8 @@ def test_no_bar_of_transformers_while_a_model_is_loaded_and_the_same_as_before_a
         assert not logging.is_progress_bar_enabled()
     assert logging.is_progress_bar_enabled()
     assert are_progress_bars_disabled() == hub
+
+
+def test_the_package_lists_its_public_names_and_no_others():
+    assert dir(hwdag) == sorted(hwdag.__all__)
+    assert {"Document", "HWDAGIndex", "SearchConfig", "Scope"} <= set(dir(hwdag))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hwdag.errors import UnknownOption
 from hwdag_lab.eval.convert import FORMATS, Counts, convert, narrativeqa
 from hwdag_lab.eval.data import DataError, read_records
+from hwdag_lab.eval.formats import NAMES
 
 HOTPOT = {
     "_id": "5a8b",
@@ -423,6 +424,10 @@ def test_malformed_papers_are_named(tmp_path):
     with pytest.raises(DataError, match=r"x\.json: paper 'bad': an answer of qas\[1\] is of none"):
         read("qasper", path)
     assert [r.id for r in read("qasper", path, malformed="skip")] == ["qasper:2002.1"]
+
+
+def test_the_command_line_names_all_formats():
+    assert list(NAMES) == sorted(FORMATS)
 
 
 @pytest.mark.parametrize("format", sorted(FORMATS))
