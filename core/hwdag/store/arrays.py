@@ -33,7 +33,7 @@ ARRAY_COLUMNS = (
 
 
 def array_row(block: Block, attention: NDArray[np.float64]) -> Row:
-    """The columns of a block; `attention` is that of its edges before normalisation, (edges,)."""
+    """Return the columns of a block; `attention` is that of its edges before normalisation, (edges,)."""
     arrays = {
         "levels": block.levels.astype("<i4").tobytes(),
         "generated": block.generated.astype("u1").tobytes(),
@@ -69,12 +69,12 @@ class Arrays:
         self._columns = dict(zip(ARRAY_COLUMNS, row, strict=True))
 
     def get(self, column: str, dtype: DTypeLike) -> NDArray[Any]:
-        """A column as an array of its own type; ValueError or TypeError if it is none."""
+        """Return a column as an array of its own type; ValueError or TypeError if it is none."""
         return np.frombuffer(self._columns[column], dtype)
 
 
 def decode_block(number: int, row: Row, dimension: int) -> Block:
-    """What a search needs of a document; raises `IndexCorrupt`.
+    """Decode what a search needs of a document; raises `IndexCorrupt`.
 
     Checked are shapes and ranges, so that nothing a search does with it can fail or never end; the
     checksum is not, since it covers the texts too.
@@ -109,7 +109,7 @@ def decode_block(number: int, row: Row, dimension: int) -> Block:
 
 
 def _shares(attention: NDArray[np.float64], indptr: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Raw attention as shares of the sum of its row (GARLIC 3.1)."""
+    """Turn raw attention into shares of the sum of its row (GARLIC 3.1)."""
     counts = np.diff(indptr)
     with np.errstate(over="ignore", invalid="ignore"):  # such sums are refused below
         sums = np.add.reduceat(attention, indptr[:-1][counts > 0]) if len(attention) else attention

@@ -43,7 +43,7 @@ class Withdrawn(Exception):
 
 
 def key_of(kind: str, *parts: object) -> bytes:
-    """SHA-256 of everything that a result depends on: JSON-able values, such as model and prompt."""
+    """Hash everything that a result depends on: JSON-able values, such as model and prompt."""
     content = json.dumps([VERSION, kind, *parts], sort_keys=True)
     return hashlib.sha256(content.encode()).digest()
 
@@ -65,7 +65,7 @@ class CallCache:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str] | None = None, *, alone: bool = False) -> Self:
-        """A file of calls, made if it is missing; without a path one that ends with the process.
+        """Open a file of calls, made if it is missing; without a path one that ends with the process.
 
         Args:
             path: the file.
@@ -99,11 +99,11 @@ class CallCache:
         self._held.close()
 
     def of(self, owner: str | None) -> CallCache:
-        """The calls of another owner in the same file."""
+        """Return the calls of another owner in the same file."""
         return CallCache(self._database, owner)
 
     def get(self, key: bytes) -> bytes | None:
-        """What was put under the key; None where nothing was, or where it is damaged."""
+        """Return what was put under the key; None where nothing was, or where it is damaged."""
         with self._database.reading() as connection:
             rows = connection.execute(
                 "SELECT owner, tenant, key, checksum, value FROM calls "
@@ -129,7 +129,7 @@ class CallCache:
                 write_calls(connection, rows)
 
     def get_json(self, key: bytes) -> Any:
-        """As `get`, of what `put_json` has put."""
+        """Return what `put_json` has put under the key; else as `get`."""
         value = self.get(key)
         try:
             return None if value is None else json.loads(value)
@@ -137,7 +137,7 @@ class CallCache:
             return None
 
     def put_json(self, items: Mapping[bytes, Any]) -> None:
-        """As `put_all`, of JSON-able values."""
+        """Keep JSON-able values, as `put_all` does."""
         self.put_all({key: json.dumps(value).encode() for key, value in items.items()})
 
     def forget(self) -> None:
@@ -214,14 +214,14 @@ def forget_calls(
 
 
 def last_call(connection: sqlite3.Connection, owner: str) -> int:
-    """The highest number of a call of an owner; 0 where there is none."""
+    """Return the highest number of a call of an owner; 0 where there is none."""
     query = "SELECT coalesce(max(number), 0) FROM calls WHERE owner_slot IS ?"
     (number,) = connection.execute(query, [owner_slot(owner)]).fetchone()
     return int(number)
 
 
 def tenant_of_calls(connection: sqlite3.Connection, owner: str) -> str | None:
-    """Whose the document is that there are calls of; None if there are none."""
+    """Say whose the document is that there are calls of; None if there are none."""
     query = "SELECT tenant FROM calls WHERE owner_slot IS ? LIMIT 1"
     row = connection.execute(query, [owner_slot(owner)]).fetchone()
     return None if row is None else row[0]

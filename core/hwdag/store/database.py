@@ -62,7 +62,7 @@ class Database:
             raise
 
     def is_in(self, path: Path) -> bool:
-        """Whether this is the file of that name; another one may have taken the name meanwhile."""
+        """Say whether this is the file of that name; another one may have taken the name meanwhile."""
         try:
             return self._file is not None and os.path.samestat(self._file, path.stat())
         except OSError:
@@ -96,14 +96,14 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """All reads inside see the same moment."""
+        """Let all reads inside see the same moment."""
         with self._transaction("BEGIN") as connection:
             self._bound(connection)
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """All or nothing, whatever is raised inside; committed to disk at the end."""
+        """Write all or nothing, whatever is raised inside; committed to disk at the end."""
         if self.readonly:
             raise IndexFileError(f"{self.name} was opened with readonly=True; open it without")
         while True:
@@ -114,14 +114,14 @@ class Database:
                     return
 
     def _was_cut(self, connection: sqlite3.Connection) -> bool:
-        """Whether pages behind the end of the file had to be removed."""
+        """Cut pages behind the end of the file; returns whether there were any."""
         path = self.path
         if path is None or not self.is_in(path):
             return False
         return erasure.cut_behind_the_end(connection, path)
 
     def version(self) -> int:
-        """Equal to an earlier one if nothing was written since, by this or by another process."""
+        """Return a number equal to an earlier one if nobody, in any process, has written since."""
         with self._lock, self._explained():
             connection = self._open()
             (others,) = connection.execute("PRAGMA data_version").fetchone()
@@ -200,7 +200,7 @@ _DAMAGE = (
 
 
 def explain(error: sqlite3.Error, path: Path | str) -> HWDAGError:
-    """What an error of sqlite3 means for somebody who has an index."""
+    """Say what an error of sqlite3 means for somebody who has an index."""
     # values that are not UTF-8 are noticed by Python, without a code
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
     if code == sqlite3.SQLITE_NOTADB:
@@ -233,12 +233,12 @@ def _moved(path: Path | str) -> IndexFileError:
 
 
 def journal_of(path: Path) -> Path:
-    """Where SQLite keeps what a write to a file changes, until it is finished."""
+    """Return where SQLite keeps what a write to a file changes, until it is finished."""
     return path.with_name(f"{path.name}-journal")
 
 
 def corrupt(path: Path | str, reason: object) -> IndexCorrupt:
-    """The error for a file that is damaged as a whole."""
+    """Make the error for a file that is damaged as a whole."""
     return IndexCorrupt(
         f"{path} is damaged: {reason}; restore a copy of the file, or run `hwdag repair`"
     )

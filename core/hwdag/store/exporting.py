@@ -121,7 +121,7 @@ def _write_graphml(store: Store, entries: _Counted, file: IO[bytes]) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """What XML can hold, with a replacement character for the rest."""
+    """Keep what XML can hold, with a replacement character for the rest."""
     return _NOT_IN_XML.sub("\ufffd", value) if isinstance(value, str) else value
 
 

@@ -19,7 +19,7 @@ class ThreadLock:
     """
 
     def __init__(self, name: str) -> None:
-        """For what messages call by this name."""
+        """Make a lock for what messages call by this name."""
         self._name = name
         self._process = os.getpid()
         self._lock = RLock()
@@ -47,7 +47,7 @@ class BuildLock:
     """
 
     def __init__(self, path: Path | None) -> None:
-        """For the index in this file; None in memory."""
+        """Make the right to build into this file; None in memory."""
         self._path = path
         self._threads = Lock()
 

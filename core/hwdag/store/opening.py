@@ -29,7 +29,7 @@ def check_folder(path: Path) -> None:
 
 
 def holds_something(path: Path) -> bool:
-    """Whether there is a file to open; a build killed at its very start leaves an empty one.
+    """Say whether there is a file to open; a build killed at its very start leaves an empty one.
 
     A write that was killed is rolled back first: where it was the first one, nothing is left then.
     """
@@ -53,7 +53,7 @@ def check_free(path: Path) -> None:
 
 
 def write_schema(database: Database, header: list[tuple[str, str]]) -> None:
-    """In one transaction, so that an interrupted `create` leaves nothing that is in the way."""
+    """Make the tables in one transaction, so that an interruption leaves nothing in the way."""
     with database.writing() as connection:
         if connection.execute("SELECT 1 FROM sqlite_master").fetchone():
             raise _occupied(database.name)  # another process was faster
@@ -65,7 +65,7 @@ def write_schema(database: Database, header: list[tuple[str, str]]) -> None:
 
 
 def read_header(database: Database) -> Header:
-    """What the index was built with; errors as in `check_format`."""
+    """Check the format and read the header; errors as in `check_format`."""
     with database.reading() as connection:
         check_format(connection, database.name)
         try:
@@ -75,7 +75,7 @@ def read_header(database: Database) -> Header:
 
 
 def header_in(connection: sqlite3.Connection) -> Header:
-    """The header of a file of this format; raises `IndexCorrupt`."""
+    """Read the header of a file of this format; raises `IndexCorrupt`."""
     query = "SELECT name, value FROM header WHERE length(name) + length(value) < ? LIMIT ?"
     limits = (_LONGEST_HEADER_VALUE, _MOST_HEADER_ROWS)
     return decode_header(connection.execute(query, limits).fetchall())

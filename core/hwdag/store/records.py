@@ -56,13 +56,13 @@ def _digest(values: Iterable[object]) -> bytes:
 
 
 def slot_of(identity: str | bytes) -> int:
-    """The 64-bit hash that a row is found by."""
+    """Return the 64-bit hash that a row is found by."""
     data = identity if isinstance(identity, bytes) else identity.encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little", signed=True)
 
 
 def content_hash(document: Document) -> str:
-    """SHA-256 of title, text and metadata; the id is not part of it.
+    """Hash title, text and metadata with SHA-256; the id is not part of it.
 
     Raises:
         InputError: the metadata is not JSON, or a text cannot be written as UTF-8.
@@ -71,7 +71,7 @@ def content_hash(document: Document) -> str:
 
 
 def encode(stored: Entry, *, dimension: int) -> Unit:
-    """The rows of a document.
+    """Turn a document into rows.
 
     Raises:
         InputError: the parts do not belong together, or cannot be stored.
@@ -99,7 +99,7 @@ def encode(stored: Entry, *, dimension: int) -> Unit:
 
 
 def decode(unit: Unit, *, checksum: object, dimension: int) -> Entry:
-    """The document of these rows.
+    """Turn rows into the document that they are of.
 
     Raises:
         IndexCorrupt: rows and checksum differ, or what they hold is not a document and its graph.
@@ -117,7 +117,7 @@ def decode(unit: Unit, *, checksum: object, dimension: int) -> Entry:
 
 
 def decode_document(row: Row) -> Document:
-    """The document alone, checked against its content hash; raises `IndexCorrupt`."""
+    """Decode the document alone and check its content hash; raises `IndexCorrupt`."""
     slot, _, *texts = row
     if not all(isinstance(value, str) for value in texts):
         raise IndexCorrupt("a text column holds something else")
@@ -130,7 +130,7 @@ def decode_document(row: Row) -> Document:
 
 
 def decode_metadata(metadata: object) -> Mapping[str, Any]:
-    """The metadata of a document; raises `IndexCorrupt`."""
+    """Decode the metadata of a document; raises `IndexCorrupt`."""
     try:
         found = json.loads(metadata)  # type: ignore[arg-type] # what is no text is caught below
     except MALFORMED as error:
@@ -141,7 +141,7 @@ def decode_metadata(metadata: object) -> Mapping[str, Any]:
 
 
 def decode_nodes(data: object, document_id: str, places: Sequence[int] | None = None) -> list[Node]:
-    """The nodes at these places of one row of a document, None for all; raises `IndexCorrupt`."""
+    """Decode the nodes at these places of one row, None for all; raises `IndexCorrupt`."""
     try:
         rows = json.loads(data)  # type: ignore[arg-type] # what is no text is caught below
         if places is not None:
@@ -265,19 +265,19 @@ def _graph(unit: Unit, document_id: str, dimension: int) -> tuple[HWDAG, Vectors
 
 
 def encode_call(owner: str | None, tenant: str | None, key: bytes, value: bytes) -> Row:
-    """The row of a finished call; raises `InputError` if the owner is not Unicode text."""
+    """Make the row of a finished call; raises `InputError` if the owner is not Unicode text."""
     _check_unicode((owner or "") + (tenant or ""), f"document {owner!r}")
     checksum = call_checksum(owner, tenant, key, value)
     return (owner_slot(owner), slot_of(key), owner, tenant, key, checksum, value)
 
 
 def owner_slot(owner: str | None) -> int | None:
-    """The hash that the calls of a document are found by; None for those of no document."""
+    """Return the hash that calls of a document are found by; None for those of no document."""
     return None if owner is None else slot_of(owner)
 
 
 def call_checksum(*values: object) -> bytes:
-    """SHA-256 of owner, tenant, key and value; odd values do no harm."""
+    """Hash owner, tenant, key and value with SHA-256; odd values do no harm."""
     return _digest(values)
 
 
@@ -285,7 +285,7 @@ def call_checksum(*values: object) -> bytes:
 
 
 def encode_header(header: Header) -> list[tuple[str, str]]:
-    """(name, JSON) rows, one of them a checksum. Raises `InputError` if the config is not JSON."""
+    """Make (name, JSON) rows, one of them a checksum; raises `InputError` if the config is not JSON."""
     try:
         rows = [(name, json.dumps(value, sort_keys=True)) for name, value in asdict(header).items()]
     except (TypeError, ValueError) as error:
@@ -294,7 +294,7 @@ def encode_header(header: Header) -> list[tuple[str, str]]:
 
 
 def decode_header(rows: Iterable[Row]) -> Header:
-    """The header of these rows; raises `IndexCorrupt`."""
+    """Decode the header of these rows; raises `IndexCorrupt`."""
     found: dict[str, Any] = dict(rows)
     checksum = found.pop(_CHECKSUM, None)
     if checksum != _header_checksum(found.items()):
@@ -306,7 +306,7 @@ def decode_header(rows: Iterable[Row]) -> Header:
 
 
 def header_values(rows: Iterable[Row]) -> dict[str, Any]:
-    """What rows of a damaged header say, without the values that cannot be read."""
+    """Collect what rows of a damaged header say, without the values that cannot be read."""
     found = {}
     for name, value in rows:
         try:

@@ -120,7 +120,7 @@ _BLANK = re.compile(r"(?:\s|--.*)+")
 
 
 def statements(tables: str) -> list[str]:
-    """The definitions one by one without comments, those of tables first."""
+    """Split definitions, without comments, those of tables first."""
     found = [part.strip() for part in _BLANK.sub(" ", tables).split(";")]
     return sorted(filter(None, found), key=lambda statement: "INDEX" in statement)
 
@@ -137,7 +137,7 @@ class Definition(NamedTuple):
 
 @cache
 def expected() -> tuple[frozenset[Definition], bytes]:
-    """The definitions of every file, and the first page of one without rows."""
+    """Return the definitions of every file, and the first page of one without rows."""
     with closing(sqlite3.connect(":memory:")) as fresh:
         fresh.execute(f"PRAGMA page_size = {PAGE_SIZE}")
         fresh.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -148,7 +148,7 @@ def expected() -> tuple[frozenset[Definition], bytes]:
 
 
 def definitions(connection: sqlite3.Connection) -> frozenset[Definition]:
-    """What a file defines, as far as it can be one of ours."""
+    """Read what a file defines, as far as it can be one of ours."""
     # why bounds: a stranger may have defined a lot
     query = (
         "SELECT type, name, tbl_name, rootpage, substr(sql, 1, 2000) FROM sqlite_master LIMIT 99"

@@ -115,7 +115,7 @@ class Store:
 
     @classmethod
     def create(cls, path: str | os.PathLike[str] | None, header: Header) -> Self:
-        """A new file without documents; without a path a store that is kept in memory.
+        """Make a new file without documents; without a path a store that is kept in memory.
 
         Raises:
             InputError: something is there already, the folder is missing, or the config of the
@@ -135,7 +135,7 @@ class Store:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, readonly: bool = False) -> Self:
-        """An existing file.
+        """Open an existing file.
 
         A read-only store still completes the rollback that a killed writer left behind.
 
@@ -173,7 +173,7 @@ class Store:
         self.close()
 
     def is_in(self, path: Path) -> bool:
-        """Whether this is the file of that name; another one may have taken the name meanwhile."""
+        """Say whether this is the file of that name; another one may have taken the name meanwhile."""
         return self._database.is_in(path)
 
     def copy(self, path: str | os.PathLike[str]) -> None:
@@ -252,11 +252,11 @@ class Store:
         return number is not None or calls > 0
 
     def calls(self, owner: str | None) -> CallCache:
-        """The cache of finished calls for a document id."""
+        """Return the cache of finished calls for a document id."""
         return CallCache(self._database, owner)
 
     def building(self, document: Document) -> DocumentCalls:
-        """As `calls`; raises `Withdrawn` instead of keeping what may be of a deleted document."""
+        """Return its cache for a build, which keeps nothing of a deleted document: it raises `Withdrawn`."""
         return DocumentCalls(self._database, document.id, self.tenant_of(document))
 
     def abandon(self, document_id: str) -> None:
@@ -271,7 +271,7 @@ class Store:
                     forget_calls(connection, document_id, after=last)
 
     def _last_needed_call(self, connection: sqlite3.Connection, document_id: str) -> int | None:
-        """The last call that was made for the stored version; None if there is no such document."""
+        """Return the last call made for the stored version; None if there is no such document."""
         number = find(connection, document_id)
         if number is None:
             return None
@@ -281,7 +281,7 @@ class Store:
 
     @contextmanager
     def exclusive(self, timeout: float = 30.0) -> Iterator[None]:
-        """No other thread or process is in here for the same file; waits for them.
+        """Keep other threads and processes out of here for the same file; waits for them.
 
         For long work in many transactions, a build above all. A single `put` or `delete` needs it
         not. It cannot be entered twice by one thread.
@@ -296,12 +296,12 @@ class Store:
     # Tenants
 
     def tenant_of(self, document: Document) -> str | None:
-        """Whose a document is; None where the index has no tenants, or it does not say."""
+        """Say whose a document is; None where the index has no tenants, or it does not say."""
         key = self.header.config.get("tenant_key")
         return None if key is None else document.metadata.get(key)
 
     def tenant_under(self, document_id: str) -> str | None:
-        """Whose the document under an id is, or the one that was begun; None if there is none."""
+        """Say whose the document under an id is, or the one that was begun; None if there is none."""
         with self._database.reading() as connection:
             return self._tenant_under(connection, document_id)
 
@@ -328,12 +328,12 @@ class Store:
     # One document
 
     def number_of(self, document_id: str) -> int | None:
-        """The number of the document's version that is stored; None if there is none."""
+        """Return the number of the document's version that is stored; None if there is none."""
         with self._database.reading() as connection:
             return find(connection, document_id)
 
     def content_hash_of(self, document_id: str) -> str | None:
-        """The `content_hash` that the document was stored with; None if it is not there."""
+        """Return the `content_hash` that the document was stored with; None if it is not there."""
         with self._database.reading() as connection:
             number = find(connection, document_id)
             if number is None:
@@ -343,7 +343,7 @@ class Store:
         return str(found)
 
     def document(self, document_id: str) -> Document:
-        """A document alone.
+        """Read a document alone.
 
         Raises:
             InputError: no such document.
@@ -358,7 +358,7 @@ class Store:
             return decode_document(row)
 
     def versions(self, document_ids: Collection[str]) -> dict[str, tuple[int, Document]]:
-        """Numbers and documents of one moment, by id; those that are not there are left out."""
+        """Read numbers and documents of one moment, by id, without those that are not there."""
         rows: dict[str, tuple[int, Row]] = {}
         with self._database.reading() as connection:
             for identity in document_ids:
@@ -373,11 +373,11 @@ class Store:
         return found
 
     def holds(self, document: Document) -> bool:
-        """Whether this very content is stored under its id."""
+        """Say whether this very content is stored under its id."""
         return self.content_hash_of(document.id) == content_hash(document)
 
     def load(self, document_id: str) -> Entry:
-        """A document with its graph and vectors, as they were put, to the last bit.
+        """Read a document with its graph and vectors, as they were put, to the last bit.
 
         Raises:
             InputError: no such document.
@@ -393,7 +393,7 @@ class Store:
     # All documents
 
     def __len__(self) -> int:
-        """Number of documents."""
+        """Count the documents."""
         with self._database.reading() as connection:
             # why WHERE: without, SQLite counts in a single step, which nothing can bound
             query = "SELECT count(*) FROM documents WHERE number > 0"
@@ -401,17 +401,17 @@ class Store:
         return int(count)
 
     def node_count(self) -> int:
-        """Number of nodes of all documents."""
+        """Count the nodes of all documents."""
         with self._database.reading() as connection:
             (count,) = connection.execute("SELECT sum(node_count) FROM documents").fetchone()
         return int(count or 0)
 
     def ids(self) -> list[str]:
-        """The ids of all documents."""
+        """Return the ids of all documents."""
         return list(self.content_hashes())
 
     def unfinished(self) -> list[str]:
-        """Ids of documents that are not stored, but that there are finished calls for."""
+        """Return ids of documents that are not stored, but that there are finished calls for."""
         query = (
             "SELECT DISTINCT owner FROM calls WHERE owner_slot IS NOT NULL "
             "AND owner_slot NOT IN (SELECT slot FROM documents) ORDER BY owner"
@@ -420,13 +420,13 @@ class Store:
             return [str(owner) for (owner,) in connection.execute(query)]
 
     def content_hashes(self) -> dict[str, str]:
-        """`content_hash` of every document by id, without reading the texts."""
+        """Return the `content_hash` of every document by id, without reading the texts."""
         query = "SELECT number, id, content_hash FROM documents ORDER BY number"
         with self._database.reading() as connection:
             return {name: found for _, name, found in ascending(connection.execute(query))}
 
     def documents(self) -> Iterator[Document]:
-        """The documents alone, one by one; raises `IndexCorrupt` at a damaged one."""
+        """Yield the documents alone; raises `IndexCorrupt` at a damaged one."""
         with self._database.reading() as connection:
             numbers = numbers_of(connection)
         for number in numbers:
@@ -438,7 +438,7 @@ class Store:
                 yield document
 
     def load_all(self) -> list[Entry]:
-        """All documents of one moment; errors as in `load`."""
+        """Read all documents of one moment; errors as in `load`."""
         with self._database.reading() as connection:
             units = [
                 found
@@ -450,11 +450,11 @@ class Store:
     # What a search needs
 
     def data_version(self) -> int:
-        """Equal to an earlier one if nothing was written since, by this or by another process."""
+        """Return a number equal to an earlier one if nobody, in any process, has written since."""
         return self._database.version()
 
     def changes(self, since: int) -> Changes:
-        """Which documents came and went after a sequence number; 0 is the beginning."""
+        """Say which documents came and went after a sequence number; 0 is the beginning."""
         with self._database.reading() as connection:
             sequence = last_sequence(connection)
             if not _reaches_back(connection, since, sequence):
@@ -466,7 +466,7 @@ class Store:
         return Changes(sequence, sorted(added - removed), sorted(removed - added))
 
     def blocks(self, numbers: Sequence[int]) -> Iterator[Block]:
-        """The arrays of documents, in the order given; those that are gone are left out.
+        """Yield the arrays of documents in the order of the numbers, without those that are gone.
 
         Read a few at a time, so that a writer never waits long.
 
@@ -483,7 +483,7 @@ class Store:
                 yield block
 
     def nodes(self, addresses: Sequence[tuple[int, int]]) -> list[Node | None]:
-        """The nodes with these numbers of documents and positions; None where it is gone.
+        """Read the nodes with these numbers of documents and positions; None where it is gone.
 
         Raises:
             IndexCorrupt: a document is damaged.
@@ -504,11 +504,11 @@ class Store:
         return [found.get((int(number), int(position))) for number, position in addresses]
 
     def names(self, numbers: Sequence[int]) -> dict[int, str]:
-        """The ids of documents by number; what is gone is left out."""
+        """Return the ids of documents by number; what is gone is left out."""
         return {number: name for number, (name,) in self._columns(numbers, "id")}
 
     def metadata(self, numbers: Sequence[int]) -> dict[int, Mapping[str, Any]]:
-        """The metadata of documents by number; what is gone is left out.
+        """Return the metadata of documents by number; what is gone is left out.
 
         Raises:
             IndexCorrupt: a document is damaged.
@@ -520,7 +520,7 @@ class Store:
         return found
 
     def _arrays(self, numbers: Iterator[int]) -> list[tuple[int, Row]]:
-        """The next few that exist."""
+        """Read the next few that exist."""
         batch, size = [], 0
         with self._database.reading() as connection:
             while size < _BATCH_BYTES and (number := next(numbers, None)) is not None:
@@ -569,6 +569,6 @@ _METADATA = DOCUMENT_COLUMNS.index("metadata")
 
 
 def _reaches_back(connection: sqlite3.Connection, since: int, sequence: int) -> bool:
-    """Whether the log holds all that came after `since`."""
+    """Say whether the log holds all that came after `since`."""
     (oldest,) = connection.execute("SELECT min(sequence) FROM changes").fetchone()
     return (oldest or sequence + 1) - 1 <= since <= sequence

@@ -24,7 +24,7 @@ _MARK = ".unfinished-"
 
 @contextmanager
 def beside(path: Path) -> Iterator[Path]:
-    """A new name in the folder of `path`; the file that stands there at the end is removed.
+    """Find a new name in the folder of `path`; the file that stands there at the end is removed.
 
     Raises:
         InputError: the folder of `path` does not exist.
@@ -69,7 +69,7 @@ def _is_alive(process: int) -> bool:
 
 @cache
 def _host() -> str:
-    """A word for this machine or container, where numbers of processes are unique."""
+    """Return a word for this machine or container, where numbers of processes are unique."""
     return blake2b(socket.gethostname().encode(), digest_size=4).hexdigest()
 
 
@@ -132,7 +132,7 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """An `OSError` inside as an `IndexFileError`."""
+    """Raise an `OSError` inside as an `IndexFileError`."""
     try:
         yield
     except OSError as error:

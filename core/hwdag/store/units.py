@@ -26,7 +26,7 @@ _SELECT_NODE_ROW = (
 
 
 def ascending(rows: Iterator[Row]) -> Iterator[Row]:
-    """The rows of a table by number; raises `IndexCorrupt` where its pages lead in a circle."""
+    """Yield the rows of a table by number; raises `IndexCorrupt` where its pages lead in a circle."""
     last: Any = 0
     for row in rows:
         if not (isinstance(row[0], int) and row[0] > last):
@@ -39,13 +39,13 @@ def ascending(rows: Iterator[Row]) -> Iterator[Row]:
 
 
 def numbers_of(connection: sqlite3.Connection) -> list[int]:
-    """The numbers of all documents, ascending."""
+    """Return the numbers of all documents, ascending."""
     rows = connection.execute("SELECT number FROM documents ORDER BY number")
     return [number for (number,) in ascending(rows)]
 
 
 def find(connection: sqlite3.Connection, document_id: str) -> int | None:
-    """The number of a document; None if it is not there."""
+    """Return the number of a document; None if it is not there."""
     rows = connection.execute(
         "SELECT number, id FROM documents WHERE slot = ?", [slot_of(document_id)]
     )
@@ -54,13 +54,13 @@ def find(connection: sqlite3.Connection, document_id: str) -> int | None:
 
 
 def read_document(connection: sqlite3.Connection, number: int) -> Row | None:
-    """The row of a document itself; None if it is not there."""
+    """Read the row of a document itself; None if it is not there."""
     row: Row | None = connection.execute(_SELECT_DOCUMENT, [number]).fetchone()
     return None if row is None else row[1:]
 
 
 def read_unit(connection: sqlite3.Connection, number: int) -> tuple[Unit, object] | None:
-    """A document with its recorded checksum; None if it is not there."""
+    """Read a document with its recorded checksum; None if it is not there."""
     row = connection.execute(_SELECT_DOCUMENT, [number]).fetchone()
     if row is None:
         return None
@@ -74,13 +74,13 @@ def read_unit(connection: sqlite3.Connection, number: int) -> tuple[Unit, object
 
 
 def read_arrays(connection: sqlite3.Connection, number: int) -> Row | None:
-    """The arrays of a document; None if it is not there."""
+    """Read the arrays of a document; None if it is not there."""
     row: Row | None = connection.execute(_SELECT_ARRAYS, [number]).fetchone()
     return row
 
 
 def read_node_row(connection: sqlite3.Connection, number: int, position: int) -> Row | None:
-    """(id of the document, row of nodes that begins there); None if the document is not there."""
+    """Read (id of the document, row of nodes that begins there); None if the document is not there."""
     row: Row | None = connection.execute(_SELECT_NODE_ROW, [position, number]).fetchone()
     return row
 
@@ -109,7 +109,7 @@ def remove_unit(connection: sqlite3.Connection, number: int) -> None:
 
 
 def last_sequence(connection: sqlite3.Connection) -> int:
-    """Of the log of changes; 0 if it never had a row."""
+    """Return the last number in the log of changes; 0 if it never had a row."""
     query = "SELECT seq FROM sqlite_sequence WHERE name = 'changes'"
     row = connection.execute(query).fetchone()
     return int(row[0]) if row else 0

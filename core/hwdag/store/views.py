@@ -39,15 +39,15 @@ class Stored(Mapping[str, T]):
             raise KeyError(key) from None
 
     def keys(self) -> KeysView[str]:
-        """The ids; what they name is read at once."""
+        """Return the ids; what they name is read at once."""
         return _Keys(self)
 
     def items(self) -> ItemsView[str, T]:
-        """Ids with what is read of the documents."""
+        """Return ids with what is read of the documents."""
         return _Items(self)
 
     def values(self) -> ValuesView[T]:
-        """What is read of the documents."""
+        """Return what is read of the documents."""
         return _Values(self)
 
     def _present(self) -> Iterator[tuple[str, T]]:

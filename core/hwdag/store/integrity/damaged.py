@@ -41,7 +41,7 @@ _SELECT_CALL = f"SELECT {', '.join(CALL_COLUMNS)} FROM calls WHERE number = ?"
 
 
 def readable(connection: sqlite3.Connection, query: str, *values: Any) -> Iterator[Row]:
-    """The rows before the first that cannot be read."""
+    """Yield the rows before the first that cannot be read."""
     try:
         yield from connection.execute(query, values)
     except UNREADABLE:
@@ -49,7 +49,7 @@ def readable(connection: sqlite3.Connection, query: str, *values: Any) -> Iterat
 
 
 def document_numbers(connection: sqlite3.Connection) -> Counter[int]:
-    """Numbers of documents, and how many places know of each; one place alone may err."""
+    """Count how many places know of each number of a document; one place alone may err."""
     known = Counter[int]()
     for queries in _DOCUMENTS:
         known.update(numbers(connection, queries))
@@ -57,13 +57,13 @@ def document_numbers(connection: sqlite3.Connection) -> Counter[int]:
 
 
 def numbers(connection: sqlite3.Connection, queries: Sequence[str]) -> set[int]:
-    """What can be read of the first column that queries select."""
+    """Collect what can be read of the first column that queries select."""
     rows = (row for query in queries for row in readable(connection, query))
     return {number for number, *_ in rows if isinstance(number, int) and number > 0}
 
 
 def calls(connection: sqlite3.Connection) -> Iterator[tuple[int, str | None, Row | None]]:
-    """Number, owner and row of every cached call; the row is None where it is damaged."""
+    """Yield number, owner and row of every cached call; the row is None where it is damaged."""
     for number in sorted(numbers(connection, _CALLS)):
         row = next(readable(connection, _SELECT_CALL, number), None)
         owner = None if row is None else row[CALL_COLUMNS.index("owner")]
@@ -72,7 +72,7 @@ def calls(connection: sqlite3.Connection) -> Iterator[tuple[int, str | None, Row
 
 
 def id_of(connection: sqlite3.Connection, number: int) -> str | None:
-    """The id of a document, if that can be read."""
+    """Return the id of a document, if that can be read."""
     for slot, found in readable(
         connection, "SELECT slot, id FROM documents WHERE number = ?", number
     ):
@@ -82,7 +82,7 @@ def id_of(connection: sqlite3.Connection, number: int) -> str | None:
 
 
 def guessed_dimension(connection: sqlite3.Connection) -> int | None:
-    """Of the embeddings, as most documents have it; None where no document can be read."""
+    """Guess the dimension that most embeddings have; None where no document can be read."""
     query = (
         "SELECT length(vectors) / 4 / node_count FROM arrays JOIN documents ON number = document"
     )
@@ -93,7 +93,7 @@ def guessed_dimension(connection: sqlite3.Connection) -> int | None:
 
 @contextmanager
 def moment(database: Database) -> Iterator[sqlite3.Connection]:
-    """All that is read inside is of one moment, and nobody is waited for once it has begun.
+    """Read all inside of one moment; nobody is waited for once it has begun.
 
     Raises:
         IndexFileError: another process keeps the file locked.

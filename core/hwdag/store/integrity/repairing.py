@@ -171,7 +171,7 @@ def _restore_first_page(path: Path) -> None:
 def _header(
     path: Path, connection: sqlite3.Connection, names: Mapping[str, str | None]
 ) -> tuple[Header, tuple[str, ...]]:
-    """The header, or one of what is left of it, with a note about that."""
+    """Return the header, or one of what is left of it, with a note about that."""
     with suppress(*UNREADABLE):
         return header_in(connection), ()
     values = header_values(readable(connection, "SELECT name, value FROM header LIMIT 99"))
@@ -192,7 +192,7 @@ def _header(
 
 
 def _config(found: Any) -> Mapping[str, Any]:
-    """Build options as they stand, or none, which means the defaults."""
+    """Return build options as they stand, or none, which means the defaults."""
     try:
         BuildConfig.from_dict(found)
     except (InputError, TypeError, ValueError, AttributeError):
@@ -260,7 +260,7 @@ class _Copying:
         return name
 
     def _copy_calls(self) -> tuple[int, int]:
-        """How many were whole, and how many were not."""
+        """Copy whole calls; returns how many were whole, and how many were not."""
         saved = damaged = 0
         for number, _, row in calls(self._source):
             if row is None:

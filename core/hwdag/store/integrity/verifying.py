@@ -109,7 +109,7 @@ def verify(path: str | os.PathLike[str], *, show_progress: bool | Reporter = Fal
 def _checked(
     database: Database, check: Callable[[sqlite3.Connection], Iterable[Problem]]
 ) -> list[Problem]:
-    """What a check finds before it can go no further, which is a problem too."""
+    """Collect what a check finds before it can go no further, which is a problem too."""
     found = list[Problem]()
     try:
         with moment(database) as connection:
@@ -154,7 +154,7 @@ def _calls(connection: sqlite3.Connection) -> Iterator[Problem]:
 
 
 def _log(connection: sqlite3.Connection) -> Iterator[Problem]:
-    """Readers in other processes rely on the log to know which documents came and went."""
+    """Check the log, from which other processes know which documents came and went."""
     log = connection.execute("SELECT sequence, document, removed FROM changes ORDER BY sequence")
     rows = log.fetchall()
     used = dict(connection.execute("SELECT name, seq FROM sqlite_sequence").fetchall())
@@ -176,12 +176,12 @@ def _log(connection: sqlite3.Connection) -> Iterator[Problem]:
 
 
 def _known(connection: sqlite3.Connection) -> set[int]:
-    """Numbers of the documents that there are, whatever state they are in."""
+    """Return numbers of the documents that there are, whatever state they are in."""
     return {number for number, places in document_numbers(connection).items() if places > 1}
 
 
 def _documents(database: Database, reporter: Reporter) -> tuple[tuple[str, ...], list[Problem]]:
-    """Ids of whole documents, and what is wrong with the others."""
+    """Check every document: ids of whole ones, and what is wrong with the others."""
     with moment(database) as connection:
         tried = sorted(document_numbers(connection))
         try:
@@ -208,7 +208,7 @@ def _documents(database: Database, reporter: Reporter) -> tuple[tuple[str, ...],
 
 
 def _whole(connection: sqlite3.Connection, number: int, dimension: int) -> str:
-    """The id of a document that nothing is wrong with; one of `UNREADABLE` for another."""
+    """Return the id of a document that nothing is wrong with; raises one of `UNREADABLE` for another."""
     found = read_unit(connection, number)
     if found is None:
         raise IndexCorrupt("only parts of it are there")
