@@ -71,7 +71,7 @@ def main() -> str:
         print(f"  {citation['weight']:.0%} {citation['document_id']}: {citation['text']}")
 
     # or with any LLM and any response synthesizer of LlamaIndex; without `llm` it is the reader
-    response = index.as_query_engine(k=3, return_sources=True).query(question)
+    response = index.as_query_engine(k=3, returns="sources").query(question)
     print(f"\nBy LlamaIndex's own synthesizer: {response}")
     return str(response)
 

@@ -19,7 +19,7 @@ from hwdag.embedding.callable import CallableEmbedder
 from hwdag.errors import InputError, ReaderRequired, WriterFailed
 from hwdag.lm.base import Reader, Writer
 from hwdag.text.characters import disarmed
-from hwdag.trace.provenance import METADATA_KEY, passages, provenance
+from hwdag.trace.provenance import METADATA_KEY, provenance
 from hwdag.types import Retrieval, Step
 from hwdag_lab.methods.making import Adapters
 
@@ -65,17 +65,13 @@ def _not_json(document: Document, error: Exception) -> InputError:
     )
 
 
-def node_document(step: Step, retrieval: Retrieval, *, return_sources: bool) -> Document:
-    """A returned node under its own id: its text, its document's metadata, and its provenance.
-
-    With `return_sources` the text is what the node rests on, one passage per line.
-    """
+def node_document(step: Step, retrieval: Retrieval) -> Document:
+    """A returned node under its own id: its text, its document's metadata, and its provenance."""
     node, sources = step.node, retrieval.sources
-    text = "\n".join(passages(node, sources)) if return_sources else node.text
     own = dict(sources[node.document_id].metadata) if node.document_id in sources else {}
     return Document(
         id=node.id,
-        page_content=text,
+        page_content=node.text,
         metadata={**deepcopy(own), METADATA_KEY: provenance(step, retrieval)},
     )
 

@@ -32,6 +32,7 @@ from hwdag.errors import EmptyIndex, InputError
 from hwdag.filters import Filter, as_filter
 from hwdag.retriever import Retriever
 from hwdag.scope import Scope
+from hwdag.search.passages import Returns, returned
 from hwdag.types import Step
 from hwdag_lab.methods.making import check_tenant
 from langchain_hwdag.adapters import node_document
@@ -51,7 +52,7 @@ class SearchOptions(TypedDict, total=False):
     document_ids: Iterable[str] | None
     filters: Filters
     tenant: str | None
-    return_sources: bool
+    returns: Returns
 
 
 class CoreSearchRetriever(BaseRetriever):
@@ -76,7 +77,7 @@ class CoreSearchRetriever(BaseRetriever):
         WithJsonSchema({"anyOf": [{"type": "object"}, {"type": "null"}]}),
     ] = None
     tenant: str | None = None
-    return_sources: bool = False
+    returns: Returns = "nodes"
 
     _report: BuildReport | None = PrivateAttr(default=None)
 
@@ -158,10 +159,9 @@ class CoreSearchRetriever(BaseRetriever):
             )
         except EmptyIndex:  # as LangChain's own stores: an application begins with nothing
             return []
+        retrieval = returned(retrieval, self.returns)
         steps = retrieval.steps if wanted is None else retrieval.best(wanted)
-        return [
-            node_document(step, retrieval, return_sources=self.return_sources) for step in steps
-        ]
+        return [node_document(step, retrieval) for step in steps]
 
     def _within(self, run: BaseCallbackManager) -> RunnableConfig:
         """A config for events of a run, with the tags and metadata that the run itself has."""

@@ -11,6 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from hwdag.config import SearchConfig
 from hwdag.retriever import Retriever
+from hwdag.search.passages import Returns
 from hwdag_lab.methods.making import as_core_retriever, check_tenant, make_retriever
 from langchain_hwdag.adapters import MODELS, as_core_document
 from langchain_hwdag.base_retriever import CoreSearchRetriever, Filters, unwrapped
@@ -36,8 +37,9 @@ class CoreRetriever(CoreSearchRetriever):
             its JSON form, such as `{"lang": "de"}`.
         tenant: whose documents; only for an `hwdag.HWDAGIndex` with a `tenant_key`, all other
             retrievers take filters instead.
-        return_sources: give the passages of the original document that a node rests on as the
-            text, instead of the node's own.
+        returns: "nodes" as they were read; "sources", with what a node rests on in the original
+            document as its text, one per line; or "passages", the whole paragraphs that these are
+            in, each once.
     """
 
     retriever: Retriever = Field(exclude=True, repr=False)
@@ -53,7 +55,7 @@ class CoreRetriever(CoreSearchRetriever):
         document_ids: Iterable[str] | None = None,
         filters: Filters = None,
         tenant: str | None = None,
-        return_sources: bool = False,
+        returns: Returns = "nodes",
         show_progress: bool = False,
         **options: Any,
     ) -> Self:
@@ -69,7 +71,7 @@ class CoreRetriever(CoreSearchRetriever):
             document_ids: only these documents.
             filters: only documents whose metadata match.
             tenant: whose documents are searched.
-            return_sources: original passages as text.
+            returns: nodes, or what they rest on.
             show_progress: bars on standard error.
             options: arguments of the class; as `reader`, `writer` and `embedder` also LangChain's
                 models, as in `HWDAGRetriever.from_documents`.
@@ -86,7 +88,7 @@ class CoreRetriever(CoreSearchRetriever):
             document_ids=document_ids,  # type: ignore[arg-type]  # pydantic makes it a tuple
             filters=filters,
             tenant=tenant,
-            return_sources=return_sources,
+            returns=returns,
         )
         found = [as_core_document(document) for document in documents]
         progress = build_progress([document.id for document in found], show_progress)

@@ -16,6 +16,7 @@ from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex as CoreIndex
 from hwdag.lm.base import Writer
 from hwdag.lm.chat import as_chat
+from hwdag.search.passages import Returns
 from hwdag.text.prompts import Prompts
 from langchain_hwdag.adapters import (
     as_core_document,
@@ -165,7 +166,7 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         document_ids: Iterable[str] | None = None,
         filters: Filters = None,
         tenant: str | None = None,
-        return_sources: bool | None = None,
+        returns: Returns | None = None,
         tags: list[str] | None = None,
         metadata: dict[str, Any] | None = None,
         search_kwargs: Mapping[str, Any] | None = None,
@@ -179,7 +180,7 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
             document_ids: only these documents.
             filters: only documents whose metadata match.
             tenant: whose documents.
-            return_sources: original passages as text.
+            returns: nodes, or what they rest on.
             tags: for traces and callbacks, as with every retriever of LangChain.
             metadata: likewise.
             search_kwargs: the same options as vector stores take them: `{"k": 4, "filter": {...}}`.
@@ -205,7 +206,7 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
             "document_ids": document_ids,
             "filters": filters,
             "tenant": tenant,
-            "return_sources": return_sources,
+            "returns": returns,
             "tags": tags,
             "metadata": metadata,
         }

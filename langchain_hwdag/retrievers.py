@@ -12,6 +12,7 @@ from pydantic import Field, field_validator
 
 from hwdag.config import BuildConfig, SearchConfig
 from hwdag.index import HWDAGIndex as CoreIndex
+from hwdag.search.passages import Returns
 from hwdag.text.prompts import Prompts
 from langchain_hwdag.adapters import as_core_document, as_embedder, as_reader, as_writer
 from langchain_hwdag.base_retriever import CoreSearchRetriever, Filters, SearchOptions, unwrapped
@@ -48,8 +49,9 @@ class HWDAGRetriever(CoreSearchRetriever):
         filters: only documents whose metadata match are walked: a filter of `hwdag.filters`, or its
             JSON form, such as `{"lang": "de"}`.
         tenant: whose documents; needed if and only if the index has a `tenant_key`.
-        return_sources: give the passages of the original document that a node rests on as the
-            text, instead of the node's own.
+        returns: "nodes" as they were read; "sources", with what a node rests on in the original
+            document as its text, one per line; or "passages", the whole paragraphs that these are
+            in, each once.
     """
 
     index: CoreIndex = Field(exclude=True, repr=False)
@@ -71,7 +73,7 @@ class HWDAGRetriever(CoreSearchRetriever):
         document_ids: Iterable[str] | None = None,
         filters: Filters = None,
         tenant: str | None = None,
-        return_sources: bool = False,
+        returns: Returns = "nodes",
     ) -> Self:
         """Build the graphs of whole documents; the core does the chunking.
 
@@ -95,7 +97,7 @@ class HWDAGRetriever(CoreSearchRetriever):
             document_ids: only these documents.
             filters: only documents whose metadata match.
             tenant: whose documents are searched.
-            return_sources: original passages as text.
+            returns: nodes, or what they rest on.
         """
         made = cls(
             index=CoreIndex(),  # why: a wrong option is told before an expensive build
@@ -104,7 +106,7 @@ class HWDAGRetriever(CoreSearchRetriever):
             document_ids=document_ids,  # type: ignore[arg-type]  # pydantic makes it a tuple
             filters=filters,
             tenant=tenant,
-            return_sources=return_sources,
+            returns=returns,
         )
         found = [as_core_document(document) for document in documents]
         made.index = CoreIndex.from_documents(

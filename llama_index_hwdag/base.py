@@ -21,6 +21,7 @@ from llama_index.core.storage.storage_context import StorageContext
 from hwdag.config import BuildConfig, SearchConfig, refuse
 from hwdag.errors import IndexMismatch, UnknownOption
 from hwdag.index import HWDAGIndex as CoreIndex
+from hwdag.search.passages import Returns
 from hwdag.text.prompts import Prompts
 from hwdag.threads import in_builder_thread
 from hwdag.types import Document as CoreDocument
@@ -228,7 +229,7 @@ class HWDAGIndex(ChangingIndex):
         document_ids: Collection[str] | None = None,
         filters: Filters | None = None,
         tenant: str | None = None,
-        return_sources: bool = False,
+        returns: Returns = "nodes",
         **kwargs: Any,
     ) -> HWDAGRetriever:
         """Return a retriever over this index; see `HWDAGRetriever` for the arguments.
@@ -250,7 +251,7 @@ class HWDAGIndex(ChangingIndex):
             document_ids=document_ids,
             filters=filters,
             tenant=tenant,
-            return_sources=return_sources,
+            returns=returns,
             callback_manager=self._callback_manager,
             object_map=self._object_map,
         )

@@ -24,7 +24,8 @@ from hwdag.index import HWDAGIndex as CoreIndex
 from hwdag.retriever import Retriever
 from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
-from hwdag.trace.provenance import METADATA_KEY, passages, provenance
+from hwdag.search.passages import Returns, checked_returns, returned
+from hwdag.trace.provenance import METADATA_KEY, provenance
 from hwdag.types import Document, Retrieval, Step
 from hwdag_lab.methods.making import check_tenant
 from llama_index_hwdag.events import dispatcher, walked_in_steps
@@ -49,7 +50,7 @@ class CoreSearchRetriever(BaseRetriever):
         document_ids: Collection[str] | None,
         filters: Filters | None,
         tenant: str | None,
-        return_sources: bool,
+        returns: Returns,
         callback_manager: CallbackManager | None,
         object_map: dict[str, Any] | None,
         verbose: bool,
@@ -58,7 +59,7 @@ class CoreSearchRetriever(BaseRetriever):
         self._search = search
         self._k = checked_k(k)
         self._scope = Scope(document_ids, as_core_filter(filters), tenant)
-        self._return_sources = return_sources
+        self._returns = checked_returns(returns)
         check_tenant(self.core, tenant)  # why: told now, not with the first question
         super().__init__(callback_manager, object_map, verbose=verbose)
 
@@ -148,6 +149,7 @@ class CoreSearchRetriever(BaseRetriever):
         return None
 
     def _nodes(self, retrieval: Retrieval) -> list[NodeWithScore]:
+        retrieval = returned(retrieval, self._returns)
         steps = retrieval.steps if self._k is None else retrieval.best(self._k)
         return [self._scored(step, retrieval) for step in steps]
 
@@ -155,6 +157,4 @@ class CoreSearchRetriever(BaseRetriever):
         document = retrieval.sources[step.node.document_id]
         node = text_node(step.node, self._source(document))
         node.metadata = {**node.metadata, METADATA_KEY: provenance(step, retrieval)}
-        if self._return_sources:
-            node.text = "\n".join(passages(step.node, retrieval.sources))
         return NodeWithScore(node=node, score=float(step.score))

@@ -12,6 +12,7 @@ from llama_index.core.schema import BaseNode, TextNode
 from hwdag.building.report import BuildReport
 from hwdag.config import SearchConfig
 from hwdag.retriever import Retriever
+from hwdag.search.passages import Returns
 from hwdag.types import Document
 from hwdag_lab.methods.making import as_core_retriever, make_retriever
 from llama_index_hwdag.adapters import MODELS
@@ -46,7 +47,7 @@ class CoreRetriever(CoreSearchRetriever):
         document_ids: Collection[str] | None = None,
         filters: Filters | None = None,
         tenant: str | None = None,
-        return_sources: bool = False,
+        returns: Returns = "nodes",
         callback_manager: CallbackManager | None = None,
         object_map: dict[str, Any] | None = None,
         verbose: bool = False,
@@ -62,8 +63,9 @@ class CoreRetriever(CoreSearchRetriever):
             filters: only documents whose metadata match: `MetadataFilters`, a core filter, or its
                 JSON form.
             tenant: whose documents, for a retriever that knows tenants.
-            return_sources: give the passages of the original document that a node rests on as its
-                text, one per line, instead of the node's own.
+            returns: "nodes" as they were read; "sources", with what a node rests on in the original
+                document as its text, one per line; or "passages", the whole paragraphs that these are
+                in, each once.
             callback_manager: see LlamaIndex, as the following.
             object_map: see LlamaIndex.
             verbose: see LlamaIndex.
@@ -84,7 +86,7 @@ class CoreRetriever(CoreSearchRetriever):
             document_ids=document_ids,
             filters=filters,
             tenant=tenant,
-            return_sources=return_sources,
+            returns=returns,
             callback_manager=callback_manager,
             object_map=object_map,
             verbose=verbose,
@@ -101,7 +103,7 @@ class CoreRetriever(CoreSearchRetriever):
         document_ids: Collection[str] | None = None,
         filters: Filters | None = None,
         tenant: str | None = None,
-        return_sources: bool = False,
+        returns: Returns = "nodes",
         callback_manager: CallbackManager | None = None,
         show_progress: bool = False,
         **options: Any,
@@ -118,7 +120,7 @@ class CoreRetriever(CoreSearchRetriever):
             document_ids: only these documents.
             filters: only documents that match.
             tenant: whose documents.
-            return_sources: original passages as text.
+            returns: nodes, or what they rest on.
             callback_manager: see LlamaIndex.
             show_progress: bars on standard error.
             options: arguments of the class; as `reader`, `writer` and `embedder` also LlamaIndex's
@@ -137,7 +139,7 @@ class CoreRetriever(CoreSearchRetriever):
             document_ids=document_ids,
             filters=filters,
             tenant=tenant,
-            return_sources=return_sources,
+            returns=returns,
             callback_manager=callback_manager,
         )
         wrapped._insert(documents, show_progress)

@@ -39,7 +39,7 @@ RETRIEVAL_OPTIONS = (
     "document_ids",
     "filters",
     "tenant",
-    "return_sources",
+    "returns",
 )
 """Of `as_retriever`."""
 

@@ -9,6 +9,7 @@ from llama_index.core.callbacks.base import CallbackManager
 
 from hwdag.config import SearchConfig
 from hwdag.index import HWDAGIndex as CoreIndex
+from hwdag.search.passages import Returns
 from hwdag.types import Document
 from llama_index_hwdag.base_retriever import CoreSearchRetriever
 from llama_index_hwdag.metadata_filters import Filters
@@ -49,7 +50,7 @@ class HWDAGRetriever(CoreSearchRetriever):
         document_ids: Collection[str] | None = None,
         filters: Filters | None = None,
         tenant: str | None = None,
-        return_sources: bool = False,
+        returns: Returns = "nodes",
         callback_manager: CallbackManager | None = None,
         object_map: dict[str, Any] | None = None,
         verbose: bool = False,
@@ -64,8 +65,9 @@ class HWDAGRetriever(CoreSearchRetriever):
             filters: only documents whose metadata match: `MetadataFilters`, a core filter, or its
                 JSON form.
             tenant: whose documents; needed if and only if the index has a `tenant_key`.
-            return_sources: give the passages of the original document that a node rests on as its
-                text, one per line, instead of the node's own.
+            returns: "nodes" as they were read; "sources", with what a node rests on in the original
+                document as its text, one per line; or "passages", the whole paragraphs that these are
+                in, each once.
             callback_manager: see LlamaIndex, as the following.
             object_map: see LlamaIndex.
             verbose: see LlamaIndex.
@@ -81,7 +83,7 @@ class HWDAGRetriever(CoreSearchRetriever):
             document_ids=document_ids,
             filters=filters,
             tenant=tenant,
-            return_sources=return_sources,
+            returns=returns,
             callback_manager=callback_manager,
             object_map=object_map,
             verbose=verbose,

@@ -31,6 +31,7 @@ from hwdag.page import page
 from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
 from hwdag.search.interruption import Interruption, StopFlag
+from hwdag.search.passages import Returns, checked_returns, returned
 from hwdag.search.snapshots import some
 from hwdag.search.walk import OnStep, Walked
 from hwdag.store.lock import ThreadLock
@@ -307,6 +308,7 @@ class HWDAGIndex:
         config: SearchConfig | None = None,
         scope: Scope | None = None,
         k: int | None = None,
+        returns: Returns = "nodes",
         query_vector: Sequence[float] | None = None,
         on_step: OnStep | None = None,
         stop: StopFlag | None = None,
@@ -318,6 +320,8 @@ class HWDAGIndex:
             config: budget, progress control, heads.
             scope: which documents are scored and shown; None for all.
             k: number of nodes wanted, for `Retrieval.best`; the walk itself does not change.
+            returns: "nodes" as they were read; "sources", with the text of the document that a node
+                rests on; or "passages", the whole paragraphs that these are in, each once.
             query_vector: the question's embedding where it is there already; None asks the embedder.
             on_step: called with every visited node as it happens. Where another process deletes a
                 document that the walk wants to read, the walk begins anew, and so do the steps.
@@ -332,9 +336,11 @@ class HWDAGIndex:
         """
         config = config or SearchConfig()
         interruption = Interruption(stop, config.max_seconds)
-        return self._walk(
+        checked_returns(returns)
+        found = self._walk(
             question, config, scope, on_step, query_vector, interruption, checked_k(k)
         ).retrieval
+        return returned(found, returns)
 
     def answer(
         self,

@@ -16,7 +16,7 @@ from worlds import random_text
 
 from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.errors import ContextTooSmall, IndexBusy, IndexMismatch, InputError
+from hwdag.errors import ContextTooSmall, IndexBusy, IndexMismatch, InputError, UnknownOption
 from hwdag.lm.scripted import ScriptedLM
 from hwdag.scope import Scope
 
@@ -659,3 +659,37 @@ def test_a_fork_during_a_build_waits_for_nothing(tmp_path, in_memory):
     command = [sys.executable, "-c", textwrap.dedent(script), "" if in_memory else path]
     run = subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, check=False)
     assert run.returncode == 7
+
+
+TWO_PARAGRAPHS = (
+    "# Harbour\n\nClara built the harbour. It has a silver lamp.\n\n"
+    "The bridge burned down. Nobody mourned it.\n"
+)
+
+
+def test_passages_are_whole_paragraphs_in_the_order_of_the_walk_each_once():
+    index = index_of([Document("a", TWO_PARAGRAPHS)], config=BuildConfig())
+    config = SearchConfig(token_budget=3000, progress="budget")
+    nodes = index.search("Who built the harbour?", config=config)
+    found = index.search("Who built the harbour?", config=config, returns="passages")
+    paragraphs = [
+        "# Harbour\n\nClara built the harbour. It has a silver lamp.",
+        "The bridge burned down. Nobody mourned it.",
+    ]
+    assert len(nodes.steps) > 2
+    assert sorted(step.node.text for step in found.steps) == sorted(paragraphs)
+    order = [
+        next(i for i, text in enumerate(paragraphs) if s.node.text in text) for s in nodes.steps
+    ]
+    assert [paragraphs.index(step.node.text) for step in found.steps] == list(dict.fromkeys(order))
+    for step in found.steps:
+        [span] = step.node.sources
+        assert TWO_PARAGRAPHS[span.start : span.end] == step.node.text
+        assert step.node.id == f"a@{span.start}-{span.end}"
+    sources = index.search("Who built the harbour?", config=config, returns="sources")
+    for step, read in zip(sources.steps, nodes.steps, strict=True):
+        assert step.node.text.split("\n") == [
+            line for s in read.node.sources for line in TWO_PARAGRAPHS[s.start : s.end].split("\n")
+        ]
+    with pytest.raises(UnknownOption, match="returns must be one of nodes, sources, passages"):
+        index.search("Who?", returns="pages")

@@ -139,7 +139,7 @@ def test_changing_a_returned_document_changes_nothing_else() -> None:
 def test_sources_are_passages_of_the_document() -> None:
     index = an_index(writer=lambda prompt: "* a point in other words", config=None)
     plain = index.invoke(QUESTION, k=99)
-    sources = index.as_retriever(return_sources=True, k=99).invoke(QUESTION)
+    sources = index.as_retriever(returns="sources", k=99).invoke(QUESTION)
     whole = {document.id: document.page_content for document in DOCUMENTS}
     assert [d.id for d in sources] == [d.id for d in plain]
     assert "a point in other words" in texts(plain)
@@ -174,10 +174,10 @@ def test_a_retriever_takes_the_options_of_its_index() -> None:
     retriever = index.as_retriever()
     assert (retriever.k, retriever.search) == (2, SearchConfig(token_budget=50))
     assert index.as_retriever(k=3).k == 3
-    index = an_index([], return_sources=True, document_ids={"mill"}, filters={"n": 1})
+    index = an_index([], returns="sources", document_ids={"mill"}, filters={"n": 1})
     assert index.as_retriever().model_dump() == index.model_dump()
     assert index.as_retriever().document_ids == ("mill",)
-    assert not index.as_retriever(return_sources=False).return_sources
+    assert index.as_retriever(returns="nodes").returns == "nodes"
     assert index.as_retriever(tags=["a"], metadata={"b": 1}).tags == ["a"]
 
 

@@ -173,7 +173,7 @@ def test_a_retriever_that_knows_no_tenants_says_so_and_names_filters() -> None:
 
 @pytest.mark.parametrize("make", [lambda: a_walk().as_retriever(), a_walk, a_bm25])
 async def test_every_field_is_configurable_at_run_time(make: Any) -> None:
-    names = ("search", "k", "document_ids", "filters", "return_sources")
+    names = ("search", "k", "document_ids", "filters", "returns")
     retriever = make()
     configurable = retriever.configurable_fields(
         **{name: ConfigurableField(id=name) for name in names}
@@ -184,7 +184,7 @@ async def test_every_field_is_configurable_at_run_time(make: Any) -> None:
         "k": 3,
         "document_ids": ["ash-1", "elm-1", "elm-2"],
         "filters": {"year": 1},
-        "return_sources": True,
+        "returns": "sources",
     }
     config: Any = {"configurable": chosen}
     expected = CoreRetriever(retriever=retriever, **chosen).invoke(QUESTION)

@@ -183,7 +183,7 @@ def test_wrong_options_of_load_local_are_refused_before_anything_is_opened(tmp_p
     with pytest.raises(ValidationError, match="top_k"):
         HWDAGIndex.load_local(tmp_path, top_k=3)  # type: ignore[call-arg]
     an_index().save_local(tmp_path)
-    options: Any = {"reader": ScriptedLM(), "filters": {"source": "b.txt"}, "return_sources": True}
+    options: Any = {"reader": ScriptedLM(), "filters": {"source": "b.txt"}, "returns": "sources"}
     loaded = HWDAGIndex.load_local(tmp_path, **options)
     assert loaded.invoke(QUESTION) == an_index(**options).invoke(QUESTION)
 

@@ -125,7 +125,7 @@ def test_sources_are_passages_of_the_document() -> None:
         reader=ScriptedLM(),
         writer=lambda prompt: "* In other words.",
         embedder=HashingEmbedder(),
-        return_sources=True,
+        returns="sources",
         k=99,
     )
     found = retriever.invoke(QUESTION)

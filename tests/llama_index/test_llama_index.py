@@ -225,7 +225,7 @@ def test_document_ids_and_search_options_reach_the_walk() -> None:
 
 def test_sources_are_passages_of_the_original() -> None:
     index = built()
-    found = index.as_retriever(search=ALL, return_sources=True).retrieve(QUESTION)
+    found = index.as_retriever(search=ALL, returns="sources").retrieve(QUESTION)
     for n in found:
         where = n.node.metadata["hwdag"]
         text = TEXTS[where["document_id"]]
@@ -272,7 +272,7 @@ def test_every_visited_node_is_an_event() -> None:
 def test_the_retriever_works_inside_others() -> None:
     index = built()
     fused = QueryFusionRetriever(
-        [index.as_retriever(k=2), index.as_retriever(k=3, return_sources=True)],
+        [index.as_retriever(k=2), index.as_retriever(k=3, returns="sources")],
         llm=MockLLM(),
         num_queries=1,
         use_async=False,
@@ -470,7 +470,7 @@ def test_no_prompt_holds_provenance_whatever_stands_between(mode: str, sources: 
     engine = index.as_query_engine(
         HWDAGLLM(ScriptedLM(reply=reply)),
         search=ALL,
-        return_sources=sources,
+        returns="sources" if sources else "nodes",
         response_mode=mode,
         node_postprocessors=[
             Keeping(word="grain"),

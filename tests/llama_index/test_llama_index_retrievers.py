@@ -213,7 +213,7 @@ def test_sources_are_passages_of_the_original() -> None:
         reader=ScriptedLM(),
         writer=lambda prompt: "* In other words.",
         embedder=HashingEmbedder(),
-        return_sources=True,
+        returns="sources",
         k=99,
     )
     found = retriever.retrieve(QUESTION)
@@ -238,7 +238,7 @@ def test_a_document_that_is_deleted_during_the_search_is_still_returned() -> Non
 
 def test_it_works_inside_other_retrievers() -> None:
     fused = QueryFusionRetriever(
-        [a_retriever(k=2), a_retriever(k=3, return_sources=True)],
+        [a_retriever(k=2), a_retriever(k=3, returns="sources")],
         llm=MockLLM(),
         num_queries=1,
         use_async=False,

@@ -25,7 +25,7 @@ from hwdag_lab.methods.bm25 import BM25Retriever
 from langchain_hwdag.base_retriever import CoreSearchRetriever as LangChainRetriever
 
 BUILDING = {"reader", "writer", "embedder", "config", "prompts", "path", "show_progress"}
-SEARCHING = {"search", "k", "document_ids", "filters", "tenant", "return_sources"}
+SEARCHING = {"search", "k", "document_ids", "filters", "tenant", "returns"}
 
 OF_LLAMA_INDEX = {"callback_manager", "object_map", "verbose"}
 """What every retriever of LlamaIndex takes."""
@@ -138,7 +138,8 @@ def found(retriever: Any) -> list[tuple[str, str, Any]]:
     [
         {},
         {"k": 3},
-        {"k": 99, "return_sources": True},
+        {"k": 99, "returns": "sources"},
+        {"k": 99, "returns": "passages"},
         {"document_ids": ["mill"]},
         {"filters": {"year": {"gte": 2}}, "k": 99},
         {"filters": hwdag.Not(hwdag.Equals("owner", "elm"))},

@@ -8,9 +8,10 @@ alone, and a title line above its paragraph (labelled, as in "Passage 3:", or no
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from hwdag.types import Node, Span
 
@@ -100,6 +101,16 @@ class Outline:
         """
         starts = list(self._paragraph_starts())
         return [max(1, bisect_right(starts, span.start)) for span in spans]
+
+    def paragraphs_over(self, span: Span) -> list[Span]:
+        """Return the whole paragraphs that a span is in, each with its heading."""
+        starts = [*self._paragraph_starts(), len(self._text)]
+        first = max(1, bisect_right(starts, span.start))
+        last = max(first, bisect_left(starts, span.end))
+        return [
+            Span(start, start + len(self._text[start:end].rstrip()))
+            for start, end in pairwise(starts[first - 1 : last + 1])
+        ]
 
     def _last(self, span: Span) -> _Heading | None:
         """The heading that begins last, of those that begin no later than the span."""
