@@ -27,7 +27,7 @@ def folder(tmp_path_factory):
 
 
 def test_names_of_methods_are_checked():
-    with pytest.raises(UnknownOption, match=r"no method 'bm26'; there are bm25, dense, raptor"):
+    with pytest.raises(UnknownOption, match=r"no method 'bm26'; there are bm25, dense, dos-rag"):
         retriever_class("bm26")
 
 

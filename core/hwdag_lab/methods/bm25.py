@@ -73,13 +73,7 @@ class BM25Retriever(DocumentRetriever[WordedPassages]):
         self._k1, self._b = k1, b
         self._granularity = checked_granularity(granularity)
         self._contextual = contextual
-        self._latest: _Index | None = None
         super().__init__(reader=reader, prompts=prompts)
-
-    def delete(self, document_id: str) -> None:
-        """Remove a document with all that was derived from it. Raises `InputError` if not there."""
-        super().delete(document_id)
-        self._latest = None
 
     def _build(self, document: Document) -> WordedPassages:
         passages = Passages.of(
@@ -88,9 +82,7 @@ class BM25Retriever(DocumentRetriever[WordedPassages]):
         return WordedPassages(passages.nodes, tuple(map(content_words, passages.indexed)))
 
     def _retrieve(self, query: Query, built: Mapping[str, WordedPassages]) -> Found:
-        index = self._latest
-        if index is None or index.documents != tuple(built.values()):
-            self._latest = index = _Index(tuple(built.values()), self._k1, self._b)
+        index = self._joined(built, lambda documents: _Index(documents, self._k1, self._b))
         scores = index.scores(content_words(query.question))
         nodes = [node for document in index.documents for node in document.nodes]
         order = np.argsort(-scores, kind="stable")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -41,24 +42,25 @@ class DenseRetriever(DocumentRetriever[EmbeddedPassages]):
         prompts: the two turns in which the answer is asked for.
         embedder: an Embedder, the name of one (`hwdag.embedding.default.load_embedder`), or None
             for the embedded default.
-        granularity: how documents are cut.
+        granularity: how documents are cut; None for the method's own cut.
         contextual: embed every passage behind its heading, or its document's title.
         cache: a file of finished embeddings; see `DocumentRetriever`.
     """
 
     name = "dense"
+    cut: ClassVar[Granularity] = "300"
 
     def __init__(
         self,
         reader: Reader | str | None = None,
         prompts: SearchPrompts | None = None,
         embedder: Embedder | str | None = None,
-        granularity: Granularity = "300",
+        granularity: Granularity | None = None,
         *,
         contextual: bool = False,
         cache: str | Path | None = None,
     ) -> None:
-        self._granularity = checked_granularity(granularity)
+        self._granularity = checked_granularity(self.cut if granularity is None else granularity)
         self._contextual = contextual
         super().__init__(reader=reader, prompts=prompts, embedder=embedder, cache=cache)
 

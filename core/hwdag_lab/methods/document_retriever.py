@@ -53,6 +53,7 @@ class Built(Protocol):
 
 
 T = TypeVar("T", bound=Built)
+J = TypeVar("J")
 
 
 class ModelOptions(TypedDict, total=False):
@@ -102,6 +103,7 @@ class DocumentRetriever(ABC, Generic[T]):
         self._changes = threading.RLock()
         self._reporter = as_reporter(False)  # of the insertion that is running
         self._calls = Calls()
+        self._latest: tuple[tuple[T, ...], Any] | None = None  # see `_joined`
 
     @abstractmethod
     def _build(self, document: Document) -> T:
@@ -159,6 +161,7 @@ class DocumentRetriever(ABC, Generic[T]):
         with self._changes:
             self._of(document_id)
             self._held = {k: held for k, held in self._held.items() if k != document_id}
+            self._latest = None
 
     def search(
         self,
@@ -269,6 +272,16 @@ class DocumentRetriever(ABC, Generic[T]):
             named = f"{document.id}: "
             report.notes += [named + n.removeprefix(named) for n in getattr(built, "notes", ())]
             self._held = {**self._held, document.id: (document, built)}
+
+    def _joined(self, built: Mapping[str, T], join: Callable[[tuple[T, ...]], J]) -> J:
+        """What several documents are as one; kept for the next question about the same ones."""
+        documents = tuple(built.values())
+        latest = self._latest
+        # why: what is kept of a document is compared by identity
+        if latest is None or latest[0] != documents:
+            self._latest = latest = (documents, join(documents))
+        joined: J = latest[1]
+        return joined
 
     def _replying(self, what: str) -> Writer:
         """The writer that was passed, or the reader; `what` it is needed for begins the error.

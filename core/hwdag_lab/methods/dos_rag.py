@@ -7,41 +7,16 @@ sentences, as many as the budget holds, read in their original order.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
-from hwdag.embedding.base import Embedder
-from hwdag.lm.base import Reader
-from hwdag.text.prompts import SearchPrompts
 from hwdag_lab.methods.dense import DenseRetriever, EmbeddedPassages
 from hwdag_lab.methods.found import Found, Query, fitting
-from hwdag_lab.methods.passages import Granularity
 
 
 class DosRagRetriever(DenseRetriever):
-    """Dense retrieval in the order of the documents.
-
-    Args:
-        reader: see `DenseRetriever`, as the following.
-        prompts: the two turns in which the answer is asked for.
-        embedder: what is similar.
-        granularity: how documents are cut.
-        contextual: embed every passage behind its heading, or its document's title.
-        cache: a file of finished embeddings.
-    """
+    """Dense retrieval in the order of the documents; see `DenseRetriever` for the options."""
 
     name = "dos-rag"
-
-    def __init__(
-        self,
-        reader: Reader | str | None = None,
-        prompts: SearchPrompts | None = None,
-        embedder: Embedder | str | None = None,
-        granularity: Granularity = "100",
-        *,
-        contextual: bool = False,
-        cache: str | Path | None = None,
-    ) -> None:
-        super().__init__(reader, prompts, embedder, granularity, contextual=contextual, cache=cache)
+    cut = "100"
 
     def _retrieve(self, query: Query, built: Mapping[str, EmbeddedPassages]) -> Found:
         best_first = super()._retrieve(query, built).ranked

@@ -93,13 +93,7 @@ class LinearRagRetriever(DocumentRetriever[LinkedPassages]):
         cache: str | Path | None = None,
     ) -> None:
         self._granularity = checked_granularity(granularity)
-        self._latest: LinkedWorld | None = None
         super().__init__(reader=reader, prompts=prompts, embedder=embedder, cache=cache)
-
-    def delete(self, document_id: str) -> None:
-        """Remove a document with all that was derived from it. Raises `InputError` if not there."""
-        super().delete(document_id)
-        self._latest = None
 
     def _build(self, document: Document) -> LinkedPassages:
         passages = Passages.of(document, self._granularity, self.reader, contextual=True)
@@ -120,9 +114,7 @@ class LinearRagRetriever(DocumentRetriever[LinkedPassages]):
         )
 
     def _retrieve(self, query: Query, built: Mapping[str, LinkedPassages]) -> Found:
-        world = self._latest
-        if world is None or world.documents != tuple(built.values()):
-            self._latest = world = LinkedWorld(tuple(built.values()))
+        world = self._joined(built, LinkedWorld)
         asked = terms_of(query.question)
         vectors = self.embedder.embed(asked)
         scores = world.scores(asked, vectors, self.embedder.embed_query(query.question))
@@ -134,7 +126,7 @@ class LinkedWorld:
     """The passages of several documents and the entities that they share, as one graph.
 
     Attributes:
-        documents: that it was made of; they are compared by identity.
+        documents: that it was made of.
         entities: index of every entity, by key.
         mentions: indices of the entities of every sentence.
         counts: sentences that mention it, by passage and entity.

@@ -52,14 +52,22 @@ class Passages:
                 before what is searched. What is read and returned stays as it is.
         """
         spans = _cut(document.text, granularity, reader.count_tokens)
-        texts = [document.text[span.start : span.end] for span in spans]
-        nodes = tuple(
-            Node(f"{document.id}#{granularity}.{i}", document.id, 1, text, "chunk", tokens, (span,))
-            for i, (span, text, tokens) in enumerate(
-                zip(spans, texts, reader.count_tokens(texts), strict=True)
-            )
-        )
+        nodes = verbatim_nodes(document, spans, granularity, reader)
+        texts = [node.text for node in nodes]
         return cls(nodes, tuple(_in_context(document, spans, texts) if contextual else texts))
+
+
+def verbatim_nodes(
+    document: Document, spans: Sequence[Span], name: str, reader: Reader
+) -> tuple[Node, ...]:
+    """Spans of a document as nodes of level 1, named and numbered within it."""
+    texts = [document.text[span.start : span.end] for span in spans]
+    return tuple(
+        Node(f"{document.id}#{name}.{i}", document.id, 1, text, "chunk", max(1, tokens), (span,))
+        for i, (span, text, tokens) in enumerate(
+            zip(spans, texts, reader.count_tokens(texts), strict=True)
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True)

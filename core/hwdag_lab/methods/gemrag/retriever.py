@@ -84,18 +84,12 @@ class GemRagRetriever(SummarizingRetriever[Memory]):
             raise InputError(f"prompt_share must be in [0, 1], got {prompt_share!r}")
         self.mode, self.prompt_share = mode, prompt_share
         self.config = config or GemRagConfig()
-        self._latest: Graph | None = None
         super().__init__(**models)
 
     @property
     def name(self) -> str:  # type: ignore[override]
         """`gem-rag-graph` or `gem-rag-questions`."""
         return f"gem-rag-{self.mode}"
-
-    def delete(self, document_id: str) -> None:
-        """Remove a document with all that was derived from it. Raises `InputError` if not there."""
-        super().delete(document_id)
-        self._latest = None
 
     @property
     def memories(self) -> Mapping[str, Memory]:
@@ -161,9 +155,7 @@ class GemRagRetriever(SummarizingRetriever[Memory]):
         return found.themes(count, config.members), found.values
 
     def _retrieve(self, query: Query, built: Mapping[str, Memory]) -> Found:
-        graph = self._latest
-        if graph is None or graph.memories != tuple(built.values()):
-            self._latest = graph = Graph.of(list(built.values()))
+        graph = self._joined(built, Graph.of)
         asked = self.embedder.embed_query(query.question)
         likeness = graph.likeness(asked)
         if self.mode == "questions":

@@ -23,10 +23,10 @@ from hwdag_lab.methods.graphreader import prompts
 from hwdag_lab.methods.graphreader.config import GraphReaderConfig
 from hwdag_lab.methods.graphreader.fact_graph import FactGraph
 from hwdag_lab.methods.graphreader.parsing import Extracted, facts_of
-from hwdag_lab.methods.passages import paragraphs
+from hwdag_lab.methods.passages import paragraphs, verbatim_nodes
 from hwdag_lab.methods.summaries import filled
 
-CHUNK_LEVEL, FACT_LEVEL = 1, 2
+FACT_LEVEL = 2
 
 GAP_TOKENS = 1
 """What a blank line takes, as a rule; every chunk is counted as a whole before it is taken."""
@@ -94,21 +94,7 @@ class Extraction:
         spans = paragraph_chunks(
             document.text, count_tokens=self.reader.count_tokens, limit=self.chunk_tokens
         )
-        texts = [document.text[span.start : span.end] for span in spans]
-        return tuple(
-            Node(
-                f"{document.id}#chunk.{i}",
-                document.id,
-                CHUNK_LEVEL,
-                text,
-                "chunk",
-                max(1, tokens),
-                (span,),
-            )
-            for i, (span, text, tokens) in enumerate(
-                zip(spans, texts, self.reader.count_tokens(texts), strict=True)
-            )
-        )
+        return verbatim_nodes(document, spans, "chunk", self.reader)
 
     def _fact_nodes(
         self, document: Document, facts: Sequence[_Fact], sources: Sequence[Span]

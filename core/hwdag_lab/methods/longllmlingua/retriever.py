@@ -33,6 +33,7 @@ from hwdag_lab.methods.found import Found, Query, Scored
 from hwdag_lab.methods.longllmlingua.likelihood import scoring_of
 from hwdag_lab.methods.longllmlingua.token_scores import ScoringSession
 from hwdag_lab.methods.longllmlingua.whole_words import owners, words
+from hwdag_lab.methods.passages import verbatim_nodes
 
 RESTRICTION = "We can get the answer to this question in the given documents."
 """The statement after the question, to the letter of section 4.1."""
@@ -108,12 +109,8 @@ class LongLLMLinguaRetriever(DocumentRetriever[Passages]):
     def _build(self, document: Document) -> Passages:
         count = self.reader.count_tokens
         spans = chunk(document.text, count_tokens=count, limit=self.config.chunk_tokens)
-        texts = [document.text[span.start : span.end] for span in spans]
-        nodes = [
-            Node(f"{document.id}#1.{i}", document.id, 1, text, "chunk", max(1, tokens), (span,))
-            for i, (text, tokens, span) in enumerate(zip(texts, count(texts), spans, strict=True))
-        ]
-        return Passages(tuple(nodes), tuple(count([_line(text) for text in texts])))
+        nodes = verbatim_nodes(document, spans, "1", self.reader)
+        return Passages(nodes, tuple(count([_line(node.text) for node in nodes])))
 
     def _retrieve(self, query: Query, built: Mapping[str, Passages]) -> Found:
         scoring = scoring_of(self.reader)

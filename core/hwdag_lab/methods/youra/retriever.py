@@ -30,7 +30,7 @@ from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node, Usage
 from hwdag_lab.methods.document_retriever import DocumentRetriever
 from hwdag_lab.methods.found import Found, Query, Scored, may_cost
-from hwdag_lab.methods.passages import SENTENCE_TOKENS
+from hwdag_lab.methods.passages import SENTENCE_TOKENS, verbatim_nodes
 from hwdag_lab.methods.youra.columns import column_reader
 from hwdag_lab.methods.youra.config import QUESTION_TOKENS, YouraConfig
 from hwdag_lab.methods.youra.protocol import ColumnReader, Ids, Means
@@ -153,19 +153,7 @@ class YouraRetriever(DocumentRetriever[Contexts]):
         # why: half a window, so that one sentence never is too long for it
         limit = max(1, min(SENTENCE_TOKENS, self._room // 2))
         spans = leaves(text, count_tokens=count, limit=limit)
-        tokens = count([text[span.start : span.end] for span in spans])
-        return tuple(
-            Node(
-                f"{document.id}#1.{i}",
-                document.id,
-                1,
-                text[span.start : span.end],
-                "chunk",
-                max(1, size),
-                (span,),
-            )
-            for i, (span, size) in enumerate(zip(spans, tokens, strict=True))
-        )
+        return verbatim_nodes(document, spans, "1", self.reader)
 
     def _retrieve(self, query: Query, built: Mapping[str, Contexts]) -> Found:
         scored: list[Scored] = []
