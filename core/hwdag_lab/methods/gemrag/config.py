@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from hwdag.errors import UnknownOption
-from hwdag_lab.methods.trees import check_counts, check_shares
+from hwdag_lab.methods.options import check_counts, check_shares
 
 Mode = Literal["graph", "questions"]
 """Best-first search over the graph (the paper's text), or a ranking of all utility questions (its

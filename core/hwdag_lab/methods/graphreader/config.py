@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from hwdag.errors import UnknownOption
-from hwdag_lab.methods.trees import check_counts, check_shares
+from hwdag_lab.methods.options import check_counts, check_shares
 
 Facts = Literal["auto", "written", "sentences"]
 """Who says what the facts of a chunk are: the writer, or the text itself."""

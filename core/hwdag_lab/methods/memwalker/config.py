@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from hwdag_lab.methods.trees import check_counts, check_shares
+from hwdag_lab.methods.options import check_counts, check_shares
 
 SUMMARY = """\
 {text}

@@ -20,14 +20,13 @@ from hwdag.errors import ContextTooSmall, UnknownOption
 from hwdag.types import Document, Node
 from hwdag_lab.methods.document_retriever import ModelOptions
 from hwdag_lab.methods.found import Found, Query, Scored, distinct
+from hwdag_lab.methods.options import check_counts, check_shares
 from hwdag_lab.methods.raptor.clustering import Clustering, clusters
 from hwdag_lab.methods.summaries import Summarizer
 from hwdag_lab.methods.trees import (
     GrowingTree,
     SummarizingRetriever,
     SummaryTree,
-    check_counts,
-    check_shares,
     repetitions_last,
 )
 

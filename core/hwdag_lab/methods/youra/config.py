@@ -8,7 +8,7 @@ from typing import Any, Literal, Self, get_args
 
 from hwdag.config import SearchConfig
 from hwdag.errors import InputError, UnknownOption
-from hwdag_lab.methods.trees import check_counts
+from hwdag_lab.methods.options import check_counts
 from hwdag_lab.methods.youra.protocol import ColumnHeads
 
 Difference = Literal["absolute", "increase"]
