@@ -103,6 +103,29 @@ def test_what_cannot_be_asked_is_told_before_models_are_loaded(
     assert not shown.out
 
 
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (["-o", "nowhere/a.hwdag"], "the folder of nowhere/a.hwdag does not exist"),
+        (["--chunk-tokens", "0"], "chunk_tokens must be"),
+        (["--metadata", "town"], "--metadata must be KEY=VALUE"),
+        (["--writer-url", "http://localhost:1/v1"], "--writer-url needs --writer"),
+        (["--head-list", "nothing.json"], "nothing.json"),
+        ([], "nobody/nothing"),
+    ],
+)
+def test_what_cannot_be_built_is_told_before_models_are_loaded(
+    option, message, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("The harbour is old.")
+    assert main(["build", "a.txt", "-o", "a.hwdag", *NOWHERE, *option]) == 2
+    shown = capsys.readouterr()
+    assert message in shown.err
+    assert not shown.out
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
 def test_a_blank_question_and_a_missing_file_are_told_before_models_are_loaded(
     file, tmp_path, capsys
 ):

@@ -16,7 +16,7 @@ from hwdag.cli.options import config_of
 from hwdag.config import BuildConfig
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
-from hwdag.store.opening import holds_something
+from hwdag.store.opening import check_folder, holds_something
 from hwdag.text.files import Skipped
 from hwdag.types import Document
 
@@ -27,6 +27,7 @@ EXIT_STOPPED = 3
 def build(options: argparse.Namespace) -> int:
     """Build or extend an index file; interrupted, it keeps every finished call."""
     config = _config(options)
+    check_folder(options.output)
     documents, skipped = read_given(options)
     is_new = not holds_something(options.output)
 
@@ -147,8 +148,8 @@ def _config(options: argparse.Namespace) -> BuildConfig:
 
 def _models(options: argparse.Namespace, file: Path | None) -> dict[str, Any]:
     return {
+        "writer": writer(options),  # why first: the reader may be loaded here, for minutes
         "reader": reader(options, file),
-        "writer": writer(options),
         "embedder": options.embedder,
     }
 
