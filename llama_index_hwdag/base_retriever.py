@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from abc import abstractmethod
 from collections.abc import Collection
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from hwdag.search.passages import Returns, checked_returns, returned
 from hwdag.trace.provenance import METADATA_KEY, provenance
 from hwdag.types import Document, Retrieval, Step
 from hwdag_lab.methods.making import check_tenant
-from llama_index_hwdag.events import dispatcher, walked_in_steps
+from llama_index_hwdag.events import dispatcher, in_thread, walked_in_steps
 from llama_index_hwdag.metadata_filters import Filters, as_core_filter
 from llama_index_hwdag.nodes import Source, text_node
 
@@ -90,7 +90,7 @@ class CoreSearchRetriever(BaseRetriever):
         return self._nodes(retrieval)
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return await asyncio.to_thread(self._retrieve, query_bundle)
+        return await in_thread(partial(self._retrieve, query_bundle))
 
     @dispatcher.span
     def walk(self, query_bundle: QueryBundle) -> tuple[AnswerStream | None, list[NodeWithScore]]:

@@ -5,11 +5,14 @@ Handlers of the root dispatcher see all of them: `get_dispatcher().add_event_han
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Self
+from contextvars import ContextVar
+from typing import Any, Self, TypeVar
 
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 from llama_index.core.instrumentation.events.base import BaseEvent  # type: ignore[attr-defined]
@@ -20,6 +23,11 @@ from hwdag.trace.bars import Advance, Reporter, as_reporter
 from hwdag.types import Retrieval, Step
 
 dispatcher = get_dispatcher(__name__)
+
+T = TypeVar("T")
+
+_ABANDONED: ContextVar[threading.Event | None] = ContextVar("abandoned", default=None)
+"""Set once nobody waits for what a thread does."""
 
 DOCUMENTS = "documents"
 """Name of the stage of a build that advances with every document, in their order."""
@@ -151,6 +159,17 @@ class OpenSpan:
         dispatcher.span_drop(id_=self._id, bound_args=self._arguments, err=error)
 
 
+async def in_thread(work: Callable[[], T]) -> T:
+    """What `work` returns; a walk in it ends at its next step if the caller is cancelled."""
+    abandoned = threading.Event()
+    token = _ABANDONED.set(abandoned)  # `asyncio.to_thread` takes the context along
+    try:
+        return await asyncio.to_thread(work)
+    finally:
+        abandoned.set()
+        _ABANDONED.reset(token)
+
+
 @contextmanager
 def walked_in_steps(
     search: str,
@@ -164,6 +183,8 @@ def walked_in_steps(
 
     def on_step(step: Step) -> None:
         nonlocal span
+        if (abandoned := _ABANDONED.get()) is not None and abandoned.is_set():
+            raise asyncio.CancelledError
         dispatcher.event(HWDAGStepEvent.of(step))
         span.close(step)
         span = OpenSpan(f"{search}.step")

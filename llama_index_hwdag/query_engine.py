@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator, Sequence
+from functools import partial
 from typing import Any
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
@@ -29,7 +30,7 @@ from hwdag.threads import each_in_a_thread
 from hwdag.trace.provenance import METADATA_KEY
 from hwdag.types import Document
 from llama_index_hwdag.base_retriever import CoreSearchRetriever
-from llama_index_hwdag.events import dispatcher
+from llama_index_hwdag.events import dispatcher, in_thread
 
 NOTHING_FOUND = "Empty Response"
 """What engines of LlamaIndex say where there are no nodes to answer from."""
@@ -128,7 +129,7 @@ class HWDAGQueryEngine(BaseQueryEngine):
         return response
 
     async def _aquery(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
-        return _asynchronous(await asyncio.to_thread(self._query, query_bundle))
+        return _asynchronous(await in_thread(partial(self._query, query_bundle)))
 
     def _answered(
         self, query_bundle: QueryBundle, stream: AnswerStream | None, nodes: list[NodeWithScore]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,7 @@ from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
 from llama_world import ALL, QUESTION, TEXTS, built, documents, events_seen
 
 from hwdag.errors import WriterFailed
+from hwdag.lm.scripted import ScriptedLM
 from hwdag.types import Step
 from llama_index_hwdag import (
     HWDAGBuildEndEvent,
@@ -249,3 +251,30 @@ def test_progress_is_shown_where_it_is_asked_for(
 def test_no_bar_is_shown_unasked(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     built(path=tmp_path / "index.hwdag").core.close()
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("ask", ["retriever", "engine"])
+async def test_cancelling_the_caller_ends_the_walk(ask: str) -> None:
+    loop = asyncio.get_running_loop()
+    started, released = asyncio.Event(), threading.Event()
+
+    def hold(question: str, nodes: list[str]) -> float:
+        loop.call_soon_threadsafe(started.set)
+        assert released.wait(timeout=60)
+        return 0.0
+
+    lm = ScriptedLM(p_yes=hold)
+    index = built(reader=lm)
+    work = (
+        index.as_retriever().aretrieve(QUESTION)
+        if ask == "retriever"
+        else index.as_query_engine(answer_mode="walk").aquery(QUESTION)
+    )
+    walking = asyncio.ensure_future(work)
+    await started.wait()
+    walking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await walking
+    released.set()
+    await loop.shutdown_default_executor()  # waits for the thread of the walk
+    assert lm.reads == 1
