@@ -114,7 +114,7 @@ class In:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The value under `key` lies within all given bounds.
+    """The value under `key` lies within all bounds that are set.
 
     Number bounds match numbers only. Text bounds match texts only, compared character by
     character, which puts ISO dates in order. Lists, truth values and all else never match.
@@ -152,8 +152,8 @@ class Range:
         return {self.key: self._bounds()}
 
     def _bounds(self) -> dict[str, Any]:
-        given = ((name, getattr(self, name)) for name in _BOUNDS)
-        return {name: bound for name, bound in given if bound is not None}
+        bounds = ((name, getattr(self, name)) for name in _BOUNDS)
+        return {name: bound for name, bound in bounds if bound is not None}
 
     def _holds(self, value: Any) -> bool:
         return (

@@ -68,7 +68,7 @@ class HWDAGIndex:
     loaded when first needed: opening an index and looking at its graphs needs no language model.
     Searching and changing have asynchronous twins (`asearch`, `ainsert`, ...).
 
-    Relations: `llama_index_hwdag.HWDAGIndex` and `langchain_hwdag.HWDAGIndex` are thin faces on it.
+    Relations: `llama_index_hwdag.HWDAGIndex` and `langchain_hwdag.HWDAGIndex` are the same for their frameworks.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class HWDAGIndex:
         """Open an index file; changes to the index are written to it.
 
         Nothing but its header is read before it is needed. The reader and the embedder are those
-        that the file names, unless given. Another reader may walk a graph (PECAN Table 2 searches
+        that the file names, unless others are passed. Another reader may walk a graph (PECAN Table 2 searches
         with a smaller model), but not extend it.
 
         Raises:
@@ -288,14 +288,14 @@ class HWDAGIndex:
 
         Args:
             documents: as for `refresh`.
-            timed: time a few windows on this machine; without it no seconds are given.
+            timed: time a few windows on this machine; without it no seconds are told.
         """
         self._binding.bind_existing()
         store = self._binding.store
         new = {
             document.id: document
             for document in (
-                titled(as_document(given), self.config.title_from)[0] for given in documents
+                titled(as_document(one), self.config.title_from)[0] for one in documents
             )
             if store is None or not store.holds(document)
         }

@@ -1,4 +1,4 @@
-"""The models of an index or retriever: named or given, loaded when first needed, once."""
+"""The models of an index or retriever: named or passed, loaded when first needed, once."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ class Models:
         return self._embedder.name if isinstance(self._embedder, Embedder) else self._embedder
 
     @property
-    def given_writer(self) -> Writer | None:
-        """The writer, if one was given."""
+    def writer(self) -> Writer | None:
+        """The writer, if one was passed."""
         return self._writer
 
     def check(self, config: BuildConfig) -> None:
         """Raise `InputError` for a writer that would never be asked."""
         if config.points == "extractive" and self._writer is not None:
-            raise InputError('a writer was given, but points="extractive" never asks one')
+            raise InputError('a writer was passed, but points="extractive" never asks one')
 
     def points_writer(self, config: BuildConfig) -> Writer | None:
         """Who writes the points; None for extraction."""

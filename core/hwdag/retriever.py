@@ -1,4 +1,4 @@
-"""What faces, command line and evaluation ask of a method: documents in, nodes and an answer out."""
+"""What frameworks, command line and evaluation ask of a method: documents in, nodes and an answer out."""
 
 from __future__ import annotations
 

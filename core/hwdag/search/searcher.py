@@ -102,7 +102,7 @@ class Searcher:
         return vector
 
     def _comparable(self, query_vector: Sequence[float]) -> Vectors:
-        """A given embedding of a question as an array, (dimension,)."""
+        """An embedding that came with the question as an array, (dimension,)."""
         dimension, embedder = self._store.header.dimension, self._store.header.embedder
         try:
             vector = np.asarray(query_vector, np.float32)

@@ -145,7 +145,7 @@ class Segment:
 
     @classmethod
     def joined(cls, segments: Sequence[Segment]) -> Segment:
-        """The living documents of all of them, in the given order; at least one segment."""
+        """The living documents of all of them, in this order; at least one segment."""
         parts = [segment.compacted() for segment in segments]
         if len(parts) == 1:
             return parts[0]

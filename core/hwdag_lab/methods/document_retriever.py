@@ -289,7 +289,7 @@ class DocumentRetriever(ABC, Generic[T]):
         Raises:
             ReaderRequired: no writer was passed, and the reader cannot write.
         """
-        writer = self._models.given_writer or self.reader
+        writer = self._models.writer or self.reader
         if not isinstance(writer, Writer):
             raise ReaderRequired(
                 f"{what} by written replies, and the reader {writer.name} cannot write; pass "
@@ -299,7 +299,7 @@ class DocumentRetriever(ABC, Generic[T]):
 
     def _spent(self) -> tuple[Usage, Usage]:
         """Cost of the reader, and of a writer beside it, so far."""
-        writer, reader = self._models.given_writer, self.reader
+        writer, reader = self._models.writer, self.reader
         if isinstance(writer, Metered) and writer is not reader:
             return reader.usage, writer.usage
         return reader.usage, Usage()

@@ -98,7 +98,7 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
     def facts_writer(self) -> Writer | None:
         """Who extracts the facts; None where the sentences of a chunk are its facts."""
         facts = self.config.facts
-        given = self._models.given_writer is not None
+        given = self._models.writer is not None
         if facts == "sentences" or (
             facts == "auto" and not given and self.reader.prefers_extraction
         ):
