@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from planted import PLANTED, planted, planted_model
 from tiny import model, tokenizer
 
@@ -12,13 +13,13 @@ from hwdag.cli.main import main
 from hwdag.config import BuildConfig
 from hwdag.errors import ContextTooSmall, InputError, ReaderRequired, UnknownOption
 from hwdag.index import HWDAGIndex
-from hwdag.lm.heads import HeadFile, weights_digest
+from hwdag.lm.heads import HeadFile
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.scripted import ScriptedLM
 from hwdag_lab.eval.data import DataError
 from hwdag_lab.eval.models import load_models
 from hwdag_lab.heads import AttentionScoring, Example, capture_ranking, detect_heads, read_examples
-from hwdag_lab.heads.detection import contrast, detection_scoring, head_values, ndcg
+from hwdag_lab.heads.detection import contrast, detection_scoring, head_values, ndcg, weights_digest
 
 EXAMPLES = [
     Example("zzzz", ("bbbb kkkk bbbb", "zzzz qqqq zzzz", "mmmm rrrr mmmm"), (1,)),
@@ -332,3 +333,12 @@ def test_commands_that_load_a_reader_take_a_list(checkpoint, tmp_path, capsys):
     assert main(["ask", index, "zzzz?", *models]) == 2
     assert "but the model is" in capsys.readouterr().err
     assert main(command) == 2
+
+
+def test_the_digest_of_weights_changes_with_them():
+    lm = model()
+    before = weights_digest(lm)
+    assert before == weights_digest(model())
+    with torch.no_grad():
+        lm.lm_head.weight[0, 0] += 1
+    assert weights_digest(lm) != before

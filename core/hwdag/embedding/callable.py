@@ -27,12 +27,7 @@ class CallableEmbedder:
     def __init__(self, embed: EmbedTexts, embed_query: EmbedQuery, *, name: str) -> None:
         self._embed = embed
         self._embed_query = embed_query
-        self._name = name
-
-    @property
-    def name(self) -> str:
-        """Recorded in the index."""
-        return self._name
+        self.name = name
 
     @cached_property
     def dimension(self) -> int:

@@ -23,21 +23,12 @@ class HashingEmbedder:
     def __init__(self, dimension: int = 256) -> None:
         if dimension < 1:
             raise InputError(f"an embedding needs at least 1 dimension, got {dimension}")
-        self._dimension = dimension
-
-    @property
-    def name(self) -> str:
-        """`hashing-<dimension>`, as `load_embedder` takes it."""
-        return f"hashing-{self._dimension}"
-
-    @property
-    def dimension(self) -> int:
-        """Number of buckets."""
-        return self._dimension
+        self.dimension = dimension
+        self.name = f"hashing-{dimension}"  # as `load_embedder` takes it
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Unit or zero vectors, (texts, dimension)."""
-        counts = np.zeros((len(texts), self._dimension), dtype=np.float32)
+        counts = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for row, text in enumerate(texts):
             np.add.at(counts[row], self._buckets(text), 1.0)
         return unit_rows(counts)
@@ -50,7 +41,7 @@ class HashingEmbedder:
     def _buckets(self, text: str) -> list[int]:
         # why: crc32, because Python's own hash of a string differs from run to run
         return [
-            zlib.crc32(word.encode("utf-8", "surrogatepass")) % self._dimension
+            zlib.crc32(word.encode("utf-8", "surrogatepass")) % self.dimension
             for word in words(text)
         ]
 

@@ -63,27 +63,17 @@ class SentenceTransformerEmbedder:
         unit: bool = True,
     ) -> None:
         if isinstance(model, str | Path):
-            self._name = name or str(model)
+            self.name = name or str(model)
             self._model = _load(str(model), device)
         else:
-            self._name = name or _own_name(model)
+            self.name = name or _own_name(model)
             self._model = model
         self._batch_size = batch_size
         self._unit = unit
         self._usage = Usage()
         # why: fast tokenizers raise "Already borrowed" when two threads pad at once
         self._lock = threading.Lock()
-        self._dimension = self._model.get_embedding_dimension() or self.embed(["a"]).shape[1]
-
-    @property
-    def name(self) -> str:
-        """Recorded in the index, and what `load_embedder` takes."""
-        return self._name
-
-    @property
-    def dimension(self) -> int:
-        """Length of a vector."""
-        return self._dimension
+        self.dimension = self._model.get_embedding_dimension() or self.embed(["a"]).shape[1]
 
     @property
     def usage(self) -> Usage:
@@ -97,7 +87,7 @@ class SentenceTransformerEmbedder:
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Passages to unit vectors, (texts, dimension)."""
         if not texts:
-            return np.zeros((0, self._dimension), dtype=np.float32)
+            return np.zeros((0, self.dimension), dtype=np.float32)
         return self._encoded("document", self._model.encode_document, texts)
 
     def embed_query(self, text: str) -> Vectors:

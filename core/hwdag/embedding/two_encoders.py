@@ -123,8 +123,8 @@ class TwoEncoderEmbedder:
         batch_size: int = 64,
     ) -> None:
         pair = Pair(query_model, passage_model, pooling, similarity)
-        self._name = name or pair.name
-        self._similarity: Similarity = similarity
+        self.name = name or pair.name
+        self.similarity = similarity
         self._queries, self._passages = (
             SentenceTransformerEmbedder(
                 _encoder(model, pooling, device),
@@ -134,27 +134,13 @@ class TwoEncoderEmbedder:
             )
             for model in (query_model, passage_model)
         )
-        if self._queries.dimension != self._passages.dimension:
+        self.dimension = self._passages.dimension
+        if self._queries.dimension != self.dimension:
             raise ModelError(
                 f"{query_model} makes vectors of length {self._queries.dimension} and "
-                f"{passage_model} of {self._passages.dimension}; only encoders that were trained "
+                f"{passage_model} of {self.dimension}; only encoders that were trained "
                 "together can be a pair"
             )
-
-    @property
-    def name(self) -> str:
-        """Recorded in the index, and what `load_embedder` takes."""
-        return self._name
-
-    @property
-    def similarity(self) -> Similarity:
-        """What a dot product of two vectors is."""
-        return self._similarity
-
-    @property
-    def dimension(self) -> int:
-        """Length of a vector."""
-        return self._passages.dimension
 
     @property
     def usage(self) -> Usage:

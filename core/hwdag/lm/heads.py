@@ -27,9 +27,6 @@ _LOGGER = logging.getLogger("hwdag")
 
 DETECT = "hwdag heads detect --model {name} --data DATA.jsonl -o HEADS.json"
 
-SAMPLED_WEIGHTS = 16
-"""Numbers of every tensor that go into a digest of the weights."""
-
 
 @dataclass(frozen=True, slots=True)
 class HeadFile:
@@ -46,7 +43,7 @@ class HeadFile:
         also: names of models that share the list, such as the base of an instruction-tuned one.
         scores: what each pair scored where it was found, or empty.
         criterion: what the scores are, or empty.
-        weights: `weights_digest` of the model, for information: a list stays valid without it.
+        weights: a digest of the model's weights, for information: a list stays valid without it.
         controller: settings of a progress controller that goes with these heads, or None.
 
     Raises:
@@ -306,18 +303,6 @@ def base_name(name: str) -> str:
     """The name without what a plus sign adds to its last part: "somewhere/Model" of "...+adapter"."""
     folder, slash, last = name.rpartition("/")
     return folder + slash + last.partition("+")[0]
-
-
-def weights_digest(model: Any) -> str:
-    """A fingerprint of a model's weights: names, shapes and a few numbers of every tensor."""
-    digest = hashlib.sha256()
-    for name, tensor in model.named_parameters():
-        digest.update(f"{name} {tuple(tensor.shape)}".encode())
-        if not tensor.is_meta:  # offloaded to disk
-            flat = tensor.detach().flatten()
-            sample = flat[:: max(1, len(flat) // SAMPLED_WEIGHTS)][:SAMPLED_WEIGHTS]
-            digest.update(sample.float().cpu().numpy().tobytes())
-    return digest.hexdigest()[:16]
 
 
 def _bare(name: str) -> str:

@@ -23,12 +23,7 @@ class CallableWriter:
 
     def __init__(self, function: Callable[[str], str], *, name: str | None = None) -> None:
         self._function = function
-        self._name = name or str(getattr(function, "__qualname__", type(function).__name__))
-
-    @property
-    def name(self) -> str:
-        """Recorded in the index."""
-        return self._name
+        self.name = name or str(getattr(function, "__qualname__", type(function).__name__))
 
     def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
         """One reply per prompt; the length limit is the function's own business."""

@@ -11,11 +11,12 @@ from hwdag.config import BuildConfig
 from hwdag.embedding.default import as_embedder
 from hwdag.errors import InputError
 from hwdag.lm.default import load_reader
-from hwdag.lm.heads import HeadFile, weights_digest
+from hwdag.lm.heads import HeadFile
 from hwdag_lab.eval.data import Record, records_of, sample
 from hwdag_lab.eval.models import Models
 from hwdag_lab.eval.plots import check_plots
 from hwdag_lab.heads import calibration
+from hwdag_lab.heads.detection import weights_digest
 from hwdag_lab.heads.observations import observe
 from hwdag_lab.heads.plotting import write_reliability
 

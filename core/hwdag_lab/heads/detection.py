@@ -9,21 +9,26 @@ attends to everything cannot win.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
+from transformers import PreTrainedModel
 
 from hwdag.arrays import Floats
 from hwdag.config import HeadList
 from hwdag.errors import InputError, UnknownOption
-from hwdag.lm.heads import HeadFile, weights_digest
+from hwdag.lm.heads import HeadFile
 from hwdag.lm.ranking import Order, capture_ranking
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag_lab.heads.data import Example
 from hwdag_lab.heads.ranking import local_model
 from hwdag_lab.heads.scoring import AttentionScoring
+
+SAMPLED_WEIGHTS = 16
+"""Numbers of every tensor that go into a digest of the weights."""
 
 Criterion = Literal["qrhead", "ndcg", "core"]
 
@@ -204,3 +209,15 @@ def contrast(
         shares.append(powers[:, 0] / powers.sum(axis=1))
     found: Floats = np.mean(shares, axis=0)
     return found
+
+
+def weights_digest(model: PreTrainedModel) -> str:
+    """A fingerprint of a model's weights: names, shapes and a few numbers of every tensor."""
+    digest = hashlib.sha256()
+    for name, tensor in model.named_parameters():
+        digest.update(f"{name} {tuple(tensor.shape)}".encode())
+        if not tensor.is_meta:  # offloaded to disk
+            flat = tensor.detach().flatten()
+            sample = flat[:: max(1, len(flat) // SAMPLED_WEIGHTS)][:SAMPLED_WEIGHTS]
+            digest.update(sample.float().cpu().numpy().tobytes())
+    return digest.hexdigest()[:16]
