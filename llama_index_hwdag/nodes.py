@@ -68,8 +68,15 @@ class Source:
 
     @classmethod
     def of_document(cls, document: Document) -> Source:
-        """A document that came without LlamaIndex: everything may see all of its metadata."""
-        node = LlamaDocument(id_=document.id, text=document.text, metadata=dict(document.metadata))
+        """A document that came without LlamaIndex: all but where pages begin may be seen."""
+        hidden = ["page_starts"] if document.page_starts else []
+        node = LlamaDocument(
+            id_=document.id,
+            text=document.text,
+            metadata=dict(document.metadata),
+            excluded_llm_metadata_keys=hidden,
+            excluded_embed_metadata_keys=hidden,
+        )
         return cls(document, (document.id,), cls.of(document.id, [node]).template)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hwdag.arrays import Vectors
-from hwdag.building.calls import Calls, Embeddings, Finished
+from hwdag.building.calls import Calls, Embeddings
 from hwdag.building.edges import owed, replay, segment_attention, with_sources
 from hwdag.building.points import Point, make_points
 from hwdag.building.tools import Tools
@@ -154,13 +154,13 @@ def _embedded(
     new = list(dict.fromkeys(text for text in texts if text not in known))
     batches = [new[i : i + EMBED_BATCH] for i in range(0, len(new), EMBED_BATCH)]
 
-    def make(missing: list[int]) -> Finished[Vectors]:
-        return calls.in_batches(missing, 1, lambda at: [embedder.embed(batches[i]) for i in at])
+    def embed(missing: list[int]) -> list[Vectors]:
+        return [embedder.embed(batches[i]) for i in missing]
 
     keys = [key_of("embed", embedder.name, batch) for batch in batches]
     embeddings = Embeddings([len(batch) for batch in batches], embedder.dimension)
     # why keep=False: the vectors of a finished document stand beside its nodes already
-    made = calls.results(keys, embeddings, make, keep=False)
+    made = calls.results(keys, embeddings, embed, keep=False)
     found = dict(known)
     for batch, vectors in zip(batches, made, strict=True):
         found |= zip(batch, vectors, strict=True)

@@ -65,8 +65,9 @@ class Calls:
         self,
         keys: Sequence[bytes],
         codec: Codec[T],
-        make: Callable[[list[int]], Finished[T]],
+        call: Callable[[list[int]], Sequence[T]],
         *,
+        size: int = 1,
         keep: bool = True,
         advance: Callable[[int], object] = lambda amount: None,
     ) -> list[T]:
@@ -75,10 +76,33 @@ class Calls:
         Args:
             keys: of the calls.
             codec: of their results.
-            make: gets the ordinals of the missing calls in order, no key twice, asks
-                `before_call`, and yields results; they are committed before it is asked for more.
+            call: gets ordinals of missing calls, no key twice, and gives their results.
+            size: so many ordinals at a time; what they give is committed before the next ones.
             keep: whether a later version of the document may need them again.
             advance: is told how many results were found or made.
+        """
+
+        def make(missing: list[int]) -> Finished[T]:
+            for start in range(0, len(missing), size):
+                batch = missing[start : start + size]
+                self.before_call()
+                yield dict(zip(batch, call(batch), strict=True))
+
+        return self.streamed(keys, codec, make, keep=keep, advance=advance)
+
+    def streamed(
+        self,
+        keys: Sequence[bytes],
+        codec: Codec[T],
+        make: Callable[[list[int]], Finished[T]],
+        *,
+        keep: bool = True,
+        advance: Callable[[int], object] = lambda amount: None,
+    ) -> list[T]:
+        """Do as `results` for calls that finish one by one.
+
+        `make` gets the ordinals of all missing calls in order, asks `before_call`, and yields
+        results; they are committed before it is asked for more.
         """
         first: dict[bytes, int] = {}
         for i, key in enumerate(keys):
@@ -96,17 +120,7 @@ class Calls:
                 advance(len(finished))
         return [found[key] for key in keys]
 
-    def in_batches(
-        self, ordinals: Sequence[int], size: int, call: Callable[[list[int]], Sequence[T]]
-    ) -> Finished[T]:
-        """Make calls of up to `size` at a time; what `results` takes as `make`."""
-        for start in range(0, len(ordinals), size):
-            batch = list(ordinals[start : start + size])
-            self.before_call()
-            yield dict(zip(batch, call(batch), strict=True))
-
     def _found(self, key: bytes, codec: Codec[T], ordinal: int) -> list[T]:
-        """The result that the cache has, or none."""
         value = self._cache.get(key)
         try:
             return [] if value is None else [codec.decode(value, ordinal)]

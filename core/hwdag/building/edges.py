@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hwdag.arrays import Floats, Mask
-from hwdag.building.calls import Calls, Finished, Replays
+from hwdag.building.calls import Calls, Replays
 from hwdag.building.points import Advance, Point
 from hwdag.building.tools import Tools
 from hwdag.building.windows import Window
@@ -48,12 +48,10 @@ def replay(
     def call(batch: list[int]) -> list[Replay]:
         return reader.replay([requests[i] for i in batch], heads=heads)
 
-    def make(missing: list[int]) -> Finished[Replay]:
-        return calls.in_batches(missing, tools.config.batch_size, call)
-
     read = heads_of(reader, heads)
     keys = [key_of("replay", reader.name, read, *_content(request)) for request in requests]
-    return calls.results(keys, Replays(requests), make, advance=advance)
+    size = tools.config.batch_size
+    return calls.results(keys, Replays(requests), call, size=size, advance=advance)
 
 
 def _units(window: Window) -> tuple[tuple[Span, ...], ...]:

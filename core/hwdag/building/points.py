@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hwdag.building.calls import Calls, Finished, Picks
+from hwdag.building.calls import Calls, Picks
 from hwdag.building.extractive import Candidate, pick_points
 from hwdag.building.tools import Tools
 from hwdag.building.windows import Window, line_costs
@@ -138,9 +138,6 @@ def extract(
         ]
         return [allowed[i][at] for at in pick_points(candidates, token_budget=budgets[i])]
 
-    def make(missing: list[int]) -> Finished[list[int]]:
-        return calls.in_batches(missing, 1, lambda batch: [one(i) for i in batch])
-
     keys = [
         key_of(
             "pick",
@@ -154,7 +151,7 @@ def extract(
         for i, window in enumerate(windows)
     ]
     picks = Picks([len(window.parts) for window in windows])
-    chosen = calls.results(keys, picks, make, advance=advance)
+    chosen = calls.results(keys, picks, lambda at: [one(i) for i in at], advance=advance)
     return [
         [Point(part.text, part.origin, part.sources) for part in map(window.parts.__getitem__, at)]
         for window, at in zip(windows, chosen, strict=True)

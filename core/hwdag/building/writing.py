@@ -42,18 +42,19 @@ def replies(
     asked = writer.name, getattr(writer, "settings", "")
     keys = [key_of("write", *asked, prompt, limit) for prompt in prompts]
 
-    def make(missing: list[int]) -> Finished[str]:
-        # why callable: any attribute of that name makes a ConcurrentWriter for isinstance
-        if isinstance(writer, ConcurrentWriter) and callable(writer.replies):
-            yield from _waves(writer, prompts, missing, calls, limit)
-            return
-        yield from calls.in_batches(
-            missing,
-            batch_size,
-            lambda batch: ask(writer, [prompts[i] for i in batch], max_new_tokens=limit),
+    # why callable: any attribute of that name makes a ConcurrentWriter for isinstance
+    if isinstance(writer, ConcurrentWriter) and callable(writer.replies):
+        return calls.streamed(
+            keys,
+            Replies(),
+            lambda missing: _waves(writer, prompts, missing, calls, limit),
+            advance=advance,
         )
 
-    return calls.results(keys, Replies(), make, advance=advance)
+    def call(batch: list[int]) -> list[str]:
+        return ask(writer, [prompts[i] for i in batch], max_new_tokens=limit)
+
+    return calls.results(keys, Replies(), call, size=batch_size, advance=advance)
 
 
 def _waves(

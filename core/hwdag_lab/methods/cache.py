@@ -48,7 +48,8 @@ class CachedEmbedder:
         rows = calls.results(
             keys,
             Embeddings([1] * len(texts), self.dimension),
-            lambda missing: calls.in_batches(missing, max(1, len(missing)), call),
+            call,
+            size=len(texts),
         )
         return np.concatenate(rows)
 

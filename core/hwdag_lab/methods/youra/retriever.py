@@ -142,9 +142,7 @@ class YouraRetriever(DocumentRetriever[Contexts]):
         [means] = self._calls.results(
             [key],
             Embeddings([1], len(ids)),
-            lambda missing: self._calls.in_batches(
-                missing, 1, lambda _: [self._columns.context(ids)[None]]
-            ),
+            lambda _: [self._columns.context(ids)[None]],
         )
         return cast("Means", means[0])
 
