@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from store_world import assert_same, change_file
 from worlds import document_of, graphs, random_graph, random_vectors
 
 from hwdag.arrays import Vectors
@@ -46,17 +47,6 @@ def world(document_id: str = "doc", seed: int = 0) -> Entry:
     rng = np.random.default_rng(seed)
     graph = random_graph(rng, chunks=5, levels=3, document_id=document_id)
     return Entry(document_of(graph), graph, random_vectors(rng, len(graph)))
-
-
-def assert_same(one: Entry, two: Entry) -> None:
-    assert one.document == two.document
-    assert one.graph.nodes == two.graph.nodes
-    for a, b in ((one.graph.edges, two.graph.edges), (one.graph.raw, two.graph.raw)):
-        assert np.array_equal(a.indptr, b.indptr)
-        assert np.array_equal(a.indices, b.indices)
-        assert np.array_equal(a.data, b.data)
-    assert one.vectors.dtype == two.vectors.dtype == np.float32
-    assert np.array_equal(one.vectors, two.vectors)
 
 
 @pytest.fixture
@@ -542,13 +532,6 @@ def test_a_foreign_database_is_left_alone(path: Path) -> None:
     with pytest.raises(NotAnIndex, match="of something else, not an hwdag index"):
         Store.open(path)
     assert path.read_bytes() == before
-
-
-def change_file(path: Path, statement: str, *values: object) -> None:
-    connection = sqlite3.connect(path)
-    with connection:
-        connection.execute(statement, values)
-    connection.close()
 
 
 @pytest.mark.parametrize(

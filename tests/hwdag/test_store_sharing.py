@@ -10,7 +10,8 @@ from pathlib import Path
 from threading import Barrier, Thread
 
 import pytest
-from test_store import HEADER, assert_same, assert_same_block, child, world
+from store_world import assert_same
+from test_store import HEADER, assert_same_block, child, world
 
 from hwdag.errors import IndexBusy, IndexFileError
 from hwdag.graph.block import Block
