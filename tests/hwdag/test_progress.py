@@ -282,7 +282,12 @@ def test_a_trail_needs_nothing_of_a_retrieval_but_its_steps():
         relevance=0.5,
         similarity=1.0,
         p_yes=0.3,
-        node=SimpleNamespace(tokens=4, sources=record.questions[0].sentences),
+        node=SimpleNamespace(
+            tokens=4,
+            origin="chunk",
+            document_id=record.id,
+            sources=record.questions[0].sentences,
+        ),
     )
     found = trail_of(SimpleNamespace(steps=(step,)), record, record.questions[0])
     assert found == Trail("towns", "doc0", "q0.0", (Visit(2, 0.5, 1.0, 0.3, 4),), (True,))
