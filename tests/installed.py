@@ -75,7 +75,7 @@ def evaluation():
     assert rouge_l(TEXTS[0], TEXTS[:1]) == 1
     assert round(bleu4(TEXTS[0], TEXTS[:1]), 3) in (1, 100)
     vectors = np.random.default_rng(1).normal(size=(40, 16)).astype(np.float32)
-    members = soft_clusters(vectors, RaptorConfig().clustering)
+    members = soft_clusters(vectors, RaptorConfig())
     assert set(np.concatenate(members)) == set(range(40))
 
 

@@ -25,7 +25,7 @@ from hwdag_lab.methods.raptor.clustering import clusters, mixture, reduced, soft
 from hwdag_lab.methods.summaries import JOINT
 from hwdag_lab.methods.trees import repetitions_last
 
-OPTIONS = RaptorConfig().clustering
+OPTIONS = RaptorConfig()
 SMALL = RaptorConfig(
     chunk_tokens=12, summary_tokens=24, ratio=0.4, max_cluster_tokens=80, max_components=6
 )
@@ -132,7 +132,7 @@ def test_no_layer_makes_no_cluster():
 def test_clusters_beyond_the_token_limit_are_split(layer):
     tokens = [10 + i % 3 for i in range(40)]
     tokens[7] = 99
-    found = clusters(layer, tokens, replace(OPTIONS, max_tokens=40))
+    found = clusters(layer, tokens, replace(OPTIONS, max_cluster_tokens=40))
     assert all(sum(tokens[i] for i in c) <= 40 or c == (7,) for c in found)
     assert {i for members in found for i in members} == set(range(40))
 

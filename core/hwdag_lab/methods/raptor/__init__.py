@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from hwdag_lab.methods.raptor.retriever import Mode, RaptorConfig, RaptorRetriever
+from hwdag_lab.methods.raptor.config import RaptorConfig
+from hwdag_lab.methods.raptor.retriever import Mode, RaptorRetriever
 
 __all__ = ["Mode", "RaptorConfig", "RaptorRetriever"]

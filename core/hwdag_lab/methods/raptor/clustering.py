@@ -12,7 +12,6 @@ import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import isqrt
 from types import ModuleType
 from typing import Any
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 from hwdag.arrays import Floats, Vectors
 from hwdag.building.windows import pack
 from hwdag.errors import InputError
+from hwdag_lab.methods.raptor.config import RaptorConfig
 
 Members = NDArray[np.intp]
 
@@ -47,30 +47,12 @@ RECLUSTERINGS = 3
 _ONE_AT_A_TIME = threading.Lock()  # numba's threads and the warning filters are the process's own
 
 
-@dataclass(frozen=True, slots=True)
-class Clustering:
-    """Parameters of the clustering.
-
-    Attributes:
-        dimensions: that UMAP reduces to; fewer than `dimensions + 2` different nodes are one
-            cluster (the authors' rule, below which their UMAP fails).
-        threshold: probability from which a node belongs to a component.
-        max_components: of a mixture; there are never more than half as many as nodes.
-        max_tokens: of the nodes of a cluster.
-        seed: of UMAP and of the mixture.
-    """
-
-    dimensions: int
-    threshold: float
-    max_components: int
-    max_tokens: int
-    seed: int
-
-
-def clusters(vectors: Vectors, tokens: Sequence[int], options: Clustering) -> list[tuple[int, ...]]:
+def clusters(
+    vectors: Vectors, tokens: Sequence[int], options: RaptorConfig
+) -> list[tuple[int, ...]]:
     """Clusters of nodes, as ascending indices; each node is in one at least.
 
-    What is longer than `max_tokens` is clustered again, and cut into runs in reading order where
+    What is longer than `max_cluster_tokens` is clustered again, and cut into runs in reading order where
     that does not help. Only a single node may be longer. Deterministic for a seed.
 
     Args:
@@ -83,17 +65,17 @@ def clusters(vectors: Vectors, tokens: Sequence[int], options: Clustering) -> li
     pending = [(members, RECLUSTERINGS) for members in soft_clusters(vectors, options)]
     while pending:
         members, again = pending.pop()
-        if len(members) == 1 or costs[members].sum() <= options.max_tokens:
+        if len(members) == 1 or costs[members].sum() <= options.max_cluster_tokens:
             found.add(_indices(members))
         elif again and len(pieces := soft_clusters(vectors[members], options)) > 1:
             pending += [(members[piece], again - 1) for piece in pieces]
         else:
-            runs = pack(costs[members].tolist(), options.max_tokens)
+            runs = pack(costs[members].tolist(), options.max_cluster_tokens)
             found.update(_indices(members[run.start : run.stop]) for run in runs)
     return sorted(found)
 
 
-def soft_clusters(vectors: Vectors, options: Clustering) -> list[Members]:
+def soft_clusters(vectors: Vectors, options: RaptorConfig) -> list[Members]:
     """Both stages; equal vectors are one point, and their nodes share all clusters."""
     if not len(vectors):
         return []
@@ -101,7 +83,7 @@ def soft_clusters(vectors: Vectors, options: Clustering) -> list[Members]:
     return [np.flatnonzero(np.isin(point_of, cluster)) for cluster in _two_stages(points, options)]
 
 
-def mixture(points: Floats, options: Clustering) -> list[Members]:
+def mixture(points: Floats, options: RaptorConfig) -> list[Members]:
     """Overlapping clusters by a Gaussian mixture whose number of components minimises BIC.
 
     Of equal numbers the smallest wins. Components without any member are left out.
@@ -123,7 +105,7 @@ def mixture(points: Floats, options: Clustering) -> list[Members]:
     return [np.flatnonzero(column) for column in belongs.T if column.any()]
 
 
-def reduced(vectors: Vectors, neighbors: int, options: Clustering) -> Floats:
+def reduced(vectors: Vectors, neighbors: int, options: RaptorConfig) -> Floats:
     """UMAP of unit vectors by cosine: (n, d) -> (n, m), where m is the smaller of dimensions and d.
 
     Raises:
@@ -152,13 +134,13 @@ def reduced(vectors: Vectors, neighbors: int, options: Clustering) -> Floats:
     return points
 
 
-def _two_stages(vectors: Vectors, options: Clustering) -> Iterator[Members]:
+def _two_stages(vectors: Vectors, options: RaptorConfig) -> Iterator[Members]:
     for members in _stage(vectors, isqrt(len(vectors) - 1), options):
         for piece in _stage(vectors[members], LOCAL_NEIGHBORS, options):
             yield members[piece]
 
 
-def _stage(vectors: Vectors, neighbors: int, options: Clustering) -> list[Members]:
+def _stage(vectors: Vectors, neighbors: int, options: RaptorConfig) -> list[Members]:
     if len(vectors) < options.dimensions + 2:
         return [np.arange(len(vectors))]
     return mixture(reduced(vectors, neighbors, options), options)

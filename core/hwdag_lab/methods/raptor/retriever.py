@@ -20,8 +20,8 @@ from hwdag.errors import ContextTooSmall, UnknownOption
 from hwdag.types import Document, Node
 from hwdag_lab.methods.document_retriever import ModelOptions
 from hwdag_lab.methods.found import Found, Query, Scored, distinct
-from hwdag_lab.methods.options import check_counts, check_shares
-from hwdag_lab.methods.raptor.clustering import Clustering, clusters
+from hwdag_lab.methods.raptor.clustering import clusters
+from hwdag_lab.methods.raptor.config import RaptorConfig
 from hwdag_lab.methods.summaries import Summarizer
 from hwdag_lab.methods.trees import (
     GrowingTree,
@@ -35,66 +35,6 @@ Mode = Literal["collapsed", "tree"]
 
 SUMMARY = "Write a summary of the following, including as many key details as possible: {text}:"
 """The paper's prompt."""
-
-
-@dataclass(frozen=True, slots=True)
-class RaptorConfig:
-    """How trees are built and traversed.
-
-    The chunk length is the paper's; dimensions, threshold, max_components, max_cluster_tokens and
-    seed are those of the authors' code (`cluster_utils.py`). The other defaults are ours.
-
-    Attributes:
-        chunk_tokens: of a leaf; leaves end with sentences.
-        summary_tokens: at most this many tokens per summary.
-        ratio: tokens of an extractive summary per token of its cluster.
-        dimensions: that UMAP reduces to.
-        threshold: probability from which a node belongs to a cluster.
-        max_components: of a mixture.
-        max_cluster_tokens: larger clusters are split; the writer's context is never exceeded.
-        min_nodes: a layer of fewer nodes is the top. The authors stop below dimensions + 2.
-        max_layers: of summaries.
-        top_k: nodes chosen per layer in tree traversal; None takes as many as the budget pays for.
-        seed: of UMAP and of the mixtures.
-    """
-
-    chunk_tokens: int = 100
-    summary_tokens: int = 200
-    ratio: float = 0.28
-    dimensions: int = 10
-    threshold: float = 0.1
-    max_components: int = 50
-    max_cluster_tokens: int = 3500
-    min_nodes: int = 12
-    max_layers: int = 5
-    top_k: int | None = None
-    seed: int = 224
-
-    def __post_init__(self) -> None:
-        least = {
-            "chunk_tokens": 8,
-            "summary_tokens": 8,
-            "dimensions": 2,
-            "max_components": 1,
-            "max_cluster_tokens": 8,
-            "min_nodes": 2,
-            "max_layers": 0,
-            "top_k": 1,
-            "seed": 0,
-        }
-        check_counts(self, least, may_be_none=("top_k",))
-        check_shares(self, ("ratio", "threshold"))
-
-    @property
-    def clustering(self) -> Clustering:
-        """The part of it that clustering needs."""
-        return Clustering(
-            self.dimensions,
-            self.threshold,
-            self.max_components,
-            self.max_cluster_tokens,
-            self.seed,
-        )
 
 
 class RaptorRetriever(SummarizingRetriever[SummaryTree]):
@@ -149,9 +89,9 @@ class RaptorRetriever(SummarizingRetriever[SummaryTree]):
             layer = tree.add_summaries(indices, summarizer)
         return tree.finished()
 
-    def _clustering(self, summarizer: Summarizer) -> Clustering:
+    def _clustering(self, summarizer: Summarizer) -> RaptorConfig:
         """With clusters that the writer can read; raises `ContextTooSmall` if that is not a node."""
-        options, capacity = self.config.clustering, summarizer.capacity
+        options, capacity = self.config, summarizer.capacity
         if capacity is None:
             return options
         longest = max(self.config.chunk_tokens, self.config.summary_tokens)
@@ -161,7 +101,7 @@ class RaptorRetriever(SummarizingRetriever[SummaryTree]):
                 f"the writer's context has room for {capacity} tokens, but a node may have "
                 f"{longest}; lower chunk_tokens and summary_tokens, or use another writer"
             )
-        return replace(options, max_tokens=min(options.max_tokens, capacity))
+        return replace(options, max_cluster_tokens=min(options.max_cluster_tokens, capacity))
 
     def _retrieve(self, query: Query, built: Mapping[str, SummaryTree]) -> Found:
         vector = self.embedder.embed_query(query.question)
