@@ -62,13 +62,6 @@ def test_levels_and_children() -> None:
     assert graph.children(0)[0].tolist() == []
 
 
-def test_the_strongest_path_ends_in_a_chunk() -> None:
-    graph = diamond()
-    assert graph.strongest_path(4) == [4, 2, 0]
-    assert graph.strongest_path(3) == [3, 1]
-    assert graph.strongest_path(1) == [1]
-
-
 def test_networkx_has_both_weights() -> None:
     graph = diamond().to_networkx()
     assert list(graph) == ["x", "y", "p", "q", "r"]
@@ -171,10 +164,6 @@ def test_random_graphs_are_valid_and_their_paths_follow_the_heaviest_edges(graph
     graph.check_integrity()
     dense = graph.edges.toarray()
     assert dense.sum(axis=1) == pytest.approx((graph.levels > 1).astype(float))
-    for index in range(len(graph)):
-        path = graph.strongest_path(index)
-        assert graph.levels[path].tolist() == list(range(graph.levels[index], 0, -1))
-        assert all(dense[a, b] == dense[a].max() for a, b in pairwise(path))
 
 
 @given(graphs())

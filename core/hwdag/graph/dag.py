@@ -92,14 +92,6 @@ class HWDAG:
         row = slice(self.edges.indptr[index], self.edges.indptr[index + 1])
         return self.edges.indices[row], self.edges.data[row]
 
-    def strongest_path(self, index: int) -> list[int]:
-        """From a node along the heaviest edge of each level down to a chunk."""
-        path = [index]
-        while self.nodes[path[-1]].level > 1:
-            children, weights = self.children(path[-1])
-            path.append(int(children[np.argmax(weights)]))
-        return path
-
     def check_integrity(self) -> None:
         """Raise `IndexCorrupt` unless every invariant of the graph holds.
 
