@@ -67,7 +67,7 @@ def linked(*documents, embedder=None):
     made = LinearRagRetriever.from_documents(
         documents, reader=ScriptedLM(), embedder=embedder or HashingEmbedder(256)
     )
-    return made, LinkedWorld(tuple(one for _, one in made._held.values()))
+    return made, LinkedWorld(tuple(map(made.built, made.documents)))
 
 
 def test_activation_is_passed_through_the_sentence_most_like_the_question():

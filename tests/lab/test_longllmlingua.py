@@ -110,7 +110,7 @@ def test_better_passages_keep_more_of_themselves():
     retrieval = searched(retriever, text, 512)
     check(retrieval, text)
     assert 0.95 * 512 <= retrieval.context_tokens <= 512
-    whole = {node.id: node.tokens for node in retriever._held["doc"][1].nodes}
+    whole = {node.id: node.tokens for node in retriever.built("doc").nodes}
     shares = [step.node.tokens / whole[step.node.id] for step in retrieval.steps]
     assert len(shares) >= 3
     assert shares[0] > shares[1] > shares[2]
@@ -149,7 +149,7 @@ def test_the_coarse_stage_equals_brute_force():
     retrieval = searched(retriever, text, 3000)
     asked = lm.codec.encode(f"{QUESTION} {RESTRICTION}")
     perplexity = {}
-    for node in retriever._held["doc"][1].nodes:
+    for node in retriever.built("doc").nodes:
         ids = [*lm.codec.encode("\n"), *lm.codec.encode(node.text), *lm.codec.encode("\n\n")]
         with torch.no_grad():
             logits = lm.model(torch.tensor([[*ids, *asked]])).logits[0, len(ids) - 1 : -1]
@@ -252,7 +252,7 @@ def test_passages_beyond_the_context_count_by_their_best_window():
     retrieval = searched(retriever, text, 60)
     check(retrieval, text)
     assert 0.85 * 60 <= retrieval.context_tokens <= 60
-    nodes = retriever._held["doc"][1].nodes
+    nodes = retriever.built("doc").nodes
     scoring = scoring_of(lm)
     asked = f"{QUESTION} {RESTRICTION}"
     windows = retriever._windows(nodes[0], scoring.room(asked))

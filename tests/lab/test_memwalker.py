@@ -80,7 +80,7 @@ def leaves(retrieval):
 
 def test_the_memory_tree_groups_neighbours_up_to_one_root():
     retriever, _ = walker("Action: 1")
-    tree, text = retriever._held["doc"][1], TEXT
+    tree, text = retriever.built("doc"), TEXT
     levels = np.bincount([node.level for node in tree.nodes])[1:]
     assert levels.tolist() == [8, 8, 4, 2, 1]
     for node, below in zip(tree.nodes, tree.children, strict=True):
@@ -101,7 +101,7 @@ def test_any_number_of_segments_ends_in_one_root(sentences):
     text = " ".join(random_text(np.random.default_rng(i), 6) for i in range(sentences))
     config = MemWalkerConfig(segment_tokens=8, summary_tokens=8, max_children=3)
     retriever, _ = walker("Action: 1", "Action: 0", text=text, config=config, writer=None)
-    tree = retriever._held["doc"][1]
+    tree = retriever.built("doc")
     assert len(tree.top) == 1
     assert max(len(below) for below in tree.children) <= 3
     for node in tree.nodes:
@@ -118,7 +118,7 @@ def test_the_context_caps_segments_and_groups():
     reader = ScriptedLM(context_tokens=420, reply=write)
     retriever = MemWalkerRetriever(reader=reader, embedder=HashingEmbedder(64), config=config)
     retriever.insert([Document("doc", TEXT * 20)])
-    tree = retriever._held["doc"][1]
+    tree = retriever.built("doc")
     assert max(node.tokens for node in tree.nodes) < 420 - 8
     retriever.search("What is in the castle?")
     assert prompts
@@ -134,7 +134,7 @@ def test_a_sentence_longer_than_a_summary_is_cut():
     retriever, _ = walker(
         "Action: 0", text=text, writer=None, config=MemWalkerConfig(summary_tokens=8)
     )
-    summary = retriever._held["doc"][1].nodes[1]
+    summary = retriever.built("doc").nodes[1]
     assert summary.tokens == 8
     assert summary.text == text[summary.sources[0].start : summary.sources[0].end]
 
@@ -159,7 +159,7 @@ def test_it_goes_down_and_commits():
 def test_working_memory_holds_what_was_visited():
     retriever, navigator = walker("Action: 2", "Action: 2", "Action: 1", "Action: 0")
     retriever.search("rose", config=PLENTY)
-    tree = retriever._held["doc"][1]
+    tree = retriever.built("doc")
     root = tree.nodes[tree.top[0]].text
     memory = [prompt.partition("in summary:\n")[2] for prompt in navigator.prompts]
     assert memory[0].startswith(f"{root}\n")
@@ -232,7 +232,7 @@ def test_after_all_tries_the_most_similar_way_is_taken():
         "4 of 4 steps took the default after 3 unusable replies: the most similar part, or to stay",
     )
     exact, _ = walker("No idea.", writer=None, reader=ScriptedLM(reply=lambda prompt: "No idea."))
-    tree = exact._held["doc"][1]
+    tree = exact.built("doc")
     cosine = tree.similarity(exact.embedder.embed_query("Which ship does the harbor hold?"))
     node = tree.top[0]
     while tree.nodes[node].level > 1:
@@ -355,7 +355,7 @@ def test_builds_are_equal_and_searches_of_many_threads_too():
     assert isinstance(one, Retriever)
     one.insert([Document("more", TEXT[::-1])])
     one.delete("more")
-    first, second = one._held["doc"][1], other._held["doc"][1]
+    first, second = one.built("doc"), other.built("doc")
     assert (first.nodes, first.children, first.costs) == (
         second.nodes,
         second.children,

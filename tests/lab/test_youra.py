@@ -131,7 +131,7 @@ def test_scores_equal_the_dense_equations(family, memory, config):
     lm = tiny_lm(family)
     config = replace(config, window_tokens=100, memory_bytes=memory)
     retriever = YouraRetriever.from_documents([Document("doc", TEXT)], reader=lm, config=config)
-    _, built = retriever._held["doc"]
+    built = retriever.built("doc")
     windows = list(built.windows)
     assert len(windows) > 1
     expected = [dense_scores(lm, window, QUESTION, config) for window in windows]
@@ -329,7 +329,7 @@ def test_windows_end_with_sentences_and_are_about_equally_long():
     [document] = world(4, 1, sentences=60)
     config = YouraConfig(window_tokens=200)
     retriever = YouraRetriever.from_documents([document], reader=lm, config=config)
-    _, built = retriever._held["d0"]
+    built = retriever.built("d0")
     windows = list(built.windows)
     sizes = [len(window.ids) for window in windows]
     assert len(windows) > 3
@@ -377,7 +377,7 @@ def test_any_text_can_be_inserted_and_asked(reader, text):
     retriever = YouraRetriever.from_documents([Document("doc", text)], reader=reader())
     scores = scores_of(retriever, "狐狸 or emoji?")
     assert all(math.isfinite(score) for score in scores.values())
-    assert list(retriever._held["doc"][1].nodes)
+    assert list(retriever.built("doc").nodes)
 
 
 # what is taken
@@ -390,7 +390,7 @@ def test_budget_share_and_order(seed, budget, share):
     config = YouraConfig(most_sentences=share, window_tokens=64)
     retriever = YouraRetriever.from_documents(documents, reader=lm, config=config)
     found = retriever.search("amber bridge castle", config=SearchConfig(token_budget=budget), k=99)
-    total = sum(len(built.nodes) for _, built in retriever._held.values())
+    total = sum(len(retriever.built(key).nodes) for key in retriever.documents)
     cost = lm.sessions[-1].cost
     assert sum(cost(step.node.text) for step in found.steps) == found.context_tokens <= budget
     assert len(found.steps) <= max(1, share * total)

@@ -133,6 +133,10 @@ class DocumentRetriever(ABC, Generic[T]):
         """Everything of a document that can be found. Raises `InputError` if it is not there."""
         return self._of(document_id)[1].nodes
 
+    def built(self, document_id: str) -> T:
+        """Return what is kept of a document. Raises `InputError` if it is not there."""
+        return self._of(document_id)[1]
+
     def insert(
         self, documents: Iterable[Document | str], *, show_progress: bool | Reporter = False
     ) -> BuildReport:
