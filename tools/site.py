@@ -39,8 +39,14 @@ def on_files(files: Files, config: Any, **_: object) -> Files:
         text = f"# {name}\n\n" + "\n".join(f"::: {module}\n" for module in modules)
         files.append(File.generated(config, f"api/{name}.md", content=text))
     linked = {path for page in (ROOT / "docs").glob("*.md") for path in _outside(page)}
-    for path in sorted(linked | _outside(ROOT / "README.md")):
-        files.append(File.generated(config, f"files/{path}", abs_src_path=str(ROOT / path)))
+    linked |= _outside(ROOT / "README.md")
+    linked |= {path for one in linked if one.endswith(".md") for path in _outside(ROOT / one)}
+    for path in sorted(linked):
+        source = ROOT / path
+        made = (
+            {"content": _copy(source)} if source.suffix == ".md" else {"abs_src_path": str(source)}
+        )
+        files.append(File.generated(config, f"files/{path}", **made))
     return files
 
 
@@ -59,6 +65,18 @@ def _home() -> str:
         return f"]({link[1].removeprefix('docs/') if inside else f'files/{link[1]}'}"
 
     return LINK.sub(moved, (ROOT / "README.md").read_text("utf-8"))
+
+
+def _copy(page: Path) -> str:
+    """A page from outside docs/, in `files/`, where links to docs/ lead upwards."""
+
+    def moved(link: re.Match[str]) -> str:
+        target, docs = (page.parent / link[1]).resolve(), ROOT / "docs"
+        if not target.is_relative_to(docs):
+            return link[0]
+        return f"]({'../' * len(page.relative_to(ROOT).parts)}{target.relative_to(docs)}"
+
+    return LINK.sub(moved, page.read_text("utf-8"))
 
 
 def _outside(page: Path) -> set[str]:
