@@ -562,9 +562,12 @@ def test_other_edges_are_made_of_the_same_attention(tmp_path):
     attention = np.array([[1.0, 2.0, 4.0, 8.0], [0.0, 0.0, 1.0, 0.0], [3.0, 3.0, 3.0, 3.0]])
     replay = Replay(attention, np.array([1, 1, 3, 2]), np.array([0, 1, 1, 2]))
     means = np.array([[1, 3.5, 8], [0, 0.75, 0], [3, 3, 3]])
-    mixed = shuffled(replay, np.random.default_rng(1))
+    mixed = shuffled(replay, np.random.default_rng(1), np.zeros((3, 3), bool))
     assert (np.sort(mixed.attention[:, [0, 1, 3]]) == np.sort(means)).all()
     assert (mixed.attention[:, 1] == mixed.attention[:, 2]).all()
+    own = np.eye(3, dtype=bool)
+    kept = shuffled(replay, np.random.default_rng(1), own)
+    assert (kept.attention[:, [0, 1, 3]][own] == means[own]).all()
 
     names = ("hwdag", "hwdag-shuffled-edges", "hwdag-uniform-edges")
     plan = Plan(systems=names, budgets=(40,), limit=None, answer_budgets=())

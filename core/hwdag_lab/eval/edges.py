@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from hwdag.arrays import Mask
 from hwdag.config import Heads
 from hwdag.lm.base import Reader, Replay, ReplayRequest
 from hwdag.store.calls import CallCache
@@ -35,13 +36,25 @@ class OtherEdges(CachedReader):
         if self._edges == "uniform":
             return replace(replay, attention=np.ones_like(replay.attention))
         seed = hashlib.sha256(repr(request).encode("utf-8", "surrogatepass")).digest()[:8]
-        return shuffled(replay, np.random.default_rng(int.from_bytes(seed)))
+        return shuffled(replay, np.random.default_rng(int.from_bytes(seed)), copies(request))
 
 
-def shuffled(replay: Replay, rng: np.random.Generator) -> Replay:
-    """Mean attention per segment, dealt out anew among the segments for every point."""
+def copies(request: ReplayRequest) -> Mask:
+    """Find the segments that say what a point says, (points, segments): edges leave them out."""
+    return np.array(
+        [[point in one or one in point for one in request.segments] for point in request.points]
+    )
+
+
+def shuffled(replay: Replay, rng: np.random.Generator, fixed: Mask) -> Replay:
+    """Deal mean attention per segment out anew for every point, among segments that are not fixed.
+
+    A point pays most to its own copy, which has no edge: dealt out it would become one.
+    """
     segment, tokens = replay.unit_segment, replay.unit_tokens
     count = int(segment.max()) + 1
     totals = np.stack([np.bincount(segment, row * tokens, count) for row in replay.attention])
     means = totals / np.maximum(np.bincount(segment, tokens, count), 1)  # (points, segments)
-    return replace(replay, attention=rng.permuted(means, axis=1)[:, segment])
+    for row, keeps in zip(means, fixed, strict=True):
+        row[~keeps] = rng.permutation(row[~keeps])
+    return replace(replay, attention=means[:, segment])
