@@ -30,7 +30,7 @@ from hwdag.lm.base import Reader, Writer
 from hwdag.lm.default import load_reader
 from hwdag.scope import Scope
 from hwdag.types import Document
-from hwdag_lab.eval.calls import CachedReader, CachedWriter, open_calls
+from hwdag_lab.eval.cached_models import CachedReader, CachedWriter, open_calls
 from hwdag_lab.eval.data import Record, by_dataset, records_of, sample
 from hwdag_lab.methods.graphreader import (
     Exploration,

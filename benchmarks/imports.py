@@ -1,4 +1,4 @@
-"""What it costs to import hwdag and its faces, beyond the framework that a face stands on.
+"""What it costs to import hwdag and its packages for frameworks, beyond the framework itself.
 
 Every figure is the median over fresh processes that have imported the framework before the clock
 starts. CPU time is what the import itself takes; wall time also has waiting for the disk and for
@@ -22,7 +22,7 @@ LANGCHAIN = (
     "langchain_core.language_models.llms, langchain_core.messages, langchain_core.outputs, "
     "langchain_core.retrievers, langchain_core.runnables"
 )
-"""`import langchain_core` loads nothing: these are its parts that the face stands on."""
+"""`import langchain_core` loads nothing: these are its parts that the package needs."""
 
 CASES = (
     ("", "import hwdag"),

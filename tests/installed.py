@@ -16,7 +16,7 @@ from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.lm.scripted import ScriptedLM
 
 FRAMEWORKS = {"llama_index": "llama-index", "langchain": "langchain"}
-"""Extras by the beginning of a face's name."""
+"""Extras by the beginning of a package's name."""
 
 TEXTS = ("The harbour was built in 1871 by Clara Holm.", "Bananas are yellow.")
 QUESTION = "Who built the harbour?"
@@ -80,7 +80,7 @@ def evaluation():
 
 
 def refused(framework, extra):
-    """Nothing of the framework is installed, and the face says what to install."""
+    """Nothing of the framework is installed, and the package says what to install."""
     names = {name.lower() for name in importlib.metadata.packages_distributions()}
     assert not {name for name in names if name.startswith(framework)} - {f"{framework}_hwdag"}
     try:

@@ -20,7 +20,7 @@ from hwdag.lm.scripted import ScriptedLM, logprobs_after
 from hwdag.lm.writers import CallableWriter
 from hwdag.types import Usage
 from hwdag_lab.eval.builds import INDEXES
-from hwdag_lab.eval.calls import CachedReader, CachedWriter, open_calls
+from hwdag_lab.eval.cached_models import CachedReader, CachedWriter, open_calls
 from hwdag_lab.eval.data import Question, pooled
 from hwdag_lab.eval.edges import shuffled
 from hwdag_lab.eval.journal import Journal, read_lines

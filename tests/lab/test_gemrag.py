@@ -731,7 +731,7 @@ def test_options_that_cannot_be():
         gem(prompt_share=1.5)
 
 
-# faces and names
+# frameworks and names
 
 
 @pytest.mark.parametrize("mode", ["graph", "questions"])

@@ -1,4 +1,4 @@
-"""GraphReader: nodes within a budget, both answers, files, asynchronous twins and faces."""
+"""GraphReader: nodes within a budget, both answers, files, asynchronous twins and frameworks."""
 
 import asyncio
 import re
@@ -191,7 +191,7 @@ def test_threads_do_not_see_each_others_notebooks():
     assert [answer.text for answer in answers] == questions
 
 
-# asynchronous twins, faces
+# asynchronous twins, frameworks
 
 
 def test_a_build_that_was_interrupted_asks_for_nothing_twice(tmp_path):

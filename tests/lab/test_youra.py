@@ -505,7 +505,7 @@ def test_async_twins_and_progress():
     assert stages == [("documents", 2), ("windows", 1), ("windows", 1)]
 
 
-# options, faces
+# options, frameworks
 
 
 @pytest.mark.parametrize(

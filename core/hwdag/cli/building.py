@@ -11,7 +11,7 @@ from typing import Any
 
 from hwdag.building.report import BuildReport
 from hwdag.cli.documents import read_given
-from hwdag.cli.models import head_list, reader, writer
+from hwdag.cli.model_loading import head_list, reader, writer
 from hwdag.cli.options import config_of
 from hwdag.config import BuildConfig
 from hwdag.errors import InputError

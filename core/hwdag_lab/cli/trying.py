@@ -12,7 +12,7 @@ from typing import Any, get_args, get_type_hints
 
 from hwdag.cli.asking import print_answer, scope_of
 from hwdag.cli.documents import read_given
-from hwdag.cli.models import reader, writer
+from hwdag.cli.model_loading import reader, writer
 from hwdag.cli.options import config_of
 from hwdag.config import SearchConfig, refuse
 from hwdag.errors import InputError

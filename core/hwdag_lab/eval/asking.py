@@ -17,7 +17,7 @@ from hwdag.retriever import Retriever
 from hwdag.search.answering import AnswerStream
 from hwdag.types import Retrieval, Step, Usage
 from hwdag_lab.eval.evidence import passage_recall, retrieval_scores
-from hwdag_lab.eval.memory import peaks_mb, reset_peaks
+from hwdag_lab.eval.peaks import peaks_mb, reset_peaks
 from hwdag_lab.eval.records import Result
 from hwdag_lab.eval.schema import Question, Record
 from hwdag_lab.eval.text_metrics import bleu4, exact_match, f1, rouge_l
@@ -136,7 +136,7 @@ def _retrieved(
         nodes=len(retrieval.steps),
         stop=retrieval.stop,
         p_yes=tuple(step.p_yes for step in retrieval.steps if step.p_yes is not None),
-        # what was remembered (`hwdag_lab.eval.calls`) took its time before
+        # what was remembered (`hwdag_lab.eval.cached_models`) took its time before
         search=replace(retrieval.usage, seconds=max(seconds, retrieval.usage.seconds)),
         notes=retrieval.notes,
     )

@@ -17,9 +17,9 @@ from hwdag.store.calls import CallCache
 from hwdag.trace.bars import Reporter
 from hwdag.types import Usage
 from hwdag_lab.eval.edges import OtherEdges
-from hwdag_lab.eval.memory import peaks_mb, reset_peaks
 from hwdag_lab.eval.models import Models
 from hwdag_lab.eval.oracle import OracleRetriever
+from hwdag_lab.eval.peaks import peaks_mb, reset_peaks
 from hwdag_lab.eval.records import Build
 from hwdag_lab.eval.schema import Record
 from hwdag_lab.eval.systems import System, index_options
@@ -37,7 +37,7 @@ class Builder:
 
     HWDAG's graphs are dear, so each is an index file of its own, named after all that it depends
     on; it appears once `on_build` has returned. Everything else is built again by a new process,
-    its calls to the writer apart (`hwdag_lab.eval.calls`).
+    its calls to the writer apart (`hwdag_lab.eval.cached_models`).
 
     Args:
         models: what builds.

@@ -8,7 +8,7 @@ from hwdag.embedding.base import Embedder
 from hwdag.lm.base import Reader, Writer
 from hwdag.store.calls import CallCache
 from hwdag.types import Usage
-from hwdag_lab.eval.calls import CachedReader, remembering, spent
+from hwdag_lab.eval.cached_models import CachedReader, remembering, spent
 
 
 @dataclass(frozen=True, slots=True)

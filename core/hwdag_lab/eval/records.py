@@ -49,7 +49,7 @@ class Result:
         p_yes: every probability of "Yes" that was read, in order.
         search: cost of finding the nodes; `seconds` is wall time.
         answer: cost of reading what was not read yet, and of answering; None if not asked for.
-        peak_memory_mb: by kind, see `hwdag_lab.eval.memory`.
+        peak_memory_mb: by kind, see `hwdag_lab.eval.peaks`.
         notes: what differed from the plain method, in words.
         error: name and message of what went wrong, or None.
     """
@@ -105,7 +105,7 @@ class Build:
         fallbacks: windows whose second reply held none either.
         usage: of reader and writer, remembered calls included; `seconds` is wall time plus what
             remembered calls had taken.
-        peak_memory_mb: by kind, see `hwdag_lab.eval.memory`.
+        peak_memory_mb: by kind, see `hwdag_lab.eval.peaks`.
         notes: guards that came into effect, in words.
     """
 

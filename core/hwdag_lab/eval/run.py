@@ -19,7 +19,7 @@ from hwdag.search.progress import ProgressControl
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag_lab.eval.asking import asked, check_metrics, failed
 from hwdag_lab.eval.builds import Builder
-from hwdag_lab.eval.calls import open_calls
+from hwdag_lab.eval.cached_models import open_calls
 from hwdag_lab.eval.data import sample
 from hwdag_lab.eval.journal import Journal
 from hwdag_lab.eval.models import Models
