@@ -16,9 +16,6 @@ from types import ModuleType
 
 from hwdag.errors import InputError
 
-CLOSED_ANSWERS = frozenset({"yes", "no", "noanswer"})
-"""Normalised answers that `hotpot_f1` accepts whole or not at all."""
-
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -59,29 +56,6 @@ def f1(prediction: str, answers: Sequence[str]) -> float:
         InputError: no answers, or one string in place of a sequence of them.
     """
     return _best(_token_f1, prediction, answers)
-
-
-def hotpot_f1(prediction: str, answers: Sequence[str]) -> float:
-    """`f1`, but "yes", "no" and "noanswer" on either side count whole or not at all (HotpotQA).
-
-    So "no one" is worth nothing against "no". 2WikiMultihopQA's script has the same rule.
-
-    Raises:
-        InputError: no answers, or one string in place of a sequence of them.
-    """
-    return _best(_closed_f1, prediction, answers)
-
-
-def qa_f1(prediction: str, answers: Sequence[str]) -> float:
-    """LongBench's `qa_f1_score` for English (Bai et al. 2024).
-
-    Its normalisation and its overlap are those of SQuAD v1.1, empty texts included, so this equals
-    `f1` on every string; the name says which published column a number belongs to.
-
-    Raises:
-        InputError: no answers, or one string in place of a sequence of them.
-    """
-    return f1(prediction, answers)
 
 
 def rouge_l(prediction: str, answers: Sequence[str]) -> float:
@@ -146,11 +120,6 @@ def _token_f1(prediction: str, answer: str) -> float:
     ours, theirs = normalised(prediction).split(), normalised(answer).split()
     shared = (Counter(ours) & Counter(theirs)).total()
     return 2 * shared / (len(ours) + len(theirs)) if shared else 0.0
-
-
-def _closed_f1(prediction: str, answer: str) -> float:
-    sides = {normalised(prediction), normalised(answer)}
-    return 0.0 if len(sides) > 1 and sides & CLOSED_ANSWERS else _token_f1(prediction, answer)
 
 
 def _best(score: Callable[[str, str], float], prediction: str, answers: Sequence[str]) -> float:
