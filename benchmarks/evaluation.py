@@ -54,6 +54,7 @@ ANSWERS = (
     "hwdag,hwdag-no-progress,bm25@sentence+title,bm25@100+title,dense@sentence+title,"
     "dense@100+title,raptor-collapsed,gem-rag-graph,youra,truncate-middle,full-context,oracle"
 )
+PATIENCE = ",".join(f"hwdag/patience={n}" for n in (1, 2, 4, 8)) + ",hwdag-no-progress"
 FOUND = ("--no-answers", "--dtype", "bfloat16")
 """Options of runs that measure the retrieval alone."""
 
@@ -96,9 +97,7 @@ TABLES: Mapping[str, Sequence[Run]] = {
         Run(f"agents-{name}", name, "graphreader,memwalker,longllmlingua", "512", "4", ANSWERED[:4])
         for name in MULTIHOP[:2]
     ],
-    "patience": [
-        Run("patience", MULTIHOP[1], "hwdag", "512", "4", ("--patience", "1,2,4,8", *FOUND))
-    ],
+    "patience": [Run("patience", MULTIHOP[1], PATIENCE, "512", "4", FOUND)],
 }
 
 

@@ -165,8 +165,6 @@ def test_figures_are_drawn(tmp_path):
     assert stems == {
         "towns-sentence_recall-context_tokens",
         "towns-sentence_recall-tflops",
-        "towns-nodes",
-        "towns-patience",
     }
     for stem in stems:
         assert f"![{stem}](plots/{stem}.png)" in text

@@ -17,7 +17,7 @@ from hwdag_lab.eval.plan import Plan
 from hwdag_lab.eval.plots import check_plots
 from hwdag_lab.eval.report import report
 from hwdag_lab.eval.run import run
-from hwdag_lab.eval.systems import patience, systems
+from hwdag_lab.eval.systems import systems
 
 
 def evaluate(options: argparse.Namespace) -> int:
@@ -85,7 +85,7 @@ def _plan(options: argparse.Namespace) -> Plan:
     if options.answer_budgets is not None and not options.answers:
         raise InputError("--answer-budgets and --no-answers exclude each other; leave one out")
     return Plan(
-        systems=[*options.systems, *patience(options.patience)],
+        systems=options.systems,
         budgets=options.budgets,
         limit=options.limit,
         seed=options.seed,

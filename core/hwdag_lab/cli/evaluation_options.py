@@ -22,8 +22,7 @@ def add_eval(commands: Commands) -> argparse.ArgumentParser:
         "Started again with the same folder, it does what is left: systems and budgets may be "
         "added, and the limit may be raised.",
         epilog=f"systems: {listed()}. bm25 and dense alone stand for every granularity; +title "
-        "searches each passage behind its heading; hwdag/patience=N is a point of the curve that "
-        "--patience draws.",
+        "searches each passage behind its heading; hwdag/patience=N stops after N times yes.",
     )
     command.add_argument(
         "data", nargs="+", type=Path, metavar="DATA", help="JSONL files, or folders of them"
@@ -121,13 +120,6 @@ def _add_plan(command: argparse.ArgumentParser) -> None:
         help="decode answers at these budgets only",
     )
     command.add_argument("--max-new-tokens", type=int, default=defaults.max_new_tokens, metavar="N")
-    command.add_argument(
-        "--patience",
-        type=_numbers,
-        default=[],
-        metavar="N,...",
-        help="also run hwdag with these numbers of yes that stop a walk, and draw the curve",
-    )
     command.add_argument(
         "--match",
         default="",

@@ -1,4 +1,4 @@
-"""A retriever that knows the gold evidence: what no other one can exceed with the same reader."""
+"""A retriever that knows the gold evidence: what the reader answers with nothing else in its way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of a run, each as SVG and PNG: quality against cost, visited nodes, patience.
+"""Figures of a run, each as SVG and PNG: quality against cost.
 
 Colours are those of Okabe and Ito, which the colour-blind tell apart; markers and line styles say
 the same again, so that the figures also work in black and white.
@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 from hwdag.errors import InputError
-from hwdag_lab.eval.records import Result
-from hwdag_lab.eval.summary import DatasetSummary, Row, headlines
+from hwdag_lab.eval.summary import DatasetSummary, headlines
 from hwdag_lab.eval.systems import family, patience_of
 
 PLOTS = "plots"
@@ -59,22 +58,14 @@ _STYLE: dict[Any, Any] = {
 }
 
 
-def write_plots(
-    folder: Path, summaries: Sequence[DatasetSummary], results: Iterable[Result]
-) -> dict[str, list[Path]]:
+def write_plots(folder: Path, summaries: Sequence[DatasetSummary]) -> dict[str, list[Path]]:
     """Draw all figures that the numbers allow; PNG files by data set, SVG files beside them.
 
     Raises:
         InputError: matplotlib is not installed.
     """
     (folder / PLOTS).mkdir(exist_ok=True)
-    by_dataset: dict[str, list[Result]] = {}
-    for result in results:
-        by_dataset.setdefault(result.dataset, []).append(result)
-    return {
-        one.dataset: list(_figures(folder / PLOTS, one, by_dataset[one.dataset]))
-        for one in summaries
-    }
+    return {one.dataset: list(_figures(folder / PLOTS, one)) for one in summaries}
 
 
 def check_plots() -> None:
@@ -82,7 +73,7 @@ def check_plots() -> None:
     _figure_class()
 
 
-def _figures(folder: Path, one: DatasetSummary, results: Sequence[Result]) -> Iterator[Path]:
+def _figures(folder: Path, one: DatasetSummary) -> Iterator[Path]:
     name = re.sub(r"[^\w.-]+", "_", one.dataset)
     for metric in headlines(one.metrics):
         for cost, label, base in _COSTS:
@@ -92,17 +83,6 @@ def _figures(folder: Path, one: DatasetSummary, results: Sequence[Result]) -> It
                     _label(axes, label, metric, one.dataset)
                     _set_log(axes, _points(one, metric, cost), base)
                 yield path
-    if visited := _visited(results):
-        with _figure(folder / f"{name}-nodes") as (axes, path):
-            _draw_visited(axes, visited)
-            _label(axes, "visited nodes", "share of questions", one.dataset)
-        yield path
-    for metric in headlines(one.metrics)[:1]:
-        if curve := _patience_rows(one, metric):
-            with _figure(folder / f"{name}-patience") as (axes, path):
-                _draw_patience(axes, curve, metric)
-                _label(axes, "patience", metric, f"{one.dataset}, {curve[0].budget} tokens")
-            yield path
 
 
 _COSTS = (
@@ -113,7 +93,7 @@ _COSTS = (
 
 
 def _draw_quality(axes: Any, one: DatasetSummary, metric: str, cost: str) -> None:
-    """One line per system over its budgets, with intervals; patience has a figure of its own."""
+    """One line per system over its budgets, with intervals."""
     for system, look in _looks(_drawn(one)).items():
         rows = [row for row in one.rows if row.system == system and metric in row.scores]
         points = [(row.costs[cost].mean, row.scores[metric]) for row in rows if cost in row.costs]
@@ -151,80 +131,6 @@ def _looks(systems: Iterable[str]) -> dict[str, dict[str, Any]]:
             "zorder": 5 if is_ours else 2,
         }
     return looks
-
-
-def _draw_visited(axes: Any, visited: Mapping[int, Sequence[int]]) -> None:
-    """How many nodes `hwdag` visits (PECAN Figure 3), one outline per budget."""
-    top = max(max(counts) for counts in visited.values())
-    width = max(1, math.ceil(top / 30))
-    edges = [edge - 0.5 for edge in range(0, top + width + 1, width)]
-    shades = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#000000")
-    for (budget, counts), shade, style in zip(
-        visited.items(), cycle(shades), cycle(STYLES), strict=False
-    ):
-        axes.hist(
-            counts,
-            bins=edges,
-            weights=[1 / len(counts)] * len(counts),
-            histtype="step",
-            color=shade,
-            linestyle=style,
-            linewidth=1.8,
-            label=f"{budget} tokens (mean {sum(counts) / len(counts):.1f})",
-        )
-    axes.legend(frameon=False)
-
-
-def _visited(results: Iterable[Result]) -> dict[int, list[int]]:
-    """Numbers of nodes that `hwdag` visited, by budget."""
-    found: dict[int, list[int]] = {}
-    for result in results:
-        if result.system == "hwdag" and result.budget is not None and result.error is None:
-            found.setdefault(result.budget, []).append(result.nodes)
-    return dict(sorted(found.items()))
-
-
-def _draw_patience(axes: Any, rows: Sequence[Row], metric: str) -> None:
-    """Quality and TFLOPs against patience (PECAN Figure 4)."""
-    patience = [patience_of(row.system) for row in rows]
-    scores = [row.scores[metric] for row in rows]
-    yerr = [
-        [_or_zero(score.mean - score.low) for score in scores],
-        [_or_zero(score.high - score.mean) for score in scores],
-    ]
-    quality = axes.errorbar(
-        patience,
-        [score.mean for score in scores],
-        yerr=yerr,
-        color="#0072B2",
-        marker="o",
-        elinewidth=0.6,
-        label=metric,
-    )
-    axes.set_xticks(patience)
-    right = axes.twinx()
-    right.spines["right"].set_visible(True)
-    right.grid(visible=False)
-    right.set_ylabel("TFLOPs per query (mean)", color="#D55E00")
-    (cost,) = right.plot(
-        patience,
-        [row.costs["tflops"].mean for row in rows],
-        color="#D55E00",
-        marker="s",
-        linestyle="--",
-        label="TFLOPs per query",
-    )
-    axes.set_ylim(bottom=0)
-    right.set_ylim(bottom=0)
-    axes.legend(handles=[quality, cost], loc="lower right", frameon=False)
-
-
-def _patience_rows(one: DatasetSummary, metric: str) -> list[Row]:
-    """The rows of the patience curve at the largest budget, by patience; [] below two."""
-    rows = [r for r in one.rows if patience_of(r.system) is not None and metric in r.scores]
-    largest = max((row.budget or 0 for row in rows), default=0)
-    chosen = [row for row in rows if row.budget == largest and "tflops" in row.costs]
-    return sorted(chosen, key=lambda row: patience_of(row.system) or 0) if len(chosen) > 1 else []
 
 
 def _points(one: DatasetSummary, metric: str, cost: str) -> list[float]:

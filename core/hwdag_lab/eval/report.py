@@ -9,7 +9,6 @@ from typing import Any
 
 from hwdag_lab.eval.journal import write_text
 from hwdag_lab.eval.plots import write_plots
-from hwdag_lab.eval.records import read_results
 from hwdag_lab.eval.settings import read_settings
 from hwdag_lab.eval.statistics import Interval
 from hwdag_lab.eval.summary import LEVEL, BuildRow, DatasetSummary, Gain, Row, write_summary
@@ -69,7 +68,7 @@ def report(folder: Path) -> Path:
         InputError: the folder holds no run, or matplotlib is not installed.
     """
     summaries = write_summary(folder)
-    plots = write_plots(folder, summaries, read_results(folder).values())
+    plots = write_plots(folder, summaries)
     return write_report(folder, summaries, plots)
 
 

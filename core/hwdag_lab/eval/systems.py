@@ -162,11 +162,6 @@ def systems(names: Iterable[str]) -> list[System]:
     return [_system(name) for name in expanded]
 
 
-def patience(values: Iterable[int]) -> list[str]:
-    """Names of the systems of a patience curve (PECAN Figure 4)."""
-    return [f"hwdag/patience={value}" for value in values]
-
-
 def patience_of(name: str) -> int | None:
     """N of `hwdag/patience=N`; None for any other name."""
     return int(match[1]) if (match := _PATIENCE.fullmatch(name)) else None
@@ -310,7 +305,7 @@ BASELINES: Mapping[str, _Baseline] = {
 }
 """What is neither HWDAG nor has granularities; `bounded` repeats that of the retriever's class.
 
-"oracle" knows the gold evidence, and is what no retriever can exceed.
+"oracle" reads the gold evidence alone: what the same reader answers with nothing else in its way.
 """
 
 _SECOND_READINGS = ("oracle", "gem-rag-questions", "graphreader-nodes", "youra-paper")
