@@ -58,7 +58,9 @@ def cut_behind_the_end(connection: sqlite3.Connection, path: Path) -> bool:
     """
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     (size,) = connection.execute("PRAGMA page_size").fetchone()
-    if path.stat().st_size <= pages * size:
+    (journal,) = connection.execute("PRAGMA journal_mode").fetchone()
+    # why not with a write-ahead log: others may read pages there that are no more
+    if path.stat().st_size <= pages * size or journal == "wal":
         return False
     # why by name: to close a second descriptor would release SQLite's locks
     os.truncate(path, pages * size)
