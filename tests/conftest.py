@@ -23,13 +23,18 @@ SECONDS = (
     "test_adapter_recipe.py",
     "test_compat.py",
     "test_crash.py",
+    "test_erasure.py",
+    "test_estimate.py",
+    "test_flops.py",
     "test_fuzz.py",
+    "test_hostile_text.py",
+    "test_integrity.py",
     "test_llama_index_crash.py",
     "test_llama_index_shared.py",
     "test_pages.py",
     "test_store_sharing.py",
 )
-"""Files whose tests start processes and browsers, or train a model."""
+"""Files whose tests start processes and browsers, train a model, or take many seconds together."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
