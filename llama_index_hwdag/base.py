@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, replace
@@ -215,7 +216,8 @@ class HWDAGIndex(ChangingIndex):
         refuse(build_kwargs, "HWDAGIndex", "none while building")
         struct = HWDAGIndexStruct()
         self._storage = self._storage_of(struct)
-        struct.config = asdict(self.core.config)
+        # why: as it will be read back, so that a struct equals its stored self
+        struct.config = json.loads(json.dumps(asdict(self.core.config)))
         if nodes:
             self._build(nodes, replaces=False)
         return struct

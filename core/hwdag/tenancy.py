@@ -27,7 +27,7 @@ def required_filter(tenant_key: str | None, scope: Scope) -> Equals | None:
             "the index has no tenant_key, so a search cannot name a tenant; leave it out"
             if tenant_key is None
             else f"the documents of this index belong to tenants (tenant_key={tenant_key!r}); say "
-            "whose are to be searched with scope=Scope(tenant=...)"
+            "whose are to be searched with tenant=... (in the core, scope=Scope(tenant=...))"
         )
     if tenant_key is None or scope.tenant is None:
         return None

@@ -445,7 +445,7 @@ def test_progress_counts_what_is_left(tmp_path):
         world.models(),
         replace(SIMPLE, budgets=(20, 60)),
         tmp_path,
-        progress=Recording(),
+        show_progress=Recording(),
     )
     assert ["questions", 2, 2] in stages
 

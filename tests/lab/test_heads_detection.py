@@ -175,7 +175,7 @@ def test_the_limit_is_per_data_set(tmp_path):
         ({**GIVEN, "gold": ["0"]}, r'"gold"\[0\] is a string, not a whole number'),
         ({"question": "Who?", "passages": ["a", "b"]}, '"gold" is missing'),
         ({**GIVEN, "passages": ["a", " "]}, r'"passages"\[1\] is blank'),
-        ({"question": "Who?"}, '"text" is missing'),
+        ({"question": "Who?"}, '"id" is missing'),
     ],
 )
 def test_a_bad_line_is_named(row, message, tmp_path):

@@ -42,7 +42,7 @@ def fit_logistic(x: Floats, labels: Labels, *, penalty: float = 1.0) -> tuple[Fl
     from sklearn.linear_model import LogisticRegression
 
     model = LogisticRegression(
-        C=1 / penalty, solver="newton-cholesky", tol=TOLERANCE, max_iter=MOST_STEPS
+        C=1 / penalty, solver="newton-cg", tol=TOLERANCE, max_iter=MOST_STEPS
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
