@@ -343,10 +343,10 @@ def test_the_default_model_chats():
 
     lm = default_reader()
     talk = [
-        Message("system", "Answer with one word."),
+        Message("system", "You are a helpful assistant."),
         Message("user", "What is the capital of France?"),
         Message("assistant", "Paris."),
-        Message("user", "And of Italy?"),
+        Message("user", "Write one sentence about the sea."),
     ]
     reply = lm.reply(talk, max_new_tokens=12)
     pieces = list(reply)
