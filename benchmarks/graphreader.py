@@ -22,9 +22,11 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import fmean
 
 from hwdag.lm.base import Reader, Writer
 from hwdag.lm.default import load_reader
@@ -36,10 +38,8 @@ from hwdag_lab.methods.graphreader import (
     Exploration,
     GraphReaderConfig,
     GraphReaderRetriever,
-    call_statistics,
-    graph_statistics,
 )
-from hwdag_lab.methods.graphreader.fact_graph import FactGraph
+from hwdag_lab.methods.graphreader.graph import FactGraph, World
 
 STAGES = {
     "facts": ("read_chunk", "stop_and_read_neighbor"),
@@ -52,7 +52,7 @@ STAGES = {
 def main() -> None:
     """Explore a sample of the questions of every data set, and print both tables."""
     options = parsed()
-    config = GraphReaderConfig.from_dict(json.loads(options.config))
+    config = GraphReaderConfig(**json.loads(options.config))
     reader: Reader = load_reader(options.reader)
     writer = writer_of(options)
     if options.output is not None:
@@ -113,33 +113,41 @@ def explore(
 
 def calls_table(explored: Sequence[Exploration]) -> Iterator[str]:
     """Table 8, and what the calls cost."""
-    found, n = call_statistics(explored), len(explored)
-    yield f"\nFunction calls: {n} questions, {found.paths} paths, {found.calls_per_path:.1f} per path\n"
+    paths = [path for one in explored for path in one.paths]
+    calls = [call for path in paths for call in path.calls]
+    n, stages = len(explored), Counter(call.stage for call in calls)
+    functions = Counter((call.stage, call.function) for call in calls)
+    each = len(calls) / max(1, len(paths))
+    yield f"\nFunction calls: {n} questions, {len(paths)} paths, {each:.1f} per path\n"
     yield "| stage | % of calls | function | % of stage |"
     yield "| :--- | ---: | :--- | ---: |"
-    for stage, functions in STAGES.items():
-        share = f"{100 * found.stages.get(stage, 0):.1f}"
-        for function in functions:
-            part = 100 * found.functions.get((stage, function), 0)
-            yield f"| {stage} | {share} | {function} | {part:.1f} |"
+    for stage, names in STAGES.items():
+        share = 100 * stages[stage] / max(1, len(calls))
+        for name in names:
+            part = 100 * functions[stage, name] / max(1, stages[stage])
+            yield f"| {stage} | {share:.1f} | {name} | {part:.1f} |"
     tokens = sum(one.usage.tokens for one in explored) / n
+    defaults = sum(call.is_default for call in calls) / max(1, len(calls))
     yield (
-        f"\n{100 * found.defaults:.0f} % of the calls by default; per question "
+        f"\n{100 * defaults:.0f} % of the calls by default; per question "
         f"{sum(one.requests for one in explored) / n:.1f} prompts, of which "
         f"{sum(one.retries for one in explored) / n:.1f} retries, and {tokens:.0f} tokens"
     )
 
 
 def graphs_table(graphs: Sequence[FactGraph]) -> Iterator[str]:
-    """Table 9."""
-    found = graph_statistics(graphs)
-    yield f"\nGraphs: {found.documents} documents\n"
+    """Table 9: means over documents of the mean, and of the largest, of each graph."""
+    worlds = [World([graph]) for graph in graphs]
+    neighbors = [[len(w.neighbors(i)) for i in range(len(w.elements))] for w in worlds]
+    facts = [list(map(len, world.facts_of)) for world in worlds]
+    nodes, total = ([len(one.elements) for one in graphs], [len(one.facts) for one in graphs])
+    yield f"\nGraphs: {len(graphs)} documents\n"
     yield "| nodes | most | facts | most | neighbors | most | facts per node | most |"
     yield "| ---: |" + " ---: |" * 7
     yield (
-        f"| {found.nodes:.1f} | {found.most_nodes} | {found.facts:.1f} | {found.most_facts} "
-        f"| {found.neighbors:.1f} | {found.most_neighbors:.1f} "
-        f"| {found.facts_per_node:.1f} | {found.most_facts_per_node:.1f} |"
+        f"| {fmean(nodes):.1f} | {max(nodes)} | {fmean(total):.1f} | {max(total)} "
+        f"| {fmean(map(fmean, neighbors)):.1f} | {fmean(map(max, neighbors)):.1f} "
+        f"| {fmean(map(fmean, facts)):.1f} | {fmean(map(max, facts)):.1f} |"
     )
 
 

@@ -1,11 +1,12 @@
 """A small world to evaluate in: documents with questions and evidence, and scripted models.
 
-Run as a script, it is a process that kills itself:
+Run as a script, it makes processes that kill themselves, one after the other:
 
-    python tests/evaluation_world.py FOLDER LOG KILL_AT
+    python tests/evaluation_world.py FOLDER LOG KILL_AT...
 
-It runs `KILLED_PLAN` in FOLDER, appends every finished prompt to LOG, and dies of SIGKILL at the
-beginning of call number KILL_AT (of the writer, or of a session), if it comes to that.
+Each runs `KILLED_PLAN` in FOLDER, appends every finished prompt to LOG, and dies of SIGKILL at the
+beginning of call number KILL_AT (of the writer, or of a session), if it comes to that. How each
+ended is printed, a line each.
 """
 
 from __future__ import annotations
@@ -133,5 +134,9 @@ class Mortal(ScriptedLM):
 
 
 if __name__ == "__main__":
-    folder, log, kill_at = sys.argv[1:]
-    run(records(), models(Mortal(Path(log), int(kill_at))), KILLED_PLAN, Path(folder))
+    folder, log, *points = sys.argv[1:]
+    for kill_at in points:
+        if (child := os.fork()) == 0:
+            run(records(), models(Mortal(Path(log), int(kill_at))), KILLED_PLAN, Path(folder))
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))  # noqa: T201

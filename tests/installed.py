@@ -68,8 +68,7 @@ def evaluation():
 
     from hwdag_lab.eval.plots import check_plots
     from hwdag_lab.eval.text_metrics import bleu4, rouge_l
-    from hwdag_lab.methods.raptor import RaptorConfig
-    from hwdag_lab.methods.raptor.clustering import soft_clusters
+    from hwdag_lab.methods.raptor import RaptorConfig, soft_clusters
 
     check_plots()
     assert rouge_l(TEXTS[0], TEXTS[:1]) == 1

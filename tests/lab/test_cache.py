@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
-from contextlib import closing, nullcontext
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,18 +13,17 @@ from worlds import WORDS, random_text
 from hwdag.building.writing import replies
 from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.errors import IndexFileError, InputError, NotAnIndex, WriterFailed
+from hwdag.errors import IndexFileError, NotAnIndex, WriterFailed
 from hwdag.lm.scripted import ScriptedLM
 from hwdag.types import Document, Node
-from hwdag_lab.methods.bm25 import BM25Retriever
 from hwdag_lab.methods.dense import DenseRetriever
 from hwdag_lab.methods.document_retriever import DocumentRetriever
 from hwdag_lab.methods.found import Found, Scored
 from hwdag_lab.methods.gemrag import GemRagConfig
 from hwdag_lab.methods.graphreader import GraphReaderConfig
-from hwdag_lab.methods.memwalker import MemWalkerConfig, MemWalkerRetriever
+from hwdag_lab.methods.memwalker import MemWalkerConfig
 from hwdag_lab.methods.passages import Passages
-from hwdag_lab.methods.raptor import RaptorConfig, RaptorRetriever
+from hwdag_lab.methods.raptor import RaptorConfig
 from hwdag_lab.methods.registry import retriever_class
 
 # why so many dimensions: UMAP is not needed then, and its first use takes a while
@@ -36,25 +34,8 @@ def models():
     return {"reader": ScriptedLM(), "embedder": HashingEmbedder(64)}
 
 
-def bm25(**options):
-    return BM25Retriever(**{"reader": ScriptedLM(), "granularity": "sentence"} | options)
-
-
 def dense(**options):
     return DenseRetriever(**models() | {"granularity": "sentence"} | options)
-
-
-def raptor(**options):
-    return RaptorRetriever(**models() | {"config": RaptorConfig(**TREES)} | options)
-
-
-def memwalker(**options):
-    config = MemWalkerConfig(segment_tokens=30, summary_tokens=12)
-    return MemWalkerRetriever(**models() | {"config": config} | options)
-
-
-MAKERS = {"bm25": bm25, "dense": dense, "raptor": raptor, "memwalker": memwalker}
-ALL = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 
 
 def world(seed=0, documents=3):
@@ -159,21 +140,6 @@ def test_an_embedder_pays_for_a_passage_once(tmp_path):
     assert other.embedded  # vectors are those of one embedder alone
 
 
-@ALL
-def test_inserting_and_deleting_equals_building_from_scratch(make):
-    documents = world(1, 4)
-    fresh, changed = make(), make()
-    fresh.insert([documents[0], documents[2], documents[3], documents[1]])
-    assert changed.insert(documents[:3]).built == ["d0", "d1", "d2"]
-    changed.delete("d1")
-    assert changed.insert([documents[0], documents[3], documents[1]]).unchanged == ["d0"]
-    assert seen(changed) == seen(fresh)
-    with pytest.raises(InputError, match="no document 'absent'"):
-        changed.delete("absent")
-    with pytest.raises(InputError, match="no document 'absent'"):
-        changed.nodes("absent")
-
-
 # nothing is lost
 
 
@@ -258,45 +224,3 @@ def test_what_is_no_cache_is_told(tmp_path):
         dense(cache=tmp_path / "text")
     with pytest.raises(IndexFileError, match="check permissions and free space of its folder"):
         dense(cache=tmp_path / "absent" / "calls")
-
-
-def test_progress_shows_documents():
-    stages = []
-
-    class Watching:
-        def stage(self, name, total, unit):
-
-            stages.append((name, total, unit))
-            return nullcontext(lambda amount=1: None)
-
-    dense().insert(world(), show_progress=Watching())
-    assert stages == [("documents", 3, "document")]
-
-
-# asynchronous twins
-
-
-@ALL
-async def test_twins_do_what_the_methods_do(make):
-    documents, fresh, retriever = world(5), make(), make()
-    fresh.insert(documents)
-    reports = await asyncio.gather(*(retriever.ainsert([document]) for document in documents))
-    assert sorted(built for report in reports for built in report.built) == ["d0", "d1", "d2"]
-    await retriever.adelete("d1")
-    assert set(retriever.documents) == {"d0", "d2"}
-    made = make()
-    await made.ainsert(documents)
-    config = SearchConfig(token_budget=60)
-    for question in QUESTIONS:
-        found = await made.asearch(question, config=config, k=7)
-        assert replace(found, usage=fresh.search(question).usage) == replace(
-            fresh.search(question, config=config, k=7), usage=fresh.search(question).usage
-        )
-        answer = await made.aanswer(question, config=config)
-        assert answer.text == fresh.answer(question, config=config).text
-        pieces = [piece async for piece in made.astream(question, config=config)]
-        assert "".join(pieces).strip() == answer.text
-    options = {**models(), "granularity": "sentence"}
-    assert list((await DenseRetriever.afrom_documents(documents, **options)).documents) == list(
-        made.documents
-    )

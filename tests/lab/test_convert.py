@@ -1,4 +1,3 @@
-import csv
 import json
 
 import pytest
@@ -6,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hwdag.errors import UnknownOption
-from hwdag_lab.eval.convert import FORMATS, Counts, convert, narrativeqa
+from hwdag_lab.eval.convert import FORMATS, Counts, convert
 from hwdag_lab.eval.data import DataError, read_records
 from hwdag_lab.eval.formats import NAMES
 
@@ -265,65 +264,6 @@ def test_longbench(tmp_path):
     assert document.dataset == "longbench_qasper"
 
 
-def table(path, *rows):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-def repository(folder):
-    """The layout of the authors' repository: a book and a script to test, a book to train."""
-    names = {"book": "test", "script": "test", "other": "train"}
-    document = {"kind": "gutenberg", "story_start": "By  Ann ,", "story_end": "THE END"}
-    table(
-        folder / "documents.csv",
-        *(
-            {"document_id": n, "set": s, "wiki_title": n.title(), **document}
-            for n, s in names.items()
-        ),
-    )
-    answers = {"question": "Who,\nthen? ", "answer1": "Ann", "answer2": "ann"}
-    table(
-        folder / "qaps.csv",
-        *({"document_id": n, "set": s, **answers} for n, s in [*names.items(), ("book", "test")]),
-    )
-    table(
-        folder / "third_party/wikipedia/summaries.csv",
-        *({"document_id": n, "set": s, "summary": f"\nAbout {n}. "} for n, s in names.items()),
-    )
-    (folder / "tmp").mkdir()
-    (folder / "tmp/book.content").write_bytes(
-        b"\xef\xbb\xbfLicence\n*** START OF THIS PROJECT GUTENBERG EBOOK X ***\r\nNote.\r\n"
-        b"By Ann, once.\r\nGone.\r\n*** END OF THIS PROJECT GUTENBERG EBOOK X ***\r\nTHE END\r\n"
-    )
-    (folder / "tmp/script.content").write_bytes(
-        "<html><script>x</script><body><p>Menu</p><pre>BY ANN\n  Café.\nTHE END</pre>"
-        "<p>Share</p></body></html>".encode("latin-1")
-    )
-    (folder / "tmp/other.content").write_text("By Ann, other. THE END", encoding="utf-8")
-    return folder
-
-
-def test_narrativeqa_repository(tmp_path):
-    folder = repository(tmp_path)
-    book, script = read("narrativeqa", folder)
-    assert (book.id, book.dataset, book.title) == ("narrativeqa:book", "narrativeqa", "Book")
-    assert book.text == "By Ann, once.\nGone."
-    assert [(q.id, q.text, q.answers) for q in book.questions] == [
-        ("book-q00", "Who,\nthen?", ("Ann", "ann")),
-        ("book-q01", "Who,\nthen?", ("Ann", "ann")),
-    ]
-    assert script.text == "Menu\n\nBY ANN\n  Café.\nTHE END"
-    [other] = read("narrativeqa_train", folder)
-    assert other.text == "By Ann, other. THE END"
-    assert read("narrativeqa_valid", folder) == []
-    summaries = read("narrativeqa_summaries", folder)
-    assert [r.text for r in summaries] == ["About book.", "About script."]
-    assert [r.questions for r in summaries] == [book.questions, script.questions]
-
-
 def test_narrativeqa_rows(tmp_path):
     second = {**NARRATIVE, "question": {"text": "Why?"}}
     other = {**NARRATIVE, "document": {**NARRATIVE["document"], "id": "x", "start": "", "end": ""}}
@@ -340,32 +280,25 @@ def test_narrativeqa_rows(tmp_path):
     assert [r.text for r in read("narrativeqa_summaries", path)] == ["Once upon a time."] * 2
 
 
-def test_narrativeqa_says_what_is_missing(tmp_path):
-    folder = repository(tmp_path)
-    (folder / "tmp/book.content").unlink()
-    with pytest.raises(DataError, match=r"documents\.csv:2: the story .*download_stories\.sh"):
-        read("narrativeqa", folder)
-    assert [r.id for r in read("narrativeqa", folder, malformed="skip")] == ["narrativeqa:script"]
-    messages = []
-    answers = {"document_id": "book", "set": "test", "question": "?", "answer1": "", "answer2": " "}
-    table(folder / "qaps.csv", answers, {**answers, "document_id": "script", "answer1": "a"})
-    kept = read("narrativeqa_summaries", folder, malformed="skip", on_skip=messages.append)
-    assert [len(r.questions) for r in kept] == [0, 1]
-    assert messages == [f"{folder / 'qaps.csv'}:2: the question has no answer"]
-    table(folder / "documents.csv", {"id": "book"})
-    with pytest.raises(DataError, match=r"documents\.csv:1: has no columns"):
-        read("narrativeqa_summaries", folder, malformed="skip")
-    (folder / "documents.csv").write_bytes(b"document_id,set\n\xff,test\n")
-    with pytest.raises(DataError, match="is no table in UTF-8"):
-        read("narrativeqa_summaries", folder, malformed="skip")
-    (folder / "documents.csv").unlink()
-    with pytest.raises(DataError, match=r"documents\.csv: cannot be read"):
-        read("narrativeqa_summaries", folder, malformed="skip")
-
-
-def test_narrativeqa_splits(tmp_path):
-    with pytest.raises(UnknownOption, match="use one of train, valid, test"):
-        narrativeqa(tmp_path, split="dev")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "Licence\n*** START OF THIS PROJECT GUTENBERG EBOOK X ***\r\nNote.\r\n"
+            "By Ann, once.\r\nGone.\r\n*** END OF THIS PROJECT GUTENBERG EBOOK X ***\r\nTHE END\r\n",
+            "By Ann, once.\nGone.",
+        ),
+        (
+            "<html><script>x</script><body><p>Menu</p><pre>BY ANN\n  Café.\nTHE END</pre>"
+            "<p>Share</p></body></html>",
+            "Menu\n\nBY ANN\n  Café.\nTHE END",
+        ),
+    ],
+)
+def test_a_story_is_what_stands_between_its_marks(tmp_path, text, expected):
+    document = {**NARRATIVE["document"], "text": text, "start": "By  Ann ,", "end": "THE END"}
+    [record] = read("narrativeqa", jsonl(tmp_path / "x", {**NARRATIVE, "document": document}))
+    assert record.text == expected
 
 
 MALFORMED = [

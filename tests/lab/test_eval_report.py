@@ -1,6 +1,7 @@
 """Numbers of a run against numbers by hand; the report, the figures, and the comparison of runs."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import evaluation_world as world
@@ -30,23 +31,34 @@ PLAN = Plan(
 METRICS = {"f1", "em", "rouge_l", "bleu4"}
 
 
-def planted(folder, change, *, plan=PLAN, data=None):
-    """A run whose results are replaced by `change(result, number of its question)`."""
-    run(data or world.records(8), world.models(), plan, folder)
-    results = list(read_results(folder).values())
-    numbers = {key: i for i, key in enumerate(dict.fromkeys(r.key[2:] for r in results))}
-    (folder / RECORDS).unlink()
-    with Journal(folder / RECORDS) as journal:
-        for result in results:
-            journal.append(change(result, numbers[result.key[2:]]).to_json())
-    return folder
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory):
+    """Makes runs whose results are replaced by `change(result, number of its question)`."""
+    runs = {}
+
+    def made(folder, change, *, plan=PLAN, data=None):
+        data = data or world.records(8)
+        key = plan, tuple(record.id for record in data)
+        if key not in runs:  # what is not replaced is the same every time
+            runs[key] = tmp_path_factory.mktemp("run")
+            run(data, world.models(), plan, runs[key])
+        shutil.copytree(runs[key], folder, dirs_exist_ok=True)
+        results = list(read_results(folder).values())
+        numbers = {key: i for i, key in enumerate(dict.fromkeys(r.key[2:] for r in results))}
+        (folder / RECORDS).unlink()
+        with Journal(folder / RECORDS) as journal:
+            for result in results:
+                journal.append(change(result, numbers[result.key[2:]]).to_json())
+        return folder
+
+    return made
 
 
 def with_f1(result, value):
     return replace(result, metrics={"f1": value})
 
 
-def test_means_and_costs_are_those_by_hand(tmp_path):
+def test_means_and_costs_are_those_by_hand(tmp_path, planted):
     def change(result, number):
         if number == 3 and result.system == "hwdag":
             return replace(result, metrics={"f1": 0.0}, error="InputError: no", search=Usage(999))
@@ -76,7 +88,7 @@ def test_means_and_costs_are_those_by_hand(tmp_path):
     assert built.tokens_per_1k_words == pytest.approx(1000 * tokens / words)
 
 
-def test_intervals_resample_documents(tmp_path):
+def test_intervals_resample_documents(tmp_path, planted):
     # both questions of a document have its value: the interval is that of 8 values, not of 16
     planted(tmp_path, lambda result, number: with_f1(result, number // 2 % 2))
     wide = summarise(tmp_path)[0].row("hwdag", 20).scores["f1"]
@@ -104,7 +116,7 @@ def by_table(result, number):
     return with_f1(result, F1[result.system, result.budget] + 0.05 * (-1) ** (number // 2))
 
 
-def test_hwdag_is_compared_with_the_best_baseline_of_each_budget(tmp_path):
+def test_hwdag_is_compared_with_the_best_baseline_of_each_budget(tmp_path, planted):
     planted(tmp_path, by_table)
     (towns,) = summarise(tmp_path)
     gains = [(g.budget, g.system, g.against, round(g.difference.mean, 6)) for g in towns.gains]
@@ -114,7 +126,7 @@ def test_hwdag_is_compared_with_the_best_baseline_of_each_budget(tmp_path):
     assert variants == [(20, "hwdag-no-attention", -0.1), (40, "hwdag-no-attention", 0.0)]
 
 
-def test_the_report_says_where_hwdag_loses(tmp_path):
+def test_the_report_says_where_hwdag_loses(tmp_path, planted):
     planted(tmp_path, by_table)
     text = report(tmp_path).read_text()
     losses = text[text.index("## Where HWDAG loses") : text.index("## towns")]
@@ -133,14 +145,14 @@ def test_the_report_says_where_hwdag_loses(tmp_path):
     assert "### Variants against `hwdag`" in text
 
 
-def test_a_row_that_is_not_complete_is_told(tmp_path):
+def test_a_row_that_is_not_complete_is_told(tmp_path, planted):
     planted(tmp_path, by_table)
     lines = (tmp_path / RECORDS).read_text().splitlines(keepends=True)
     (tmp_path / RECORDS).write_text("".join(lines[:-3]))
     assert "Not every row has all of them yet" in report(tmp_path).read_text()
 
 
-def test_the_summary_is_strict_json(tmp_path):
+def test_the_summary_is_strict_json(tmp_path, planted):
     planted(tmp_path, by_table, data=world.records(1))
     write_summary(tmp_path)
 
@@ -152,7 +164,7 @@ def test_the_summary_is_strict_json(tmp_path):
     assert row["scores"]["f1"] == {"mean": 0.55, "low": None, "high": None, "n": 2}
 
 
-def test_figures_are_drawn(tmp_path):
+def test_figures_are_drawn(tmp_path, planted):
     def change(result, number):
         cost = 1.0 if result.system.startswith("hwdag") else 0.0  # BM25 may cost nothing
         return replace(result, search=Usage(1, cost, 1.0), answer=None)
@@ -175,13 +187,13 @@ def test_figures_are_drawn(tmp_path):
     assert (tmp_path / PLOTS / "towns-sentence_recall-tflops.svg").read_bytes() == drawn
 
 
-def test_without_flops_no_figure_pretends_to_show_them(tmp_path):
+def test_without_flops_no_figure_pretends_to_show_them(tmp_path, planted):
     planted(tmp_path, by_table, data=world.records(2))
     report(tmp_path)
     assert not list((tmp_path / PLOTS).glob("*tflops*"))
 
 
-def test_compare_finds_a_planted_difference_and_no_other(tmp_path):
+def test_compare_finds_a_planted_difference_and_no_other(tmp_path, planted):
     rng = np.random.default_rng(0)
     noise = rng.uniform(0.3, 0.6, 40)
     jitter = rng.normal(0, 0.05, 40)
@@ -201,7 +213,7 @@ def test_compare_finds_a_planted_difference_and_no_other(tmp_path):
     assert {one.a.system for one in compare([a, b])} == {"hwdag", "bm25@100"}
 
 
-def test_two_systems_of_one_run_are_compared(tmp_path):
+def test_two_systems_of_one_run_are_compared(tmp_path, planted):
     planted(tmp_path, by_table)
     found = compare([tmp_path], systems=["hwdag", "bm25@100"])
     assert [round(one.difference.mean, 6) for one in found] == [0.3, 0.1]
@@ -209,7 +221,7 @@ def test_two_systems_of_one_run_are_compared(tmp_path):
     assert [one.difference for one in across] == [one.difference for one in found]
 
 
-def test_comparisons_without_sense_are_told(tmp_path):
+def test_comparisons_without_sense_are_told(tmp_path, planted):
     a = planted(tmp_path / "a", by_table)
     other = [replace(record, id=f"other {record.id}") for record in world.records(8)]
     b = planted(tmp_path / "b", by_table, data=other)
@@ -235,7 +247,7 @@ def test_headlines_are_one_of_answers_and_one_of_evidence():
     assert headlines([]) == []
 
 
-def test_a_stop_is_compared_at_the_tokens_and_the_tflops_that_it_used(tmp_path):
+def test_a_stop_is_compared_at_the_tokens_and_the_tflops_that_it_used(tmp_path, planted):
     """The walk reads 20 of 40 tokens; BM25 costs as much between its budgets of 20 and 40."""
 
     def change(result, number):

@@ -11,7 +11,6 @@ from hwdag.errors import (
     ContextTooSmall,
     InputError,
     QuestionTooLong,
-    ReaderRequired,
     UnknownOption,
 )
 from hwdag.lm.scripted import ScriptedLM, tokens_of
@@ -255,20 +254,6 @@ def test_what_does_not_fit_is_an_error():
         built.explore("why? " * 450)
     with pytest.raises(QuestionTooLong):
         built.search("why? " * 450)
-
-
-def test_a_reader_that_cannot_write_needs_a_writer():
-    class OnlyReads:
-        def __init__(self):
-            self._lm = ScriptedLM()
-
-        def __getattr__(self, name):
-            if name == "write":
-                raise AttributeError(name)
-            return getattr(self._lm, name)
-
-    with pytest.raises(ReaderRequired, match="pass writer="):
-        GraphReaderRetriever(reader=OnlyReads())
 
 
 def test_options_are_checked():

@@ -1,6 +1,5 @@
-"""GraphReader: nodes within a budget, both answers, files, asynchronous twins and frameworks."""
+"""GraphReader: nodes within a budget, both answers, builds."""
 
-import asyncio
 import re
 from concurrent.futures import ThreadPoolExecutor
 
@@ -23,11 +22,9 @@ from hwdag.errors import (
     WriterFailed,
 )
 from hwdag.lm.scripted import ScriptedLM, tokens_of
-from hwdag.retriever import Retriever
 from hwdag.types import Document
 from hwdag_lab.methods.graphreader import (
     GraphReaderConfig,
-    GraphReaderRetriever,
 )
 
 PLENTY = SearchConfig(token_budget=500)
@@ -191,7 +188,7 @@ def test_threads_do_not_see_each_others_notebooks():
     assert [answer.text for answer in answers] == questions
 
 
-# asynchronous twins, frameworks
+# builds
 
 
 def test_a_build_that_was_interrupted_asks_for_nothing_twice(tmp_path):
@@ -237,52 +234,6 @@ def test_stages_are_reported():
     progress = Stages()
     retriever(documents=[]).insert([Document("doc", TEXT)], show_progress=progress)
     assert progress.seen == [("documents", 1, "document"), ("facts", 4, "chunk")]
-
-
-def test_the_asynchronous_twins_find_the_same():
-    async def all_of_them():
-        made = await GraphReaderRetriever.afrom_documents(
-            [Document("doc", TEXT)],
-            reader=ScriptedLM(),
-            embedder=HashingEmbedder(4096),
-            writer=Script(**READING, answer="Answer: Arden"),
-            config=THREE,
-            answers="notebooks",
-        )
-        await made.ainsert([Document("more", TEXT)])
-        await made.adelete("more")
-        found = await made.asearch(QUESTION)
-        answer = await made.aanswer(QUESTION)
-        pieces = [piece async for piece in made.astream(QUESTION)]
-        return found, answer, "".join(pieces)
-
-    found, answer, streamed = asyncio.run(all_of_them())
-    script = Script(**READING, answer="Answer: Arden")
-    plain = retriever(script, config=THREE, answers="notebooks")
-    assert found == plain.search(QUESTION)
-    assert answer.text == streamed == "Arden"
-
-
-def test_it_is_a_retriever_of_both_frameworks():
-    from langchain_core.documents import Document as LangChainDocument
-    from llama_index.core import Document as LlamaIndexDocument
-
-    import langchain_hwdag
-    import llama_index_hwdag
-
-    plain = retriever(Script(**READING), config=THREE)
-    assert isinstance(plain, Retriever)
-    expected = texts(plain.search(QUESTION))
-    nodes = llama_index_hwdag.CoreRetriever.from_documents(
-        [LlamaIndexDocument(id_="doc", text=TEXT)],
-        retriever(Script(**READING), [], config=THREE),
-    ).retrieve(QUESTION)
-    assert [node.node.text for node in nodes] == expected
-    documents = langchain_hwdag.CoreRetriever.from_documents(
-        [LangChainDocument(id="doc", page_content=TEXT)],
-        retriever(Script(**READING), [], config=THREE),
-    ).invoke(QUESTION)
-    assert [document.page_content for document in documents] == expected
 
 
 def test_a_random_real_model_ends_within_the_limits():

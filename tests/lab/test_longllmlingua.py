@@ -18,8 +18,8 @@ from hwdag.lm.base import Reader
 from hwdag.lm.default import default_reader
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.scripted import ScriptedLM
-from hwdag.retriever import Retriever
 from hwdag.scope import Scope
+from hwdag.text.chunking import chunk
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Span
 from hwdag_lab.methods.longllmlingua.likelihood import scoring_of
@@ -30,11 +30,12 @@ from hwdag_lab.methods.longllmlingua.retriever import (
     LongLLMLinguaRetriever,
     Word,
     joined,
+    owners,
     pieces_of,
     ratios,
     survivors,
+    words,
 )
-from hwdag_lab.methods.longllmlingua.whole_words import owners, words
 
 QUESTION = "Who rules the silver castle on the island?"
 SMALL = LongLLMLinguaConfig(chunk_tokens=60, segment_tokens=25)
@@ -73,9 +74,7 @@ def lm(request):
     return ScriptedLM() if request.param == "scripted" else tiny_lm()
 
 
-def test_it_is_a_retriever_and_needs_a_scorer():
-    assert isinstance(LongLLMLinguaRetriever(reader=ScriptedLM()), Retriever)
-
+def test_it_needs_a_scorer():
     class Foreign:
         def __init__(self):
             self._lm = ScriptedLM()
@@ -115,15 +114,6 @@ def test_better_passages_keep_more_of_themselves():
     assert len(shares) >= 3
     assert shares[0] > shares[1] > shares[2]
     assert f"{len(shares)} of {len(whole)} passages survived" in retrieval.notes[0]
-
-
-def test_it_is_deterministic(lm):
-    text = text_of(3, 60)
-    once, again = (
-        searched(LongLLMLinguaRetriever(reader=lm, config=SMALL), text, 100) for _ in range(2)
-    )
-    assert once.steps == again.steps
-    assert (once.usage.tokens, once.usage.tflops) == (again.usage.tokens, again.usage.tflops)
 
 
 def test_a_text_shorter_than_the_budget_is_kept_whole(lm):
@@ -252,13 +242,17 @@ def test_passages_beyond_the_context_count_by_their_best_window():
     retrieval = searched(retriever, text, 60)
     check(retrieval, text)
     assert 0.85 * 60 <= retrieval.context_tokens <= 60
-    nodes = retriever.built("doc").nodes
-    scoring = scoring_of(lm)
-    asked = f"{QUESTION} {RESTRICTION}"
-    windows = retriever._windows(nodes[0], scoring.room(asked))
-    assert len(windows) > 1
-    expected = min(np.exp(-one.mean()) for one in scoring.after(windows, asked))
-    assert retriever._perplexities(scoring, QUESTION, nodes)[0] == pytest.approx(expected)
+    scoring, asked, perplexities = scoring_of(lm), f"{QUESTION} {RESTRICTION}", {}
+    for node in retriever.nodes("doc"):
+        limit = scoring.room(asked)
+        spans = chunk(node.text, count_tokens=lm.count_tokens, limit=limit)
+        windows = [node.text[span.start : span.end] for span in spans]
+        perplexities[node.id] = min(np.exp(-one.mean()) for one in scoring.after(windows, asked))
+    assert len(perplexities) > 1
+    found = retriever.search(QUESTION, config=SearchConfig(token_budget=60), k=99)
+    total = sum(1 / one for one in perplexities.values())
+    for step in (*found.steps, *found.beyond):
+        assert step.score == pytest.approx(1 / perplexities[step.node.id] / total, rel=1e-4)
 
 
 def test_a_question_that_fills_the_context_is_refused():

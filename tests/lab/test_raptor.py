@@ -1,7 +1,6 @@
 """RAPTOR: soft clusters, trees that end and lose nothing, both ways of searching them."""
 
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
 
@@ -16,12 +15,17 @@ from hwdag.errors import ContextTooSmall, InputError, UnknownOption, WriterFaile
 from hwdag.graph.dag import union_of_spans
 from hwdag.lm.scripted import ScriptedLM
 from hwdag.lm.writers import CallableWriter
-from hwdag.retriever import Retriever
 from hwdag.scope import Scope
 from hwdag.types import Document, Node, Span
 from hwdag_lab.methods.found import Scored, distinct
-from hwdag_lab.methods.raptor import RaptorConfig, RaptorRetriever
-from hwdag_lab.methods.raptor.clustering import clusters, mixture, reduced, soft_clusters
+from hwdag_lab.methods.raptor import (
+    RaptorConfig,
+    RaptorRetriever,
+    clusters,
+    mixture,
+    reduced,
+    soft_clusters,
+)
 from hwdag_lab.methods.summaries import JOINT
 from hwdag_lab.methods.trees import repetitions_last
 
@@ -42,7 +46,7 @@ def raptor(**options):
 
 
 def tree_of(retriever, document="doc"):
-    return retriever._held[document][1]
+    return retriever.built(document)
 
 
 def built(sentences=60, seed=0, **options):
@@ -53,10 +57,6 @@ def built(sentences=60, seed=0, **options):
 
 def vectors(count, seed=0, dimension=32):
     return unit_rows(np.random.default_rng(seed).normal(size=(count, dimension)))
-
-
-def as_value(tree):
-    return tree.nodes, tree.children, tree.vectors.tolist(), tree.costs, tree.notes
 
 
 # clusters
@@ -287,21 +287,6 @@ def test_layers_and_nodes_bound_the_height():
     assert tree_of(built(config=replace(SMALL, min_nodes=1000))).nodes[-1].level == 1
 
 
-def test_builds_are_equal_and_leave_the_builder_as_it_was():
-    first, second = Document("a", text_of(40, 1)), Document("b", text_of(30, 2))
-    together = raptor()
-    together.insert([first, second])
-    fresh = raptor()
-    fresh.insert([second])
-    assert as_value(tree_of(together, "b")) == as_value(tree_of(fresh, "b"))
-    assert together.config == SMALL
-    together.delete("a")
-    together.insert([first])
-    other = raptor()
-    other.insert([first])
-    assert as_value(tree_of(together, "a")) == as_value(tree_of(other, "a"))
-
-
 # searching
 
 
@@ -399,21 +384,6 @@ def test_trees_of_several_documents_stand_side_by_side(mode):
     assert {step.node.document_id for step in only} == {"other"}
     retriever.delete("short")
     assert "short" not in {s.node.document_id for s in retriever.search("kettle boils").steps}
-
-
-def test_many_threads_find_the_same():
-    retriever = built(80)
-    assert isinstance(retriever, Retriever)
-    questions = ["castle", "river and temple", "yellow umbrella", "amber"] * 4
-    alone = [retriever.search(question).steps for question in questions]
-    with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(lambda q: retriever.search(q).steps, questions)) == alone
-
-
-def test_answers_rest_on_what_was_found():
-    retriever = built(60)
-    answer = retriever.answer("Where is the castle?")
-    assert "castle" in answer.text.lower()
 
 
 # options

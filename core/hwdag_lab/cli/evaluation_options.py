@@ -77,7 +77,7 @@ def add_convert(commands: Commands) -> argparse.ArgumentParser:
         "convert", help="official files of public data sets to the JSONL that eval reads"
     )
     command.add_argument("format", choices=NAMES, metavar="FORMAT", help="%(choices)s")
-    command.add_argument("source", type=Path, metavar="SOURCE", help="file or folder")
+    command.add_argument("source", type=Path, metavar="SOURCE", help="file")
     command.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
     _add_malformed(command)
     return command

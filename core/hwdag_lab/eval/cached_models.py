@@ -19,10 +19,8 @@ from hwdag.lm.controller import Controller
 from hwdag.store.calls import CallCache, key_of
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Usage
-from hwdag_lab.methods.longllmlingua.likelihood import scoring_of
-from hwdag_lab.methods.longllmlingua.token_scores import ScoringSession
-from hwdag_lab.methods.youra.columns import column_reader
-from hwdag_lab.methods.youra.protocol import ColumnHeads, ColumnReader
+from hwdag_lab.methods.longllmlingua.likelihood import ScoringSession, scoring_of
+from hwdag_lab.methods.youra.columns import ColumnHeads, ColumnReader, column_reader
 
 
 def open_calls(path: Path) -> CallCache:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from hwdag.errors import UnknownOption
@@ -39,12 +38,10 @@ FORMATS: dict[str, Read] = {
     "musique": musique,
     "narrativeqa": narrativeqa,
     "narrativeqa_summaries": narrativeqa_summaries,
-    "narrativeqa_train": partial(narrativeqa, split="train"),
-    "narrativeqa_valid": partial(narrativeqa, split="valid"),
     "qasper": qasper,
     "quality": quality,
 }
-"""Formats by name; "narrativeqa" is its test set."""
+"""Formats by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +61,7 @@ def convert(
     malformed: Malformed = "error",
     on_skip: OnSkip | None = None,
 ) -> Counts:
-    """Write the records of `source`, a file or folder in one of `FORMATS`, as JSONL to `output`.
+    """Write the records of `source`, a file in one of `FORMATS`, as JSONL to `output`.
 
     Raises:
         UnknownOption: the format is unknown.

@@ -7,8 +7,6 @@ NAMES = (
     "musique",
     "narrativeqa",
     "narrativeqa_summaries",
-    "narrativeqa_train",
-    "narrativeqa_valid",
     "qasper",
     "quality",
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hwdag_lab.methods.gemrag.config import GemRagConfig, Mode, Themes
-from hwdag_lab.methods.gemrag.retriever import GemRagRetriever
+from hwdag_lab.methods.gemrag.retriever import GemRagConfig, GemRagRetriever, Mode, Themes
 
 __all__ = ["GemRagConfig", "GemRagRetriever", "Mode", "Themes"]

@@ -37,7 +37,7 @@ DENSE_AT_LAST = 2048
 
 LANCZOS_VECTORS = 40
 SEED = 224
-"""Of the vector that Lanczos' method starts with."""
+"""Of the vector that Lanczos' method starts with, and of the centres of k-means."""
 
 SAME = 1e-9
 """Components of an eigenvector that are smaller, as a share of the largest, are rounding."""
@@ -183,40 +183,19 @@ def by_lanczos(affinity: Affinity, count: int) -> Spectrum:
     return _ordered(values, vectors, count)
 
 
-def clusters(
-    texts: Vectors, count: int, members: int, *, rounds: int = 50
-) -> list[tuple[int, ...]]:
-    """k-means over unit vectors: the nodes nearest to each of `count` centres, the nearest first.
+def clusters(texts: Vectors, count: int, members: int) -> list[tuple[int, ...]]:
+    """k-means over unit vectors: the nodes nearest to each of `count` centres, the nearest first."""
+    from sklearn.cluster import KMeans
 
-    Centres begin as far from each other as nodes can be, so it is always the same.
-    """
     points = np.ascontiguousarray(texts, np.float64)
-    centres = points[_spread(points, count)]
-    owner = np.full(len(points), -1)
-    for _ in range(rounds):
-        distances = (centres**2).sum(axis=1) - 2 * (points @ centres.T)  # up to |point|^2
-        nearest = distances.argmin(axis=1)
-        if np.array_equal(nearest, owner):
-            break
-        owner = nearest
-        for filled in np.unique(owner):
-            centres[filled] = points[owner == filled].mean(axis=0)
-    found = []
-    for k in range(len(centres)):
+    count = min(count, len(np.unique(points, axis=0)))
+    distances = KMeans(count, n_init=10, random_state=SEED).fit_transform(points)  # (n, count)
+    owner, found = distances.argmin(axis=1), []
+    for k in range(count):
         inside = np.flatnonzero(owner == k)
-        order = np.argsort(distances[inside, k] + (points[inside] ** 2).sum(axis=1), kind="stable")
-        found.append(tuple(int(i) for i in inside[order][:members]))
-    return [cluster for cluster in found if cluster]
-
-
-def _spread(points: Floats, count: int) -> list[int]:
-    """Nodes far from each other; the first is the one farthest from the mean."""
-    chosen = [int(((points - points.mean(axis=0)) ** 2).sum(axis=1).argmax())]
-    distance = ((points - points[chosen[0]]) ** 2).sum(axis=1)
-    while len(chosen) < count and distance.max() > 0:
-        chosen.append(int(distance.argmax()))
-        distance = np.minimum(distance, ((points - points[chosen[-1]]) ** 2).sum(axis=1))
-    return chosen
+        nearest = inside[np.argsort(distances[inside, k], kind="stable")][:members]
+        found.append(tuple(nearest.tolist()))
+    return found
 
 
 def question_sums(questions: Vectors, firsts: NDArray[np.intp], scale: int) -> Vectors:

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from hwdag_lab.methods.graphreader.config import GraphReaderConfig
-from hwdag_lab.methods.graphreader.counts import (
-    CallStatistics,
-    GraphStatistics,
-    call_statistics,
-    graph_statistics,
-)
-from hwdag_lab.methods.graphreader.exploration import Exploration
-from hwdag_lab.methods.graphreader.path import ExploredPath, FunctionCall
+from hwdag_lab.methods.graphreader.exploration import Exploration, ExploredPath, FunctionCall
 from hwdag_lab.methods.graphreader.retriever import GraphReaderRetriever
 
 __all__ = [
-    "CallStatistics",
     "Exploration",
     "ExploredPath",
     "FunctionCall",
     "GraphReaderConfig",
     "GraphReaderRetriever",
-    "GraphStatistics",
-    "call_statistics",
-    "graph_statistics",
 ]

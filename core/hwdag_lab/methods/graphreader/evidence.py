@@ -21,7 +21,7 @@ from hwdag.lm.base import Reader
 from hwdag.types import Node
 from hwdag_lab.methods.found import Query, Scored, distinct
 from hwdag_lab.methods.graphreader.exploration import Exploration
-from hwdag_lab.methods.graphreader.fact_graph import World
+from hwdag_lab.methods.graphreader.graph import World
 from hwdag_lab.methods.summaries import joined
 
 

@@ -28,10 +28,8 @@ from hwdag_lab.methods.graphreader.agent import Agent
 from hwdag_lab.methods.graphreader.answering import NotebookSession, reasoned
 from hwdag_lab.methods.graphreader.config import Answers, GraphReaderConfig
 from hwdag_lab.methods.graphreader.evidence import evidence
-from hwdag_lab.methods.graphreader.exploration import Exploration, explore
-from hwdag_lab.methods.graphreader.extraction import Extraction
-from hwdag_lab.methods.graphreader.fact_graph import FactGraph, World
-from hwdag_lab.methods.graphreader.path import ON_CHUNK
+from hwdag_lab.methods.graphreader.exploration import ON_CHUNK, Exploration, explore
+from hwdag_lab.methods.graphreader.graph import Extraction, FactGraph, World
 
 QUESTION_TOKENS = 128
 """Kept free for the question when chunks are cut for a small window."""

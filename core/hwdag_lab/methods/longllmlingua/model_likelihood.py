@@ -21,7 +21,7 @@ from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.session import logprobs
 from hwdag.lm.tokens import Codec
 from hwdag.types import Span, Usage
-from hwdag_lab.methods.longllmlingua.token_scores import TokenScores
+from hwdag_lab.methods.longllmlingua.likelihood import TokenScores
 
 BATCH = 8
 """Contexts in one padded forward, where the model scores in batches."""

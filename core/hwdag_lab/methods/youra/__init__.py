@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hwdag_lab.methods.youra.config import YouraConfig
-from hwdag_lab.methods.youra.retriever import YouraRetriever
+from hwdag_lab.methods.youra.retriever import YouraConfig, YouraRetriever
 
 __all__ = ["YouraConfig", "YouraRetriever"]

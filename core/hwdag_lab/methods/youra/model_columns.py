@@ -1,4 +1,4 @@
-"""The columns of a Hugging Face model's attention (`hwdag_lab.methods.youra.protocol`), with KV caches of contexts."""
+"""The columns of a Hugging Face model's attention (`hwdag_lab.methods.youra.columns`), with KV caches of contexts."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from hwdag.lm.attention import ColumnRequest, layer_count
 from hwdag.lm.tokens import Codec
 from hwdag.types import Span, Usage
 from hwdag_lab.methods.longllmlingua.model_likelihood import BLANK_LINE, tokens_with_spans
+from hwdag_lab.methods.youra.columns import Asked, ColumnHeads, Ids, Located, Means
 from hwdag_lab.methods.youra.easy import Range, by_offsets, by_wiggling
-from hwdag_lab.methods.youra.protocol import Asked, ColumnHeads, Ids, Located, Means
 
 if TYPE_CHECKING:
     from hwdag.lm.huggingface import HuggingFaceLM
@@ -33,13 +33,13 @@ Algorithm 1 encodes the text from its beginning for every sentence, which is qua
 
 
 class ModelColumns:
-    """See `hwdag_lab.methods.youra.protocol.ColumnReader`."""
+    """See `hwdag_lab.methods.youra.columns.ColumnReader`."""
 
     def __init__(self, lm: HuggingFaceLM, heads: ColumnHeads, *, memory_bytes: int) -> None:
         self._lm = lm
         self._pairs = _pairs(lm, heads)
         self._before = lm.codec.opening or lm.codec.encode("\n")
-        self._caches = _Caches(memory_bytes)
+        self.caches = ContextCaches(memory_bytes)
 
     @property
     def heads(self) -> HeadList | None:
@@ -71,10 +71,10 @@ class ModelColumns:
                 f"a window takes {len(row)} tokens, the context of {self._lm.name} holds "
                 f"{self._lm.context_tokens}; lower window_tokens"
             )
-        cache = DynamicCache() if self._caches.limit else None  # no config, see KVSession
+        cache = DynamicCache() if self.caches.limit else None  # no config, see KVSession
         means, cost = self._means(row, 0, cache)
         self._lm.engine.charge(cost)
-        self._caches.put(ids, cache)
+        self.caches.put(ids, cache)
         return means[len(self._before) :]
 
     def ask(self, ids: Ids, question: str) -> Asked:
@@ -87,20 +87,20 @@ class ModelColumns:
                 f"{self._lm.name}, which holds {self._lm.context_tokens}; shorten the question, or "
                 "build with smaller window_tokens"
             )
-        cache = self._caches.get(ids)
+        cache = self.caches.get(ids)
         known = 0 if cache is None else length
         row = [*self._before, *ids.tolist(), *asked][known:]
-        if cache is None and self._caches.limit:
+        if cache is None and self.caches.limit:
             cache = DynamicCache()
         means, cost = self._means(row, len(row) - len(asked), cache)
         if cache is not None and not known:
             cache.crop(-len(asked))
-            self._caches.put(ids, cache)
+            self.caches.put(ids, cache)
         return Asked(means[len(self._before) : length], len(asked), cost)
 
     def forget(self, ids: Ids) -> None:
         """Drop a context's cache."""
-        self._caches.drop(ids)
+        self.caches.drop(ids)
 
     def _means(self, row: list[int], first: int, cache: DynamicCache | None) -> tuple[Means, Usage]:
         """Run new tokens: the mean of the rows from `first` on, for every token seen, (seen,)."""
@@ -109,45 +109,50 @@ class ModelColumns:
         return captured.mean(0)[0].cpu().numpy(), cost
 
 
-class _Caches:
-    """KV caches by their tokens, up to a number of bytes; those used last stay."""
+class ContextCaches:
+    """KV caches by their tokens, up to a number of bytes; those used last stay.
+
+    Attributes:
+        limit: in bytes.
+        bytes: of all that is held.
+        held: caches and their bytes by a digest of their tokens, those used last in the end.
+    """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.bytes = 0  # of all that is held
-        self._held: OrderedDict[bytes, tuple[DynamicCache, int]] = OrderedDict()
+        self.bytes = 0
+        self.held: OrderedDict[bytes, tuple[DynamicCache, int]] = OrderedDict()
         self._lock = Lock()
-
-    def __len__(self) -> int:
-        return len(self._held)
 
     def get(self, ids: Ids) -> DynamicCache | None:
         """One that may be grown: what it shares with the one that is held is never changed."""
         with self._lock:
-            held, _ = self._held.get(_digest(ids), (None, 0))
+            held, _ = self.held.get(_digest(ids), (None, 0))
             if held is None:
                 return None
-            self._held.move_to_end(_digest(ids))
+            self.held.move_to_end(_digest(ids))
         grown = copy.copy(held)
         grown.layers = [copy.copy(layer) for layer in held.layers]
         return grown
 
     def put(self, ids: Ids, cache: DynamicCache | None) -> None:
+        """Keep a cache, and drop the oldest ones beyond the limit."""
         if cache is None or (size := _size(cache)) > self.limit:
             return
         with self._lock:
             self._drop(_digest(ids))
-            self._held[_digest(ids)] = cache, size
+            self.held[_digest(ids)] = cache, size
             self.bytes += size
             while self.bytes > self.limit:
-                self._drop(next(iter(self._held)))
+                self._drop(next(iter(self.held)))
 
     def drop(self, ids: Ids) -> None:
+        """Forget one, if it is there."""
         with self._lock:
             self._drop(_digest(ids))
 
     def _drop(self, digest: bytes) -> None:
-        self.bytes -= self._held.pop(digest, (None, 0))[1]
+        self.bytes -= self.held.pop(digest, (None, 0))[1]
 
 
 def _digest(ids: Ids) -> bytes:

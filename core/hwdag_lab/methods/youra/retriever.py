@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import cast
+from typing import Any, Literal, Self, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 from hwdag.arrays import Floats
 from hwdag.building.calls import Embeddings
 from hwdag.building.windows import pack
+from hwdag.config import SearchConfig
+from hwdag.errors import InputError, UnknownOption
 from hwdag.lm.base import Reader
 from hwdag.store.calls import key_of
 from hwdag.text.chunking import leaves
@@ -30,11 +32,87 @@ from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node, Usage
 from hwdag_lab.methods.document_retriever import DocumentRetriever
 from hwdag_lab.methods.found import Found, Query, Scored, may_cost
+from hwdag_lab.methods.options import check_counts
 from hwdag_lab.methods.passages import SENTENCE_TOKENS, verbatim_nodes
-from hwdag_lab.methods.youra.columns import column_reader
-from hwdag_lab.methods.youra.config import QUESTION_TOKENS, YouraConfig
-from hwdag_lab.methods.youra.protocol import ColumnReader, Ids, Means
-from hwdag_lab.methods.youra.reaction import reaction, scaled, sentence_scores
+from hwdag_lab.methods.youra.columns import ColumnHeads, ColumnReader, Ids, Means, column_reader
+
+Difference = Literal["absolute", "increase"]
+Mean = Literal["geometric", "arithmetic"]
+Scale = Literal["none", "length"]
+
+PAPER_SHARE = 0.8
+"""At most this share of all sentences is retrieved (section 3.3)."""
+
+PAPERS: Mapping[str, Any] = {
+    "heads": "all",
+    "difference": "absolute",
+    "mean": "geometric",
+    "scale": "none",
+    "most_sentences": PAPER_SHARE,
+}
+"""Equations 1 to 5 and section 3.3."""
+
+QUESTION_TOKENS = 256
+"""Room for the question in every window."""
+
+
+@dataclass(frozen=True, slots=True)
+class YouraConfig:
+    """What decides how much a sentence reacts, and how many are taken.
+
+    The first two belong to the build, all others to the search. `YouraConfig.paper()` has the
+    paper's settings.
+
+    Attributes:
+        window_tokens: of a context with its question; None takes the reader's own default, and its
+            context is never exceeded. Longer documents are read window by window.
+        heads: "auto" are the retrieval heads known for the model, else all; "all" is the mean of the
+            paper, over all layers; "last" are the heads of the last layer, which the authors' code
+            reads; or (layer, head) pairs.
+        difference: "increase" is what a token gains by the question; in "absolute" (equation 1) one
+            that loses attention counts as reacting too.
+        mean: of the tokens of a sentence: "arithmetic" (equation 6) or "geometric" (section 3.3).
+        scale: what makes windows of different length comparable: "none" (the paper), or "length",
+            which takes as the unit what every token would get of evenly spread attention.
+        most_sentences: at most this share of all sentences is taken, whatever the budget allows.
+        memory_bytes: KV caches of windows are kept in memory up to this size, so that a question
+            costs its own tokens only; 0 reads every window again for every question.
+
+    Raises:
+        InputError: a number outside its range.
+        UnknownOption: a word that is none of those above.
+    """
+
+    window_tokens: int | None = None
+    heads: ColumnHeads = "auto"
+    difference: Difference = "increase"
+    mean: Mean = "arithmetic"
+    scale: Scale = "length"
+    most_sentences: float = PAPER_SHARE
+    memory_bytes: int = 1 << 30
+
+    def __post_init__(self) -> None:
+        check_counts(self, {"window_tokens": 16, "memory_bytes": 0}, ["window_tokens"])
+        if not 0.0 < self.most_sentences <= 1.0:
+            raise InputError(
+                f"most_sentences must be above 0 and at most 1, got {self.most_sentences!r}"
+            )
+        for name, kind in (("difference", Difference), ("mean", Mean), ("scale", Scale)):
+            if (value := getattr(self, name)) not in get_args(kind):
+                known = ", ".join(get_args(kind))
+                raise UnknownOption(f"{name} must be one of {known}, got {value!r}")
+        if self.heads != "last":
+            object.__setattr__(self, "heads", SearchConfig(heads=self.heads).heads)
+
+    @classmethod
+    def paper(cls, **options: Any) -> Self:
+        """Equation 1 over all heads and layers, geometric means, windows as they are."""
+        return cls(**{**PAPERS, **options})
+
+    @property
+    def is_papers(self) -> bool:
+        """Whether sentences are scored as in the paper."""
+        return all(getattr(self, name) == value for name, value in PAPERS.items())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,12 +183,13 @@ class YouraRetriever(DocumentRetriever[Contexts]):
         with self._changes:
             _, built = self._held.get(document_id, (None, None))
             super().delete(document_id)
-            if built is not None and "_columns" in self.__dict__:  # why: else no model was loaded
+            if built is not None and "columns" in self.__dict__:  # why: else no model was loaded
                 for window in built.windows:
-                    self._columns.forget(window.ids)
+                    self.columns.forget(window.ids)
 
     @cached_property
-    def _columns(self) -> ColumnReader:
+    def columns(self) -> ColumnReader:
+        """What reads contexts and questions; loads the model."""
         config = self.config
         return column_reader(self.reader, config.heads, memory_bytes=config.memory_bytes)
 
@@ -119,11 +198,11 @@ class YouraRetriever(DocumentRetriever[Contexts]):
         """Tokens of a context in a window."""
         reader = self.reader
         window = min(self.config.window_tokens or reader.window_tokens, reader.context_tokens)
-        return max(1, window - self._columns.opening - min(QUESTION_TOKENS, window // 4))
+        return max(1, window - self.columns.opening - min(QUESTION_TOKENS, window // 4))
 
     def _build(self, document: Document) -> Contexts:
         nodes = self._sentences(document)
-        located = self._columns.locate(document.text, [node.sources[0] for node in nodes])
+        located = self.columns.locate(document.text, [node.sources[0] for node in nodes])
         borders = _borders(located.ranges, self._room)
         none = np.zeros(0, np.float32)
         bare = Contexts(nodes, located.ids, located.ranges, borders, none)
@@ -137,12 +216,12 @@ class YouraRetriever(DocumentRetriever[Contexts]):
 
     def _context(self, ids: Ids) -> Means:
         """The attention of a context to itself; what the cache has is not read again."""
-        heads, opening = self._columns.heads, self._columns.opening
+        heads, opening = self.columns.heads, self.columns.opening
         key = key_of("context", self.reader.name, heads, opening, ids.tolist())
         [means] = self._calls.results(
             [key],
             Embeddings([1], len(ids)),
-            lambda _: [self._columns.context(ids)[None]],
+            lambda _: [self.columns.context(ids)[None]],
         )
         return cast("Means", means[0])
 
@@ -168,8 +247,8 @@ class YouraRetriever(DocumentRetriever[Contexts]):
         """The reaction score of every sentence of a window."""
         if not len(window.ids):
             return np.zeros(len(window.sentences)), Usage()
-        asked, config = self._columns.ask(window.ids, question), self.config
-        rows = self._columns.opening + len(window.ids), asked.rows
+        asked, config = self.columns.ask(window.ids, question), self.config
+        rows = self.columns.opening + len(window.ids), asked.rows
         found = reaction(window.context, asked.means, rows=rows, difference=config.difference)
         found = scaled(found, rows=rows, scale=config.scale)
         return sentence_scores(found, window.ranges, config.mean), asked.usage
@@ -223,3 +302,52 @@ def _extent(ranges: NDArray[np.int32]) -> tuple[int, int]:
     """First and last token of some ranges, empty ones left out."""
     filled = ranges[ranges[:, 0] < ranges[:, 1]]
     return (int(filled[0, 0]), int(filled[-1, 1])) if len(filled) else (0, 0)
+
+
+FLOOR = 1e-6
+"""Least reaction of a token within a geometric mean, as a share of the window's mean reaction: one
+token that does not react at all must not erase its sentence."""
+
+
+def reaction(
+    context: Means, question: Means, *, rows: tuple[int, int], difference: Difference
+) -> Floats:
+    """AttnVec(context + question) - AttnVec(context), or its absolute value (eq. 1), (tokens,).
+
+    Args:
+        context: mean of the rows of the context, (tokens,).
+        question: mean of the rows of the question, (tokens,).
+        rows: c and q, the numbers of those rows.
+        difference: absolute, or with its sign.
+    """
+    c, q = rows
+    before = context.astype(np.float64)
+    after = (c * before + q * question.astype(np.float64)) / (c + q)
+    found: Floats = after - before
+    return np.abs(found) if difference == "absolute" else found
+
+
+def scaled(found: Floats, *, rows: tuple[int, int], scale: Scale) -> Floats:
+    """Reactions in units that windows of different length share, (tokens,).
+
+    A reaction is q / (c + q) times the difference of two means that are about 1 / c each.
+    """
+    c, q = rows
+    return found * (c * (c + q) / max(1, q)) if scale == "length" else found
+
+
+def sentence_scores(found: Floats, ranges: NDArray[np.int32], mean: Mean) -> Floats:
+    """Mean reaction of every range of tokens, (ranges,); 0 for an empty one.
+
+    The geometric mean is that of logarithms, and takes what is below `FLOOR`, losses included, for
+    that much.
+    """
+    floor = FLOOR * float(np.abs(found).mean()) if len(found) else 0.0
+    if mean == "geometric" and floor == 0:
+        return np.zeros(len(ranges))
+    values = np.log(np.maximum(found, floor)) if mean == "geometric" else found
+    totals = np.concatenate([[0.0], np.cumsum(values)])
+    lengths = ranges[:, 1] - ranges[:, 0]
+    means = (totals[ranges[:, 1]] - totals[ranges[:, 0]]) / np.maximum(1, lengths)
+    scores: Floats = np.where(lengths > 0, np.exp(means) if mean == "geometric" else means, 0.0)
+    return scores

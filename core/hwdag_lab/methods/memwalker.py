@@ -1,0 +1,506 @@
+"""MeMWalker (Chen et al. 2023, arXiv 2310.05029): the model walks a tree of summaries by prompts.
+
+The memory tree: segments of about 1000 tokens, a summary of each, then summaries of up to
+`max_children` neighbouring summaries, level by level up to one root. Navigation begins at the root:
+
+- at an inner node the model sees the summaries of its children and chooses one, or goes back;
+- at a leaf it sees the segment itself, and commits to it or goes back;
+- with every prompt it sees its working memory, the summaries of the nodes visited before.
+
+What was left is not offered again, and where one way is open nothing is asked, so a walk ends even
+without its limit of steps. A reply without a legal action is asked for anew; where all tries fail,
+the walk goes to the child most similar to the question by embedding, and commits to a leaf. That is
+counted in `Retrieval.notes`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Unpack
+
+import numpy as np
+
+from hwdag.arrays import Floats, Vectors
+from hwdag.building.points import Point
+from hwdag.building.writing import ask
+from hwdag.embedding.base import Embedder
+from hwdag.errors import ContextTooSmall, QuestionTooLong
+from hwdag.lm.base import Reader, Writer
+from hwdag.types import Document, Node, Usage
+from hwdag_lab.methods.document_retriever import ModelOptions
+from hwdag_lab.methods.found import Found, Query, Scored, distinct
+from hwdag_lab.methods.options import check_counts, check_shares
+from hwdag_lab.methods.summaries import Summarizer, filled, joined, units
+from hwdag_lab.methods.trees import GrowingTree, SummarizingRetriever, SummaryTree, repetitions_last
+
+SUMMARY = """\
+{text}
+
+Summarize the text above comprehensively, in fluent prose. Keep names, places, dates and numbers."""
+"""Of segments and of groups of summaries; ours, after the paper's description."""
+
+TRIAGE = """\
+You are looking for the answer to a question in a long document, and read it part by part.
+
+Question: {question}
+{memory}
+These are summaries of parts of the document:
+
+{summaries}
+
+Which part is most likely to hold the answer? First compare the summaries in a few words, then \
+choose one. {back}Reply in this format:
+Reasoning: ...
+Action: the number of the part"""
+"""At an inner node; ours, after the paper's description of its triage prompt."""
+
+BACK = "If none of them can hold it, go back with Action: -1. "
+"""Part of `TRIAGE` wherever there is a way back."""
+
+LEAF = """\
+You are looking for the answer to a question in a long document, and read it part by part.
+
+Question: {question}
+{memory}
+This is a part of the document:
+
+{segment}
+
+Can the question be answered from this part, together with what you have read before? First give \
+your reasons in a few words, then choose Action: 0 to answer now, or Action: -1 to go back and read \
+another part. Reply in this format:
+Reasoning: ...
+Action: 0 or -1"""
+"""At a leaf; ours, after the paper's description of its leaf prompt."""
+
+MEMORY = "\nWhat you have read before, in summary:\n{visited}\n"
+"""The working memory, where there is any."""
+
+RETRY = "\n\nEnd your reply with one line: Action: and one of these numbers: {legal}."
+"""Added when a reply held no legal action; the same prompt would be answered the same."""
+
+COMMIT, GO_BACK = 0, -1
+"""Actions at a leaf; `GO_BACK` also at inner nodes, whose children are numbered from 1."""
+
+_ACTION = re.compile(r"\baction\b\W*?(?:part\W*?)?(-?\d+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class MemWalkerConfig:
+    """How memory trees are built and walked.
+
+    Attributes:
+        segment_tokens: of a leaf; cut down where the navigator's context is small.
+        summary_tokens: at most this many tokens per summary.
+        ratio: tokens of an extractive summary per token of what it summarises.
+        max_children: summaries that are summarised together (M of the paper; the number is ours).
+        max_tries: replies asked for until the default is taken (the paper's 3).
+        max_steps: decisions per question, over all documents.
+        reply_tokens: length limit of reasoning and action.
+    """
+
+    segment_tokens: int = 1000
+    summary_tokens: int = 200
+    ratio: float = 0.2
+    max_children: int = 8
+    max_tries: int = 3
+    max_steps: int = 16
+    reply_tokens: int = 192
+
+    def __post_init__(self) -> None:
+        least = {
+            "segment_tokens": 8,
+            "summary_tokens": 8,
+            "max_children": 2,
+            "max_tries": 1,
+            "max_steps": 1,
+            "reply_tokens": 8,
+        }
+        check_counts(self, least)
+        check_shares(self, ("ratio",))
+
+
+def action_of(reply: str) -> int | None:
+    """The number after the last "Action" of a reply; None if there is none."""
+    found = _ACTION.findall(reply)
+    return int(found[-1]) if found else None
+
+
+QUESTION_TOKENS = 128
+"""Kept free for the question when segments are cut for a small context."""
+
+
+class MemWalkerRetriever(SummarizingRetriever[SummaryTree]):
+    """MeMWalker: the leaves that the model visited, then the summaries on its way.
+
+    The leaf that it committed to comes first. A leaf longer than what is left of the token budget
+    is cut to those of its sentences that fit, the most similar to the question first, and shown in
+    reading order. Of several documents the one whose root is most similar to the question is walked
+    first, and the next only where no leaf was committed to.
+
+    The writer, or else the reader, navigates. `Retrieval.usage` is the difference of the navigator's meter before and after, so it includes
+    what other threads spent on the same model meanwhile; a navigator without a meter counts as 0.
+
+    Args:
+        config: how trees are built and walked.
+        models: reader, prompts, writer, embedder and cache; see `DocumentRetriever`.
+
+    Raises:
+        ReaderRequired: no writer was given, and the reader cannot write.
+    """
+
+    name = "memwalker"
+
+    def __init__(
+        self,
+        *,
+        config: MemWalkerConfig | None = None,
+        **models: Unpack[ModelOptions],
+    ) -> None:
+        self.config = config or MemWalkerConfig()
+        super().__init__(**models)
+        if isinstance(
+            models.get("reader"), Reader
+        ):  # why: a model's name is not loaded before it is needed
+            _ = self.navigator
+
+    @property
+    def navigator(self) -> Writer:
+        """Who chooses the way: the writer, or the reader."""
+        return self._replying("MeMWalker navigates")
+
+    def _build(self, document: Document) -> SummaryTree:
+        config, tree = self.config, GrowingTree(document, self.reader, self.embedder)
+        summarizer = self._summarizer(SUMMARY, limit=config.summary_tokens, ratio=config.ratio)
+        width = self._width(summarizer)
+        level = tree.add_chunks(self._segment_tokens(summarizer))
+        level = tree.add_summaries([[i] for i in level], summarizer)
+        while len(level) > 1:
+            groups = np.array_split(np.asarray(level), -(-len(level) // width))
+            level = tree.add_summaries([group.tolist() for group in groups], summarizer)
+        return tree.finished()
+
+    def _room(self) -> int | None:
+        """Tokens for a segment, or for the summaries of children, in a prompt; None for no limit."""
+        if not isinstance(navigator := self.navigator, Reader):
+            return None
+        prompt = max(navigator.count_tokens([TRIAGE + BACK + RETRY, LEAF + RETRY]))
+        around = prompt + navigator.template_tokens + self.config.reply_tokens + QUESTION_TOKENS
+        return navigator.context_tokens - around
+
+    def _segment_tokens(self, summarizer: Summarizer) -> int:
+        limits = [self.config.segment_tokens, self._room(), summarizer.capacity]
+        return self._fitting(min(limit for limit in limits if limit is not None), 8)
+
+    def _width(self, summarizer: Summarizer) -> int:
+        """Children per node: fewer where their summaries would not fit into one prompt."""
+        rooms = [room for room in (self._room(), summarizer.capacity) if room is not None]
+        each = self.config.summary_tokens + LABEL_TOKENS
+        return self._fitting(min([self.config.max_children, *(room // each for room in rooms)]), 2)
+
+    def _fitting(self, number: int, least: int) -> int:
+        if number < least:
+            raise ContextTooSmall(
+                f"the context of {self.navigator.name} cannot hold the prompts and a part of the "
+                "document; lower segment_tokens, summary_tokens or reply_tokens, or use a "
+                "navigator with a longer context"
+            )
+        return number
+
+    def _retrieve(self, query: Query, built: Mapping[str, SummaryTree]) -> Found:
+        navigator, vector = self.navigator, self.embedder.embed_query(query.question)
+        before = _spent(navigator)
+        guide = Guide(query.question, navigator, self.config)
+        walks = [Walk(tree, tree.similarity(vector), guide) for tree in built.values()]
+        walks.sort(key=lambda walk: -walk.similarity[walk.position])
+        leaves: list[Scored] = []
+        way: list[Scored] = []
+        for walk in walks:
+            done = walk.run()
+            leaves = [*walk.leaves, *leaves] if walk.committed else [*leaves, *walk.leaves]
+            way += walk.way
+            if done:
+                break
+        if not leaves:
+            walks[0].descend()
+            leaves, way = walks[0].leaves, walks[0].way
+            guide.notes.append("no leaf was visited: the most similar one was taken")
+        cutter = _Cutter(query, self.reader, self.embedder, vector)
+        ranked = list(distinct([*cutter.within_budget(leaves), *way]))
+        spent = _spent(navigator) - before
+        notes = [note for tree in built.values() for note in tree.notes]
+        notes += [*guide.notes, *guide.counted, *cutter.notes]
+        return Found(repetitions_last(ranked), spent, tuple(notes))
+
+
+def _spent(navigator: Writer) -> Usage:
+    return navigator.usage if isinstance(navigator, Reader) else Usage()
+
+
+class _Cutter:
+    """Cuts leaves to what is left of a token budget; `notes` say which."""
+
+    def __init__(self, query: Query, reader: Reader, embedder: Embedder, question: Vectors) -> None:
+        self._room = query.budget
+        self._cost = query.cost
+        self._reader = reader
+        self._embedder = embedder
+        self._question = question
+        self.notes: list[str] = []
+
+    def within_budget(self, leaves: Sequence[Scored]) -> list[Scored]:
+        """The leaves in turn, the longer ones cut; those that nothing is left for are left out."""
+        kept = []
+        for scored in leaves:
+            node = self._cut(scored.node)
+            if node is not None:
+                self._room -= self._cost(node.text)
+                kept.append(replace(scored, node=node))
+        return kept
+
+    def _cut(self, leaf: Node) -> Node | None:
+        if self._cost(leaf.text) <= self._room:
+            return leaf
+        picked = self._picked(leaf)
+        if picked is None:
+            self.notes.append(f"{leaf.id}: left out, the budget has no room for a sentence of it")
+            return None
+        [tokens] = self._reader.count_tokens([picked.text])
+        self.notes.append(
+            f"{leaf.id}: cut from {leaf.tokens} to {tokens} tokens, the most similar sentences"
+        )
+        return replace(
+            leaf,
+            text=picked.text,
+            origin=picked.origin,
+            sources=picked.sources,
+            tokens=max(1, tokens),
+        )
+
+    def _picked(self, leaf: Node) -> Point | None:
+        """The sentences most similar to the question, as many as fit; in reading order."""
+        points = [
+            Point(leaf.text[unit.start : unit.end], "extractive", (source,))
+            for unit, source in units(leaf)
+        ]
+        texts = [point.text for point in points]
+        similarity = self._embedder.embed(texts) @ self._question
+        costs = [self._cost(text) for text in texts]
+        chosen: list[Point] = []
+        room = self._room
+        for i in np.argsort(-similarity, kind="stable"):
+            if costs[i] <= room:
+                chosen.append(points[i])
+                room -= costs[i]
+        # why: the parts of a text do not always have as many tokens as the text
+        while chosen and self._cost(joined(chosen).text) > self._room:
+            chosen.pop()
+        return joined(chosen) if chosen else None
+
+
+LABEL_TOKENS = 8
+"""At most what the label around a summary takes in a prompt."""
+
+
+@dataclass(slots=True, eq=False)
+class Guide:
+    """The model's decisions for one question, counted."""
+
+    question: str
+    navigator: Writer
+    config: MemWalkerConfig
+    steps: int = 0
+    defaults: int = 0
+    retries: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def steps_left(self) -> int:
+        """Decisions that may still be asked for."""
+        return self.config.max_steps - self.steps
+
+    @property
+    def counted(self) -> list[str]:
+        """How many replies could not be used, in words."""
+        found = []
+        if self.retries:
+            found.append(f"{self.retries} replies without a legal action were asked for anew")
+        if self.defaults:
+            found.append(
+                f"{self.defaults} of {self.steps} steps took the default after "
+                f"{self.config.max_tries} unusable replies: the most similar part, or to stay"
+            )
+        return found
+
+    def choose(
+        self, prompt: Callable[[str], str], legal: Sequence[int], memory: Sequence[str]
+    ) -> int | None:
+        """One of the legal actions, or None after `max_tries` replies without one.
+
+        Args:
+            prompt: from the working memory, as text, to the prompt.
+            legal: the actions that may be taken.
+            memory: summaries of the visited nodes, the oldest first.
+        """
+        self.steps += 1
+        asked = prompt(self._remembered(prompt, memory))
+        retry = filled(RETRY, legal=", ".join(map(str, legal)))
+        for attempt in range(self.config.max_tries):
+            text = asked + retry * (attempt > 0)
+            [reply] = ask(self.navigator, [text], max_new_tokens=self.config.reply_tokens)
+            action = action_of(reply)
+            if action in legal:
+                return action
+            self.retries += attempt + 1 < self.config.max_tries
+        self.defaults += 1
+        return None
+
+    def _remembered(self, prompt: Callable[[str], str], memory: Sequence[str]) -> str:
+        """The newest summaries that fit into the navigator's context, as text."""
+        if not isinstance(navigator := self.navigator, Reader):
+            return _as_memory(memory)
+        bare, retry = navigator.count_tokens([prompt(""), RETRY])
+        around = retry + navigator.template_tokens + self.config.reply_tokens + LABEL_TOKENS
+        room = navigator.context_tokens - bare - around
+        if room < 0:
+            raise QuestionTooLong(
+                f"question, prompt and a part of the document take {bare + around} tokens, but the "
+                f"context of {navigator.name} holds {navigator.context_tokens}; shorten the "
+                "question, or build with smaller segment_tokens"
+            )
+        kept = list(memory)
+        while kept and navigator.count_tokens([_as_memory(kept)])[0] > room:
+            kept.pop(0)
+        return _as_memory(kept)
+
+
+class Walk:
+    """One-use state of the walk over one document's tree.
+
+    Attributes:
+        similarity: of every node to the question, (nodes,).
+        position: the node that the model is at, a summary.
+        committed: whether the model stayed with a leaf.
+        leaves: the segments visited so far; the one that was committed to comes first.
+        way: the summaries visited so far.
+    """
+
+    def __init__(self, tree: SummaryTree, similarity: Floats, guide: Guide) -> None:
+        self._tree = tree
+        self._guide = guide
+        self._path = [tree.top[0]]
+        self._closed: set[int] = set()
+        self.similarity = similarity
+        self.committed = False
+        self.leaves: list[Scored] = []
+        self.way = [self._scored(self.position)]
+
+    @property
+    def position(self) -> int:
+        """The last node of the path."""
+        return self._path[-1]
+
+    def run(self) -> bool:
+        """Walk until a leaf is committed to, nothing is open, or the steps are used up.
+
+        Returns:
+            False if nothing is open any more, so that another document may be tried.
+        """
+        while self._path:
+            if self._guide.steps_left == 0:
+                limit = self._guide.config.max_steps
+                self._guide.notes.append(f"navigation was stopped by max_steps={limit}")
+                return True
+            if not self._is_leaf(self.position):
+                self._choose()
+            elif self._commits():
+                self.committed = True
+                self.leaves.insert(0, self.leaves.pop())
+                return True
+            else:
+                self._go_back()
+        return False
+
+    def descend(self) -> None:
+        """Without asking, from where the walk ended to the most similar segment."""
+        self._path = self._path or [self._tree.top[0]]
+        while not self._is_leaf(self.position):
+            below = self._tree.children[self.position]
+            self._enter(self._most_similar(self._open(below) or below))
+        [segment] = self._tree.children[self.position]
+        self.leaves.append(self._scored(segment))
+
+    def _choose(self) -> None:
+        """To an open child, or back where there is none or the model says so."""
+        below = self._open(self._tree.children[self.position])
+        if not below:
+            self._go_back()
+            return
+        if len(below) == 1:
+            self._enter(below[0])
+            return
+        is_root = len(self._path) == 1
+        legal = [*range(1, len(below) + 1), *([] if is_root else [GO_BACK])]
+        prompt = self._triage(below, "" if is_root else BACK)
+        action = self._guide.choose(prompt, legal, self._memory(below))
+        if action == GO_BACK:
+            self._go_back()
+        else:
+            self._enter(self._most_similar(below) if action is None else below[action - 1])
+
+    def _commits(self) -> bool:
+        """Read the segment: whether the model, or the default, stays with it."""
+        [segment] = self._tree.children[self.position]
+        self.leaves.append(self._scored(segment))
+        text = self._tree.nodes[segment].text
+
+        def prompt(memory: str) -> str:
+            return filled(LEAF, question=self._guide.question, memory=memory, segment=text)
+
+        memory = self._memory([self.position])
+        return self._guide.choose(prompt, [COMMIT, GO_BACK], memory) != GO_BACK
+
+    def _triage(self, below: Sequence[int], back: str) -> Callable[[str], str]:
+        summaries = "\n\n".join(
+            f"Part {number}: {self._tree.nodes[i].text}" for number, i in enumerate(below, 1)
+        )
+
+        def prompt(memory: str) -> str:
+            question = self._guide.question
+            return filled(TRIAGE, question=question, memory=memory, summaries=summaries, back=back)
+
+        return prompt
+
+    def _memory(self, shown: Sequence[int]) -> list[str]:
+        """Summaries visited so far, without those that the prompt shows anyway."""
+        hidden = {self._tree.nodes[i].id for i in shown}
+        return [scored.node.text for scored in self.way if scored.node.id not in hidden]
+
+    def _enter(self, child: int) -> None:
+        self._path.append(child)
+        self.way.append(self._scored(child))
+
+    def _go_back(self) -> None:
+        self._closed.add(self._path.pop())
+
+    def _open(self, indices: Sequence[int]) -> list[int]:
+        return [i for i in indices if i not in self._closed]
+
+    def _is_leaf(self, index: int) -> bool:
+        return self._tree.nodes[index].level == LEAF_LEVEL
+
+    def _most_similar(self, indices: Sequence[int]) -> int:
+        return max(indices, key=lambda i: float(self.similarity[i]))
+
+    def _scored(self, index: int) -> Scored:
+        return Scored(self._tree.nodes[index], float(self.similarity[index]))
+
+
+LEAF_LEVEL = 2
+"""Summaries of single segments, which are level 1."""
+
+
+def _as_memory(visited: Sequence[str]) -> str:
+    return filled(MEMORY, visited="\n".join(visited)) if visited else ""

@@ -1,0 +1,386 @@
+"""RAPTOR (Sarthi et al. 2024, arXiv 2401.18059): a tree of summaries of clusters of similar nodes.
+
+    chunks -> [ embed -> soft clusters -> a summary of each ] until few nodes remain
+
+One tree per document. The collapsed tree ranks the nodes of all layers alike; tree traversal goes
+down from the top layer along the children.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from math import isqrt
+from types import ModuleType
+from typing import Any, Literal, Unpack, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwdag.arrays import Floats, Vectors
+from hwdag.building.windows import pack
+from hwdag.errors import ContextTooSmall, InputError, UnknownOption
+from hwdag.types import Document, Node
+from hwdag_lab.methods.document_retriever import ModelOptions
+from hwdag_lab.methods.found import Found, Query, Scored, distinct
+from hwdag_lab.methods.options import check_counts, check_shares
+from hwdag_lab.methods.summaries import Summarizer
+from hwdag_lab.methods.trees import (
+    GrowingTree,
+    SummarizingRetriever,
+    SummaryTree,
+    repetitions_last,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RaptorConfig:
+    """How trees are built and traversed.
+
+    The chunk length is the paper's; dimensions, threshold, max_components, max_cluster_tokens and
+    seed are those of the authors' code (`cluster_utils.py`). The other defaults are ours.
+
+    Attributes:
+        chunk_tokens: of a leaf; leaves end with sentences.
+        summary_tokens: at most this many tokens per summary.
+        ratio: tokens of an extractive summary per token of its cluster.
+        dimensions: that UMAP reduces to.
+        threshold: probability from which a node belongs to a cluster.
+        max_components: of a mixture.
+        max_cluster_tokens: larger clusters are split; the writer's context is never exceeded.
+        min_nodes: a layer of fewer nodes is the top. The authors stop below dimensions + 2.
+        max_layers: of summaries.
+        top_k: nodes chosen per layer in tree traversal; None takes as many as the budget pays for.
+        seed: of UMAP and of the mixtures.
+    """
+
+    chunk_tokens: int = 100
+    summary_tokens: int = 200
+    ratio: float = 0.28
+    dimensions: int = 10
+    threshold: float = 0.1
+    max_components: int = 50
+    max_cluster_tokens: int = 3500
+    min_nodes: int = 12
+    max_layers: int = 5
+    top_k: int | None = None
+    seed: int = 224
+
+    def __post_init__(self) -> None:
+        least = {
+            "chunk_tokens": 8,
+            "summary_tokens": 8,
+            "dimensions": 2,
+            "max_components": 1,
+            "max_cluster_tokens": 8,
+            "min_nodes": 2,
+            "max_layers": 0,
+            "top_k": 1,
+            "seed": 0,
+        }
+        check_counts(self, least, may_be_none=("top_k",))
+        check_shares(self, ("ratio", "threshold"))
+
+
+Mode = Literal["collapsed", "tree"]
+"""Rank all nodes alike, or go down layer by layer."""
+
+SUMMARY = "Write a summary of the following, including as many key details as possible: {text}:"
+"""The paper's prompt."""
+
+
+class RaptorRetriever(SummarizingRetriever[SummaryTree]):
+    """RAPTOR, in either of its retrieval modes.
+
+    Several documents are trees side by side: the collapsed trees are ranked as one, and traversal
+    begins with the top layers of all.
+
+    Deviations from the authors' code, on purpose: everything is seeded; every node belongs to a
+    cluster; layers too small for UMAP are one cluster; the collapsed tree goes on to the next node
+    that fits into the budget; verbatim nodes whose sentences have all come before are ranked last
+    (extractive summaries repeat their leaves, which the paper's written ones do not).
+
+    Args:
+        mode: "collapsed" or "tree".
+        config: how trees are built and traversed.
+        models: reader, prompts, writer, embedder and cache; see `DocumentRetriever`.
+    """
+
+    def __init__(
+        self,
+        *,
+        mode: Mode = "collapsed",
+        config: RaptorConfig | None = None,
+        **models: Unpack[ModelOptions],
+    ) -> None:
+        if mode not in get_args(Mode):
+            raise UnknownOption(f'mode must be "collapsed" or "tree", got {mode!r}')
+        self.mode = mode
+        self.config = config or RaptorConfig()
+        super().__init__(**models)
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """`raptor-collapsed` or `raptor-tree`."""
+        return f"raptor-{self.mode}"
+
+    def _build(self, document: Document) -> SummaryTree:
+        config, tree = self.config, GrowingTree(document, self.reader, self.embedder)
+        summarizer = self._summarizer(SUMMARY, limit=config.summary_tokens, ratio=config.ratio)
+        options = self._clustering(summarizer)
+        layer = tree.add_chunks(config.chunk_tokens)
+        while len(layer) >= config.min_nodes and tree.height <= config.max_layers:
+            groups = clusters(tree.vectors, tree.costs, options)
+            if len(groups) >= len(layer):
+                tree.notes.append(
+                    f"{document.id}: the {len(layer)} nodes of level {tree.height} fell into "
+                    f"{len(groups)} clusters, so this level is the top"
+                )
+                break
+            indices = [[layer[i] for i in group] for group in groups]
+            layer = tree.add_summaries(indices, summarizer)
+        return tree.finished()
+
+    def _clustering(self, summarizer: Summarizer) -> RaptorConfig:
+        """With clusters that the writer can read; raises `ContextTooSmall` if that is not a node."""
+        options, capacity = self.config, summarizer.capacity
+        if capacity is None:
+            return options
+        longest = max(self.config.chunk_tokens, self.config.summary_tokens)
+        if capacity < longest:
+            raise ContextTooSmall(
+                f"beside the summary prompt and a summary of {self.config.summary_tokens} tokens, "
+                f"the writer's context has room for {capacity} tokens, but a node may have "
+                f"{longest}; lower chunk_tokens and summary_tokens, or use another writer"
+            )
+        return replace(options, max_cluster_tokens=min(options.max_cluster_tokens, capacity))
+
+    def _retrieve(self, query: Query, built: Mapping[str, SummaryTree]) -> Found:
+        vector = self.embedder.embed_query(query.question)
+        forest = Forest.of(list(built.values()), vector)
+        if self.mode == "collapsed":
+            order = forest.collapsed()
+        elif self.config.top_k is not None:
+            order = forest.traversed(self.config.top_k)
+        else:
+            order = forest.traversed_within(query.budget)
+        notes = tuple(note for tree in built.values() for note in tree.notes)
+        ranked = distinct(Scored(forest.nodes[i], float(forest.similarity[i])) for i in order)
+        return Found(repetitions_last(list(ranked)), notes=notes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Forest:
+    """All trees as one, and the similarity of every node to a question."""
+
+    nodes: Sequence[Node]
+    children: Sequence[Sequence[int]]
+    roots: Sequence[int]  # nodes of the top layer of each tree
+    costs: Sequence[int]
+    similarity: Floats  # (nodes,)
+
+    @classmethod
+    def of(cls, trees: Sequence[SummaryTree], query: Vectors) -> Forest:
+        """Concatenate trees; indices become global."""
+        firsts = [0, *accumulate(len(tree.nodes) for tree in trees)]
+        shifted = list(zip(firsts, trees, strict=False))
+        return cls(
+            [node for tree in trees for node in tree.nodes],
+            [[first + i for i in below] for first, tree in shifted for below in tree.children],
+            [first + i for first, tree in shifted for i in tree.top],
+            [cost for tree in trees for cost in tree.costs],
+            np.concatenate([tree.similarity(query) for tree in trees]),
+        )
+
+    def collapsed(self) -> list[int]:
+        """All nodes, the most similar first."""
+        return self._best(range(len(self.nodes)), len(self.nodes))
+
+    def traversed(self, k: int) -> list[int]:
+        """The k best of the top layers, then the k best of their children, and so on."""
+        order: list[int] = []
+        layer: Sequence[int] = self.roots
+        while layer:
+            chosen = self._best(layer, k)
+            order += chosen
+            layer = sorted({child for i in chosen for child in self.children[i]})
+        return order
+
+    def traversed_within(self, budget: int) -> list[int]:
+        """Traversal with k = 1, 2, ... as long as its nodes all fit into the budget.
+
+        So the last layer, the leaves, is never cut off by summaries above it. What a traversal with
+        k + 1 would add follows, for the rest of the budget.
+        """
+        order, k = self.traversed(1), 1
+        while True:
+            wider = self.traversed(k + 1)
+            if len(wider) == len(order) or self._cost(wider) > budget:
+                return list(dict.fromkeys([*order, *wider]))
+            order, k = wider, k + 1
+
+    def _best(self, indices: Sequence[int], k: int) -> list[int]:
+        return sorted(indices, key=lambda i: -self.similarity[i])[:k]
+
+    def _cost(self, indices: Iterable[int]) -> int:
+        return sum(self.costs[i] for i in indices)
+
+
+Members = NDArray[np.intp]
+
+LOCAL_NEIGHBORS = 10
+"""Of UMAP's second stage (the authors' code)."""
+
+FEWEST_NEIGHBORS = 2
+"""UMAP's own minimum."""
+
+SMALLEST_VARIANCE = 1e-4
+"""Added to the variances of a component, as a share of the mean variance of the points.
+
+scikit-learn's 1e-6 does not know the scale of the points, and with layers as small as these BIC
+chooses components that have collapsed onto a few of them. This share was
+chosen among 1e-3 to 1e-6 for clusters of moderate size on five training texts (5 to 12 nodes on
+average), without looking at any question.
+"""
+
+RECLUSTERINGS = 3
+"""How often a cluster beyond the token limit is clustered again before it is cut in order."""
+
+_ONE_AT_A_TIME = threading.Lock()  # numba's threads and the warning filters are the process's own
+
+
+def clusters(
+    vectors: Vectors, tokens: Sequence[int], options: RaptorConfig
+) -> list[tuple[int, ...]]:
+    """Clusters of nodes, as ascending indices; each node is in one at least.
+
+    What is longer than `max_cluster_tokens` is clustered again, and cut into runs in reading order where
+    that does not help. Only a single node may be longer. Deterministic for a seed.
+
+    Args:
+        vectors: unit or zero vectors, (nodes, dimension).
+        tokens: of each node.
+        options: see there.
+    """
+    found: set[tuple[int, ...]] = set()
+    costs = np.asarray(tokens, dtype=np.int64)
+    pending = [(members, RECLUSTERINGS) for members in soft_clusters(vectors, options)]
+    while pending:
+        members, again = pending.pop()
+        if len(members) == 1 or costs[members].sum() <= options.max_cluster_tokens:
+            found.add(_indices(members))
+        elif again and len(pieces := soft_clusters(vectors[members], options)) > 1:
+            pending += [(members[piece], again - 1) for piece in pieces]
+        else:
+            runs = pack(costs[members].tolist(), options.max_cluster_tokens)
+            found.update(_indices(members[run.start : run.stop]) for run in runs)
+    return sorted(found)
+
+
+def soft_clusters(vectors: Vectors, options: RaptorConfig) -> list[Members]:
+    """Both stages; equal vectors are one point, and their nodes share all clusters."""
+    if not len(vectors):
+        return []
+    points, point_of = np.unique(vectors, axis=0, return_inverse=True)
+    return [np.flatnonzero(np.isin(point_of, cluster)) for cluster in _two_stages(points, options)]
+
+
+def mixture(points: Floats, options: RaptorConfig) -> list[Members]:
+    """Overlapping clusters by a Gaussian mixture whose number of components minimises BIC.
+
+    Of equal numbers the smallest wins. Components without any member are left out.
+    """
+    from sklearn.mixture import GaussianMixture
+
+    points = points.astype(np.float64)
+    most = min(options.max_components, max(1, len(points) // 2))
+    floor = max(SMALLEST_VARIANCE * float(points.var(axis=0).mean()), np.finfo(np.float32).eps)
+    with _quietly():
+        fits = (
+            GaussianMixture(count, reg_covar=floor, random_state=options.seed).fit(points)
+            for count in range(1, most + 1)
+        )
+        best = min(fits, key=lambda fit: float(fit.bic(points)))
+        shares = best.predict_proba(points)  # (points, components)
+    belongs = shares > options.threshold
+    belongs[np.arange(len(points)), shares.argmax(axis=1)] = True
+    return [np.flatnonzero(column) for column in belongs.T if column.any()]
+
+
+def reduced(vectors: Vectors, neighbors: int, options: RaptorConfig) -> Floats:
+    """UMAP of unit vectors by cosine: (n, d) -> (n, m), where m is the smaller of dimensions and d.
+
+    Raises:
+        InputError: umap-learn is not installed, or there are fewer than `dimensions + 2` vectors.
+    """
+    if len(vectors) < options.dimensions + 2:
+        raise InputError(
+            f"UMAP to {options.dimensions} dimensions needs {options.dimensions + 2} vectors, got "
+            f"{len(vectors)}"
+        )
+    with _quietly():
+        umap: Any = _umap()
+        reducer = umap.UMAP(
+            n_neighbors=min(max(FEWEST_NEIGHBORS, neighbors), len(vectors) - 1),
+            n_components=min(options.dimensions, vectors.shape[1]),
+            metric="cosine",
+            # why: the spectral start is not repeatable even with a seed, since ARPACK draws its own
+            # random numbers where eigenvalues coincide, and it fails on the smallest layers
+            init="pca",
+            random_state=options.seed,
+            n_jobs=1,
+            # why: opposite vectors would count as disconnected, and those are placed at NaN
+            disconnection_distance=float("inf"),
+        )
+        points: Floats = np.asarray(reducer.fit_transform(vectors), dtype=np.float64)
+    return points
+
+
+def _two_stages(vectors: Vectors, options: RaptorConfig) -> Iterator[Members]:
+    for members in _stage(vectors, isqrt(len(vectors) - 1), options):
+        for piece in _stage(vectors[members], LOCAL_NEIGHBORS, options):
+            yield members[piece]
+
+
+def _stage(vectors: Vectors, neighbors: int, options: RaptorConfig) -> list[Members]:
+    if len(vectors) < options.dimensions + 2:
+        return [np.arange(len(vectors))]
+    return mixture(reduced(vectors, neighbors, options), options)
+
+
+def _umap() -> ModuleType:
+    try:
+        import umap
+    except ImportError as error:
+        raise InputError(
+            f'RAPTOR needs umap-learn ({error}); install it with: pip install "hwdag[lab]"'
+        ) from error
+    module: ModuleType = umap
+    return module
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without the warnings of the libraries, one caller at a time.
+
+    They tell of no parallel UMAP with a seed, of an optional library that is missing, and of
+    mixtures that did not converge. Numba, which UMAP is made with, sets the number of threads of all
+    of OpenMP; torch gets its own number back, since some of its kernels compute nonsense where
+    OMP_THREAD_LIMIT allows fewer than that number.
+    """
+    from threadpoolctl import threadpool_limits
+
+    with _ONE_AT_A_TIME, threadpool_limits(), warnings.catch_warnings():
+        for category in (UserWarning, ImportWarning, FutureWarning, RuntimeWarning):
+            warnings.filterwarnings(
+                "ignore", category=category, module=r"(umap|sklearn|pynndescent)\b"
+            )
+        yield
+
+
+def _indices(members: Members) -> tuple[int, ...]:
+    return tuple(members.tolist())
