@@ -21,8 +21,6 @@ from llama_index.core.chat_engine.types import ChatMode
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.ingestion import IngestionPipeline
-from llama_index.core.instrumentation import get_dispatcher
-from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.llms import MockLLM
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.postprocessor import LongContextReorder, SimilarityPostprocessor
@@ -54,19 +52,11 @@ from llama_index_hwdag import (
     HWDAGIndex,
     HWDAGQueryEngine,
     HWDAGRetriever,
-    HWDAGStepEvent,
     engines,
 )
 from llama_index_hwdag.adapters import as_embedder
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(autouse=True)
-def no_other_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever resolves the global LLM or embedding model would ask for OpenAI."""
-    for name in ("llm", "embed_model"):
-        monkeypatch.setattr(type(Settings), name, property(lambda _: pytest.fail("touched")))
 
 
 # --- the classes and the build
@@ -207,11 +197,12 @@ def test_nodes_come_as_the_walk_visits_them() -> None:
 
 def test_k_gives_exactly_that_many_best_first() -> None:
     index = built()
-    for k in (1, 3, 8):
+    total = len(index.core.search(QUESTION, k=99).best(99))
+    for k in (1, 3, 8, 99):
         found = index.as_retriever(k=k).retrieve(QUESTION)
         best = index.core.search(QUESTION, k=k).best(k)
         assert [n.node.node_id for n in found] == [step.node.id for step in best]
-        assert len(found) == k
+        assert len(found) == min(k, total)
 
 
 def test_document_ids_and_search_options_reach_the_walk() -> None:
@@ -221,15 +212,8 @@ def test_document_ids_and_search_options_reach_the_walk() -> None:
     assert len(found) > len(
         index.as_retriever(search=SearchConfig(token_budget=20)).retrieve("bell")
     )
-
-
-def test_sources_are_passages_of_the_original() -> None:
-    index = built()
-    found = index.as_retriever(search=ALL, returns="sources").retrieve(QUESTION)
-    for n in found:
-        where = n.node.metadata["hwdag"]
-        text = TEXTS[where["document_id"]]
-        assert n.text == "\n".join(text[start:end] for start, end in where["spans"])
+    with pytest.raises(InputError, match="no document 'nope'"):
+        index.as_retriever(document_ids=["nope"]).retrieve(QUESTION)
 
 
 def test_provenance_is_metadata_that_no_model_sees() -> None:
@@ -252,23 +236,6 @@ def test_a_retrieved_node_may_be_changed_without_changing_the_index() -> None:
     assert plain(retriever.retrieve(QUESTION)) == before
 
 
-def test_every_visited_node_is_an_event() -> None:
-    seen: list[str] = []
-
-    class Handler(BaseEventHandler):
-        def handle(self, event: Any, **kwargs: Any) -> None:
-            if isinstance(event, HWDAGStepEvent):
-                seen.append(event.node_id)
-
-    handler = Handler()
-    get_dispatcher().add_event_handler(handler)
-    try:
-        found = built().as_retriever(search=ALL).retrieve(QUESTION)
-    finally:
-        get_dispatcher().event_handlers.remove(handler)
-    assert seen == [n.node.node_id for n in found]
-
-
 def test_the_retriever_works_inside_others() -> None:
     index = built()
     fused = QueryFusionRetriever(
@@ -285,11 +252,6 @@ def test_what_is_no_document_is_refused() -> None:
     for make in (HWDAGIndex.from_documents, HWDAGIndex):
         with pytest.raises(InputError, match=r"must be LlamaIndex's, .* got str; make them as"):
             make(["text"], **models())
-
-
-def test_an_empty_question_is_refused() -> None:
-    with pytest.raises(InputError, match="question is empty"):
-        built().as_retriever().retrieve(" ")
 
 
 @pytest.mark.parametrize("streaming", [False, True])

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from llama_index.core import (
     Document,
-    Settings,
     StorageContext,
     VectorStoreIndex,
     load_index_from_storage,
@@ -25,14 +24,6 @@ from llama_world import ALL, QUESTION, TEXTS, built, documents, models, plain
 from hwdag.errors import InputError, UnknownOption, WriterFailed
 from hwdag.lm.scripted import ScriptedLM, ScriptedSession
 from llama_index_hwdag import HWDAGIndex
-
-
-@pytest.fixture(autouse=True)
-def no_other_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever resolves the global LLM or embedding model would ask for OpenAI."""
-    for name in ("llm", "embed_model"):
-        monkeypatch.setattr(type(Settings), name, property(lambda _: pytest.fail("touched")))
-
 
 # --- changes
 

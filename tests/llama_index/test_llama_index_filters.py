@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from llama_index.core import Document, Settings
+from llama_index.core import Document
 from llama_index.core.schema import QueryBundle
 from llama_index.core.vector_stores import (
     FilterCondition,
@@ -34,13 +34,6 @@ METADATA: list[dict[str, Any]] = [
     {"year": 1902, "lang": "en", "tags": ["b"]},
     {"year": 1950, "lang": "de", "tags": []},
 ]
-
-
-@pytest.fixture(autouse=True)
-def no_other_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever resolves the global LLM or embedding model would ask for OpenAI."""
-    for name in ("llm", "embed_model"):
-        monkeypatch.setattr(type(Settings), name, property(lambda _: pytest.fail("touched")))
 
 
 def one(key: str, operator: FilterOperator, value: Any) -> MetadataFilter:

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import threading
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from llama_index.core import Document, Settings
+from llama_index.core import Document
 from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
 from llama_index.core.embeddings import MockEmbedding
-from llama_index.core.instrumentation import get_dispatcher
-from llama_index.core.instrumentation.event_handlers import BaseEventHandler
-from llama_index.core.llms import MockLLM
 from llama_index.core.node_parser import SentenceSplitter
-from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever
+from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import (
     MetadataMode,
     NodeRelationship,
-    NodeWithScore,
     QueryBundle,
     RelatedNodeInfo,
     TextNode,
 )
+from llama_world import QUESTION, TEXTS, documents, events_seen, plain
 
 import hwdag
 from hwdag.config import SearchConfig
@@ -35,55 +28,19 @@ from hwdag.lm.scripted import ScriptedLM
 from hwdag.retriever import Retriever
 from hwdag_lab.methods.bm25 import BM25Retriever
 from hwdag_lab.methods.dense import DenseRetriever
-from hwdag_lab.methods.full_context import FullContextRetriever
-from hwdag_lab.methods.memwalker import MemWalkerRetriever
-from hwdag_lab.methods.raptor import RaptorRetriever
-from hwdag_lab.methods.truncate_middle import TruncateMiddleRetriever
 from llama_index_hwdag import (
-    HWDAGLLM,
     CoreRetriever,
     HWDAGIndex,
     HWDAGQueryEngine,
     HWDAGStepEvent,
 )
 
-TEXTS = {
-    "mill": "The miller keeps grain behind the river. He counts the sacks at night. "
-    "His daughter sells the flour in town. The town lies beyond the hill.",
-    "ferry": "The ferry crosses the river at dawn. Its bell wakes the village. "
-    "The smith mends the bell of the ferry. He is paid in grain.",
-}
-
-QUESTION = "Who mends the bell of the ferry?"
-
 ANSWER = "The smith mends the bell of the ferry."
 
 TIGHT = SearchConfig(token_budget=30)
 """Fewer than all sentences."""
 
-PLAIN = {"reader": ScriptedLM}
-WITH_EMBEDDER = PLAIN | {"embedder": HashingEmbedder}
-ALL: dict[type[Any], dict[str, Callable[[], object]]] = {
-    BM25Retriever: PLAIN,
-    DenseRetriever: WITH_EMBEDDER,
-    FullContextRetriever: PLAIN,
-    MemWalkerRetriever: WITH_EMBEDDER,
-    RaptorRetriever: WITH_EMBEDDER,
-    TruncateMiddleRetriever: PLAIN,
-    hwdag.HWDAGIndex: WITH_EMBEDDER,
-}
-
-
-def documents(*names: str) -> list[Document]:
-    return [
-        Document(
-            id_=name,
-            text=TEXTS[name],
-            metadata={"place": name, "path": f"/secret/{name}"},
-            excluded_llm_metadata_keys=["path"],
-        )
-        for name in names or TEXTS
-    ]
+TWO = ("mill", "ferry")
 
 
 def a_core(**options: Any) -> BM25Retriever:
@@ -91,51 +48,29 @@ def a_core(**options: Any) -> BM25Retriever:
 
 
 def a_retriever(core: Retriever | None = None, **options: Any) -> CoreRetriever:
-    return CoreRetriever.from_documents(documents(), core or a_core(), **options)
-
-
-def plain(found: list[NodeWithScore]) -> list[tuple[Any, ...]]:
-    """Everything that a user sees of retrieved nodes."""
-    return [(n.node.node_id, n.text, n.score, n.node.metadata, n.node.hash) for n in found]
-
-
-@pytest.fixture(autouse=True)
-def no_other_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever resolves the global LLM or embedding model would ask for OpenAI."""
-    for name in ("llm", "embed_model"):
-        monkeypatch.setattr(type(Settings), name, property(lambda _: pytest.fail("touched")))
-
-
-@pytest.fixture
-def events() -> Iterator[list[HWDAGStepEvent]]:
-    seen: list[HWDAGStepEvent] = []
-
-    class Handler(BaseEventHandler):
-        def handle(self, event: Any, **kwargs: Any) -> None:
-            if isinstance(event, HWDAGStepEvent):
-                seen.append(event)
-
-    handler = Handler()
-    get_dispatcher().add_event_handler(handler)
-    yield seen
-    get_dispatcher().event_handlers.remove(handler)
+    return CoreRetriever.from_documents(documents(*TWO), core or a_core(), **options)
 
 
 # --- retrieval
 
 
-@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [(BM25Retriever, {}), (hwdag.HWDAGIndex, {"embedder": HashingEmbedder()})],
+)
 def test_every_retriever_of_the_core_is_one_of_llama_index(
-    kind: type[Any], events: list[HWDAGStepEvent]
+    kind: type[Any], options: dict[str, Any]
 ) -> None:
-    options = {name: make() for name, make in ALL[kind].items()}
-    retriever = CoreRetriever.from_documents(documents(), kind, **options)
+    """Two of them; those of the lab are all tried in `tests/lab/test_methods.py`."""
+    options = options | {"reader": ScriptedLM()}
+    retriever = CoreRetriever.from_documents(documents(*TWO), kind, **options)
     assert isinstance(retriever, BaseRetriever)
-    found = retriever.retrieve(QUESTION)
+    with events_seen(HWDAGStepEvent) as events:
+        found = retriever.retrieve(QUESTION)
     steps = retriever.core.search(QUESTION).steps
     assert [n.text for n in found] == [step.node.text for step in steps] != []
     assert [event.node_id for event in events] == [n.node.node_id for n in found]
-    assert {n.node.ref_doc_id for n in found} <= TEXTS.keys()
+    assert {n.node.ref_doc_id for n in found} <= set(TWO)
     two = CoreRetriever(retriever, k=2).retrieve(QUESTION)
     best = retriever.core.search(QUESTION, k=2).best(2)
     assert [n.node.node_id for n in two] == [step.node.id for step in best]
@@ -143,27 +78,6 @@ def test_every_retriever_of_the_core_is_one_of_llama_index(
     response = HWDAGQueryEngine(retriever).query(QUESTION)
     assert str(response) == retriever.core.answer(QUESTION).text != ""
     assert [n.node.node_id for n in response.source_nodes] == [n.node.node_id for n in found]
-
-
-def test_without_k_come_the_nodes_within_the_budget_and_with_k_exactly_that_many() -> None:
-    retriever = a_retriever(search=TIGHT)
-    steps = retriever.core.search(QUESTION, config=TIGHT).steps
-    found = retriever.retrieve(QUESTION)
-    assert [(n.text, n.score) for n in found] == [(step.node.text, step.score) for step in steps]
-    assert 0 < len(steps) < 8
-    assert all(type(n.score) is float for n in found)
-    for k in (1, 3, 8, 9):
-        found = CoreRetriever(retriever, search=TIGHT, k=k).retrieve(QUESTION)
-        best = retriever.core.search(QUESTION, config=TIGHT, k=k).best(k)
-        assert [n.node.node_id for n in found] == [step.node.id for step in best]
-        assert len(found) == min(k, 8)
-
-
-def test_only_the_named_documents_are_searched() -> None:
-    found = a_retriever(document_ids=["mill"]).retrieve(QUESTION)
-    assert {n.node.ref_doc_id for n in found} == {"mill"}
-    with pytest.raises(InputError, match="no document 'nope'"):
-        a_retriever(document_ids=["nope"]).retrieve(QUESTION)
 
 
 def test_provenance_is_metadata_that_no_model_sees() -> None:
@@ -208,7 +122,7 @@ def test_a_retrieved_node_may_be_changed_without_changing_what_is_kept() -> None
 
 def test_sources_are_passages_of_the_original() -> None:
     retriever = CoreRetriever.from_documents(
-        documents(),
+        documents(*TWO),
         hwdag.HWDAGIndex,
         reader=ScriptedLM(),
         writer=lambda prompt: "* In other words.",
@@ -234,31 +148,6 @@ def test_a_document_that_is_deleted_during_the_search_is_still_returned() -> Non
     core = Deleting(reader=ScriptedLM(), granularity="sentence")
     assert plain(a_retriever(core).retrieve(QUESTION)) == plain(a_retriever().retrieve(QUESTION))
     assert set(core.documents) == {"mill"}
-
-
-def test_it_works_inside_other_retrievers() -> None:
-    fused = QueryFusionRetriever(
-        [a_retriever(k=2), a_retriever(k=3, returns="sources")],
-        llm=MockLLM(),
-        num_queries=1,
-        use_async=False,
-        similarity_top_k=3,
-    )
-    assert len(fused.retrieve(QUESTION)) == 3
-
-
-async def test_retrieval_does_not_block_the_loop_and_is_the_same() -> None:
-    released = threading.Event()
-
-    class Waiting(BM25Retriever):
-        def _retrieve(self, query: Any, built: Any) -> Any:
-            assert released.wait(timeout=60)
-            return super()._retrieve(query, built)
-
-    retriever = a_retriever(Waiting(reader=ScriptedLM(), granularity="sentence"))
-    searching = asyncio.create_task(retriever.aretrieve(QUESTION))
-    asyncio.get_running_loop().call_soon(released.set)
-    assert plain(await searching) == plain(a_retriever().retrieve(QUESTION))
 
 
 def test_an_empty_question_is_refused_and_an_empty_retriever_finds_nothing() -> None:
@@ -293,28 +182,6 @@ async def test_the_reader_answers_in_pieces_and_asynchronously() -> None:
     assert [piece async for piece in awaited.async_response_gen()] == pieces
 
 
-def test_any_llm_answers_in_the_standard_query_engine() -> None:
-    retriever = a_retriever(k=2)
-    engine = RetrieverQueryEngine.from_args(retriever, llm=MockLLM(max_tokens=3))
-    response = engine.query(QUESTION)
-    assert str(response) == "text text text"
-    assert plain(response.source_nodes) == plain(retriever.retrieve(QUESTION))
-
-
-def test_prompts_of_the_standard_engine_hold_no_provenance() -> None:
-    seen: list[str] = []
-
-    def reply(prompt: str) -> str:
-        seen.append(prompt)
-        return "An answer."
-
-    core = a_core(reader=ScriptedLM(reply=reply))
-    engine = RetrieverQueryEngine.from_args(a_retriever(core), llm=HWDAGLLM(core.reader))
-    assert str(engine.query(QUESTION)) == "An answer."
-    assert any("smith mends" in prompt for prompt in seen)
-    assert not any("p_yes" in prompt or "/secret" in prompt for prompt in seen)
-
-
 def test_the_walk_alone_is_available_too() -> None:
     retriever = a_retriever()
     stream, nodes = retriever.walk(QueryBundle(QUESTION))
@@ -327,12 +194,12 @@ def test_the_walk_alone_is_available_too() -> None:
 
 def test_a_class_is_made_with_its_options_and_a_finished_one_keeps_what_it_holds() -> None:
     made = CoreRetriever.from_documents(
-        documents(), BM25Retriever, reader=ScriptedLM(), granularity="sentence", k=3
+        documents(*TWO), BM25Retriever, reader=ScriptedLM(), granularity="sentence", k=3
     )
     expected = plain(a_retriever(k=3).retrieve(QUESTION))
     assert plain(made.retrieve(QUESTION)) == expected
     named = CoreRetriever.from_documents(
-        documents(), "bm25", reader=ScriptedLM(), granularity="sentence", k=3
+        documents(*TWO), "bm25", reader=ScriptedLM(), granularity="sentence", k=3
     )
     assert plain(named.retrieve(QUESTION)) == expected
 
@@ -345,7 +212,7 @@ def test_a_class_is_made_with_its_options_and_a_finished_one_keeps_what_it_holds
 
 def test_models_of_llama_index_are_taken() -> None:
     retriever = CoreRetriever.from_documents(
-        documents(), DenseRetriever, reader=ScriptedLM(), embedder=MockEmbedding(embed_dim=4)
+        documents(*TWO), DenseRetriever, reader=ScriptedLM(), embedder=MockEmbedding(embed_dim=4)
     )
     assert isinstance(retriever.core, DenseRetriever)
     assert retriever.core.embedder.name == "llama-index:MockEmbedding:unknown"
@@ -372,7 +239,7 @@ def test_nodes_of_one_ref_doc_are_joined_into_one_document() -> None:
 def test_blank_documents_are_skipped_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     blank = Document(id_="blank", text=" \n")
     with caplog.at_level(logging.WARNING):
-        retriever = CoreRetriever.from_documents([*documents(), blank], a_core())
+        retriever = CoreRetriever.from_documents([*documents(*TWO), blank], a_core())
     assert "blank was skipped" in caplog.text
     assert retriever.report is not None
     assert [name for name, _ in retriever.report.skipped] == ["blank"]
@@ -392,16 +259,16 @@ def test_unknown_options_are_refused_by_name() -> None:
     with pytest.raises(TypeError, match="similarity_top_k"):
         CoreRetriever(core, **options)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="similarity_top_k"):
-        CoreRetriever.from_documents(documents(), BM25Retriever, **options)
+        CoreRetriever.from_documents(documents(*TWO), BM25Retriever, **options)
     for finished in (core, CoreRetriever(core)):
         with pytest.raises(UnknownOption, match="BM25Retriever has no option 'similarity_top_k'"):
-            CoreRetriever.from_documents(documents(), finished, **options)
+            CoreRetriever.from_documents(documents(*TWO), finished, **options)
 
 
 def test_an_impossible_k_is_refused_before_anything_is_inserted() -> None:
     core = a_core()
     with pytest.raises(InputError, match="k must be a whole number"):
-        CoreRetriever.from_documents(documents(), core, k=0)
+        CoreRetriever.from_documents(documents(*TWO), core, k=0)
     assert not core.documents
 
 
@@ -413,4 +280,4 @@ def test_what_is_no_retriever_of_the_core_is_refused() -> None:
         with pytest.raises(InputError, match=f"got {name};"):
             CoreRetriever(value)
     with pytest.raises(InputError, match="got dict"):
-        CoreRetriever.from_documents(documents(), dict)  # type: ignore[arg-type]
+        CoreRetriever.from_documents(documents(*TWO), dict)  # type: ignore[arg-type]

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from llama_index.core import (
     Document,
-    Settings,
     StorageContext,
     VectorStoreIndex,
     load_index_from_storage,
@@ -35,14 +34,6 @@ from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import IndexCorrupt, IndexFileError, IndexMismatch, WriterFailed
 from hwdag.lm.scripted import ScriptedLM
 from llama_index_hwdag import HWDAGIndex
-
-
-@pytest.fixture(autouse=True)
-def no_other_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever resolves the global LLM or embedding model would ask for OpenAI."""
-    for name in ("llm", "embed_model"):
-        monkeypatch.setattr(type(Settings), name, property(lambda _: pytest.fail("touched")))
-
 
 # --- storage
 
