@@ -107,14 +107,14 @@ def test_other_settings_are_refused_with_what_differs(tmp_path):
 
     refused("seed was 0 and is now 1", plan=replace(SIMPLE, seed=1))
     refused("max_new_tokens was 8 and is now 9", plan=replace(SIMPLE, max_new_tokens=9))
-    refused("models: reader was 'scripted' and is now 'other'", lm=ScriptedLM(name="other"))
-    refused("data: towns was ", data=world.records(3))
+    refused(r"models\.reader was 'scripted' and is now 'other'", lm=ScriptedLM(name="other"))
+    refused(r"data\.towns was ", data=world.records(3))
 
 
 def test_another_head_list_is_another_run(tmp_path):
     plan = replace(SIMPLE, systems=("hwdag",))
     run(world.records(1), world.models(), plan, tmp_path)
-    with pytest.raises(InputError, match="models: heads was None and is now '0123'"):
+    with pytest.raises(InputError, match=r"models\.heads was None and is now '0123'"):
         run(world.records(1), world.models(heads="0123"), plan, tmp_path)
     run(world.records(1), world.models(heads="0123"), plan, tmp_path / "other")
     names = [{path.name for path in (tmp_path / at / INDEXES).iterdir()} for at in ("", "other")]

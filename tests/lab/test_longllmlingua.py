@@ -30,12 +30,11 @@ from hwdag_lab.methods.longllmlingua.retriever import (
     LongLLMLinguaRetriever,
     Word,
     joined,
-    owners,
     pieces_of,
     ratios,
     survivors,
-    words,
 )
+from hwdag_lab.methods.longllmlingua.whole_words import owners, words
 
 QUESTION = "Who rules the silver castle on the island?"
 SMALL = LongLLMLinguaConfig(chunk_tokens=60, segment_tokens=25)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from hwdag.config import HeadList, Heads
+from hwdag.config import Heads
 from hwdag.errors import IndexBusy, InputError, WriterFailed
 from hwdag.lm.base import (
     Reader,
@@ -15,7 +16,6 @@ from hwdag.lm.base import (
     Session,
     Writer,
 )
-from hwdag.lm.controller import Controller
 from hwdag.store.calls import CallCache, key_of
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Usage
@@ -98,6 +98,11 @@ class CachedWriter:
         return made
 
 
+def _of_the_model(name: str) -> Any:
+    """A property that is that of the model behind."""
+    return property(lambda self: getattr(self._model, name))
+
+
 class CachedReader(CachedWriter):
     """A local model that plays both roles, with its writing remembered; all else is the model's."""
 
@@ -109,45 +114,14 @@ class CachedReader(CachedWriter):
         super().__init__(model, calls)
         self._model: Reader = model
 
-    @property
-    def context_tokens(self) -> int:
-        """Length of the model's context."""
-        return self._model.context_tokens
-
-    @property
-    def window_tokens(self) -> int:
-        """Default length of a summary call."""
-        return self._model.window_tokens
-
-    @property
-    def template_tokens(self) -> int:
-        """Tokens that the chat template puts around a prompt."""
-        return self._model.template_tokens
-
-    @property
-    def prefers_extraction(self) -> bool:
-        """True for a model known to be too small to write Information Points."""
-        return self._model.prefers_extraction
-
-    @property
-    def p_yes_is_informative(self) -> bool:
-        """False for a model known to be unable to tell "enough" from "not enough"."""
-        return self._model.p_yes_is_informative
-
-    @property
-    def confidence(self) -> float:
-        """From which p_yes on its "Yes" is to be believed."""
-        return self._model.confidence
-
-    @property
-    def controllers(self) -> Mapping[str, Controller]:
-        """The progress controllers of the model."""
-        return self._model.controllers
-
-    @property
-    def known_heads(self) -> HeadList | None:
-        """What "auto" stands for, where the model knows."""
-        return self._model.known_heads
+    context_tokens = _of_the_model("context_tokens")
+    window_tokens = _of_the_model("window_tokens")
+    template_tokens = _of_the_model("template_tokens")
+    prefers_extraction = _of_the_model("prefers_extraction")
+    p_yes_is_informative = _of_the_model("p_yes_is_informative")
+    confidence = _of_the_model("confidence")
+    controllers = _of_the_model("controllers")
+    known_heads = _of_the_model("known_heads")
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Number of tokens of each text."""

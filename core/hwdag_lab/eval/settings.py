@@ -104,21 +104,15 @@ def _settings(
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
-    for name in ("hwdag", "seed", "max_new_tokens"):
-        if old.get(name) != new[name]:
-            yield f"{name} was {old.get(name)!r} and is now {new[name]!r}"
-    for name in ("models", "data"):
-        before, now = old.get(name, {}), new[name]
-        for key in sorted(before.keys() | now.keys()):
-            if before.get(key) != now.get(key):
-                yield f"{name}: {key} was {before.get(key)!r} and is now {now.get(key)!r}"
+    for name in ("hwdag", "seed", "max_new_tokens", "models", "data"):
+        yield from _changes(name, old.get(name), new[name])
     before, now = old.get("systems", {}), new["systems"]
-    for key in sorted(before.keys() & now.keys()):
-        yield from _changes(f"system {key}", before[key], now[key])
+    for name in sorted(before.keys() & now.keys()):
+        yield from _changes(f"system {name}", before[name], now[name])
 
 
 def _changes(where: str, before: Any, now: Any) -> Iterator[str]:
-    """The values in which two definitions differ."""
+    """The values in which two settings differ."""
     if not (isinstance(before, dict) and isinstance(now, dict)):
         if before != now:
             yield f"{where} was {before!r} and is now {now!r}"

@@ -21,7 +21,7 @@ from hwdag.text.characters import one_line
 from hwdag.types import Usage
 from hwdag_lab.methods.graphreader import prompts
 from hwdag_lab.methods.graphreader.agent import Agent, Request
-from hwdag_lab.methods.graphreader.fact_graph import World
+from hwdag_lab.methods.graphreader.graph import World
 from hwdag_lab.methods.graphreader.parsing import (
     Function,
     call_of,
