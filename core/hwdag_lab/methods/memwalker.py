@@ -16,7 +16,7 @@ counted in `Retrieval.notes`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Unpack
 
@@ -140,8 +140,9 @@ class MemWalkerRetriever(SummarizingRetriever[SummaryTree]):
     reading order. Of several documents the one whose root is most similar to the question is walked
     first, and the next only where no leaf was committed to.
 
-    The writer, or else the reader, navigates. `Retrieval.usage` is the difference of the navigator's meter before and after, so it includes
-    what other threads spent on the same model meanwhile; a navigator without a meter counts as 0.
+    The writer, or else the reader, navigates. `Retrieval.usage` is the difference of the
+    navigator's meter before and after, so it includes what other threads spent on the same model
+    meanwhile; a navigator without a meter counts as 0.
 
     Args:
         config: how trees are built and walked.
@@ -161,9 +162,8 @@ class MemWalkerRetriever(SummarizingRetriever[SummaryTree]):
     ) -> None:
         self.config = config or MemWalkerConfig()
         super().__init__(**models)
-        if isinstance(
-            models.get("reader"), Reader
-        ):  # why: a model's name is not loaded before it is needed
+        # why: a model's name is not loaded before it is needed
+        if isinstance(models.get("reader"), Reader):
             _ = self.navigator
 
     @property
@@ -243,41 +243,34 @@ class _Cutter:
     """Cuts leaves to what is left of a token budget; `notes` say which."""
 
     def __init__(self, query: Query, reader: Reader, embedder: Embedder, question: Vectors) -> None:
-        self._room = query.budget
-        self._cost = query.cost
+        self._room, self._cost = query.budget, query.cost
         self._reader = reader
         self._embedder = embedder
         self._question = question
         self.notes: list[str] = []
 
-    def within_budget(self, leaves: Sequence[Scored]) -> list[Scored]:
+    def within_budget(self, leaves: Sequence[Scored]) -> Iterator[Scored]:
         """The leaves in turn, the longer ones cut; those that nothing is left for are left out."""
-        kept = []
         for scored in leaves:
-            node = self._cut(scored.node)
+            node = scored.node if self._fits(scored.node.text) else self._cut(scored.node)
             if node is not None:
                 self._room -= self._cost(node.text)
-                kept.append(replace(scored, node=node))
-        return kept
+                yield replace(scored, node=node)
+
+    def _fits(self, text: str) -> bool:
+        return self._cost(text) <= self._room
 
     def _cut(self, leaf: Node) -> Node | None:
-        if self._cost(leaf.text) <= self._room:
-            return leaf
         picked = self._picked(leaf)
         if picked is None:
             self.notes.append(f"{leaf.id}: left out, the budget has no room for a sentence of it")
             return None
-        [tokens] = self._reader.count_tokens([picked.text])
+        text, origin, sources = picked.text, picked.origin, picked.sources
+        [tokens] = self._reader.count_tokens([text])
         self.notes.append(
             f"{leaf.id}: cut from {leaf.tokens} to {tokens} tokens, the most similar sentences"
         )
-        return replace(
-            leaf,
-            text=picked.text,
-            origin=picked.origin,
-            sources=picked.sources,
-            tokens=max(1, tokens),
-        )
+        return replace(leaf, text=text, origin=origin, sources=sources, tokens=max(1, tokens))
 
     def _picked(self, leaf: Node) -> Point | None:
         """The sentences most similar to the question, as many as fit; in reading order."""
@@ -285,17 +278,15 @@ class _Cutter:
             Point(leaf.text[unit.start : unit.end], "extractive", (source,))
             for unit, source in units(leaf)
         ]
-        texts = [point.text for point in points]
-        similarity = self._embedder.embed(texts) @ self._question
-        costs = [self._cost(text) for text in texts]
+        similarity = self._embedder.embed([point.text for point in points]) @ self._question
         chosen: list[Point] = []
         room = self._room
         for i in np.argsort(-similarity, kind="stable"):
-            if costs[i] <= room:
+            if (cost := self._cost(points[i].text)) <= room:
                 chosen.append(points[i])
-                room -= costs[i]
+                room -= cost
         # why: the parts of a text do not always have as many tokens as the text
-        while chosen and self._cost(joined(chosen).text) > self._room:
+        while chosen and not self._fits(joined(chosen).text):
             chosen.pop()
         return joined(chosen) if chosen else None
 

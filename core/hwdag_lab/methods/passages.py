@@ -61,13 +61,26 @@ def verbatim_nodes(
     document: Document, spans: Sequence[Span], name: str, reader: Reader
 ) -> tuple[Node, ...]:
     """Spans of a document as nodes of level 1, named and numbered within it."""
-    texts = [document.text[span.start : span.end] for span in spans]
-    return tuple(
-        Node(f"{document.id}#{name}.{i}", document.id, 1, text, "chunk", max(1, tokens), (span,))
-        for i, (span, text, tokens) in enumerate(
-            zip(spans, texts, reader.count_tokens(texts), strict=True)
-        )
-    )
+    names = [f"{name}.{i}" for i in range(len(spans))]
+    return tuple(_slices(document.id, document.text, spans, names, reader))
+
+
+def _slices(
+    document_id: str,
+    text: str,
+    spans: Sequence[Span],
+    names: Sequence[str],
+    reader: Reader,
+    at: int = 0,
+) -> Iterator[Node]:
+    """Slices of a text that begins at `at` in its document as nodes, named within the document."""
+    texts = [text[span.start : span.end] for span in spans]
+    for span, name, part, tokens in zip(
+        spans, names, texts, reader.count_tokens(texts), strict=True
+    ):
+        source = Span(at + span.start, at + span.end)
+        identity = f"{document_id}#{name}"
+        yield Node(identity, document_id, 1, part, "chunk", max(1, tokens), (source,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +93,8 @@ class Whole:
     def of(cls, document: Document, reader: Reader) -> Whole:
         """The document as one node; tokens are counted by the reader."""
         span = trimmed(document.text, 0, len(document.text))
-        text = document.text[span.start : span.end]
-        [tokens] = reader.count_tokens([text])
-        identity = f"{document.id}#whole"
-        return cls(Node(identity, document.id, 1, text, "chunk", tokens, (span,)))
+        [node] = _slices(document.id, document.text, [span], ["whole"], reader)
+        return cls(node)
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -92,22 +103,8 @@ class Whole:
 
     def cut(self, spans: Sequence[Span], names: Sequence[str], reader: Reader) -> list[Node]:
         """Slices of the node's text as nodes, named within the document."""
-        whole, origin = self.node, self.node.sources[0].start
-        texts = [whole.text[span.start : span.end] for span in spans]
-        return [
-            Node(
-                f"{whole.document_id}#{name}",
-                whole.document_id,
-                1,
-                text,
-                "chunk",
-                tokens,
-                (Span(origin + span.start, origin + span.end),),
-            )
-            for span, name, text, tokens in zip(
-                spans, names, texts, reader.count_tokens(texts), strict=True
-            )
-        ]
+        whole, at = self.node, self.node.sources[0].start
+        return list(_slices(whole.document_id, whole.text, spans, names, reader, at))
 
 
 def checked_granularity(granularity: str | int) -> Granularity:

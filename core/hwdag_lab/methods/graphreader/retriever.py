@@ -51,8 +51,9 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
     small, and then the facts that were seen of other chunks (`evidence`). The exploration does not
     depend on the budget. `Retrieval.notes` counts what was decided by default; `explore` tells all.
 
-    The writer, or else the reader, extracts facts and explores. `Retrieval.usage` is the difference of the writer's meter before and after, so it includes what
-    other threads spent on the same model meanwhile; a writer without a meter counts as 0.
+    The writer, or else the reader, extracts facts and explores. `Retrieval.usage` is the difference
+    of the writer's meter before and after, so it includes what other threads spent on the same
+    model meanwhile; a writer without a meter counts as 0.
 
     Args:
         answers: "notebooks" is the paper's answer, reasoned by the writer over all notebooks. Where
@@ -77,9 +78,8 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
         self.answers = answers
         self.config = config or GraphReaderConfig()
         super().__init__(**models)
-        if isinstance(
-            models.get("reader"), Reader
-        ):  # why: a model's name is not loaded before it is needed
+        # why: a model's name is not loaded before it is needed
+        if isinstance(models.get("reader"), Reader):
             _ = self.writer
 
     @property
