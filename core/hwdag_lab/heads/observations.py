@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError, with_config
 
 from hwdag.config import BuildConfig, SearchConfig
 from hwdag.errors import HWDAGError, InputError
 from hwdag.index import HWDAGIndex
 from hwdag.lm.base import heads_of
-from hwdag.search.context import FIRST_POSITION
 from hwdag.search.progress import Visit
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag.types import Document, Retrieval, Span
@@ -32,6 +33,7 @@ LABELS = ("all_sentences", "all_half")
 """The metric of `hwdag_lab.eval.evidence` that says whether all evidence was read: the first there is."""
 
 
+@with_config(extra="forbid")
 @dataclass(frozen=True, slots=True)
 class Trail:
     """One walk; `error` says why there is none.
@@ -57,33 +59,16 @@ class Trail:
         return [i + 1 for i, visit in enumerate(self.visits) if visit.p_yes is not None]
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON-able columns; `from_json` is the inverse."""
-        rows = [asdict(visit) for visit in self.visits]
-        columns = {name: [row[name] for row in rows] for name in _COLUMNS}
-        return {
-            "dataset": self.dataset,
-            "document": self.document,
-            "question": self.question,
-            "error": self.error,
-            **columns,
-            "complete": list(self.complete),
-        }
+        """As JSON-able values; `from_json` is the inverse."""
+        return asdict(self)
 
     @classmethod
-    def from_json(cls, row: dict[str, Any]) -> Self:
-        """A trail of what `to_json` gave."""
-        columns = zip(*(row[name] for name in _COLUMNS), strict=True)
-        return cls(
-            row["dataset"],
-            row["document"],
-            row["question"],
-            tuple(Visit(FIRST_POSITION + i, *values) for i, values in enumerate(columns)),
-            tuple(row["complete"]),
-            row["error"],
-        )
+    def from_json(cls, row: Mapping[str, Any]) -> Trail:
+        """A trail of what `to_json` gave; raises `pydantic.ValidationError` for any other."""
+        return _TRAIL.validate_python(row)
 
 
-_COLUMNS = ("relevance", "similarity", "p_yes", "tokens")
+_TRAIL = TypeAdapter(Trail)
 
 
 def observe(
@@ -200,7 +185,7 @@ def _trails(file: Path, lines: Iterable[dict[str, Any]]) -> Iterator[Trail]:
     for number, line in enumerate(lines, 2):
         try:
             yield Trail.from_json(line)
-        except (KeyError, TypeError, ValueError) as error:
+        except ValidationError as error:
             raise InputError(
                 f"{file}:{number}: no walk; remove the line, and the question is walked again"
             ) from error
