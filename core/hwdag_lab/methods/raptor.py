@@ -258,8 +258,13 @@ def clusters(
 ) -> list[tuple[int, ...]]:
     """Clusters of nodes, as ascending indices; each node is in one at least.
 
-    What is longer than `max_cluster_tokens` is clustered again, and cut into runs in reading order where
-    that does not help. Only a single node may be longer. Deterministic for a seed.
+    UMAP reduces the embeddings twice: over the whole layer with about sqrt(n) neighbours, which
+    finds broad themes, then within each of these with few neighbours. A Gaussian mixture is fitted
+    at both stages, its number of components chosen by BIC; a node belongs to every component that
+    it has more than `threshold` probability for, and always to its most probable one.
+
+    What is longer than `max_cluster_tokens` is clustered again, and cut into runs in reading order
+    where that does not help. Only a single node may be longer. Deterministic for a seed.
 
     Args:
         vectors: unit or zero vectors, (nodes, dimension).

@@ -3,9 +3,16 @@
     rational plan -> initial nodes -> a path from each:
         facts of the node -> chunks in a queue -> a neighbor -> its facts -> ...
 
-Paths do not know of each other, so all that wait for a decision are asked at once (`walk`). The
-default plan is to find what answers the question; initial nodes that are missing are those most
-similar to the question.
+Paths do not know of each other, so all that wait for a decision are asked at once. What is done by
+default, where the agent gave no usable reply twice:
+
+- plan: find what answers the question;
+- initial nodes: those most similar to the question;
+- facts: read the unread chunk that has the fact most similar to the question;
+- chunk: note its sentence most similar to the question, and read on in the queue;
+- neighbors: terminate.
+
+Where there is nothing to choose (no unread chunk, no unvisited neighbor) nothing is asked.
 """
 
 from __future__ import annotations
@@ -218,7 +225,7 @@ class Similarity:
 
 
 class Walk:
-    """One-use state of a path.
+    """One-use state of a path through facts, chunks and neighbors, with its notebook.
 
     Attributes:
         was_stopped: by the limit of calls.

@@ -1,6 +1,7 @@
-"""The graph of GraphReader: key elements that are joined where a fact has both of them.
+"""The graph of GraphReader (section 3.2): key elements, joined where a fact has both of them.
 
-`FactGraph` is what is kept of one document; `World` joins those that a question is put to.
+`FactGraph` is what is kept of one document, `Extraction` makes it, `World` joins those that a
+question is put to.
 """
 
 from __future__ import annotations
@@ -310,32 +311,28 @@ def paragraph_chunks(text: str, *, count_tokens: CountTokens, limit: int) -> lis
     Paragraphs end at blank lines. The spans are trimmed, ascending and disjoint, and cover every
     character that is not blank.
     """
-    paragraphs, counts = _paragraphs(text, count_tokens)
+    whole = paragraphs(text)
+    counts = count_tokens([text[span.start : span.end] for span in whole])
     held = np.cumsum([0, *(count + GAP_TOKENS for count in counts)])
     spans: list[Span] = []
     first = 0
-    while first < len(paragraphs):
+    while first < len(whole):
         if counts[first] > limit:
-            start = paragraphs[first].start
-            inner = text[start : paragraphs[first].end]
+            start = whole[first].start
+            inner = text[start : whole[first].end]
             parts = chunk(inner, count_tokens=count_tokens, limit=limit)
             spans += [Span(start + part.start, start + part.end) for part in parts]
             first += 1
             continue
         end = int(np.searchsorted(held, held[first] + limit + GAP_TOKENS, side="right")) - 1
-        run = Span(paragraphs[first].start, paragraphs[max(end, first + 1) - 1].end)
+        run = Span(whole[first].start, whole[max(end, first + 1) - 1].end)
         # why: counts of parts do not add up exactly
         while end > first + 1 and count_tokens([text[run.start : run.end]])[0] > limit:
             end -= 1
-            run = Span(run.start, paragraphs[end - 1].end)
+            run = Span(run.start, whole[end - 1].end)
         spans.append(run)
         first = max(end, first + 1)
     return spans
-
-
-def _paragraphs(text: str, count_tokens: CountTokens) -> tuple[list[Span], list[int]]:
-    spans = paragraphs(text)
-    return spans, count_tokens([text[span.start : span.end] for span in spans])
 
 
 class _Vectors:

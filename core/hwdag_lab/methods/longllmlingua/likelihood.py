@@ -1,4 +1,8 @@
-"""What LongLLMLingua needs of a Reader: log-probabilities of plain texts, token by token."""
+"""What LongLLMLingua needs of a Reader: log-probabilities of plain texts, token by token.
+
+After a context, or within a growing text; of the scripted model here, of a Hugging Face model in
+`model_likelihood`.
+"""
 
 from __future__ import annotations
 

@@ -116,7 +116,11 @@ def column_reader(reader: Reader, heads: ColumnHeads, *, memory_bytes: int) -> C
 
 
 class ScriptedColumns:
-    """See `hwdag_lab.methods.youra.columns.ColumnReader`; contexts are kept, so questions cost their own tokens.
+    """The columns of the scripted model, derived by hand; see `ColumnReader`.
+
+    The n tokens of a context attend to each of them alike, 1 / n. A question pays 2 / n to those
+    that are among its content words, and 1 / n to all others. Contexts are kept, so a question
+    costs its own tokens.
 
     Attributes:
         contexts: contexts read so far.

@@ -309,6 +309,11 @@ FLOOR = 1e-6
 token that does not react at all must not erase its sentence."""
 
 
+# With c tokens of context and q of question, AttnVec(context) is the mean `a` of the c rows of the
+# context, and AttnVec(context + question), cut to the context, is (c a + q b) / (c + q), where `b`
+# is the mean of the q rows of the question: in a causal model the rows of the context do not change.
+
+
 def reaction(
     context: Means, question: Means, *, rows: tuple[int, int], difference: Difference
 ) -> Floats:
