@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from hwdag.binding import Binding, config_of
 from hwdag.building.builder import Tools
@@ -27,7 +27,7 @@ from hwdag.errors import HWDAGError, IndexMismatch, InputError
 from hwdag.graph.dag import HWDAG
 from hwdag.lm.base import Reader, Writer
 from hwdag.models import Models
-from hwdag.page import page
+from hwdag.page import framed, page
 from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
 from hwdag.search.interruption import Interruption, StopFlag
@@ -48,13 +48,16 @@ from hwdag.threads import (
     asynchronous_question,
 )
 from hwdag.trace.bars import Reporter, as_reporter
-from hwdag.types import Answer, Document, Retrieval
+from hwdag.types import Answer, Document, Retrieval, shown_document
 
 if TYPE_CHECKING:
     from hwdag.store.integrity import Compacted, Verdict
 
 LEAST_SHOWN = 0.01
 """Weight below which an edge is left out of a page."""
+
+MOST_FRAMED = 20_000
+"""Nodes that a notebook shows as a page."""
 
 WAIT_SECONDS = 30.0
 """How long a change waits for the build of another process to end."""
@@ -510,16 +513,25 @@ class HWDAGIndex:
 
         Edges below 1 % are left out. Raises `InputError` for a document that is not there.
         """
+        return page("The graph", self.to_dict(document_ids))
+
+    def to_dict(self, document_ids: Collection[str] | None = None) -> dict[str, Any]:
+        """Return documents and graphs as JSON-able values, as the page takes them; see `to_html`."""
         wanted = list(self.documents) if document_ids is None else list(document_ids)
         if missing := sorted(set(wanted) - set(self.documents)):
             raise InputError(f"no document {missing[0]!r}; there are {some(self.documents)}")
         found = [self.entries[key] for key in wanted]
-        documents = [{"id": d.id, "title": d.title, "text": d.text} for d, _, _ in found]
         graphs = [
             {"document_id": document.id, **graph.to_dict(least_weight=LEAST_SHOWN)}
             for document, graph, _ in found
         ]
-        return page("The graph", {"documents": documents, "graphs": graphs})
+        return {"documents": [shown_document(d) for d, _, _ in found], "graphs": graphs}
+
+    def _repr_html_(self) -> str | None:
+        """Show the graphs in a notebook; nothing but the `repr` where there are too many nodes."""
+        store = self._binding.store
+        few = store is not None and 0 < store.node_count() <= MOST_FRAMED
+        return framed(self.to_html()) if few else None
 
     def _walk(
         self,

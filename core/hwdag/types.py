@@ -114,6 +114,21 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Candidate:
+    """A node that a step could have read instead, with the parts of its score at that moment."""
+
+    node: Node
+    attention: float
+    similarity: float
+    reference: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the node with its score, as JSON-able values."""
+        parts = {name: getattr(self, name) for name in ("attention", "similarity", "reference")}
+        return {**self.node.to_dict(), "score": sum(parts.values()), **parts}
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """One visited node of a walk, in visiting order.
 
@@ -123,7 +138,8 @@ class Step:
     `relevance` is r of PECAN App. C: position times mean attention to the question. `p_yes` is read
     after the node was appended; it is None where several nodes were read at once and this one was
     not the last of them. `p_enough` is the probability of the controller that steers the walk, read
-    where p_yes is; None without one.
+    where p_yes is; None without one. `passed_over` are the best candidates that were not chosen, best
+    first: a few, with the last of the nodes that were chosen at once, none in the initial set.
     """
 
     position: int
@@ -135,6 +151,7 @@ class Step:
     p_yes: float | None
     reference: float = 0.0
     p_enough: float | None = None
+    passed_over: tuple[Candidate, ...] = ()
 
     @property
     def score(self) -> float:
@@ -203,7 +220,10 @@ class Retrieval:
             "stop": self.stop,
             "notes": list(self.notes),
             "context_tokens": self.context_tokens,
-            "steps": [step.to_dict() for step in self.steps],
+            "steps": [
+                step.to_dict() | {"passed_over": [one.to_dict() for one in step.passed_over]}
+                for step in self.steps
+            ],
             "beyond": [step.to_dict() for step in self.beyond],
         }
 
@@ -236,6 +256,9 @@ class Answer:
     citations: tuple[Citation, ...]
     retrieval: Retrieval
     usage: Usage
+    attended: tuple[Citation, ...] = ()
+    """Every source sentence that was read, by its share of the answer's attention; the citations are
+    the first of them. Empty where the answer was stopped."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer with its citations, its cost and its walk, as JSON-able values."""
@@ -252,6 +275,9 @@ class Answer:
                     **({} if citation.page is None else {"page": citation.page}),
                 }
                 for citation in self.citations
+            ],
+            "attended": [
+                [one.document_id, one.span.start, one.span.end, one.weight] for one in self.attended
             ],
             "tokens": self.usage.tokens,
             "tflops": self.usage.tflops,
@@ -271,5 +297,14 @@ class Answer:
 def shown_documents(retrieval: Retrieval) -> list[dict[str, Any]]:
     """Return the documents that a walk has nodes of, as a page takes them."""
     wanted = {step.node.document_id: None for step in (*retrieval.steps, *retrieval.beyond)}
-    found = (retrieval.sources[id_] for id_ in wanted)
-    return [{"id": one.id, "title": one.title, "text": one.text} for one in found]
+    return [shown_document(retrieval.sources[key]) for key in wanted]
+
+
+def shown_document(document: Document) -> dict[str, Any]:
+    """Return a document as a page takes it."""
+    return {
+        "id": document.id,
+        "title": document.title,
+        "text": document.text,
+        "pages": document.page_starts,
+    }

@@ -76,6 +76,15 @@ def test_the_dict_of_a_walk_leads_to_the_exact_characters(answer):
         assert shown["attention"] + shown["similarity"] + shown["reference"] == shown["score"]
 
 
+def test_the_attention_of_an_answer_is_that_of_all_sentences_read(answer):
+    assert answer.citations == answer.attended[: len(answer.citations)]
+    assert sum(one.weight for one in answer.attended) == pytest.approx(1)
+    shown = answer.to_dict()["attended"]
+    for (document, start, end, weight), one in zip(shown, answer.attended, strict=True):
+        assert answer.retrieval.sources[document].text[start:end] == one.text
+        assert weight == one.weight
+
+
 def test_points_stand_above_what_they_rest_on():
     """Leaves a b c d; p rests on c and d, q on a: q is left of p."""
     nodes = [

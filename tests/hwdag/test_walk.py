@@ -447,3 +447,25 @@ def test_several_nodes_per_forward_are_the_best_ones_and_none_within_another():
         others = set(range(len(graph))) - set(several)
         others -= {int(j) for i in several for j in corpus.inside(i)}
         assert not others or scores[several].min() >= scores[list(others)].max()
+
+
+def test_each_step_keeps_the_best_candidates_that_it_passed_over():
+    lm = ScriptedLM()
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        graph = random_graph(rng, chunks=10, levels=3)
+        vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
+        config = SearchConfig.garlic(progress="budget", stride=1, initial_share=0.0)
+        found = search(graph, vectors, query, lm, config).retrieval
+        numbers = {node.id: i for i, node in enumerate(graph.nodes)}
+        corpus = Corpus.of([graph], [vectors])
+        frontier = Frontier.of(corpus, QUESTION, query, config.scoring)
+        for step in found.steps:
+            index = numbers[step.node.id]
+            best = [graph.nodes[i] for i in frontier.ranking(len(graph)) if i != index]
+            assert [one.node for one in step.passed_over] == best[: len(step.passed_over)]
+            assert len(step.passed_over) == min(3, len(best))
+            for one in step.passed_over:
+                parts = frontier.parts(numbers[one.node.id])
+                assert (one.attention, one.similarity) == (parts.attention, parts.similarity)
+            frontier.visit(index, step.relevance, step.node.text)

@@ -75,14 +75,15 @@ class AnswerStream:
         """The whole answer with its citations; one that was stopped has none."""
         for _ in self._pieces:
             pass
-        citations = () if self._interruption.stopped else self._citations()
-        return Answer(self._decoding.text, citations, self.retrieval, self.usage)
+        attended = () if self._interruption.stopped else self._attended()
+        citations = tuple(one for one in attended[:MAX_CITATIONS] if one.weight > 0)
+        return Answer(self._decoding.text, citations, self.retrieval, self.usage, attended)
 
     def _started(self, pieces: Iterator[str]) -> Iterator[str]:
         self._has_started = True
         yield from pieces
 
-    def _citations(self) -> tuple[Citation, ...]:
+    def _attended(self) -> tuple[Citation, ...]:
         """Source sentences by the attention that the answer's tokens paid to them.
 
         A sentence that was read twice, as a point and within a chunk, is one sentence.
@@ -95,8 +96,8 @@ class AnswerStream:
                 place = node.document_id, source
                 shares[place] = shares.get(place, 0.0) + float(attention) / len(unit.sources)
                 nodes.setdefault(place, node.id)
-        total = sum(shares.values())
-        best = sorted((k for k in shares if shares[k] > 0), key=lambda k: -shares[k])
+        total = sum(shares.values()) or 1.0
+        best = sorted(shares, key=lambda k: -shares[k])
         return tuple(
             Citation(
                 document,
@@ -106,7 +107,7 @@ class AnswerStream:
                 nodes[document, span],
                 self.retrieval.sources[document].page_of(span.start),
             )
-            for document, span in best[:MAX_CITATIONS]
+            for document, span in best
         )
 
 

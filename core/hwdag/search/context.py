@@ -9,10 +9,13 @@ from hwdag.lm.base import Session
 from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier
 from hwdag.search.progress import ProgressControl
-from hwdag.types import Node, Step
+from hwdag.types import Candidate, Node, Step
 
 FIRST_POSITION = 2
 """The question is at position 1 (PECAN App. C)."""
+
+MOST_PASSED_OVER = 3
+"""Candidates that are kept with each choice."""
 
 
 class Context:
@@ -50,6 +53,7 @@ class Context:
             return []
         nodes, first = self._fetch(indices), len(self.steps)
         parts = [frontier.parts(index) for index in indices]
+        others = () if initial else self._passed_over(frontier, indices)
         reading = self._session.read([node.text for node in nodes])
         for i, node, part, mean in zip(indices, nodes, parts, reading.attention, strict=True):
             position = len(self.steps) + FIRST_POSITION
@@ -67,8 +71,16 @@ class Context:
             self.tokens += self._costs[i]
             frontier.visit(i, step.relevance, node.text)
             self.steps.append(step)
-        self.steps[-1] = replace(self.steps[-1], p_enough=progress.p_enough(self.steps))
+        p_enough = progress.p_enough(self.steps)
+        self.steps[-1] = replace(self.steps[-1], p_enough=p_enough, passed_over=others)
         return self.steps[first:]
+
+    def _passed_over(self, frontier: Frontier, chosen: Sequence[int]) -> tuple[Candidate, ...]:
+        found = frontier.passed_over(chosen, MOST_PASSED_OVER)
+        return tuple(
+            Candidate(node, **asdict(frontier.parts(index)))
+            for index, node in zip(found, self._fetch(found), strict=True)
+        )
 
     def costs(self, indices: Sequence[int]) -> list[int]:
         """Tokens of each of these nodes."""

@@ -169,6 +169,14 @@ class Frontier:
                 break
         return chosen
 
+    def passed_over(self, chosen: Sequence[int], count: int) -> list[int]:
+        """The `count` best open nodes of the last choice that were not chosen, nor their copies."""
+        same = set(chosen)
+        for index in chosen:
+            same.update(self._corpus.inside(index).tolist(), self._corpus.copies(index).tolist())
+        found = highest(self._score, count + len(same)).tolist()
+        return [index for index in found if index not in same][:count]
+
     def _candidates(self, costs: Costs, count: int, taken: set[int]) -> Iterator[tuple[int, int]]:
         """Open nodes that are not taken, best first, with their costs, until too many do not fit.
 
