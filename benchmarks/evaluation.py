@@ -40,25 +40,25 @@ ALL = {**dict.fromkeys((*MULTIHOP, *LONG, "squad", "qasper"), "all"), "fairytale
 RETRIEVAL = (
     "bm25,dense,bm25+title,dense+title,bm25@passage+title,dense@passage+title,dos-rag,linear-rag,"
     "raptor-collapsed,raptor-tree,gem-rag-graph,youra,truncate-middle,oracle,hwdag,"
-    "hwdag-no-progress,hwdag-no-edges,hwdag-shuffled-edges,hwdag-uniform-edges"
+    "hwdag-p-yes,hwdag-no-edges,hwdag-shuffled-edges,hwdag-uniform-edges"
 )
 POOLS = (
     "bm25@passage+title,bm25@sentence+title,dense@passage+title,dense@sentence+title,dos-rag,"
-    "linear-rag,raptor-collapsed,oracle,hwdag-no-progress"
+    "linear-rag,raptor-collapsed,oracle,hwdag"
 )
 ABLATIONS = (
-    "hwdag-no-progress,hwdag-no-references,hwdag-no-edges,hwdag-no-attention,hwdag-no-sparse,"
+    "hwdag,hwdag-p-yes,hwdag-no-references,hwdag-no-edges,hwdag-no-attention,hwdag-no-sparse,"
     "hwdag-no-embedding,hwdag-chunks,hwdag-all-heads,hwdag-stride-1"
 )
 ANSWERS = (
-    "hwdag,hwdag-no-progress,bm25@sentence+title,bm25@100+title,dense@sentence+title,"
+    "hwdag,hwdag-p-yes,bm25@sentence+title,bm25@100+title,dense@sentence+title,"
     "dense@100+title,raptor-collapsed,gem-rag-graph,youra,truncate-middle,full-context,oracle"
 )
-PATIENCE = ",".join(f"hwdag/patience={n}" for n in (1, 2, 4, 8)) + ",hwdag-no-progress"
+PATIENCE = ",".join(f"hwdag/patience={n}" for n in (1, 2, 4, 8)) + ",hwdag"
 FOUND = ("--no-answers", "--dtype", "bfloat16")
 """Options of runs that measure the retrieval alone."""
 
-ANSWERED = ("--dtype", "bfloat16", "--max-new-tokens", "32", "--match", "hwdag")
+ANSWERED = ("--dtype", "bfloat16", "--max-new-tokens", "32", "--match", "hwdag-p-yes")
 """Options of runs with answers; the others are also asked at what the walk read when it stopped."""
 
 

@@ -26,7 +26,7 @@ PAPER_PATIENCE = 1
 Leaves = Literal["sentences", "chunks"]
 Points = Literal["auto", "generated", "required", "extractive"]
 Windows = Literal["content", "greedy"]
-Progress = Literal["auto", "p_yes", "budget", "head_mass", "calibrated"]
+Progress = Literal["budget", "p_yes", "head_mass", "calibrated"]
 HeadList = tuple[tuple[int, int], ...]
 """(layer, query head) pairs, both counted from 0."""
 
@@ -202,8 +202,8 @@ class SearchConfig:
 
     Attributes:
         token_budget: node tokens put before the reader, at most.
-        progress: who says "enough". "p_yes" is the papers' rule; "budget" walks until the budget is
-            used; "auto" is "p_yes" unless the reader says that its p_yes carries no information.
+        progress: who says "enough". "budget" walks until the budget is used; "p_yes" is the papers'
+            rule, which the embedded model follows too early (`docs/progress.md`).
             "calibrated" and "head_mass" are controllers that were fitted for the reader
             (`docs/progress.md`): a mix of p_yes with other signals, and the attention of the
             retrieval heads alone.
@@ -224,7 +224,7 @@ class SearchConfig:
     """
 
     token_budget: int = 1024
-    progress: Progress = "auto"
+    progress: Progress = "budget"
     confidence: float | None = None
     patience: int = PAPER_PATIENCE
     heads: Heads = "auto"

@@ -39,15 +39,13 @@ def test_it_is_loaded_once_and_says_what_it_can_do():
     assert reader.model.dtype == torch.float32
     assert (reader.context_tokens, reader.window_tokens) == (8192, 2048)
     assert reader.prefers_extraction
-    assert reader.p_yes_is_informative
 
 
-def test_without_its_adapter_it_is_the_checkpoint_and_says_what_it_cannot_do():
+def test_without_its_adapter_it_is_the_checkpoint():
     plain = load_reader(BASE_MODEL)
     assert load_reader(BASE_MODEL) is plain
     assert plain.name == BASE_MODEL
     assert plain.prefers_extraction
-    assert not plain.p_yes_is_informative
     checkpoint = AutoModelForCausalLM.from_pretrained(
         converted(embedded_gguf()), dtype=torch.float32
     )
@@ -105,7 +103,6 @@ def test_an_index_is_searched_by_the_model_that_built_it(tmp_path):
 def test_an_adapter_of_one_s_own_may_take_its_place():
     own = load_reader(adapter=ADAPTER, dtype="bfloat16", device="cpu")
     assert own.name == Adapter.load(ADAPTER).reader_name(BASE_MODEL)
-    assert own.p_yes_is_informative
     with pytest.raises(ModelNotFound, match="not part of hwdag"):
         load_reader(own.name)
 

@@ -233,12 +233,13 @@ def test_who_makes_the_points_follows_from_the_reader_and_the_options():
 
 
 @pytest.mark.parametrize(
-    ("p_yes", "trusted", "reply"),
-    [(0.9, True, True), (0.1, True, False), (0.1, False, True)],
+    ("p_yes", "progress", "reply"),
+    [(0.9, "p_yes", True), (0.1, "p_yes", False), (0.1, "budget", True)],
 )
-def test_the_first_reply_is_the_models_own_word_if_it_has_one(p_yes, trusted, reply):
-    lm = ScriptedLM(p_yes=[p_yes], p_yes_is_informative=trusted)
-    index_of(documents(1), reader=lm).answer("dragon?", config=SearchConfig(token_budget=120))
+def test_the_first_reply_is_the_models_own_word_where_it_is_asked(p_yes, progress, reply):
+    lm = ScriptedLM(p_yes=[p_yes])
+    config = SearchConfig(token_budget=120, progress=progress)
+    index_of(documents(1), reader=lm).answer("dragon?", config=config)
     assert lm.sessions[-1].enough is reply
 
 

@@ -143,9 +143,8 @@ def test_a_controller_stops_where_p_yes_would_not_and_goes_on_where_it_would():
     assert not found.says_yes
 
 
-def test_an_uninformative_p_yes_is_no_hindrance_and_the_default_stays():
-    lm = Calibrated({"calibrated": SIGHTED}, p_yes_is_informative=False)
-    assert searched(lm, SearchConfig(progress="calibrated")).retrieval.stop == "sufficient"
+def test_a_controller_that_is_there_has_no_say_by_default():
+    lm = Calibrated({"calibrated": SIGHTED}, p_yes=[0.99])
     found = searched(lm, SearchConfig()).retrieval
     assert found.notes == ("p_yes is shown but does not stop the walk",)
     assert all(step.p_enough is None for step in found.steps)
@@ -300,8 +299,9 @@ def test_without_a_confidence_the_one_of_the_reader_counts():
         return progress.reason == "sufficient"
 
     lm = ScriptedLM()
-    assert is_enough(0.6, SearchConfig()) and not is_enough(0.4, SearchConfig())
+    asked = SearchConfig(progress="p_yes")
+    assert is_enough(0.6, asked) and not is_enough(0.4, asked)
     lm.confidence = 0.9
-    assert is_enough(0.95, SearchConfig()) and not is_enough(0.85, SearchConfig())
-    assert is_enough(0.4, SearchConfig(confidence=0.3))
+    assert is_enough(0.95, asked) and not is_enough(0.85, asked)
+    assert is_enough(0.4, SearchConfig(progress="p_yes", confidence=0.3))
     assert is_enough(0.6, SearchConfig.garlic())

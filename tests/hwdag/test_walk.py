@@ -187,7 +187,7 @@ def test_patience_counts_yes_and_not_consecutive_yes():
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
 
     def readings(patience):
-        config = SearchConfig(token_budget=5000, patience=patience)
+        config = SearchConfig(token_budget=5000, progress="p_yes", patience=patience)
         found = search(graph, vectors, query, lm, config).retrieval
         assert found.stop == "sufficient"
         return [step.p_yes for step in found.steps if step.p_yes is not None]
@@ -197,8 +197,8 @@ def test_patience_counts_yes_and_not_consecutive_yes():
     assert readings(3) == script
 
 
-def test_an_uninformative_p_yes_is_shown_but_does_not_stop():
-    lm, rng = ScriptedLM(p_yes=[0.99], p_yes_is_informative=False), np.random.default_rng(1)
+def test_p_yes_is_shown_and_stops_a_walk_only_where_it_is_asked_to():
+    lm, rng = ScriptedLM(p_yes=[0.99]), np.random.default_rng(1)
     graph = random_graph(rng, chunks=4, levels=2)
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
     found = search(graph, vectors, query, lm, SearchConfig(token_budget=5000)).retrieval
@@ -370,14 +370,14 @@ def test_k_nodes_are_filled_up_by_score_after_the_walk():
     rng = np.random.default_rng(7)
     graph = random_graph(rng, chunks=8, levels=3)
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
-    lm = ScriptedLM(p_yes=[0.9])
-    found = search(graph, vectors, query, lm, SearchConfig(), k=6).retrieval
+    lm, config = ScriptedLM(p_yes=[0.9]), SearchConfig(progress="p_yes")
+    found = search(graph, vectors, query, lm, config, k=6).retrieval
     assert found.stop == "sufficient"
     assert len(found.steps) < 6 == len(found.best(6))
     assert len({step.node.id for step in found.best(6)}) == 6
     scores = [step.score for step in found.beyond]
     assert scores == sorted(scores, reverse=True)
-    everything = search(graph, vectors, query, lm, SearchConfig(), k=1000).retrieval
+    everything = search(graph, vectors, query, lm, config, k=1000).retrieval
     assert len(everything.best(1000)) == len(graph)
     assert len(found.best(1)) == 1
 

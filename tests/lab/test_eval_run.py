@@ -238,7 +238,7 @@ def test_the_most_likely_option_is_chosen_and_nothing_is_decoded(tmp_path):
 
 def test_ablations_walk_one_graph_that_is_built_once(tmp_path):
     lm = ScriptedLM(prefers_extraction=False)
-    names = ("hwdag", "hwdag-no-progress", "hwdag-no-attention", "hwdag/patience=2")
+    names = ("hwdag", "hwdag-p-yes", "hwdag-no-attention", "hwdag/patience=2")
     run(world.records(1), world.models(lm), replace(SIMPLE, systems=names), tmp_path)
     assert {build.build for build in read_builds(tmp_path).values()} == {"hwdag"}
     (index,) = (tmp_path / INDEXES).iterdir()
@@ -302,7 +302,7 @@ def test_names_stand_for_systems():
     assert patience_of("hwdag/patience=12") == 12
     assert patience_of("hwdag") is None
     assert family("bm25@sentence+title") == "bm25"
-    assert [family(name) for name in ("hwdag-no-progress", "hwdag/patience=2")] == ["hwdag"] * 2
+    assert [family(name) for name in ("hwdag-p-yes", "hwdag/patience=2")] == ["hwdag"] * 2
     assert family("truncate-middle") == "truncate-middle"
     assert is_baseline("raptor-tree")
     assert not is_baseline("hwdag-garlic")
@@ -315,7 +315,7 @@ def test_names_stand_for_systems():
 
 
 def test_definitions_tell_variants_apart():
-    names = [*VARIANTS, "hwdag/patience=1", "hwdag/patience=2"]
+    names = [*VARIANTS, "hwdag/patience=2", "hwdag/patience=3"]
     found = {s.name: json.dumps(s.definition, sort_keys=True) for s in systems(names)}
     assert len(set(found.values())) == len(found)
 

@@ -275,7 +275,8 @@ async def test_retrieval_does_not_block_the_loop() -> None:
         return 1.0 if released.wait(30) else 0.0
 
     index = built(reader=ScriptedLM(p_yes=p_yes))
-    walking = asyncio.create_task(index.as_retriever().aretrieve(QUESTION))
+    asked = SearchConfig(progress="p_yes")
+    walking = asyncio.create_task(index.as_retriever(search=asked).aretrieve(QUESTION))
     while not reached.is_set():
         await asyncio.sleep(0)
     assert not walking.done()

@@ -152,10 +152,6 @@ class Reader(Protocol):
         """True for a model known to be too small to write Information Points."""
 
     @property
-    def p_yes_is_informative(self) -> bool:
-        """False for a model known to be unable to tell "enough" from "not enough"."""
-
-    @property
     def confidence(self) -> float:
         """A "Yes" is counted above this p_yes, unless the search says otherwise (t_p of PECAN)."""
 

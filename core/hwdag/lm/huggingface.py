@@ -36,7 +36,6 @@ class HuggingFaceLM:
         name: recorded in indexes; by default the model's `name_or_path`.
         window_tokens: default length of a summary call (8,192 as in the papers).
         prefers_extraction: this model is too small to write Information Points.
-        p_yes_is_informative: whether its "Yes" may stop a walk.
         confidence: from which p_yes on its "Yes" is to be believed (PECAN App. E has some).
         heads: what "auto" stands for: a `HeadFile`, its path, or (layer, head) pairs; by default the
             list that hwdag ships for the model, and where there is none, all heads.
@@ -58,7 +57,6 @@ class HuggingFaceLM:
         name: str | None = None,
         window_tokens: int = PAPER_WINDOW_TOKENS,
         prefers_extraction: bool = False,
-        p_yes_is_informative: bool = True,
         confidence: float = PAPER_CONFIDENCE,
         batched_replay: bool | None = None,
         heads: HeadSource | None = None,
@@ -75,7 +73,6 @@ class HuggingFaceLM:
         self.engine = Engine(model, tokenizer, name=self.name)
         self.model, self.codec, self.turns = model, self.engine.codec, self.engine.turns
         self.prefers_extraction = prefers_extraction
-        self.p_yes_is_informative = p_yes_is_informative
         self.confidence = confidence
         self._default_window = window_tokens
         on_cpu = model.device.type == "cpu"

@@ -53,7 +53,6 @@ class ScriptedLM:
         reply: from prompt to what is written; a chat becomes one prompt, as plain lines. By default a bullet with the first sentence of every
             line of the information in the library's own summary prompt.
         prefers_extraction: whether points="auto" means "extractive".
-        p_yes_is_informative: whether progress="auto" means "p_yes".
 
     Attributes:
         has_chat_template: always False.
@@ -73,14 +72,12 @@ class ScriptedLM:
         p_yes: YesScript | None = None,
         reply: Callable[[str], str] | None = None,
         prefers_extraction: bool = True,
-        p_yes_is_informative: bool = True,
     ) -> None:
         self.name = name
         self.context_tokens = context_tokens
         self.window_tokens = min(window_tokens, context_tokens)
         self.template_tokens = 0
         self.prefers_extraction = prefers_extraction
-        self.p_yes_is_informative = p_yes_is_informative
         self.confidence = PAPER_CONFIDENCE
         self.known_heads: HeadList | None = None
         self.controllers: Mapping[str, Controller] = {}

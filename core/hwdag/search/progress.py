@@ -91,14 +91,9 @@ class ProgressControl:
     def __init__(
         self, config: SearchConfig, reader: Reader, interruption: Interruption | None = None
     ) -> None:
-        trusted = reader.p_yes_is_informative
         self._controller = _controller(config, reader)
         self._name = config.progress
-        self.steers = (
-            self._controller is not None
-            or config.progress == "p_yes"
-            or (config.progress == "auto" and trusted)
-        )
+        self.steers = config.progress != "budget"
         self.says_yes = not self.steers
         self._confidence = _confidence(config, reader, self._controller)
         self._left = config.patience

@@ -118,7 +118,6 @@ class CachedReader(CachedWriter):
     window_tokens = _of_the_model("window_tokens")
     template_tokens = _of_the_model("template_tokens")
     prefers_extraction = _of_the_model("prefers_extraction")
-    p_yes_is_informative = _of_the_model("p_yes_is_informative")
     confidence = _of_the_model("confidence")
     controllers = _of_the_model("controllers")
     known_heads = _of_the_model("known_heads")

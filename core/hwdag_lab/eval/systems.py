@@ -63,7 +63,7 @@ _GARLIC = BuildConfig.garlic(points="generated")
 
 VARIANTS: Mapping[str, Variant] = {
     "hwdag": Variant(),
-    "hwdag-no-progress": Variant(search=SearchConfig(progress="budget")),
+    "hwdag-p-yes": Variant(search=SearchConfig(progress="p_yes")),
     "hwdag-head-mass": Variant(search=SearchConfig(progress="head_mass")),
     "hwdag-calibrated": Variant(search=SearchConfig(progress="calibrated")),
     "hwdag-no-attention": Variant(
