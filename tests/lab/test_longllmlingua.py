@@ -22,7 +22,6 @@ from hwdag.scope import Scope
 from hwdag.text.chunking import chunk
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Span
-from hwdag_lab.methods.longllmlingua.likelihood import scoring_of
 from hwdag_lab.methods.longllmlingua.retriever import (
     RESTRICTION,
     Compressor,
@@ -32,6 +31,7 @@ from hwdag_lab.methods.longllmlingua.retriever import (
     joined,
     pieces_of,
     ratios,
+    scoring_of,
     survivors,
 )
 from hwdag_lab.methods.longllmlingua.whole_words import owners, words

@@ -15,8 +15,8 @@ from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.lexical import logprobs_after
 from hwdag.lm.scripted import ScriptedLM
 from hwdag.lm.tokens import Codec
-from hwdag_lab.methods.longllmlingua.likelihood import scoring_of
 from hwdag_lab.methods.longllmlingua.model_likelihood import tokens_with_spans
+from hwdag_lab.methods.longllmlingua.retriever import scoring_of
 
 TEXT = "The lazy dog. Summary 狐狸 points <|im_end|> 🦊!"
 

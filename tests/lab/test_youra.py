@@ -32,8 +32,13 @@ from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.scripted import ScriptedLM
 from hwdag.types import Document
 from hwdag_lab.methods.youra import YouraConfig, YouraRetriever
-from hwdag_lab.methods.youra.columns import column_reader
-from hwdag_lab.methods.youra.retriever import FLOOR, reaction, scaled, sentence_scores
+from hwdag_lab.methods.youra.retriever import (
+    FLOOR,
+    column_reader,
+    reaction,
+    scaled,
+    sentence_scores,
+)
 
 QUESTION = "Who rules the silver castle on the island?"
 PAIRS = ((1, 3), (3, 0), (3, 7))

@@ -19,8 +19,10 @@ from hwdag.lm.base import (
 from hwdag.store.calls import CallCache, key_of
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Usage
-from hwdag_lab.methods.longllmlingua.likelihood import ScoringSession, scoring_of
-from hwdag_lab.methods.youra.columns import ColumnHeads, ColumnReader, column_reader
+from hwdag_lab.methods.longllmlingua.likelihood import ScoringSession
+from hwdag_lab.methods.longllmlingua.retriever import scoring_of
+from hwdag_lab.methods.youra.columns import ColumnHeads, ColumnReader
+from hwdag_lab.methods.youra.retriever import column_reader
 
 
 def open_calls(path: Path) -> CallCache:

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hwdag.arrays import Floats
-from hwdag.errors import ContextTooSmall, ReaderRequired
-from hwdag.lm.base import Reader
+from hwdag.errors import ContextTooSmall
 from hwdag.lm.lexical import TOKEN, logprobs_after, tokens_of
 from hwdag.lm.scripted import ScriptedLM
 from hwdag.types import Span, Usage
@@ -65,33 +64,6 @@ class ScoringSession(Protocol):
     @property
     def usage(self) -> Usage:
         """Cost so far, streams included."""
-
-
-def scoring_of(reader: Reader) -> ScoringSession:
-    """Score with a reader: a fresh session, with a cost of zero.
-
-    Args:
-        reader: `HuggingFaceLM`, `ScriptedLM`, or one with a method `scoring()` of its own.
-
-    Raises:
-        ReaderRequired: the reader has nothing of the kind.
-    """
-    if make := getattr(reader, "scoring", None):
-        made: ScoringSession = make()
-        return made
-    if isinstance(reader, ScriptedLM):
-        return ScriptedScoring(reader)
-    # why: torch is imported only by those who need a model
-    from hwdag.lm.huggingface import HuggingFaceLM
-    from hwdag_lab.methods.longllmlingua.model_likelihood import TextScoring
-
-    if isinstance(reader, HuggingFaceLM):
-        return TextScoring(reader)
-    raise ReaderRequired(
-        f"the log-probabilities of texts were asked of a {type(reader).__name__}, which has no "
-        "scoring(); use HuggingFaceLM as the reader, or give yours a method that makes a "
-        "hwdag_lab.methods.longllmlingua.likelihood.ScoringSession"
-    )
 
 
 class ScriptedScoring:

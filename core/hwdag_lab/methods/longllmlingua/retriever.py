@@ -22,15 +22,16 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hwdag.errors import InputError, QuestionTooLong
+from hwdag.errors import InputError, QuestionTooLong, ReaderRequired
 from hwdag.lm.base import Reader
+from hwdag.lm.scripted import ScriptedLM
 from hwdag.text.characters import one_line
 from hwdag.text.chunking import chunk
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node, Span
 from hwdag_lab.methods.document_retriever import DocumentRetriever
 from hwdag_lab.methods.found import Found, Query, Scored
-from hwdag_lab.methods.longllmlingua.likelihood import ScoringSession, scoring_of
+from hwdag_lab.methods.longllmlingua.likelihood import ScoringSession, ScriptedScoring
 from hwdag_lab.methods.longllmlingua.whole_words import owners, words
 from hwdag_lab.methods.passages import verbatim_nodes
 
@@ -332,3 +333,30 @@ def _checked_room(room: int, reader: Reader) -> int:
             f"holds {reader.context_tokens} tokens; shorten it, or use a longer context"
         )
     return room
+
+
+def scoring_of(reader: Reader) -> ScoringSession:
+    """Score with a reader: a fresh session, with a cost of zero.
+
+    Args:
+        reader: `HuggingFaceLM`, `ScriptedLM`, or one with a method `scoring()` of its own.
+
+    Raises:
+        ReaderRequired: the reader has nothing of the kind.
+    """
+    if make := getattr(reader, "scoring", None):
+        made: ScoringSession = make()
+        return made
+    if isinstance(reader, ScriptedLM):
+        return ScriptedScoring(reader)
+    # why: torch is imported only by those who need a model
+    from hwdag.lm.huggingface import HuggingFaceLM
+    from hwdag_lab.methods.longllmlingua.model_likelihood import TextScoring
+
+    if isinstance(reader, HuggingFaceLM):
+        return TextScoring(reader)
+    raise ReaderRequired(
+        f"the log-probabilities of texts were asked of a {type(reader).__name__}, which has no "
+        "scoring(); use HuggingFaceLM as the reader, or give yours a method that makes a "
+        "hwdag_lab.methods.longllmlingua.likelihood.ScoringSession"
+    )

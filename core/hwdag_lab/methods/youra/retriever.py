@@ -24,8 +24,9 @@ from hwdag.arrays import Floats
 from hwdag.building.calls import Embeddings
 from hwdag.building.windows import pack
 from hwdag.config import SearchConfig
-from hwdag.errors import InputError, UnknownOption
+from hwdag.errors import InputError, ReaderRequired, UnknownOption
 from hwdag.lm.base import Reader
+from hwdag.lm.scripted import ScriptedLM
 from hwdag.store.calls import key_of
 from hwdag.text.chunking import leaves
 from hwdag.text.prompts import SearchPrompts
@@ -34,7 +35,7 @@ from hwdag_lab.methods.document_retriever import DocumentRetriever
 from hwdag_lab.methods.found import Found, Query, Scored, may_cost
 from hwdag_lab.methods.options import check_counts
 from hwdag_lab.methods.passages import SENTENCE_TOKENS, verbatim_nodes
-from hwdag_lab.methods.youra.columns import ColumnHeads, ColumnReader, Ids, Means, column_reader
+from hwdag_lab.methods.youra.columns import ColumnHeads, ColumnReader, Ids, Means, ScriptedColumns
 
 Difference = Literal["absolute", "increase"]
 Mean = Literal["geometric", "arithmetic"]
@@ -356,3 +357,34 @@ def sentence_scores(found: Floats, ranges: NDArray[np.int32], mean: Mean) -> Flo
     means = (totals[ranges[:, 1]] - totals[ranges[:, 0]]) / np.maximum(1, lengths)
     scores: Floats = np.where(lengths > 0, np.exp(means) if mean == "geometric" else means, 0.0)
     return scores
+
+
+def column_reader(reader: Reader, heads: ColumnHeads, *, memory_bytes: int) -> ColumnReader:
+    """The means of a reader's columns.
+
+    Args:
+        reader: `HuggingFaceLM`, `ScriptedLM`, or one with a method `columns(heads, memory_bytes=)`
+            of its own.
+        heads: whose attention is averaged.
+        memory_bytes: KV caches of contexts are kept up to this size, the latest used ones; a
+            question then costs its own tokens only.
+
+    Raises:
+        ReaderRequired: the reader has nothing of the kind.
+    """
+    if make := getattr(reader, "columns", None):
+        made: ColumnReader = make(heads, memory_bytes=memory_bytes)
+        return made
+    if isinstance(reader, ScriptedLM):
+        return ScriptedColumns(reader)
+    # why: torch is imported only by those who need a model
+    from hwdag.lm.huggingface import HuggingFaceLM
+    from hwdag_lab.methods.youra.model_columns import ModelColumns
+
+    if isinstance(reader, HuggingFaceLM):
+        return ModelColumns(reader, heads, memory_bytes=memory_bytes)
+    raise ReaderRequired(
+        f"the columns of attention were asked of a {type(reader).__name__}, which cannot tell them; "
+        "use HuggingFaceLM as the reader, or give yours the method columns of "
+        "hwdag_lab.methods.youra.retriever.column_reader"
+    )
