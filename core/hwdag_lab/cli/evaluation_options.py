@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TypeAlias
 
-from hwdag_lab.eval.formats import NAMES
+from hwdag_lab.eval.formats import FORMATS
 from hwdag_lab.eval.plan import Plan
 from hwdag_lab.eval.systems import DEFAULT_SYSTEMS, listed
 
@@ -76,7 +76,7 @@ def add_convert(commands: Commands) -> argparse.ArgumentParser:
     command = commands.add_parser(
         "convert", help="official files of public data sets to the JSONL that eval reads"
     )
-    command.add_argument("format", choices=NAMES, metavar="FORMAT", help="%(choices)s")
+    command.add_argument("format", choices=FORMATS, metavar="FORMAT", help="%(choices)s")
     command.add_argument("source", type=Path, metavar="SOURCE", help="file")
     command.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
     _add_malformed(command)

@@ -4,44 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import cast
 
 from hwdag.errors import UnknownOption
 from hwdag_lab.eval.data import Record, write_records
 from hwdag_lab.eval.fields import Malformed, OnSkip
-from hwdag_lab.eval.formats.hotpotqa import hotpotqa, twowiki
+from hwdag_lab.eval.formats import FORMATS
 from hwdag_lab.eval.formats.layout import Read
-from hwdag_lab.eval.formats.longbench import longbench
-from hwdag_lab.eval.formats.musique import musique
-from hwdag_lab.eval.formats.narrativeqa import narrativeqa, narrativeqa_summaries
-from hwdag_lab.eval.formats.qasper import qasper
-from hwdag_lab.eval.formats.quality import quality
 
-__all__ = [
-    "FORMATS",
-    "Counts",
-    "convert",
-    "hotpotqa",
-    "longbench",
-    "musique",
-    "narrativeqa",
-    "narrativeqa_summaries",
-    "qasper",
-    "quality",
-    "twowiki",
-]
 
-FORMATS: dict[str, Read] = {
-    "2wikimultihopqa": twowiki,
-    "hotpotqa": hotpotqa,
-    "longbench": longbench,
-    "musique": musique,
-    "narrativeqa": narrativeqa,
-    "narrativeqa_summaries": narrativeqa_summaries,
-    "qasper": qasper,
-    "quality": quality,
-}
-"""Formats by name."""
+def reader_of(format: str) -> Read:
+    """What reads a format. Raises `UnknownOption` for a name that stands for none."""
+    if format not in FORMATS:
+        raise UnknownOption(f"format {format!r} is unknown; use one of {', '.join(FORMATS)}")
+    module, name = FORMATS[format]
+    return cast("Read", getattr(import_module(f"hwdag_lab.eval.formats.{module}"), name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +46,7 @@ def convert(
         UnknownOption: the format is unknown.
         DataError: the source cannot be read, or, unless `malformed` is "skip", a record of it.
     """
-    if format not in FORMATS:
-        raise UnknownOption(f"format {format!r} is unknown; use one of {', '.join(FORMATS)}")
+    read = reader_of(format)
     skipped = documents = questions = 0
 
     def count_skipped(message: str) -> None:
@@ -79,7 +57,7 @@ def convert(
 
     def counted() -> Iterator[Record]:
         nonlocal documents, questions
-        for record in FORMATS[format](source, malformed=malformed, on_skip=count_skipped):
+        for record in read(source, malformed=malformed, on_skip=count_skipped):
             documents += 1
             questions += len(record.questions)
             yield record

@@ -1,13 +1,17 @@
 """Official formats of public data sets: one file each, one function per format."""
 
-NAMES = (
-    "2wikimultihopqa",
-    "hotpotqa",
-    "longbench",
-    "musique",
-    "narrativeqa",
-    "narrativeqa_summaries",
-    "qasper",
-    "quality",
-)
-"""Of `hwdag_lab.eval.convert.FORMATS`, for the command line, which imports none of them."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+FORMATS: Mapping[str, tuple[str, str]] = {
+    "2wikimultihopqa": ("hotpotqa", "twowiki"),
+    "hotpotqa": ("hotpotqa", "hotpotqa"),
+    "longbench": ("longbench", "longbench"),
+    "musique": ("musique", "musique"),
+    "narrativeqa": ("narrativeqa", "narrativeqa"),
+    "narrativeqa_summaries": ("narrativeqa", "narrativeqa_summaries"),
+    "qasper": ("qasper", "qasper"),
+    "quality": ("quality", "quality"),
+}
+"""Module of this package and name in it by format; the command line lists them and imports none."""
