@@ -22,7 +22,7 @@ QUESTION = "Who owned the quarry that the stone of the harbour came from?"
 
 
 def main() -> None:
-    """Write `answer.png` and `graph.png`."""
+    """Write the pictures of one answer, its parts, and the graph."""
     documents = [d for d in read_documents([ROOT / "examples" / "town"]) if isinstance(d, Document)]
     documents = [Document(Path(d.id).stem, d.text, d.title) for d in documents]
     index = HWDAGIndex.from_documents(documents)
@@ -41,6 +41,9 @@ def main() -> None:
         page.wait_for_timeout(1000)  # the page scrolls to the citation
         page.evaluate("scrollTo(0, 0)")
         page.screenshot(path=IMAGES / "answer.png")
+        page.locator(".citations").screenshot(path=IMAGES / "citations.png")
+        page.get_by_label("Source documents").screenshot(path=IMAGES / "source.png")
+        page.locator(".walk li").first.screenshot(path=IMAGES / "walk.png")
         file.write_text(index.to_html(), "utf-8")
         page.goto(file.as_uri())
         page.get_by_label("Find in nodes").fill("quarry")

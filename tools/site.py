@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
+from tables import filled
 
 ROOT = Path(__file__).parent.parent
 
@@ -38,7 +39,7 @@ def on_files(files: Files, config: Any, **_: object) -> Files:
     for name, modules in API.items():
         text = f"# {name}\n\n" + "\n".join(f"::: {module}\n" for module in modules)
         files.append(File.generated(config, f"api/{name}.md", content=text))
-    linked = {path for page in (ROOT / "docs").glob("*.md") for path in _outside(page)}
+    linked = {path for page in (ROOT / "docs").rglob("*.md") for path in _outside(page)}
     linked |= _outside(ROOT / "README.md")
     linked |= {path for one in linked if one.endswith(".md") for path in _outside(ROOT / one)}
     for path in sorted(linked):
@@ -51,10 +52,17 @@ def on_files(files: Files, config: Any, **_: object) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: object) -> str:
-    """Let links that leave docs/ lead to the copies in the site."""
+    """Fill in what is made from the code, and let links that leave docs/ lead to copies in the site."""
     if page.file.generated_by:
         return markdown
-    return LINK.sub(lambda link: link[0].replace("](../", "](files/", 1), markdown)
+    up = "../" * page.file.src_uri.count("/")
+    return LINK.sub(lambda link: _into_files(link, up), filled(markdown))
+
+
+def _into_files(link: re.Match[str], up: str) -> str:
+    """A link of a page that lies `up` below docs/."""
+    outside = f"](../{up}"
+    return link[0].replace(outside, f"]({up}files/", 1) if link[0].startswith(outside) else link[0]
 
 
 def _home() -> str:

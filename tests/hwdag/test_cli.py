@@ -9,12 +9,11 @@ import subprocess
 import sys
 from dataclasses import is_dataclass
 from io import StringIO
-from pathlib import Path
 from typing import get_args, get_type_hints
 
 import pytest
 
-from hwdag.cli.main import main, parser
+from hwdag.cli.main import main
 from hwdag.cli.options import add_config, config_of
 from hwdag.config import BuildConfig, SearchConfig
 from hwdag.index import HWDAGIndex
@@ -252,37 +251,3 @@ def test_a_value_of_another_kind_is_a_message(option, message, capsys):
     with pytest.raises(SystemExit):
         main(["ask", "a.hwdag", "why?", *option])
     assert message in capsys.readouterr().err
-
-
-def test_help_is_that_of_the_documentation():
-    """docs/cli.md shows every command's help; refresh it with `python tests/hwdag/test_cli.py`."""
-    assert (Path(__file__).parents[2] / "docs" / "cli.md").read_text("utf-8") == command_page()
-
-
-def command_page() -> str:
-    """docs/cli.md, made from the parser."""
-    os.environ["COLUMNS"] = "100"
-    blocks = [
-        f"## `{name}`\n\n```text\n{page.format_help()}```\n"
-        for name, page in _pages("hwdag", parser())
-    ]
-    intro = (
-        "# The command line\n\n"
-        "Every command prints what it did on standard output, and progress and errors on standard\n"
-        "error. The exit status is 0 for success, 1 for a damaged index (`verify`, `repair`), 2 for\n"
-        "an error that hwdag explains, 3 where a limit ended a build that the same command goes on\n"
-        "with, and 130 after Ctrl-C. This page is made from the commands themselves.\n"
-    )
-    return "\n".join([intro, *blocks])
-
-
-def _pages(name, page):
-    """A command, and all commands of its own."""
-    yield name, page
-    for group in page._subparsers._group_actions if page._subparsers else ():
-        for sub, inner in group.choices.items():
-            yield from _pages(f"{name} {sub}", inner)
-
-
-if __name__ == "__main__":
-    Path("docs/cli.md").write_text(command_page(), "utf-8")

@@ -38,7 +38,7 @@ QUESTIONS = (
 )
 
 
-PAGES = ("index-files", "kv-cache", "method", "models", "names")
+PAGES = ("how-it-works", "index-files", "method", "models", "writers")
 """Of hwdag's own documentation: prose enough for a walk, little enough for two cores."""
 
 

@@ -45,7 +45,7 @@ _LOADING = threading.Lock()
 """Of several threads that want the model at once one loads it, and the others wait for it."""
 
 ADAPTED_CONFIDENCE = 0.99
-"""Found on walks over training questions (docs/adapter.md): a lower one ends them too early."""
+"""Found on walks over training questions (docs/progress.md): a lower one ends them too early."""
 
 CPU_WINDOW_TOKENS = 2048
 """For a laptop: attention costs quadratically in the length of a window."""
