@@ -294,6 +294,7 @@ class HWDAGIndex(ChangingIndex):
 
     def _storage_of(self, struct: HWDAGIndexStruct) -> Storage:
         """Where the struct says, or where a new index is to be."""
+        struct.check()
         options = self._options.with_settings(struct)
         if struct.config:
             stored = BuildConfig.from_dict(struct.config)

@@ -95,9 +95,12 @@ class BuildConfig:
         _share(self, "points_ratio")
         _share(self, "summary_tokens")
         object.__setattr__(self, "edge_heads", _heads(self.edge_heads, "edge_heads"))
-        if not self.language.strip():
-            raise InputError('language is empty; use "same" or a name such as "German"')
-        if self.tenant_key in ("", "and", "or", "not"):
+        if not isinstance(self.language, str) or not self.language.strip():
+            raise InputError(
+                f'language must be "same" or a name such as "German", got {self.language!r}'
+            )
+        key = self.tenant_key
+        if key is not None and (not isinstance(key, str) or key in ("", "and", "or", "not")):
             raise InputError(
                 f"tenant_key is {self.tenant_key!r}; name a metadata field (a filter reserves and, or "
                 "and not), or leave it out"
@@ -333,7 +336,7 @@ def _at_least(config: object, name: str, minimum: int) -> None:
 
 def _share(config: object, name: str) -> None:
     value = getattr(config, name)
-    if not 0.0 < value < 1.0:
+    if not isinstance(value, int | float) or not 0.0 < value < 1.0:
         raise InputError(f"{name} must be between 0 and 1, got {value!r}")
 
 
@@ -344,7 +347,8 @@ def _one_of(config: object, name: str, legal: tuple[str, ...]) -> None:
 
 
 def _names(value: Any, name: str) -> tuple[str, ...]:
-    if isinstance(value, str) or not all(isinstance(field, str) and field for field in value):
+    is_list = isinstance(value, list | tuple)
+    if not is_list or not all(isinstance(field, str) and field for field in value):
         raise InputError(f"{name} must be a list of names of metadata fields, got {value!r}")
     return tuple(value)
 
