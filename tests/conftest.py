@@ -5,6 +5,7 @@ import signal
 import tempfile
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -16,6 +17,8 @@ settings.load_profile("hwdag")
 
 # why: what a shell starts in the background ignores Ctrl-C, and so would everything under test
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 
 MINUTES = ("test_smoke.py", "test_package.py", "test_compat.py", "test_recipes.py")
 
@@ -32,6 +35,7 @@ SECONDS = (
     "test_llama_index_crash.py",
     "test_llama_index_shared.py",
     "test_pages.py",
+    "test_serve.py",
     "test_store_sharing.py",
 )
 """Files whose tests start processes and browsers, train a model, or take many seconds together."""
@@ -43,6 +47,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.path.name in SECONDS or "postgres" in getattr(item, "fixturenames", ()):
             item.add_marker("slow")
     items.sort(key=lambda item: item.path.name not in MINUTES)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A headless Chromium; skipped where there is none."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
+    if CHROMIUM is None:
+        pytest.skip("no chromium on this machine")
+    quiet = ["--no-sandbox", "--disable-quic", "--disable-background-networking"]
+    quiet += ["--disable-component-update", "--disable-sync", "--enable-unsafe-swiftshader"]
+    with sync_api.sync_playwright() as play:
+        found = play.chromium.launch(executable_path=CHROMIUM, args=quiet)
+        yield found
+        found.close()
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,6 @@ from hwdag.types import Node, Span
 
 WEB = Path(__file__).parents[2] / "web"
 BUILT = Path(__file__).parents[2] / "core" / "hwdag" / "page"
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 
 HOSTILE = (
     "</script><script>document.title='owned'</script><img src=x onerror=document.title='owned'>"
@@ -122,19 +121,6 @@ def test_the_built_script_is_that_of_the_sources(tmp_path):
     subprocess.run(["node", "build.mjs", tmp_path], cwd=WEB, check=True)
     for name in ("page.js", "page.css"):
         assert (tmp_path / name).read_bytes() == (BUILT / name).read_bytes(), name
-
-
-@pytest.fixture(scope="module")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
-    if CHROMIUM is None:
-        pytest.skip("no chromium on this machine")
-    quiet = ["--no-sandbox", "--disable-quic", "--disable-background-networking"]
-    quiet += ["--disable-component-update", "--disable-sync", "--enable-unsafe-swiftshader"]
-    with sync_api.sync_playwright() as play:
-        found = play.chromium.launch(executable_path=CHROMIUM, args=quiet)
-        yield found
-        found.close()
 
 
 @pytest.fixture

@@ -255,3 +255,25 @@ def test_a_reader_that_cannot_write_needs_a_writer(name):
     )
     made.insert(["Clara built the harbour."])
     assert made.search("Who built the harbour?").steps
+
+
+@EVERY
+def test_what_is_kept_is_shown_on_the_page_of_graphs(name):
+    cls, options = options_of(name)
+    retriever = cls(**options)
+    rng = np.random.default_rng(3)
+    texts = {f"d{i}": " ".join(random_text(rng, 8) for _ in range(12)) for i in range(2)}
+    retriever.insert([Document(key, text) for key, text in texts.items()])
+    shown = retriever.to_dict()
+    assert {one["id"]: one["text"] for one in shown["documents"]} == texts
+    for graph in shown["graphs"]:
+        nodes = [node["id"] for node in graph["nodes"]]
+        kept = [node.id for node in retriever.nodes(graph["document_id"])]
+        assert nodes[: len(kept)] == kept
+        assert len(set(nodes)) == len(nodes) == len(graph["x"])
+        for parent in {parent for parent, _, _ in graph["edges"]}:
+            weights = [weight for above, _, weight in graph["edges"] if above == parent]
+            assert sum(weights) == pytest.approx(1)
+        if retriever.name.startswith(("gem-rag", "graphreader", "raptor")):
+            assert graph["edges"]
+    assert "hwdag-data" in retriever.to_html()

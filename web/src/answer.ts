@@ -11,13 +11,18 @@ export class AnswerView {
     const answer = page.answer;
     const said = h("p", { class: "answer" });
     const list = h("ol", { class: "citations" });
+    const others = h("ol", { class: "citations others" });
+    const said_by: [HTMLElement, number][] = [];
     this.element = h(
       "section",
       { "aria-label": "Answer" },
       h("h1", {}, page.walk?.question ?? page.title),
       answer && said,
-      answer && h("h2", {}, "It rests on"),
+      answer && answer.cited > 0 && h("h2", {}, "It rests on"),
       list,
+      answer &&
+        answer.citations.length > answer.cited &&
+        h("details", {}, h("summary", {}, `The other ${answer.citations.length - answer.cited} sentences that were read`), others),
       answer && h("p", { class: "cost" }, answer.cost),
     );
     if (!answer) return;
@@ -27,6 +32,7 @@ export class AnswerView {
         const word = h("button", { class: "word", title: `citation ${citation + 1}` }, text);
         word.addEventListener("click", () => selected.select({ kind: "citation", citation }, this));
         said.append(word);
+        said_by.push([word, citation]);
       }
     }
     answer.citations.forEach((citation, i) => {
@@ -40,16 +46,22 @@ export class AnswerView {
       );
       item.style.setProperty("--share", `${100 * citation.weight}%`);
       onActivate(item, () => selected.select({ kind: "citation", citation: i }, this));
-      list.append(item);
+      (i < answer.cited ? list : others).append(item);
     });
+    const items = [...list.children, ...others.children];
     selected.listen((selection, from) => {
-      Array.from(list.children).forEach((item, i) => {
+      for (const [word, citation] of said_by)
+        word.classList.toggle("selected", selection?.kind === "citation" && selection.citation === citation);
+      items.forEach((item, i) => {
         const is =
           (selection?.kind === "citation" && selection.citation === i) ||
           (selection?.kind === "step" && answer.citations[i]?.step === selection.step);
         item.classList.toggle("selected", is);
         item.setAttribute("aria-pressed", String(is));
-        if (is && selection?.kind === "citation" && from !== this) reveal(item);
+        if (is && selection?.kind === "citation" && from !== this) {
+          if (i >= answer.cited) item.closest("details")!.open = true;
+          reveal(item);
+        }
       });
     });
   }

@@ -20,7 +20,9 @@ export interface GraphNode {
   spans: Span[];
 }
 
+/** A node with the parts of its score; its document is -1 where the page has not its text. */
 export interface Candidate extends GraphNode {
+  document_id: string;
   attention: number;
   similarity: number;
   reference: number;
@@ -32,6 +34,8 @@ export interface Step extends Candidate {
   relevance: number;
   p_yes: number | null;
   p_enough: number | null;
+  /** The best nodes that could have been read instead. */
+  passed_over: Candidate[];
 }
 
 export interface Walk {
@@ -55,7 +59,10 @@ export interface Citation {
 export interface Answer {
   /** The words of the answer with their white space; the citation that says the word, or null. */
   words: [text: string, citation: number | null][];
+  /** Every sentence that was read, by the answer's attention to it. */
   citations: Citation[];
+  /** How many of them, from the first, are what the answer cites. */
+  cited: number;
   cost: string;
 }
 

@@ -8,7 +8,7 @@ import { h, percent } from "./dom";
 import type { Selected } from "./selection";
 
 /** Nodes that are drawn at once, unless a document is chosen: more are seen by opening a part. */
-const MOST_SHOWN = 20_000;
+const MOST_SHOWN = 12_000;
 const HIDDEN_BELOW = 0.05;
 const MOST_FOUND = 50;
 const STEP_SECONDS = 0.7;
@@ -18,7 +18,7 @@ export class GraphView {
   private readonly canvas = h("div", { class: "canvas", "aria-hidden": true });
   private readonly details = h("div", { class: "details", "aria-live": "polite" });
   private readonly found = h("ul", { class: "found" });
-  private readonly graph = new Graph({ type: "directed" });
+  private graph = new Graph();
   private readonly levels: HTMLInputElement;
   private readonly weight: HTMLInputElement;
   private readonly chosen: HTMLSelectElement;
@@ -29,6 +29,7 @@ export class GraphView {
   private sigma: Sigma | null = null;
   private walked: string[] = [];
   private current: number | null = null;
+  private near = new Set<string>();
 
   constructor(
     private readonly page: Page,
@@ -89,6 +90,10 @@ export class GraphView {
       defaultEdgeType: "line",
       hideEdgesOnMove: this.graph.size > 50_000,
       allowInvalidContainer: true,
+      zIndex: true,
+      nodeReducer: (node, data) => (this.near.has(node) ? { ...data, highlighted: true, zIndex: 1 } : data),
+      edgeReducer: (edge, data) =>
+        this.current !== null && this.graph.hasExtremity(edge, String(this.current)) ? { ...data, color: colours().read } : data,
     });
     this.sigma.on("clickNode", ({ node }) => this.selected.select({ kind: "node", node: Number(node) }, this));
     this.sigma.on("doubleClickNode", ({ node, preventSigmaDefault }) => {
@@ -113,28 +118,29 @@ export class GraphView {
   private draw(): void {
     const { nodes, edges } = this.page.graph!;
     const [least, from, only] = [Number(this.weight.value), Number(this.levels.value), this.chosen.selectedIndex - 1];
-    const style = getComputedStyle(document.documentElement);
-    const colour = (name: string) => style.getPropertyValue(name).trim();
-    const read = new Map(this.page.walk?.steps.map((step) => [step.id, step.position]));
-    this.graph.clear();
+    const { read, point, leaf, edge } = colours();
+    const walked = new Set(this.page.walk?.steps.map(({ id }) => id));
+    // why anew: sigma hears of every change to a graph that it has, one by one
+    const graph = new Graph({ type: "directed", multi: true });
     nodes.forEach((node, i) => {
       const isShown = only >= 0 ? node.document === only && node.level >= from : node.level >= from || this.opened.has(i);
       if (!isShown) return;
-      this.graph.addNode(i, {
+      const isRead = walked.has(node.id);
+      graph.addNode(i, {
         x: node.x * 3 * this.height,
         y: node.level,
-        size: 3 + 2 * (node.level - 1) + (read.has(node.id) ? 3 : 0),
+        size: 3 + 2 * (node.level - 1) + (isRead ? 3 : 0),
         label: node.text.length > 60 ? `${node.text.slice(0, 60)}…` : node.text,
-        color: read.has(node.id) ? colour("--read") : colour(node.level > 1 ? "--point" : "--leaf"),
+        color: isRead ? read : node.level > 1 ? point : leaf,
       });
     });
     for (const [a, b, weight] of edges) {
       if (weight < least) break;
-      if (this.graph.hasNode(a) && this.graph.hasNode(b) && !this.graph.hasEdge(a, b))
-        this.graph.addEdge(a, b, { size: 0.5 + 4 * weight, color: colour("--edge"), weight });
+      if (graph.hasNode(a) && graph.hasNode(b)) graph.addEdge(a, b, { size: 0.5 + 4 * weight, color: edge, weight });
     }
-    this.emphasise();
-    this.sigma?.refresh();
+    this.graph = graph;
+    this.mark();
+    this.sigma?.setGraph(graph);
   }
 
   /** Show what a node rests on, also below the lowest level that is drawn. */
@@ -146,18 +152,10 @@ export class GraphView {
     this.draw();
   }
 
-  private emphasise(): void {
-    const style = getComputedStyle(document.documentElement);
-    const near = new Set<string>(this.walked);
-    if (this.current !== null) near.add(String(this.current));
-    this.graph.forEachNode((node) => {
-      this.graph.setNodeAttribute(node, "highlighted", near.has(node));
-      this.graph.setNodeAttribute(node, "zIndex", near.has(node) ? 1 : 0);
-    });
-    this.graph.forEachEdge((edge, _, from, to) => {
-      const is = this.current !== null && (from === String(this.current) || to === String(this.current));
-      this.graph.setEdgeAttribute(edge, "color", style.getPropertyValue(is ? "--read" : "--edge").trim());
-    });
+  /** What stands out: the nodes of the walk so far, and the one that is selected. */
+  private mark(): void {
+    this.near = new Set(this.walked);
+    if (this.current !== null && this.graph.hasNode(this.current)) this.near.add(String(this.current));
   }
 
   private find(text: string): void {
@@ -222,8 +220,8 @@ export class GraphView {
         this.details.append(h("button", { type: "button", click: () => this.open(node) }, "Expand or collapse in the graph"));
       for (const part of [links("Rests on", below), links("Cited by", above)]) if (part) this.details.append(part);
     }
-    this.emphasise();
-    this.sigma?.refresh();
+    this.mark();
+    this.sigma?.refresh({ skipIndexation: true });
   }
 
   private async replay(): Promise<void> {
@@ -241,4 +239,10 @@ export class GraphView {
       await new Promise((done) => setTimeout(done, still ? 0 : 1000 * STEP_SECONDS));
     }
   }
+}
+
+function colours(): Record<"read" | "point" | "leaf" | "edge", string> {
+  const style = getComputedStyle(document.documentElement);
+  const colour = (name: string) => style.getPropertyValue(name).trim();
+  return { read: colour("--read"), point: colour("--point"), leaf: colour("--leaf"), edge: colour("--edge") };
 }

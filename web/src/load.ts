@@ -12,15 +12,19 @@ interface GivenNode {
   spans: [number, number][];
 }
 
-interface GivenStep extends GivenNode {
-  position: number;
-  initial: boolean;
+interface GivenCandidate extends GivenNode {
   attention: number;
   similarity: number;
   reference: number;
+}
+
+export interface GivenStep extends GivenCandidate {
+  position: number;
+  initial: boolean;
   relevance: number;
   p_yes: number | null;
   p_enough?: number;
+  passed_over?: GivenCandidate[];
 }
 
 interface GivenWalk {
@@ -35,6 +39,7 @@ interface GivenWalk {
 interface GivenAnswer {
   answer: string;
   citations: { document_id: string; start: number; end: number; text: string; weight: number; node_id: string }[];
+  attended?: [document_id: string, start: number, end: number, weight: number][];
   tokens: number;
   tflops: number;
   seconds: number;
@@ -75,23 +80,33 @@ export function load(given: Given): Page {
 
   const span = (document: number, start: number, end: number): Span => {
     const at = offsets[document]!;
-    return [document, at(start), at(end)];
+    return at ? [document, at(start), at(end)] : [document, start, end];
   };
   const node = (one: GivenNode): GraphNode => {
-    const document = numbers.get(one.document_id) ?? 0;
+    const document = numbers.get(one.document_id) ?? -1;
     return { ...one, document, spans: one.spans.map(([start, end]) => span(document, start, end)) };
   };
-  const candidate = (one: GivenStep): Candidate => ({ ...one, ...node(one) });
-  const step = (one: GivenStep): Step => ({ ...one, ...candidate(one), p_enough: one.p_enough ?? null });
+  const candidate = (one: GivenCandidate): Candidate => ({ ...one, ...node(one) });
+  const step = (one: GivenStep): Step => ({ ...one, ...candidate(one), p_enough: one.p_enough ?? null, passed_over: (one.passed_over ?? []).map(candidate) });
 
   const walked = given.answer?.walk ?? given.walk;
   const steps = walked?.steps.map(step) ?? [];
   const citations: Citation[] = (given.answer?.citations ?? []).map((one) => ({
-    span: span(numbers.get(one.document_id) ?? 0, one.start, one.end),
+    span: span(numbers.get(one.document_id) ?? -1, one.start, one.end),
     text: one.text,
     weight: one.weight,
     step: steps.findIndex(({ id }) => id === one.node_id),
   }));
+  const cited = citations.length;
+  for (const [id, start, end, weight] of given.answer?.attended?.slice(cited) ?? []) {
+    const place = span(numbers.get(id) ?? -1, start, end);
+    citations.push({
+      span: place,
+      text: documents[place[0]]?.text.slice(place[1], place[2]) ?? "",
+      weight,
+      step: steps.findIndex(({ spans }) => spans.some((one) => overlap(one, place))),
+    });
+  }
   return {
     title: given.title,
     version: given.version,
@@ -109,13 +124,18 @@ export function load(given: Given): Page {
       : null,
     answer: given.answer
       ? {
-          words: linked(given.answer.answer, citations),
+          words: linked(given.answer.answer, citations.slice(0, cited)),
           citations,
+          cited,
           cost: `${given.answer.tokens.toLocaleString("en")} tokens through the model, ${given.answer.tflops.toFixed(3)} TFLOPs, ${given.answer.seconds.toFixed(1)} s`,
         }
       : null,
     graph: given.graphs && given.graphs.length > 0 ? joined(given.graphs, node) : null,
   };
+}
+
+export function overlap(a: Span, b: Span): boolean {
+  return a[0] === b[0] && a[1] < b[2] && b[1] < a[2];
 }
 
 /** Graphs of several documents side by side, each as wide as it has leaves. */

@@ -1,32 +1,15 @@
-import { AnswerView } from "./answer";
-import type { Page } from "./data";
 import { h } from "./dom";
-import { GraphView } from "./graph";
+import { Live } from "./live";
 import { load, type Given } from "./load";
-import { Selected } from "./selection";
-import { Sources } from "./sources";
-import { WalkView } from "./walk";
-
-/** Draw a page into an element; the same for a file, the live app and a notebook. */
-export function mount(root: HTMLElement, page: Page): void {
-  const selected = new Selected();
-  const left = h("div", { class: "column" });
-  const right = h("div", { class: "column" });
-  if (page.walk) left.append(new AnswerView(page, selected).element, new WalkView(page, selected).element);
-  else left.append(h("h1", {}, page.title));
-  const graph = page.graph ? new GraphView(page, selected) : null;
-  if (graph) (page.walk ? right : left).append(graph.element);
-  if (page.documents.length > 0) right.append(new Sources(page, selected).element);
-  root.replaceChildren(
-    h("main", { class: page.walk ? "" : "wide" }, left, right),
-    h("footer", {}, `hwdag ${page.version}`),
-  );
-  addEventListener("keydown", (event) => {
-    if (event.key === "Escape") selected.select(null);
-  });
-  graph?.start();
-}
+import { mount } from "./mount";
 
 const data = document.getElementById("hwdag-data");
 const root = document.getElementById("hwdag-page");
-if (data?.textContent && root) mount(root, load(JSON.parse(data.textContent) as Given));
+const live = document.getElementById("hwdag-live");
+if (data?.textContent && root) {
+  const page = load(JSON.parse(data.textContent) as Given);
+  const main = h("main");
+  root.replaceChildren(main, h("footer", {}, `hwdag ${page.version}`));
+  mount(main, page);
+}
+if (live) new Live(live);

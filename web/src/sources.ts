@@ -12,6 +12,9 @@ interface Marked {
   label: string;
 }
 
+/** A sentence that takes this share of the attention, or more, has the full colour. */
+const HOTTEST = 0.4;
+
 export class Sources {
   readonly element: HTMLElement;
   private readonly marked: Marked[] = [];
@@ -37,7 +40,7 @@ export class Sources {
         span: citation.span,
         selection: { kind: "citation", citation: i },
         weight: citation.weight,
-        label: `citation ${i + 1}, ${percent(citation.weight)} of the answer's attention`,
+        label: `${i < page.answer!.cited ? `citation ${i + 1}, ` : ""}${percent(citation.weight)} of the answer's attention`,
       });
     });
     this.choice = h("select", { "aria-label": "Document", change: () => this.show(this.choice.selectedIndex) });
@@ -46,8 +49,10 @@ export class Sources {
       "section",
       { class: "sources", "aria-label": "Source documents" },
       h("header", {}, h("h2", {}, "Source"), this.choice),
+      page.answer && h("p", { class: "scale" }, "the answer's attention: ", h("span", {}, "little"), h("span", {}, "much")),
       this.text,
     );
+    if (page.graph) this.text.addEventListener("click", (event) => this.choose(event));
     if (page.documents.length > 0) this.show(this.marked[0]?.span[0] ?? 0);
     selected.listen((selection, from) => this.follow(selection, from));
   }
@@ -73,20 +78,31 @@ export class Sources {
     this.text.replaceChildren(...parts);
   }
 
+  /** A click on a text selects the leaf that it is in. */
+  private choose(event: MouseEvent): void {
+    if (event.target instanceof HTMLElement && event.target.closest("mark")) return;
+    const at = offsetAt(this.text, event);
+    const node = this.page.graph!.nodes.findIndex(
+      ({ level, spans }) => level === 1 && spans.some(([document, start, end]) => document === this.shown && start <= at && at < end),
+    );
+    if (node >= 0) this.selected.select({ kind: "node", node }, this);
+  }
+
   private mark(piece: string, over: Marked[]): HTMLElement {
     const weight = Math.max(...over.map((one) => one.weight));
+    const isCited = over.some(({ selection }) => selection.kind === "citation" && selection.citation < this.page.answer!.cited);
     const mark = h(
       "mark",
       {
         tabindex: 0,
         role: "button",
         title: over.map((one) => one.label).join("; "),
-        class: weight > 0 ? "cited" : "read",
+        class: isCited ? "cited" : weight > 0 ? "attended" : "read",
         "data-keys": over.map((one) => key(one.selection)).join(" "),
       },
       piece,
     );
-    mark.style.setProperty("--heat", String(Math.min(1, 0.15 + weight)));
+    mark.style.setProperty("--heat", String(weight > 0 ? Math.min(0.9, 0.06 + weight / HOTTEST) : 0));
     const target = over.reduce((best, one) => (one.weight > best.weight ? one : best));
     onActivate(mark, () => this.selected.select(target.selection, this));
     return mark;
@@ -110,6 +126,17 @@ export class Sources {
     }
     if (found && from !== this) reveal(found);
   }
+}
+
+/** How many characters of the document stand before a click; -1 where it hit none. */
+function offsetAt(element: HTMLElement, event: MouseEvent): number {
+  const hit = document.caretPositionFromPoint?.(event.clientX, event.clientY);
+  if (!hit || !element.contains(hit.offsetNode)) return -1;
+  let before = hit.offset;
+  const texts = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode() && texts.currentNode !== hit.offsetNode)
+    if (!texts.currentNode.parentElement!.closest(".page-number")) before += texts.currentNode.textContent!.length;
+  return before;
 }
 
 function key(selection: Selection): string {

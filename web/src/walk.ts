@@ -2,6 +2,7 @@
 
 import type { Candidate, Page, Step } from "./data";
 import { h, onActivate, percent, reveal } from "./dom";
+import { overlap } from "./load";
 import type { Selected } from "./selection";
 
 const PARTS = ["attention", "similarity", "reference"] as const;
@@ -14,12 +15,12 @@ export class WalkView {
     const most = Math.max(...[...walk.steps, ...walk.unread].map(score), Number.EPSILON);
     const list = h("ol", { class: "steps" });
     for (const [i, step] of walk.steps.entries()) {
-      const item = h("li", { tabindex: 0, role: "button" }, ...card(page, step, most));
-      onActivate(item, () => selected.select({ kind: "step", step: i }, this));
-      list.append(item);
+      const head = h("div", { class: "card", tabindex: 0, role: "button" }, ...card(page, step, most));
+      onActivate(head, () => selected.select({ kind: "step", step: i }, this));
+      list.append(h("li", {}, head, ...passedOver(page, step, most)));
     }
     const unread = h("ol", { class: "steps unread" });
-    for (const candidate of walk.unread) unread.append(h("li", {}, ...card(page, candidate, most)));
+    for (const candidate of walk.unread) unread.append(h("li", {}, h("div", { class: "card" }, ...card(page, candidate, most))));
     this.element = h(
       "section",
       { class: "walk", "aria-label": "Walk" },
@@ -42,7 +43,7 @@ export class WalkView {
               : -1;
       Array.from(list.children).forEach((item, i) => {
         item.classList.toggle("selected", i === step);
-        item.setAttribute("aria-pressed", String(i === step));
+        item.firstElementChild!.setAttribute("aria-pressed", String(i === step));
         if (i === step && from !== this && selection?.kind === "step") reveal(item);
       });
     });
@@ -53,7 +54,21 @@ function score(candidate: Candidate): number {
   return candidate.attention + candidate.similarity + candidate.reference;
 }
 
-function card(page: Page, candidate: Candidate | Step, most: number): Node[] {
+/** What could have been read instead, with the scores of that moment. */
+function passedOver(page: Page, step: Step, most: number): Node[] {
+  if (step.passed_over.length === 0) return [];
+  const list = h("ol", { class: "steps unread" });
+  for (const one of step.passed_over) list.append(h("li", {}, h("div", { class: "card" }, ...card(page, one, most))));
+  return [h("details", {}, h("summary", {}, `passed over: ${step.passed_over.length}`), list)];
+}
+
+/** How much of the answer's attention went to what a step has read. */
+function attended(page: Page, step: Step): number {
+  const inside = page.answer?.citations.filter(({ span }) => step.spans.some((one) => overlap(one, span)));
+  return inside?.reduce((sum, { weight }) => sum + weight, 0) ?? 0;
+}
+
+export function card(page: Page, candidate: Candidate | Step, most: number): Node[] {
   const bars = h("span", {
     class: "bars",
     role: "img",
@@ -66,9 +81,10 @@ function card(page: Page, candidate: Candidate | Step, most: number): Node[] {
     bars.append(bar);
   }
   const source = page.documents[candidate.document];
-  const facts = [`level ${candidate.level}`, candidate.origin, `${candidate.tokens} tokens`, source?.title || source?.id];
+  const facts = [`level ${candidate.level}`, candidate.origin, `${candidate.tokens} tokens`, source?.title || candidate.document_id];
   const read = "position" in candidate ? candidate : null;
   if (read?.initial) facts.push("read first");
+  if (read && page.answer) facts.push(`${percent(attended(page, read))} of the answer's attention`);
   return [
     h("span", { class: "position" }, read ? String(read.position) : ""),
     h("span", { class: "node-text" }, candidate.text),

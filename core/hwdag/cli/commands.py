@@ -25,6 +25,7 @@ def add(commands: Commands) -> None:
     _add_build(commands)
     _add_ask(commands)
     _add_chat(commands)
+    _add_serve(commands)
     _add_show(commands)
     _add_insert(commands)
     _add_refresh(commands)
@@ -60,6 +61,34 @@ def _add_chat(commands: Commands) -> None:
     chat.set_defaults(run=lazily("hwdag.cli.asking:chat"))
     add_file(chat)
     _add_walk(chat)
+
+
+def _add_serve(commands: Commands) -> None:
+    serve = commands.add_parser(
+        "serve", help="a page to ask an index in a browser, and an API like OpenAI's"
+    )
+    serve.set_defaults(run=lazily("hwdag.cli.serving:serve"), others=None)
+    add_file(serve, help="index file; one that is not there begins empty")
+    serve.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="address to listen on; beyond this machine a token is asked for (default: %(default)s)",
+    )
+    serve.add_argument("--port", type=int, default=8000, help="(default: %(default)s)")
+    serve.add_argument("--read-only", action="store_true", help="no uploads and no deletions")
+    serve.add_argument(
+        "--max-upload", type=int, default=50, metavar="MB", help="of one document (default: 50)"
+    )
+    serve.add_argument(
+        "--max-questions",
+        type=int,
+        default=4,
+        metavar="N",
+        help="answered at a time, others are told to come back (default: %(default)s)",
+    )
+    add_models(serve, writer=False)
+    _add_garlic(serve)
+    add_config(serve.add_argument_group("the walk"), SearchConfig())
 
 
 def _add_show(commands: Commands) -> None:

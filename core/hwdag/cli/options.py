@@ -23,13 +23,12 @@ DOCUMENTED = re.compile(r"^ {8}(\w+): (.*(?:\n {12}.*)*)", re.MULTILINE)
 END_OF_SENTENCE = re.compile(r"(?<=\w[\w)])\.(?:\s|$)")
 
 
-def lazily(place: str) -> Callable[[argparse.Namespace], int]:
-    """Return a command that imports `module:function` when it runs: help must not wait for torch."""
+def lazily(place: str) -> Callable[..., Any]:
+    """Return a function that imports `module:function` when it runs: help must not wait for torch."""
 
-    def run(options: argparse.Namespace) -> int:
+    def run(*arguments: Any) -> Any:
         module, _, name = place.partition(":")
-        status: int = getattr(import_module(module), name)(options)
-        return status
+        return getattr(import_module(module), name)(*arguments)
 
     return run
 

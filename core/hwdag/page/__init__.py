@@ -27,10 +27,10 @@ def page(title: str, data: Mapping[str, Any]) -> str:
 
     Args:
         title: of the window, and of the page where it shows no question.
-        data: JSON-able: `documents`, a list of {id, title, text}, and any of `answer`
+        data: JSON-able: `documents`, a list of {id, title, text, pages}, and any of `answer`
             (`Answer.to_dict()`), `walk` (`Retrieval.to_dict()`) and `graphs` (of `HWDAG.to_dict()`).
     """
-    style, script = _file("page.css"), _file("page.js")
+    style, script = built_file("page.css"), built_file("page.js")
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
         "base-uri 'none'; form-action 'none'"
@@ -49,6 +49,18 @@ def page(title: str, data: Mapping[str, Any]) -> str:
     )
 
 
+def live_page() -> str:
+    """Return the page of a server, which has script and style at `/page.js` and `/page.css`."""
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<title>hwdag</title>\n<link rel="stylesheet" href="/page.css">\n'
+        '<link rel="icon" href="data:,">\n</head>\n<body>\n<div id="hwdag-live"></div>\n'
+        "<noscript>This page needs JavaScript.</noscript>\n"
+        '<script src="/page.js"></script>\n</body>\n</html>\n'
+    )
+
+
 def framed(text: str, height: int = 640) -> str:
     """Return a page as a frame that notebooks show; it can neither leave it nor read around it."""
     return (
@@ -58,7 +70,8 @@ def framed(text: str, height: int = 640) -> str:
 
 
 @cache
-def _file(name: str) -> str:
+def built_file(name: str) -> str:
+    """Return `page.js` or `page.css`, as `web/` builds them."""
     return (Path(__file__).parent / name).read_text("utf-8")
 
 

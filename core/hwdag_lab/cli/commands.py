@@ -24,12 +24,27 @@ from hwdag_lab.methods.registry import METHODS
 def add(commands: Commands) -> None:
     """Add the commands that measure and compare."""
     _add_try(commands)
+    _add_beside(commands)
     evaluation = add_eval(commands)
     add_models(evaluation, writer=False)
     evaluation.set_defaults(run=lazily("hwdag_lab.cli.evaluation:evaluate"))
     add_compare(commands).set_defaults(run=lazily("hwdag_lab.cli.evaluation:compare_runs"))
     add_convert(commands).set_defaults(run=lazily("hwdag_lab.cli.evaluation:convert_data"))
     add_heads(commands).set_defaults(run=lazily("hwdag_lab.cli.heads:heads"))
+
+
+def _add_beside(commands: Commands) -> None:
+    """Other methods on the page of `hwdag serve`, for the same question."""
+    serve = commands.choices["serve"]
+    serve.add_argument(
+        "--beside",
+        action="append",
+        default=[],
+        choices=METHODS,
+        metavar="METHOD",
+        help="another method to compare with, built when the server starts (repeatable): %(choices)s",
+    )
+    serve.set_defaults(others=lazily("hwdag_lab.cli.serving:others"))
 
 
 def _add_try(commands: Commands) -> None:

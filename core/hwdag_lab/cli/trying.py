@@ -29,7 +29,7 @@ def try_method(options: argparse.Namespace) -> int:
     scope = scope_of(options)
     cls = retriever_class(options.method)
     settings = named_options(options.method, named_values(options.option))
-    models = _models(options, _parameters(cls))
+    models = _models(options, parameters(cls))
     documents, skipped = read_given(options)
     retriever = cls(**settings, **models)
     report = retriever.insert(documents, show_progress=not options.quiet)
@@ -65,7 +65,7 @@ def named_options(method: str, values: Mapping[str, Any]) -> dict[str, Any]:
         InputError: a value of another kind than the default, or that the config refuses.
     """
     cls = retriever_class(method)
-    own = {k: v for k, v in _parameters(cls).items() if k not in MODELS and k != "config"}
+    own = {k: v for k, v in parameters(cls).items() if k not in MODELS and k != "config"}
     config = default_config(method)
     known = {} if config is None else {f.name: getattr(config, f.name) for f in fields(config)}
     usual = known | own
@@ -85,8 +85,8 @@ def default_config(method: str) -> Any:
     return next((one() for one in get_args(hint) if one is not type(None)), None)
 
 
-def _parameters(cls: type[Any]) -> dict[str, Any]:
-    """Defaults of the options of a class."""
+def parameters(cls: type[Any]) -> dict[str, Any]:
+    """Return the defaults of the options of a class."""
     found = {name: one.default for name, one in signature(cls).parameters.items()}
     if found.pop("models", None) is not None:
         found |= dict.fromkeys(MODELS)

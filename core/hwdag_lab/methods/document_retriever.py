@@ -22,8 +22,10 @@ from hwdag.building.report import BuildReport
 from hwdag.config import SearchConfig, checked_k
 from hwdag.embedding.base import Embedder
 from hwdag.errors import EmptyIndex, InputError, ReaderRequired
+from hwdag.graph.dag import HWDAG
 from hwdag.lm.base import Metered, Reader, Session, Writer
 from hwdag.models import Models
+from hwdag.page import page
 from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
 from hwdag.search.context import FIRST_POSITION
@@ -39,7 +41,7 @@ from hwdag.threads import (
     in_builder_thread,
 )
 from hwdag.trace.bars import Reporter, as_reporter
-from hwdag.types import Answer, Document, Node, Retrieval, Step, Usage
+from hwdag.types import Answer, Document, Node, Retrieval, Step, Usage, shown_document
 from hwdag_lab.methods.cache import CachedEmbedder
 from hwdag_lab.methods.found import Found, Query, Scored, fitting
 
@@ -221,6 +223,20 @@ class DocumentRetriever(ABC, Generic[T]):
     ) -> Answer:
         """Search, then answer from what was found; see `search`."""
         return self.stream(question, config=config, scope=scope, on_step=on_step).answer
+
+    def to_html(self) -> str:
+        """Return a page that shows what is kept of the documents as graphs; it needs no network."""
+        return page("The graph", self.to_dict())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return documents and graphs as JSON-able values, as the page takes them."""
+        held = list(self._held.values())
+        graphs = [{"document_id": d.id, **self._graph(built).to_dict()} for d, built in held]
+        return {"documents": [shown_document(d) for d, _ in held], "graphs": graphs}
+
+    def _graph(self, built: T) -> HWDAG:
+        """What is kept of a document in levels; no edges, unless the method says which."""
+        return HWDAG.from_rows(built.nodes, ())
 
     @classmethod
     def from_documents(

@@ -27,6 +27,7 @@ from hwdag.building.points import Point
 from hwdag.building.writing import ask
 from hwdag.embedding.base import Embedder
 from hwdag.errors import ContextTooSmall, QuestionTooLong
+from hwdag.graph.dag import HWDAG
 from hwdag.lm.base import Reader, Writer
 from hwdag.types import Document, Node, Usage
 from hwdag_lab.methods.document_retriever import ModelOptions
@@ -208,6 +209,9 @@ class MemWalkerRetriever(SummarizingRetriever[SummaryTree]):
                 "navigator with a longer context"
             )
         return number
+
+    def _graph(self, built: SummaryTree) -> HWDAG:
+        return built.graph()
 
     def _retrieve(self, query: Query, built: Mapping[str, SummaryTree]) -> Found:
         navigator, vector = self.navigator, self.embedder.embed_query(query.question)

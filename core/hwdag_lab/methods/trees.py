@@ -11,6 +11,7 @@ from hwdag.arrays import Floats, Vectors
 from hwdag.building.points import Point
 from hwdag.building.windows import line_costs
 from hwdag.embedding.base import Embedder
+from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.lm.base import Reader, Writer
 from hwdag.text.chunking import chunk
 from hwdag.types import Document, Node, Span
@@ -38,6 +39,15 @@ class SummaryTree:
         """The nodes of the highest level."""
         height = self.nodes[-1].level
         return tuple(i for i, node in enumerate(self.nodes) if node.level == height)
+
+    def graph(self) -> HWDAG:
+        """The tree with edges of equal weight from every summary to what it was written from."""
+        rows = [
+            EdgeRow(i, np.array(below), np.ones(len(below)))
+            for i, below in enumerate(self.children)
+            if below
+        ]
+        return HWDAG.from_rows(self.nodes, rows)
 
     def similarity(self, query: Vectors) -> Floats:
         """Cosine of every node to a query, (nodes,)."""

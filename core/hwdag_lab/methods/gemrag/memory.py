@@ -11,9 +11,13 @@ from numpy.typing import NDArray
 
 from hwdag.arrays import Floats, Vectors
 from hwdag.embedding.hashing import unit_rows
+from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.types import Node
 from hwdag_lab.methods.gemrag.spectrum import Affinity, question_sums
 from hwdag_lab.methods.trees import SummaryTree
+
+MOST_NEIGHBOURS = 5
+"""Edges of a chunk that a page shows; the graph itself is complete."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +51,23 @@ class Memory:
     def question_vectors(self) -> Vectors:
         """Means of the embeddings of every question and its node, (questions, d)."""
         return question_vectors(self.questions, self.asked, self.tree.vectors)
+
+    def graph(self, number: int) -> HWDAG:
+        """Every chunk with its nearest neighbours, and every theme with its members, weighted.
+
+        Args:
+            number: m, the questions that were asked for.
+        """
+        near = affinity(self.questions, self.question_vectors, self.tree.vectors, number)
+        rows = []
+        for i, members in enumerate(self.tree.children):
+            [weights] = near.weights([i])
+            nearest = np.argsort(-weights, kind="stable")[:MOST_NEIGHBOURS]
+            ends = np.asarray(members if members else nearest, np.intp)
+            ends = ends[weights[ends] > 0]
+            if len(ends):
+                rows.append(EdgeRow(i, ends, weights[ends]))
+        return HWDAG.from_rows(self.nodes, rows)
 
     @property
     def owners(self) -> NDArray[np.intp]:

@@ -19,6 +19,7 @@ import numpy as np
 
 from hwdag.arrays import Floats, Vectors
 from hwdag.errors import InputError, UnknownOption
+from hwdag.graph.dag import HWDAG
 from hwdag.types import Document
 from hwdag_lab.methods.document_retriever import ModelOptions
 from hwdag_lab.methods.found import Found, Query, Scored, distinct
@@ -215,6 +216,9 @@ class GemRagRetriever(SummarizingRetriever[Memory]):
         if config.themes == "kmeans":
             return clusters(graph.texts.astype(np.float32), count, config.members), found.values
         return found.themes(count, config.members), found.values
+
+    def _graph(self, built: Memory) -> HWDAG:
+        return built.graph(self.config.questions)
 
     def _retrieve(self, query: Query, built: Mapping[str, Memory]) -> Found:
         graph = self._joined(built, Graph.of)

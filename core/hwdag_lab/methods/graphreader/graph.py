@@ -18,6 +18,7 @@ from hwdag.arrays import Vectors
 from hwdag.building.calls import Calls
 from hwdag.building.writing import replies
 from hwdag.embedding.base import Embedder
+from hwdag.graph.dag import HWDAG, EdgeRow, union_of_spans
 from hwdag.lm.base import Reader, Writer
 from hwdag.text.chunking import CountTokens, chunk
 from hwdag.text.sentences import sentences
@@ -72,6 +73,27 @@ class FactGraph:
     def nodes(self) -> tuple[Node, ...]:
         """Everything that can be found."""
         return (*self.chunks, *self.facts)
+
+    def graph(self) -> HWDAG:
+        """Elements (level 3) above the facts that have them, facts above their chunks."""
+        facts_of: list[list[int]] = [[] for _ in self.elements]
+        for fact, elements in enumerate(self.elements_of):
+            for number in set(elements):
+                facts_of[number].append(fact)
+        ends, named = [[chunk] for chunk in self.chunk_of], list[Node]()
+        for element, of in zip(self.elements, facts_of, strict=True):
+            if not of:
+                continue
+            one = self.facts[of[0]]
+            sources = union_of_spans([span for fact in of for span in self.facts[fact].sources])
+            key, tokens = f"{one.document_id}#3.{len(named)}", len(element.name.split())
+            named.append(Node(key, one.document_id, 3, element.name, one.origin, tokens, sources))
+            ends.append([len(self.chunks) + fact for fact in of])
+        rows = [
+            EdgeRow(len(self.chunks) + i, np.array(below), np.ones(len(below)))
+            for i, below in enumerate(ends)
+        ]
+        return HWDAG.from_rows((*self.nodes, *named), rows)
 
 
 class World:

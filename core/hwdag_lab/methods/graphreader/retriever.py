@@ -17,6 +17,7 @@ from hwdag.arrays import Vectors
 from hwdag.building.report import BuildReport
 from hwdag.config import SearchConfig
 from hwdag.errors import ContextTooSmall, InputError, UnknownOption
+from hwdag.graph.dag import HWDAG
 from hwdag.lm.base import Reader, Session, Writer
 from hwdag.scope import Scope
 from hwdag.text.characters import without_surrogates
@@ -186,6 +187,9 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
                 "fact_tokens, or use a writer with a longer context"
             )
         return room
+
+    def _graph(self, built: FactGraph) -> HWDAG:
+        return built.graph()
 
     def _retrieve(self, query: Query, built: Mapping[str, FactGraph]) -> Found:
         world = World(list(built.values()))

@@ -1,0 +1,85 @@
+"""The command `serve`: an index behind HTTP."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+from ipaddress import ip_address
+
+from hwdag.cli.asking import search_config
+from hwdag.cli.model_loading import reader
+from hwdag.errors import InputError
+from hwdag.index import HWDAGIndex
+from hwdag.store.opening import check_folder, holds_something
+
+TOKEN = "HWDAG_TOKEN"
+"""Environment variable; on a command line others could read it."""
+
+MEGABYTE = 1_000_000
+
+
+def serve(options: argparse.Namespace) -> int:
+    """Serve an index until the process is ended; a file that is not there begins empty."""
+    try:
+        import uvicorn
+
+        from hwdag.serve import Access, Limits, Systems, application
+    except ImportError as error:
+        raise InputError(f'{error}; install it with: pip install "hwdag[serve]"') from error
+    config = search_config(options)
+    token = token_for(options.host)
+    with _opened(options) as index:
+        others = options.others(options, index) if options.others else {}
+        app = application(
+            Systems(index, config, others),
+            limits=Limits(
+                upload_bytes=options.max_upload * MEGABYTE, questions=options.max_questions
+            ),
+            access=Access(token, options.read_only),
+        )
+        print(f"{index!r}")
+        host = f"[{options.host}]" if ":" in options.host else options.host
+        shown = "" if token is None else f"/#token={token}"
+        print(f"http://{host}:{options.port}{shown}", flush=True)
+        uvicorn.run(
+            app,
+            host=options.host,
+            port=options.port,
+            log_level="warning",
+            server_header=False,
+            timeout_graceful_shutdown=5,
+        )
+    return 0
+
+
+def token_for(host: str) -> str | None:
+    """Return what clients must send: HWDAG_TOKEN, else a new one where others can reach the host.
+
+    Raises:
+        InputError: the token is too short to keep anybody out.
+    """
+    token = os.environ.get(TOKEN)
+    if token is None:
+        return None if is_loopback(host) else secrets.token_urlsafe(24)
+    if len(token) < 16:
+        raise InputError(f"{TOKEN} has {len(token)} characters; use at least 16, or unset it")
+    return token
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether only this machine reaches a host."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _opened(options: argparse.Namespace) -> HWDAGIndex:
+    models = {"reader": reader(options, options.file), "embedder": options.embedder}
+    if holds_something(options.file):
+        return HWDAGIndex.load(options.file, **models)
+    if options.read_only:
+        raise InputError(f"there is no index {options.file}, and --read-only would leave it empty")
+    check_folder(options.file)
+    return HWDAGIndex(path=options.file, **models)

@@ -1,0 +1,260 @@
+"""The routes: the page, questions and documents for it, figures, and OpenAI's API."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from hwdag.building.report import BuildReport
+from hwdag.errors import HWDAGError, IndexBusy, InputError
+from hwdag.page import built_file, live_page
+from hwdag.scope import Scope
+from hwdag.serve.asking import Desk, logger, message_of
+from hwdag.serve.completions import Completions
+from hwdag.serve.guard import Access, Guard, Limits, Slots, failure, limited_body
+from hwdag.serve.streams import Events, frame, json_body
+from hwdag.serve.systems import Systems
+from hwdag.text.files import KNOWN_SUFFIXES, read_documents
+from hwdag.threads import in_builder_thread
+from hwdag.trace.bars import Advanced, Reporting
+from hwdag.types import Answer, Document, Retrieval, Step, shown_documents
+from hwdag.version import __version__
+
+LONGEST_NAME = 200
+CLIENT_LEFT = 499
+"""What nginx logs for it; nobody reads it."""
+
+
+def application(
+    systems: Systems, *, limits: Limits | None = None, access: Access | None = None
+) -> Starlette:
+    """Return the server of an index.
+
+    Args:
+        systems: the index, and what is compared with it.
+        limits: how much is taken on.
+        access: who may ask. Without a token only this machine should reach the server.
+    """
+    limits, access = limits or Limits(), access or Access()
+    server = _Server(systems, limits, access)
+    completions = Completions(server.desk, limits)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        yield
+        server.desk.close()
+
+    get, post = ["GET"], ["POST"]
+    return Starlette(
+        routes=[
+            Route("/", server.page, methods=get),
+            Route("/page.js", partial(_built, "page.js", "text/javascript"), methods=get),
+            Route("/page.css", partial(_built, "page.css", "text/css"), methods=get),
+            Route("/health", server.health, methods=get),
+            Route("/metrics", server.metrics, methods=get),
+            Route("/api/state", server.state, methods=get),
+            Route("/api/graph", server.graph, methods=get),
+            Route("/api/ask", server.ask, methods=post),
+            Route("/api/documents/{name}", server.upload, methods=["PUT"]),
+            Route("/api/documents/{name:path}", server.delete, methods=["DELETE"]),
+            Route("/v1/models", completions.models, methods=get),
+            Route("/v1/chat/completions", completions.create, methods=post),
+        ],
+        middleware=[Middleware(Guard, access=access)],
+        exception_handlers={
+            HTTPException: _said,
+            HWDAGError: _refused,
+            ClientDisconnect: lambda request, error: Response(status_code=CLIENT_LEFT),
+            Exception: lambda request, error: failure(500, message_of(error)),
+        },
+        lifespan=lifespan,
+    )
+
+
+class _Server:
+    """What the page asks for."""
+
+    def __init__(self, systems: Systems, limits: Limits, access: Access) -> None:
+        self.desk = Desk(systems, limits)
+        self._limits = limits
+        self._access = access
+        self._uploads = Slots(limits.uploads, "uploads")
+
+    async def page(self, request: Request) -> Response:
+        return Response(live_page(), media_type="text/html")
+
+    async def health(self, request: Request) -> Response:
+        return JSONResponse({"status": "ok", "version": __version__})
+
+    async def metrics(self, request: Request) -> Response:
+        self.desk.metrics.documents.set(len(self.desk.systems.index))
+        return PlainTextResponse(self.desk.metrics.text(), media_type="text/plain; version=0.0.4")
+
+    async def state(self, request: Request) -> Response:
+        """What can be asked, and about what."""
+        documents = await asyncio.to_thread(lambda: [*self.desk.systems.index.documents.values()])
+        return JSONResponse(
+            {
+                "version": __version__,
+                "systems": list(self.desk.systems),
+                "documents": [{"id": one.id, "title": one.title} for one in documents],
+                "read_only": self._access.read_only,
+                "upload_bytes": self._limits.upload_bytes,
+                "suffixes": sorted(KNOWN_SUFFIXES),
+            }
+        )
+
+    async def graph(self, request: Request) -> Response:
+        """The graphs, of all documents or of those that `?document=` names."""
+        wanted = request.query_params.getlist("document") or None
+        return JSONResponse(await asyncio.to_thread(self.desk.systems.index.to_dict, wanted))
+
+    async def ask(self, request: Request) -> Response:
+        """Answer `{question, system, token_budget, documents}` as a stream of events.
+
+        `step` for every visited node, `walk` when it is finished, `piece` for every piece of the
+        answer, `answer` with all of it, or `error`.
+        """
+        body = await json_body(request, self._limits.json_bytes)
+        question, name = body.get("question"), body.get("system", "hwdag")
+        if not isinstance(question, str) or not question.strip():
+            raise InputError("question must be a text that is not empty")
+        system = self.desk.systems.named(name, token_budget=body.get("token_budget"))
+        scope = None if body.get("documents") is None else Scope(body["documents"])
+
+        async def frames() -> AsyncIterator[str]:
+            try:
+                async for event in self.desk.ask(name, system, question, scope):
+                    yield _shown(event)
+            except Exception as error:
+                yield frame({"message": message_of(error)}, "error")
+
+        return Events(frames(), self.desk.slots)
+
+    async def upload(self, request: Request) -> Response:
+        """Read a document from the body and build it; the stream says how far it is."""
+        self._check_writable()
+        name = safe_name(request.path_params["name"])
+        with self._uploads.one():  # while it arrives; the stream holds a slot of its own
+            folder = TemporaryDirectory(prefix="hwdag-upload-")
+            try:
+                with (Path(folder.name) / name).open("wb") as file:
+                    async for piece in limited_body(request, self._limits.upload_bytes):
+                        await asyncio.to_thread(file.write, piece)
+            except BaseException:
+                folder.cleanup()
+                raise
+        return Events(self._inserted(folder, name), self._uploads)
+
+    async def delete(self, request: Request) -> Response:
+        """Remove a document."""
+        self._check_writable()
+        await asyncio.to_thread(self.desk.systems.delete, request.path_params["name"])
+        return JSONResponse({"deleted": request.path_params["name"]})
+
+    async def _inserted(self, folder: TemporaryDirectory[str], name: str) -> AsyncIterator[str]:
+        """The events of an upload: `progress`, then `done` or `error`."""
+        loop = asyncio.get_running_loop()
+        arrived: asyncio.Queue[Advanced | None] = asyncio.Queue()
+
+        def tell(advanced: Advanced | None) -> None:
+            loop.call_soon_threadsafe(arrived.put_nowait, advanced)
+
+        def work() -> BuildReport:
+            try:
+                with folder:
+                    document = _read(Path(folder.name) / name, name)
+                return self.desk.systems.insert([document], Reporting(tell, shown=False))
+            finally:
+                tell(None)
+
+        # why: what is being built is finished, whether somebody waits for it or not
+        working = asyncio.ensure_future(in_builder_thread(work))
+        while (advanced := await arrived.get()) is not None:
+            shown = {"stage": advanced.stage, "done": advanced.done, "total": advanced.total}
+            yield frame(shown, "progress")
+        try:
+            report = await working
+        except Exception as error:
+            self.desk.metrics.uploads.labels("refused").inc()
+            if not isinstance(error, HWDAGError):
+                logger.exception("an upload failed")
+            yield frame({"message": message_of(error)}, "error")
+            return
+        self.desk.metrics.uploads.labels("built").inc()
+        yield frame({"report": str(report), "id": name}, "done")
+
+    def _check_writable(self) -> None:
+        if self._access.read_only:
+            raise HTTPException(403, "this server is read-only: its documents cannot be changed")
+
+
+def safe_name(name: str) -> str:
+    """Return the name of an uploaded file, which is the id of its document.
+
+    Raises:
+        InputError: it could lead out of a folder, cannot be shown, or ends like no document.
+    """
+    if (
+        name != Path(name).name
+        or name.startswith(".")
+        or "\\" in name
+        or not name.isprintable()
+        or len(name.encode()) > LONGEST_NAME
+    ):
+        raise InputError(
+            f"{name!r} is no file name: one that can be printed, without a slash, a backslash or a "
+            f"dot at its beginning, of at most {LONGEST_NAME} bytes"
+        )
+    if Path(name).suffix.lower() not in KNOWN_SUFFIXES:
+        raise InputError(f"{name!r} must end in one of {', '.join(sorted(KNOWN_SUFFIXES))}")
+    return name
+
+
+def _read(path: Path, name: str) -> Document:
+    [found] = read_documents([path])
+    if not isinstance(found, Document):
+        raise InputError(f"{name}: {found.reason}")
+    return replace(found, id=name, metadata={**found.metadata, "path": name})
+
+
+def _shown(event: Step | Retrieval | str | Answer) -> str:
+    """An event of a question as the page reads it."""
+    match event:
+        case Step():
+            return frame(event.to_dict(), "step")
+        case Retrieval():
+            return frame({"stop": event.stop}, "walk")
+        case Answer():
+            documents = shown_documents(event.retrieval)
+            return frame({"documents": documents, "answer": event.to_dict()}, "answer")
+        case _:
+            return frame({"text": event}, "piece")
+
+
+async def _built(name: str, kind: str, request: Request) -> Response:
+    return Response(built_file(name), media_type=kind)
+
+
+def _said(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    response = failure(error.status_code, error.detail)
+    response.headers.update(error.headers or {})
+    return response
+
+
+def _refused(request: Request, error: Exception) -> Response:
+    status = 503 if isinstance(error, IndexBusy) else 400 if isinstance(error, InputError) else 500
+    return failure(status, str(error))

@@ -1,0 +1,147 @@
+"""A question in a thread, its steps and its words as they come; it ends when nobody listens any more."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import AsyncGenerator, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, TypeAlias, TypeVar
+
+from starlette.requests import ClientDisconnect, Request
+
+from hwdag.errors import HWDAGError
+from hwdag.scope import Scope
+from hwdag.serve.guard import Limits, Slots
+from hwdag.serve.metrics import Metrics
+from hwdag.serve.systems import System, Systems
+from hwdag.types import Answer, Retrieval, Step
+
+Event: TypeAlias = Step | Retrieval | str | Answer
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+
+class _Left(Exception):
+    """Whoever asked has gone."""
+
+
+class Desk:
+    """Takes questions: so many at a time, each in a thread, all of them counted.
+
+    Attributes:
+        systems: what is asked.
+        slots: one for each question that is being answered.
+        metrics: the figures.
+    """
+
+    def __init__(self, systems: Systems, limits: Limits) -> None:
+        self.systems = systems
+        self.slots = Slots(limits.questions, "questions")
+        self.metrics = Metrics()
+        # why: a thread may still be in its last step when the next question has its slot
+        self._threads = ThreadPoolExecutor(
+            2 * limits.questions, thread_name_prefix="hwdag-question"
+        )
+
+    async def ask(
+        self, name: str, system: System, question: str, scope: Scope | None = None
+    ) -> AsyncGenerator[Event]:
+        """Yield the steps of a walk, the walk, the pieces of the answer, and the answer.
+
+        Closing the iterator, or cancelling its task, ends the walk at its next step and the answer
+        at its next word.
+
+        Raises:
+            HWDAGError: as `Retriever.stream` does.
+        """
+        began, outcome = time.perf_counter(), "left"
+        self.metrics.asking.inc()
+        try:
+            async for event in _asked(system, question, scope, self._threads):
+                if isinstance(event, Answer):
+                    outcome = "answered"
+                    self.metrics.count(name, event, time.perf_counter() - began)
+                yield event
+        except HWDAGError:
+            outcome = "refused"
+            raise
+        except Exception:
+            outcome = "failed"
+            logger.exception("a question to %s failed", name)
+            raise
+        finally:
+            self.metrics.asking.dec()
+            self.metrics.questions.labels(name, outcome).inc()
+
+    def close(self) -> None:
+        """Take no further question."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+async def _asked(
+    system: System, question: str, scope: Scope | None, threads: ThreadPoolExecutor
+) -> AsyncGenerator[Event]:
+    loop = asyncio.get_running_loop()
+    arrived: asyncio.Queue[Event | BaseException | None] = asyncio.Queue()
+    left = threading.Event()
+
+    def tell(event: Event | BaseException | None) -> None:
+        if left.is_set():
+            raise _Left
+        loop.call_soon_threadsafe(arrived.put_nowait, event)
+
+    def work() -> None:
+        with suppress(_Left):
+            try:
+                stream = system.retriever.stream(
+                    question, config=system.config, scope=scope, on_step=tell
+                )
+                tell(stream.retrieval)
+                for piece in stream:
+                    tell(piece)
+                tell(stream.answer)
+                tell(None)
+            except Exception as error:
+                tell(error)
+
+    loop.run_in_executor(threads, work)
+    try:
+        while (event := await arrived.get()) is not None:
+            if isinstance(event, BaseException):
+                raise event
+            yield event
+    finally:
+        left.set()
+
+
+async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Return what `work` returns; it is cancelled when the client leaves.
+
+    Raises:
+        ClientDisconnect: it has left.
+    """
+    working = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(_gone(request))
+    try:
+        await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        working.cancel()
+        gone.cancel()
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def message_of(error: BaseException) -> str:
+    """Return what a client is told: errors of hwdag in full, of any other nothing but that it is one."""
+    return str(error) if isinstance(error, HWDAGError) else "the server failed; its log says why"

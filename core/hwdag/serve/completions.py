@@ -1,0 +1,139 @@
+"""`/v1/models` and `/v1/chat/completions`, as clients of OpenAI's API ask and read them."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from hwdag.errors import InputError
+from hwdag.serve.asking import Desk, message_of, unless_gone
+from hwdag.serve.guard import Limits
+from hwdag.serve.streams import Events, frame, json_body
+from hwdag.serve.systems import System
+from hwdag.types import Answer
+
+REFUSED = ("tools", "functions", "response_format", "logprobs")
+"""Options that would change what an answer is; others that cannot be followed are passed over."""
+
+
+class Completions:
+    """Answers the last message of a chat from the documents; a model is a system."""
+
+    def __init__(self, desk: Desk, limits: Limits) -> None:
+        self._desk = desk
+        self._limits = limits
+
+    async def models(self, request: Request) -> Response:
+        """List the systems."""
+        listed = [
+            {"id": name, "object": "model", "created": 0, "owned_by": "hwdag"}
+            for name in self._desk.systems
+        ]
+        return JSONResponse({"object": "list", "data": listed})
+
+    async def create(self, request: Request) -> Response:
+        """Answer, at once or as a stream of chunks; the last of them carries the citations."""
+        body = await json_body(request, self._limits.json_bytes)
+        question = question_of(body)
+        name = body.get("model", "hwdag")
+        wanted = body.get("max_completion_tokens") or body.get("max_tokens")
+        system = self._desk.systems.named(name, max_new_tokens=wanted)
+        head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": name}
+        if body.get("stream"):
+            usage = bool((body.get("stream_options") or {}).get("include_usage"))
+            chunks = self._chunks(head, system, question, usage)
+            return Events(chunks, self._desk.slots)
+        with self._desk.slots.one():
+            answer, pieces = await unless_gone(request, self._whole(name, system, question))
+        message = {
+            "role": "assistant",
+            "content": answer.text,
+            "refusal": None,
+            "citations": citations(answer),
+        }
+        choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
+        return JSONResponse(
+            head
+            | {"object": "chat.completion", "choices": [choice], "usage": _usage(answer, pieces)}
+        )
+
+    async def _whole(self, name: str, system: System, question: str) -> tuple[Answer, int]:
+        """The answer, and the number of pieces that it came in."""
+        pieces = 0
+        async for event in self._desk.ask(name, system, question):
+            pieces += isinstance(event, str)
+            if isinstance(event, Answer):
+                answer = event
+        return answer, pieces
+
+    async def _chunks(
+        self, head: dict[str, Any], system: System, question: str, with_usage: bool
+    ) -> AsyncIterator[str]:
+        head = head | {"object": "chat.completion.chunk"}
+
+        def chunk(delta: dict[str, Any], finish: str | None = None) -> str:
+            choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
+            return frame(head | {"choices": [choice]})
+
+        pieces = 0
+        yield chunk({"role": "assistant", "content": ""})
+        try:
+            async for event in self._desk.ask(head["model"], system, question):
+                if isinstance(event, str):
+                    pieces += 1
+                    yield chunk({"content": event})
+                elif isinstance(event, Answer):
+                    yield chunk({"citations": citations(event)}, "stop")
+                    if with_usage:
+                        yield frame(head | {"choices": [], "usage": _usage(event, pieces)})
+        except Exception as error:
+            yield frame({"error": {"message": message_of(error), "type": "server_error"}})
+            return
+        yield "data: [DONE]\n\n"
+
+
+def question_of(body: dict[str, Any]) -> str:
+    """Return the text of the last message of a user.
+
+    Raises:
+        InputError: there is none, or the request wants what is not offered.
+    """
+    if asked := [name for name in REFUSED if body.get(name)]:
+        raise InputError(f"{', '.join(asked)}: not offered; leave it out")
+    if body.get("n") not in (None, 1):
+        raise InputError(
+            f"n must be 1, got {body['n']!r}: decoding is greedy, all would be the same"
+        )
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not all(isinstance(one, dict) for one in messages):
+        raise InputError("messages must be a list of {role, content}")
+    said = [one.get("content") for one in messages if one.get("role") == "user"]
+    content = said[-1] if said else None
+    if isinstance(content, list):
+        parts = [part for part in content if isinstance(part, dict)]
+        content = "\n".join(str(part["text"]) for part in parts if part.get("type") == "text")
+    if not isinstance(content, str) or not content.strip():
+        raise InputError("the last message of the role 'user' is the question; it holds no text")
+    return content
+
+
+def citations(answer: Answer) -> list[dict[str, Any]]:
+    """Return the sentences that an answer rests on, best first; offsets count characters."""
+    found: list[dict[str, Any]] = answer.to_dict()["citations"]
+    return found
+
+
+def _usage(answer: Answer, pieces: int) -> dict[str, int]:
+    """Tokens through the model; those of the answer are counted as it came."""
+    total = answer.usage.tokens
+    completion = min(pieces, total)
+    return {
+        "prompt_tokens": total - completion,
+        "completion_tokens": completion,
+        "total_tokens": total,
+    }

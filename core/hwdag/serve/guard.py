@@ -1,0 +1,162 @@
+"""What a server lets in: who may ask, from where, how much at a time; and what a page may load."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from hwdag.errors import InputError
+
+OPEN_PATHS = ("/", "/page.js", "/page.css", "/health")
+"""The page itself and whether the server runs: no document, question or figure is in them."""
+
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a server takes on.
+
+    Attributes:
+        upload_bytes: of one document.
+        json_bytes: of a question with what stands around it.
+        questions: answered at a time; another one is told to come back (503).
+        uploads: read or waiting at a time; they are built one after the other.
+    """
+
+    upload_bytes: int = 50_000_000
+    json_bytes: int = 1_000_000
+    questions: int = 4
+    uploads: int = 4
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if getattr(self, field.name) < 1:
+                raise InputError(
+                    f"{field.name} must be at least 1, got {getattr(self, field.name)}"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who may ask.
+
+    Attributes:
+        token: what requests must carry as `Authorization: Bearer ...`; None for nothing, which is
+            for a server that only its own machine reaches.
+        read_only: whether uploads and deletions are refused.
+    """
+
+    token: str | None = None
+    read_only: bool = False
+
+
+class Guard:
+    """Middleware: checks every request, and adds the headers that keep a page to itself.
+
+    Without a token only requests to a name of this machine are answered, so that no page of another
+    site can reach the server under a name of its own; and never one that a page of another site sends.
+    """
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        refused = self._refused(scope["path"], Headers(scope=scope))
+        if refused is None:
+            await self._app(scope, receive, guarded)
+        else:
+            await refused(scope, receive, guarded)
+
+    def _refused(self, path: str, headers: Headers) -> JSONResponse | None:
+        """The answer to a request that is not let in; None for one that is."""
+        host, origin, token = headers.get("host", ""), headers.get("origin"), self._access.token
+        if origin is not None and urlsplit(origin).netloc != host:
+            return failure(403, f"a page of {origin!r} may not use this server")
+        if token is None:
+            name = urlsplit(f"//{host}").hostname
+            if name not in LOOPBACK_NAMES:
+                return failure(403, f"this server answers to localhost only, not to {name!r}")
+        elif path not in OPEN_PATHS:
+            said = headers.get("authorization", "")
+            if not hmac.compare_digest(said.encode(), f"Bearer {token}".encode()):
+                refused = failure(401, "send the server's token as 'Authorization: Bearer TOKEN'")
+                refused.headers["WWW-Authenticate"] = "Bearer"
+                return refused
+        return None
+
+
+class Slots:
+    """So many at a time; there is no queue that could grow."""
+
+    def __init__(self, count: int, what: str) -> None:
+        self._count = count
+        self._what = what
+        self.taken = 0
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Hold a slot. Raises `HTTPException` (503) if none is free."""
+        if self.taken >= self._count:
+            raise HTTPException(
+                503,
+                f"{self._count} {self._what} at a time are what this server takes; try again soon",
+                {"Retry-After": "5"},
+            )
+        self.taken += 1
+        try:
+            yield
+        finally:
+            self.taken -= 1
+
+
+async def limited_body(request: Request, most: int) -> AsyncIterator[bytes]:
+    """Yield the body of a request in pieces. Raises `HTTPException` (413) beyond `most` bytes."""
+    said = request.headers.get("content-length", "")
+    taken = int(said) if said.isdecimal() else 0
+    if taken <= most:
+        taken = 0
+        async for piece in request.stream():
+            taken += len(piece)
+            if taken > most:
+                break
+            yield piece
+    if taken > most:
+        raise HTTPException(413, f"more than the {most:,} bytes that this server takes")
+
+
+def failure(status: int, message: str) -> JSONResponse:
+    """Return an error as OpenAI's clients read it."""
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    error = {"message": message, "type": kind, "param": None, "code": str(status)}
+    return JSONResponse({"error": error}, status)

@@ -1,0 +1,56 @@
+"""A server over a small index without models, in a process of its own: `python serve_world.py FILE PORT`.
+
+Its reader takes a tenth of a second for each node, and writes down how many it has read.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+from hwdag import Document, HWDAGIndex, SearchConfig
+from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.lm.scripted import ScriptedLM
+
+LINES = [f"Keeper number {i} of the harbour of Elm painted the tower {i} times." for i in range(60)]
+DOCUMENTS = [
+    Document(
+        "harbour.md", "The harbour was built in 1871 by Clara Holm.\n\nIt has a tower.", "Harbour"
+    ),
+    Document("keepers.txt", "\n\n".join(LINES)),
+]
+QUESTION = "Who built the harbour?"
+CONFIG = SearchConfig(token_budget=2000, progress="budget", stride=1)
+
+
+def index(**options):
+    """The index of these documents."""
+    return HWDAGIndex.from_documents(
+        DOCUMENTS, reader=ScriptedLM(), embedder=HashingEmbedder(), **options
+    )
+
+
+def main(file: Path, port: int) -> None:
+    """Serve until killed; the number of nodes read stands in the file."""
+    import uvicorn
+
+    from hwdag.serve import Access, Systems, application
+
+    served = index()
+    search = served.stream
+
+    def slowly(question, *, on_step, **options):
+        def told(step):
+            time.sleep(0.1)
+            with file.open("a") as steps:
+                steps.write(f"{step.node.id}\n")
+            on_step(step)
+
+        return search(question, on_step=told, **options)
+
+    served.stream = slowly
+    app = application(Systems(served, CONFIG), access=Access(token="a-token-for-tests"))
+    uvicorn.run(app, host="127.0.0.1", port=port, log_level="warning")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,180 @@
+// The live app: documents in, questions out, one or two systems side by side.
+
+import type { Page } from "./data";
+import { h } from "./dom";
+import { load, type Given, type GivenStep } from "./load";
+import { mount } from "./mount";
+import { Server, type State } from "./server";
+import { card } from "./walk";
+
+export class Live {
+  private readonly server = new Server();
+  private readonly question = h("input", { type: "text", "aria-label": "Question", placeholder: "Ask the documents", required: true });
+  private readonly first = h("select", { "aria-label": "System" });
+  private readonly second = h("select", { "aria-label": "Beside it" });
+  private readonly stop = h("button", { type: "button", disabled: true, click: () => this.asking?.abort() }, "Stop");
+  private readonly documents = h("ul", { class: "documents", "aria-label": "Documents" });
+  private readonly files = h("input", { type: "file", multiple: true, "aria-label": "Add documents", change: () => void this.upload() });
+  private readonly uploads = h("ul", { class: "uploads", "aria-live": "polite" });
+  private readonly trouble = h("p", { class: "trouble", role: "alert" });
+  private readonly results = h("div", { class: "results" });
+  private readonly graph = h("div");
+  private asking: AbortController | null = null;
+
+  constructor(root: HTMLElement) {
+    const ask = h(
+      "form",
+      { class: "ask", "aria-label": "Ask", submit: (event) => (event.preventDefault(), void this.ask()) },
+      this.question,
+      this.first,
+      this.second,
+      h("button", { type: "submit" }, "Ask"),
+      this.stop,
+    );
+    const drop = h("section", { class: "holdings", "aria-label": "Documents" }, h("label", {}, "Add documents ", this.files), this.uploads);
+    drop.append(
+      h("details", {}, h("summary", {}, "Documents in the index"), this.documents),
+      h("button", { type: "button", click: () => void this.show() }, "Show the graph"),
+    );
+    root.replaceChildren(h("main", { class: "live" }, h("h1", {}, "hwdag"), ask, this.trouble, this.results, drop, this.graph));
+    void this.refresh();
+  }
+
+  /** What the server has; asks for a token where it wants one. */
+  private async refresh(): Promise<void> {
+    try {
+      this.fill(await this.server.state());
+    } catch (error) {
+      this.complain(error);
+      if (this.server.wantsToken) this.trouble.append(this.tokenForm());
+    }
+  }
+
+  private fill(state: State): void {
+    this.trouble.replaceChildren();
+    const options = () => state.systems.map((name) => h("option", {}, name));
+    if (this.first.options.length === 0) {
+      this.first.replaceChildren(...options());
+      this.second.replaceChildren(h("option", { value: "" }, "alone"), ...options());
+    }
+    this.files.disabled = state.read_only;
+    this.files.accept = state.suffixes.join(",");
+    this.documents.replaceChildren(
+      ...state.documents.map(({ id, title }) =>
+        h(
+          "li",
+          {},
+          title && title !== id ? `${title} (${id}) ` : `${id} `,
+          !state.read_only && h("button", { type: "button", "aria-label": `Delete ${id}`, click: () => void this.remove(id) }, "Delete"),
+        ),
+      ),
+    );
+  }
+
+  private tokenForm(): HTMLElement {
+    const typed = h("input", { type: "password", "aria-label": "Token", autocomplete: "off" });
+    const submit = (event: Event) => {
+      event.preventDefault();
+      this.server.useToken(typed.value);
+      void this.refresh();
+    };
+    return h("form", { submit }, typed, h("button", { type: "submit" }, "Use this token"));
+  }
+
+  private async ask(): Promise<void> {
+    this.asking?.abort();
+    const asking = (this.asking = new AbortController());
+    const names = [this.first.value, this.second.value].filter(Boolean);
+    this.trouble.replaceChildren();
+    this.stop.disabled = false;
+    this.results.className = names.length > 1 ? "results two" : "results";
+    const shown = names.map((name) => new Result(name));
+    this.results.replaceChildren(...shown.map(({ element }) => element));
+    const question = this.question.value;
+    await Promise.all(shown.map((result) => result.run(this.server, question, asking.signal)));
+    if (this.asking === asking) this.stop.disabled = true;
+  }
+
+  private async upload(): Promise<void> {
+    const chosen = [...(this.files.files ?? [])];
+    this.files.value = "";
+    for (const file of chosen) {
+      const bar = h("progress", { max: 1, "aria-label": `Progress of ${file.name}` });
+      const said = h("span");
+      this.uploads.append(h("li", {}, file.name, " ", bar, " ", said));
+      try {
+        await this.server.upload(file, (stage, done, total) => {
+          said.replaceChildren(stage);
+          if (total > 0) bar.value = done / total;
+          else bar.removeAttribute("value");
+        });
+        said.replaceChildren("done");
+        bar.value = 1;
+      } catch (error) {
+        bar.remove();
+        said.replaceChildren(String(error instanceof Error ? error.message : error));
+      }
+    }
+    await this.refresh();
+  }
+
+  private async remove(id: string): Promise<void> {
+    try {
+      await this.server.remove(id);
+    } catch (error) {
+      this.complain(error);
+      return;
+    }
+    await this.refresh();
+  }
+
+  private async show(): Promise<void> {
+    try {
+      mount(this.graph, load({ ...(await this.server.graph()), title: "The graph", version: "" }));
+    } catch (error) {
+      this.complain(error);
+    }
+  }
+
+  private complain(error: unknown): void {
+    this.trouble.replaceChildren(error instanceof Error ? error.message : String(error));
+  }
+}
+
+/** The walk of one system as it grows, and then the whole page of its answer. */
+class Result {
+  readonly element: HTMLElement;
+  private readonly steps = h("ol", { class: "steps" });
+  private readonly answer = h("p", { class: "answer", "aria-live": "polite" });
+  private readonly body = h("div", {}, this.answer, this.steps);
+  private readonly status = h("p", { class: "stop", role: "status" }, "reading…");
+  private most = Number.EPSILON;
+
+  constructor(private readonly name: string) {
+    this.element = h("section", { class: "result", "aria-label": name }, h("h2", {}, name), this.status, this.body);
+  }
+
+  async run(server: Server, question: string, signal: AbortSignal): Promise<void> {
+    try {
+      for await (const { event, data } of server.ask(question, this.name, signal)) {
+        if (event === "step") this.step(data as GivenStep);
+        else if (event === "walk") this.status.replaceChildren("answering…");
+        else if (event === "piece") this.answer.append((data as { text: string }).text);
+        else if (event === "error") throw new Error((data as { message: string }).message);
+        else if (event === "answer") {
+          this.status.replaceChildren();
+          mount(this.body, load({ ...(data as Given), title: question, version: "" }));
+        }
+      }
+    } catch (error) {
+      this.status.replaceChildren(signal.aborted ? "stopped" : error instanceof Error ? error.message : String(error));
+    }
+  }
+
+  private step(step: GivenStep): void {
+    const shown = { ...step, document: -1, spans: [], p_enough: null, passed_over: [] };
+    this.most = Math.max(this.most, step.attention + step.similarity + step.reference);
+    const page = { documents: [], answer: null } as unknown as Page;
+    this.steps.append(h("li", {}, h("div", { class: "card" }, ...card(page, shown, this.most))));
+  }
+}
