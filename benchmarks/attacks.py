@@ -30,7 +30,6 @@ from hwdag.embedding.default import default_embedder
 from hwdag.lm.base import Reader
 from hwdag.lm.default import load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.lm.tokens import Codec, Range
 from hwdag.search.corpus import Corpus
 from hwdag.search.walk import walk
@@ -42,6 +41,7 @@ from hwdag.types import Document, Retrieval, Span
 from hwdag.version import __version__
 from hwdag_lab.eval.data import Question, Record, read_records, sample
 from hwdag_lab.eval.statistics import Interval, bootstrap
+from hwdag_lab.scripted import ScriptedLM
 
 ROOT = Path(__file__).parent.parent
 DATA = Path(os.environ.get("HWDAG_DATA") or ROOT / ".." / "shared" / "data") / "dev"

@@ -24,13 +24,13 @@ import numpy as np
 from hwdag import Document, HWDAGIndex, Node, SearchConfig, Span
 from hwdag.arrays import Vectors
 from hwdag.graph.dag import HWDAG, EdgeRow
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier
 from hwdag.search.references import References
 from hwdag.search.similarity import similarity
 from hwdag.search.snapshots import Snapshots
 from hwdag.store.sqlite import Header, Store
+from hwdag_lab.scripted import ScriptedLM
 
 DIMENSION = 384
 LEAVES, POINTS, TOPS = 83, 14, 3

@@ -33,8 +33,8 @@ import numpy as np
 from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import EmptyIndex, HWDAGError, IndexBusy, IndexFileError, InputError
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.store.sqlite import Entry
+from hwdag_lab.scripted import ScriptedLM
 
 NAMES = [f"doc{i}" for i in range(24)]
 VERSIONS = 50

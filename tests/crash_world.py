@@ -28,12 +28,12 @@ from hwdag.building.insertion import Insertion
 from hwdag.building.tools import Tools
 from hwdag.config import BuildConfig
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.lm.scripted import ScriptedLM, first_sentences
 from hwdag.store.opening import holds_something
 from hwdag.store.sqlite import Header, Store
 from hwdag.text.prompts import Prompts
 from hwdag.trace.bars import Silent
 from hwdag.types import Document
+from hwdag_lab.scripted import ScriptedLM, first_sentences
 
 KINDS = ("start", "end", "statement", "step", "moment")
 STEPS = 40  # instructions of SQLite's machine between two looks

@@ -20,12 +20,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.lm.scripted import ScriptedLM, ScriptedSession
 from hwdag.types import Span
 from hwdag_lab.eval.data import Paragraph, Question, Record
 from hwdag_lab.eval.models import Models
 from hwdag_lab.eval.plan import Plan
 from hwdag_lab.eval.run import run
+from hwdag_lab.scripted import ScriptedLM, ScriptedSession
 
 CRAFTS = ("miller", "painter", "baker", "sailor", "weaver", "mason", "tailor", "cooper")
 TOWNS = ("Arden", "Brill", "Corby", "Delph", "Ewell", "Frome", "Goole", "Hythe")

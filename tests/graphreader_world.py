@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.types import Document
 from hwdag_lab.methods.graphreader import GraphReaderConfig, GraphReaderRetriever
+from hwdag_lab.scripted import ScriptedLM
 
 PARAGRAPHS = (
     "The harbour was built by Clara Holm in 1871. It has two walls.",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import hwdag
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.lm.scripted import ScriptedLM
+from hwdag_lab.scripted import ScriptedLM
 
 FRAMEWORKS = {"llama_index": "llama-index", "langchain": "langchain"}
 """Extras by the beginning of a package's name."""

@@ -13,7 +13,7 @@ from langchain_core.documents import Document
 from hwdag.arrays import Vectors
 from hwdag.config import BuildConfig
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.lm.scripted import ScriptedLM
+from hwdag_lab.scripted import ScriptedLM
 from langchain_hwdag import BUILD_EVENT, STEP_EVENT, HWDAGIndex
 
 QUESTION = "Who mends the bell of the ferry?"

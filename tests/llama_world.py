@@ -15,7 +15,7 @@ from llama_index.core.schema import NodeWithScore
 
 from hwdag.config import BuildConfig, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.lm.scripted import ScriptedLM
+from hwdag_lab.scripted import ScriptedLM
 from llama_index_hwdag import HWDAGIndex
 
 TEXTS = {

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from hwdag.arrays import Vectors
 from hwdag.graph.dag import HWDAG, EdgeRow, union_of_spans
-from hwdag.lm.scripted import tokens_of
 from hwdag.types import Document, Node, Span
+from hwdag_lab.scripted import tokens_of
 
 _WORDS = """
 amber bridge castle dragon engine forest garden harbor island jungle kettle ladder market needle

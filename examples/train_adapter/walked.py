@@ -12,12 +12,12 @@ from examples.train_adapter.lines import Json
 from hwdag.config import BuildConfig, Scoring, SearchConfig
 from hwdag.embedding.base import Embedder
 from hwdag.index import HWDAGIndex
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.text.characters import one_line
 from hwdag.text.sentences import sentences
 from hwdag.text.words import content_words
 from hwdag.types import Document, Span
 from hwdag_lab.eval.text_metrics import normalised
+from hwdag_lab.scripted import ScriptedLM
 
 WORDS = 640
 """Words and signs that a walk may read: somewhat more than the 512 tokens of the longest example."""

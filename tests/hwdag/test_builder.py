@@ -19,11 +19,11 @@ from hwdag.errors import ContextTooSmall, InputError, WriterFailed
 from hwdag.graph.block import Block, key_of
 from hwdag.lm.base import Replay
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.lm.scripted import ScriptedLM, attention_between
 from hwdag.lm.writers import CallableWriter
 from hwdag.text.prompts import Prompts, SummaryPrompt
 from hwdag.trace.bars import Silent
 from hwdag.types import Document, Node, Span
+from hwdag_lab.scripted import ScriptedLM, attention_between
 
 
 def prose(sentences: int, seed: int = 0) -> Document:

@@ -20,12 +20,12 @@ from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import IndexBusy, InputError, WriterFailed
 from hwdag.lm.base import ConcurrentWriter, Metered, Replay, ReplayRequest, Writer
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.lm.scripted import ScriptedLM, first_sentences
 from hwdag.store.calls import CallCache, key_of
 from hwdag.store.sqlite import Header, Store
 from hwdag.text.prompts import Prompts, SummaryPrompt
 from hwdag.trace.bars import Silent
 from hwdag.types import Document, Span, Usage
+from hwdag_lab.scripted import ScriptedLM, first_sentences
 
 CONFIG = BuildConfig(chunk_tokens=40, window_tokens=330, batch_size=2)
 

@@ -14,8 +14,8 @@ from hwdag.lm.base import Chat, Message
 from hwdag.lm.chat import as_chat, pieces_in_threads, plain
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.layout import chat_ids
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.lm.writers import CallableWriter
+from hwdag_lab.scripted import ScriptedLM
 
 SYSTEM, USER = Message("system", "Be brief."), Message("user", "Who jumps?")
 TALK = [SYSTEM, USER, Message("assistant", "The fox."), Message("user", "Over what? 狐狸 🦊")]

@@ -16,7 +16,6 @@ from hwdag.config import Scoring, SearchConfig
 from hwdag.errors import InputError
 from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG, EdgeRow
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.search import frontier as frontiers
 from hwdag.search import lexicon as lexicons
 from hwdag.search import segments
@@ -28,6 +27,7 @@ from hwdag.search.walk import walk
 from hwdag.text.headings import headings, searched_text
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node, Retrieval, Span
+from hwdag_lab.scripted import ScriptedLM
 
 QUESTION = "Which dragon guards the silver bridge?"
 SCORINGS = [

@@ -91,7 +91,7 @@ def test_pages_behind_the_end_are_cut_before_anything_is_written(tmp_path: Path)
 AT_THE_END = """
     import os, signal, sys
     from hwdag import HWDAGIndex
-    from hwdag.lm.scripted import ScriptedLM
+    from hwdag_lab.scripted import ScriptedLM
     from hwdag.store.exporting import export_index
     from hwdag.store.integrity import repair
     for name in ("link", "replace", "rename"):

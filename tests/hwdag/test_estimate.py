@@ -15,12 +15,12 @@ from hwdag.config import BuildConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import ContextTooSmall, InputError, WriterFailed
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.lm.scripted import ScriptedLM, tokens_of
 from hwdag.lm.writers import CallableWriter
 from hwdag.store.sqlite import Header, Store
 from hwdag.text.prompts import Prompts
 from hwdag.trace.bars import Silent
 from hwdag.types import Document, Usage
+from hwdag_lab.scripted import ScriptedLM, tokens_of
 
 LICENSE = (Path(__file__).parents[2] / "LICENSE").read_text("utf-8")
 

@@ -22,8 +22,8 @@ from hwdag.lm.heads import (
 )
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.layout import ReplayLayout
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.text.prompts import SearchPrompts
+from hwdag_lab.scripted import ScriptedLM
 
 LOW = ((1, 5), (0, 3))
 FILE = HeadFile(

@@ -24,7 +24,6 @@ from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import ModelError
 from hwdag.lm.default import default_reader, load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.lm.tokens import Codec
 from hwdag.lm.writers import CallableWriter
 from hwdag.search.corpus import Corpus
@@ -37,6 +36,7 @@ from hwdag.text.prompts import Prompts, SearchPrompts
 from hwdag.trace import render
 from hwdag.trace.bars import Silent
 from hwdag.types import Answer, Citation, Document, Span, Usage
+from hwdag_lab.scripted import ScriptedLM
 
 CONFIG = BuildConfig(window_tokens=320, chunk_tokens=40)
 EMBEDDER = HashingEmbedder(64)

@@ -25,9 +25,9 @@ from hwdag.errors import (
     ReaderRequired,
     UnknownOption,
 )
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.scope import Scope
 from hwdag.trace.provenance import provenance
+from hwdag_lab.scripted import ScriptedLM
 
 CONFIG = BuildConfig(chunk_tokens=30, window_tokens=400)
 BUDGET = SearchConfig(token_budget=120, progress="budget")
@@ -354,7 +354,7 @@ KILLED = """
 import sys
 sys.path[:0] = ["tests/hwdag", "tests", "core"]
 from test_index import documents, index_of
-from hwdag.lm.scripted import ScriptedLM
+from hwdag_lab.scripted import ScriptedLM
 
 class Slow(ScriptedLM):
     def replay(self, requests, *, heads):

@@ -11,8 +11,8 @@ from hwdag import BuildConfig, HWDAGIndex
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.text.prompts import SearchPrompts
+from hwdag_lab.scripted import ScriptedLM
 
 NODES = ["The fox jumps over the dog.", "Summary of the information: a question.", "狐狸 🦊"]
 OPTIONS = ["The fox", "a", "Nobody: <|im_end|> is text", "狐狸 🦊 jumps", "The fox"]

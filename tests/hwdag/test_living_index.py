@@ -17,8 +17,8 @@ from worlds import random_text
 from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import ContextTooSmall, IndexBusy, IndexMismatch, InputError, UnknownOption
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.scope import Scope
+from hwdag_lab.scripted import ScriptedLM
 
 CONFIG = BuildConfig(chunk_tokens=30, window_tokens=400)
 BUDGET = SearchConfig(token_budget=120, progress="budget")
@@ -297,7 +297,7 @@ SEARCHER = """
     import json, sys
     from hwdag import HWDAGIndex, SearchConfig
     from hwdag.embedding.hashing import HashingEmbedder
-    from hwdag.lm.scripted import ScriptedLM
+    from hwdag_lab.scripted import ScriptedLM
 
     index = HWDAGIndex.load(sys.argv[1], reader=ScriptedLM(), embedder=HashingEmbedder())
     config = SearchConfig(token_budget=120, progress="budget")
@@ -349,7 +349,7 @@ def test_processes_that_insert_take_turns(tmp_path):
         import sys
         from hwdag import Document, HWDAGIndex
         from hwdag.embedding.hashing import HashingEmbedder
-        from hwdag.lm.scripted import ScriptedLM
+        from hwdag_lab.scripted import ScriptedLM
 
         index = HWDAGIndex.load(sys.argv[1], reader=ScriptedLM(), embedder=HashingEmbedder())
         for i in range(5):
@@ -496,7 +496,7 @@ def test_a_forked_process_is_told_to_load_the_index_again(tmp_path):
         from hwdag import HWDAGIndex
         from hwdag.embedding.hashing import HashingEmbedder
         from hwdag.errors import IndexFileError
-        from hwdag.lm.scripted import ScriptedLM
+        from hwdag_lab.scripted import ScriptedLM
 
         index = HWDAGIndex.load(sys.argv[1], reader=ScriptedLM(), embedder=HashingEmbedder())
         index.search("Where?")
@@ -623,7 +623,7 @@ def test_a_fork_during_a_build_waits_for_nothing(tmp_path, in_memory):
         import os, signal, sys, threading
         from test_living_index import documents, index_of
         from hwdag.errors import IndexFileError
-        from hwdag.lm.scripted import ScriptedLM
+        from hwdag_lab.scripted import ScriptedLM
 
         asked, released = threading.Event(), threading.Event()
 

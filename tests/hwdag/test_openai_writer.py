@@ -33,8 +33,8 @@ from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError, UnknownOption, WriterFailed
 from hwdag.lm.base import ConcurrentWriter, Metered, Writer
 from hwdag.lm.openai_compatible import REPLY_BYTES, OpenAIWriter
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.lm.writers import CallableWriter, as_writer
+from hwdag_lab.scripted import ScriptedLM
 
 PAGE = Path(__file__).parents[2] / "docs" / "writers.md"
 KEY = "sk-test-0123456789-secret"

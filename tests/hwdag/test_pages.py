@@ -12,9 +12,9 @@ import pytest
 from hwdag import Document, HWDAGIndex, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.graph.dag import HWDAG, EdgeRow
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.page import framed, page
 from hwdag.types import Node, Span
+from hwdag_lab.scripted import ScriptedLM
 
 WEB = Path(__file__).parents[2] / "web"
 BUILT = Path(__file__).parents[2] / "core" / "hwdag" / "page"

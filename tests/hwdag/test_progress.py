@@ -18,7 +18,6 @@ from hwdag.index import HWDAGIndex
 from hwdag.lm.controller import FEATURES, Controller
 from hwdag.lm.heads import HeadFile
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.search.corpus import Corpus
 from hwdag.search.progress import ProgressControl, Visit, signals
 from hwdag.search.walk import walk
@@ -29,6 +28,7 @@ from hwdag.types import Document, Span
 from hwdag_lab.eval.data import write_records
 from hwdag_lab.heads.calibration import calibrate
 from hwdag_lab.heads.observations import Trail, observe, trail_of
+from hwdag_lab.scripted import ScriptedLM
 
 SIGHTED = Controller(
     FEATURES,

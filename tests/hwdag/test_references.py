@@ -6,9 +6,9 @@ import pytest
 from hwdag.config import BuildConfig, Scoring, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.index import HWDAGIndex
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.scope import Scope
 from hwdag.types import Document
+from hwdag_lab.scripted import ScriptedLM
 
 TEXT = """Passage 1:
 Ada Byron

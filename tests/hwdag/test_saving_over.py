@@ -14,8 +14,8 @@ from langchain_world import CHUNKS
 from hwdag import Document, HWDAGIndex
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import IndexFileError, InputError
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.store import unfinished
+from hwdag_lab.scripted import ScriptedLM
 
 MILL = Document("mill", "The miller keeps grain. He counts the sacks at night.")
 FERRY = Document("ferry", "The ferry crosses the river at dawn. Its bell wakes the village.")

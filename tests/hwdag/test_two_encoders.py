@@ -15,9 +15,9 @@ from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.embedding.two_encoders import KNOWN, Pair, TwoEncoderEmbedder, two_encoders
 from hwdag.errors import IndexMismatch, ModelError, ModelNotFound, UnknownOption
 from hwdag.index import HWDAGIndex
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.types import Document
 from hwdag_lab.methods.dense import DenseRetriever
+from hwdag_lab.scripted import ScriptedLM
 
 PASSAGES = [
     "The amber bridge near the harbor.",

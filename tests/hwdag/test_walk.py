@@ -13,7 +13,6 @@ from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import UnknownOption
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier
 from hwdag.search.interruption import Interruption
@@ -21,6 +20,7 @@ from hwdag.search.similarity import similarity
 from hwdag.search.walk import walk
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Node, Span
+from hwdag_lab.scripted import ScriptedLM
 
 QUESTION = "Which dragon guards the silver bridge?"
 

@@ -14,7 +14,6 @@ from hwdag.building.writing import replies
 from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import IndexFileError, NotAnIndex, WriterFailed
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.types import Document, Node
 from hwdag_lab.methods.dense import DenseRetriever
 from hwdag_lab.methods.document_retriever import DocumentRetriever
@@ -25,6 +24,7 @@ from hwdag_lab.methods.memwalker import MemWalkerConfig
 from hwdag_lab.methods.passages import Passages
 from hwdag_lab.methods.raptor import RaptorConfig
 from hwdag_lab.methods.registry import retriever_class
+from hwdag_lab.scripted import ScriptedLM
 
 # why so many dimensions: UMAP is not needed then, and its first use takes a while
 TREES = {"chunk_tokens": 12, "summary_tokens": 24, "max_cluster_tokens": 80, "dimensions": 99}

@@ -11,7 +11,6 @@ from scipy.optimize import minimize
 from hwdag.config import BuildConfig
 from hwdag.errors import InputError
 from hwdag.lm.controller import CONTROLLERS, FEATURES, Controller, controllers_from, sigmoid
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.search.progress import LEAST, signals
 from hwdag.types import Span
 from hwdag_lab.eval.data import Question
@@ -19,6 +18,7 @@ from hwdag_lab.heads.calibration import CONFIDENCES, Readings, calibrate, report
 from hwdag_lab.heads.judging import auc, auc_interval, judged, reliability
 from hwdag_lab.heads.logistic import fit_logistic
 from hwdag_lab.heads.observations import Trail, Visit, is_complete, observe
+from hwdag_lab.scripted import ScriptedLM
 
 PLAIN = Controller(
     ("p_yes", "nodes"), (0.5, 2.0), (2.0, 0.25), (1.5, -1.0), 0.3, "a/Model+x", "ours"

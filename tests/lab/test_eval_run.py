@@ -16,7 +16,6 @@ from hwdag.errors import InputError, UnknownOption, WriterFailed
 from hwdag.index import HWDAGIndex
 from hwdag.lm.base import Replay, heads_of
 from hwdag.lm.controller import CONTROLLERS, Controller
-from hwdag.lm.scripted import ScriptedLM, logprobs_after
 from hwdag.lm.writers import CallableWriter
 from hwdag.types import Usage
 from hwdag_lab.eval.builds import INDEXES
@@ -36,6 +35,7 @@ from hwdag_lab.eval.systems import (
     patience_of,
     systems,
 )
+from hwdag_lab.scripted import ScriptedLM, logprobs_after
 
 SIMPLE = Plan(systems=("bm25@sentence",), budgets=(20, 40), limit=None, max_new_tokens=8)
 

@@ -14,7 +14,6 @@ from hwdag.building.calls import Calls
 from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder, unit_rows
 from hwdag.errors import ContextTooSmall, InputError, UnknownOption, WriterFailed
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.lm.writers import CallableWriter
 from hwdag.types import Document
 from hwdag_lab.methods.gemrag import GemRagConfig, GemRagRetriever
@@ -37,6 +36,7 @@ from hwdag_lab.methods.gemrag.spectrum import (
     spectrum,
     top,
 )
+from hwdag_lab.scripted import ScriptedLM
 
 SMALL = GemRagConfig(chunk_tokens=14, summary_tokens=20, members=4, ratio=0.4)
 

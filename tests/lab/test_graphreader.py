@@ -20,7 +20,6 @@ from worlds import random_text
 
 from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.lm.scripted import ScriptedLM, tokens_of
 from hwdag.scope import Scope
 from hwdag.types import Document
 from hwdag_lab.methods.graphreader import (
@@ -28,6 +27,7 @@ from hwdag_lab.methods.graphreader import (
     GraphReaderRetriever,
 )
 from hwdag_lab.methods.graphreader.graph import World, paragraph_chunks
+from hwdag_lab.scripted import ScriptedLM, tokens_of
 
 PLENTY = SearchConfig(token_budget=500)
 

@@ -13,13 +13,13 @@ from hwdag.errors import (
     QuestionTooLong,
     UnknownOption,
 )
-from hwdag.lm.scripted import ScriptedLM, tokens_of
 from hwdag.types import Document
 from hwdag_lab.methods.graphreader import (
     FunctionCall,
     GraphReaderConfig,
     GraphReaderRetriever,
 )
+from hwdag_lab.scripted import ScriptedLM, tokens_of
 
 
 def count(texts):

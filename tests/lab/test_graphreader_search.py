@@ -21,11 +21,11 @@ from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import (
     WriterFailed,
 )
-from hwdag.lm.scripted import ScriptedLM, tokens_of
 from hwdag.types import Document
 from hwdag_lab.methods.graphreader import (
     GraphReaderConfig,
 )
+from hwdag_lab.scripted import ScriptedLM, tokens_of
 
 PLENTY = SearchConfig(token_budget=500)
 

@@ -15,11 +15,11 @@ from hwdag.errors import ContextTooSmall, InputError, ReaderRequired, UnknownOpt
 from hwdag.index import HWDAGIndex
 from hwdag.lm.heads import HeadFile
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.lm.scripted import ScriptedLM
 from hwdag_lab.eval.data import DataError
 from hwdag_lab.eval.models import load_models
 from hwdag_lab.heads import AttentionScoring, Example, capture_ranking, detect_heads, read_examples
 from hwdag_lab.heads.detection import contrast, detection_scoring, head_values, ndcg, weights_digest
+from hwdag_lab.scripted import ScriptedLM
 
 EXAMPLES = [
     Example("zzzz", ("bbbb kkkk bbbb", "zzzz qqqq zzzz", "mmmm rrrr mmmm"), (1,)),

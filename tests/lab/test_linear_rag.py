@@ -9,7 +9,6 @@ from worlds import random_text
 
 from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.types import Document
 from hwdag_lab.methods.dense import DenseRetriever
 from hwdag_lab.methods.dos_rag import DosRagRetriever
@@ -21,6 +20,7 @@ from hwdag_lab.methods.linear_rag import (
     pagerank,
 )
 from hwdag_lab.methods.passages import Passages
+from hwdag_lab.scripted import ScriptedLM
 
 BRIDGE = "Elm Bridge was built by Clara Holm."
 CLARA = "Clara Holm grew old near a lake in Lyon."

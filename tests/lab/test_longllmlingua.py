@@ -17,7 +17,6 @@ from hwdag.errors import InputError, QuestionTooLong, ReaderRequired
 from hwdag.lm.base import Reader
 from hwdag.lm.default import default_reader
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.scope import Scope
 from hwdag.text.chunking import chunk
 from hwdag.text.prompts import SearchPrompts
@@ -35,6 +34,7 @@ from hwdag_lab.methods.longllmlingua.retriever import (
     survivors,
 )
 from hwdag_lab.methods.longllmlingua.whole_words import owners, words
+from hwdag_lab.scripted import ScriptedLM
 
 QUESTION = "Who rules the silver castle on the island?"
 SMALL = LongLLMLinguaConfig(chunk_tokens=60, segment_tokens=25)

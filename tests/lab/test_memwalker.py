@@ -13,11 +13,11 @@ from hwdag.errors import (
     WriterFailed,
 )
 from hwdag.graph.dag import union_of_spans
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.scope import Scope
 from hwdag.types import Document
 from hwdag_lab.methods.memwalker import MemWalkerConfig, MemWalkerRetriever, action_of
 from hwdag_lab.methods.summaries import JOINT, filled
+from hwdag_lab.scripted import ScriptedLM
 
 SMALL = MemWalkerConfig(segment_tokens=8, summary_tokens=8, max_children=2, ratio=0.9)
 

@@ -17,7 +17,6 @@ import llama_index_hwdag
 from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError, ReaderRequired
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.retriever import Retriever
 from hwdag.scope import Scope
 from hwdag.text.prompts import SearchPrompts
@@ -29,6 +28,7 @@ from hwdag_lab.methods.memwalker import MemWalkerConfig
 from hwdag_lab.methods.raptor import RaptorConfig
 from hwdag_lab.methods.registry import METHODS, retriever_class
 from hwdag_lab.methods.summaries import JOINT
+from hwdag_lab.scripted import ScriptedLM
 
 # why so many dimensions: UMAP is not needed then, and its first use takes a while
 CONFIGS = {

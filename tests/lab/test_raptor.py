@@ -14,7 +14,6 @@ from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder, unit_rows
 from hwdag.errors import ContextTooSmall, InputError, UnknownOption, WriterFailed
 from hwdag.graph.dag import union_of_spans
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.lm.writers import CallableWriter
 from hwdag.scope import Scope
 from hwdag.types import Document, Node, Span
@@ -29,6 +28,7 @@ from hwdag_lab.methods.raptor import (
 )
 from hwdag_lab.methods.summaries import JOINT
 from hwdag_lab.methods.trees import repetitions_last
+from hwdag_lab.scripted import ScriptedLM
 
 OPTIONS = RaptorConfig()
 SMALL = RaptorConfig(

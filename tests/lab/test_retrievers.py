@@ -16,7 +16,6 @@ from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError, QuestionTooLong, UnknownOption
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.lm.scripted import ScriptedLM, share_of_question
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Span
 from hwdag_lab.methods.bm25 import BM25Retriever
@@ -24,6 +23,7 @@ from hwdag_lab.methods.dense import DenseRetriever
 from hwdag_lab.methods.full_context import FullContextRetriever
 from hwdag_lab.methods.passages import Passages, checked_granularity
 from hwdag_lab.methods.truncate_middle import TruncateMiddleRetriever, ends
+from hwdag_lab.scripted import ScriptedLM, share_of_question
 
 GRANULARITIES = ("300", "100", "sentence")
 

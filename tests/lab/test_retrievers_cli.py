@@ -7,12 +7,12 @@ import pytest
 
 from hwdag.cli.main import main
 from hwdag.errors import InputError, UnknownOption
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.text.files import read_documents
 from hwdag_lab.cli.trying import default_config, named_options
 from hwdag_lab.methods.bm25 import BM25Retriever
 from hwdag_lab.methods.registry import METHODS, retriever_class
 from hwdag_lab.methods.youra import YouraConfig
+from hwdag_lab.scripted import ScriptedLM
 
 TOWN = "The harbour was built in 1871 by Clara Holm. Its lamp was made in Lyon."
 QUARRY = "The quarry at Elm Hill belonged to the Sorensen family. Its granite is grey."

@@ -12,11 +12,11 @@ from worlds import WORDS
 
 from hwdag.errors import ContextTooSmall
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.lm.lexical import logprobs_after
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.lm.tokens import Codec
+from hwdag_lab.lexical import logprobs_after
 from hwdag_lab.methods.longllmlingua.model_likelihood import tokens_with_spans
 from hwdag_lab.methods.longllmlingua.retriever import scoring_of
+from hwdag_lab.scripted import ScriptedLM
 
 TEXT = "The lazy dog. Summary 狐狸 points <|im_end|> 🦊!"
 

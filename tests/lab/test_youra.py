@@ -29,7 +29,6 @@ from hwdag.errors import (
 )
 from hwdag.lm.attention import ColumnRequest, SpanRequest, capture
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.types import Document
 from hwdag_lab.methods.youra import YouraConfig, YouraRetriever
 from hwdag_lab.methods.youra.retriever import (
@@ -39,6 +38,7 @@ from hwdag_lab.methods.youra.retriever import (
     scaled,
     sentence_scores,
 )
+from hwdag_lab.scripted import ScriptedLM
 
 QUESTION = "Who rules the silver castle on the island?"
 PAIRS = ((1, 3), (3, 0), (3, 7))

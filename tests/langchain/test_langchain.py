@@ -33,8 +33,8 @@ from pydantic import ValidationError
 from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError, UnknownOption
-from hwdag.lm.scripted import ScriptedLM
 from hwdag_lab.methods.bm25 import BM25Retriever
+from hwdag_lab.scripted import ScriptedLM
 from langchain_hwdag import CoreRetriever, HWDAGIndex, HWDAGRetriever
 
 # --- retrieval ----------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ from tiny import model, tokenizer
 
 from hwdag.errors import InputError
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.lm.writers import CallableWriter
+from hwdag_lab.scripted import ScriptedLM
 from langchain_hwdag import HWDAGLLM, HWDAGChat
 
 TALK: list[BaseMessage] = [

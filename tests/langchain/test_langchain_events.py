@@ -25,8 +25,8 @@ from langchain_world import (
 import hwdag
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError, UnknownOption
-from hwdag.lm.scripted import ScriptedLM
 from hwdag_lab.methods.bm25 import BM25Retriever
+from hwdag_lab.scripted import ScriptedLM
 from langchain_hwdag import STEP_EVENT, CoreRetriever, HWDAGIndex, HWDAGRetriever
 
 MODELS: dict[str, Any] = {

@@ -15,8 +15,8 @@ import hwdag
 from hwdag.config import BuildConfig, SearchConfig
 from hwdag.errors import InputError, UnknownOption
 from hwdag.filters import And, Equals, Filter, In, Not, Or, Range, as_filter
-from hwdag.lm.scripted import ScriptedLM
 from hwdag_lab.methods.bm25 import BM25Retriever
+from hwdag_lab.scripted import ScriptedLM
 from langchain_hwdag import CoreRetriever, HWDAGIndex, HWDAGRetriever
 
 NOTES = [

@@ -28,7 +28,7 @@ from hwdag.errors import (
     UnknownOption,
     WriterFailed,
 )
-from hwdag.lm.scripted import ScriptedLM
+from hwdag_lab.scripted import ScriptedLM
 from langchain_hwdag import HWDAGIndex
 
 # --- the index ----------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from langchain_core.indexing import index as index_documents
 from langchain_world import FERRY, MILL, CountingEmbedder, an_index, texts
 
 from hwdag.errors import WriterFailed
-from hwdag.lm.scripted import ScriptedLM
+from hwdag_lab.scripted import ScriptedLM
 from langchain_hwdag import HWDAGIndex
 
 CLEANUPS = ["incremental", "full", "scoped_full"]

@@ -39,7 +39,7 @@ from hwdag.errors import (
     WriterFailed,
 )
 from hwdag.lm.base import ConcurrentWriter, Writer
-from hwdag.lm.scripted import ScriptedLM
+from hwdag_lab.scripted import ScriptedLM
 from langchain_hwdag import HWDAGLLM, HWDAGChat, HWDAGIndex
 from langchain_hwdag.adapters import as_embedder, as_reader, as_writer
 

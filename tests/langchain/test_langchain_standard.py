@@ -15,7 +15,7 @@ from langchain_tests.integration_tests.indexer import (
 
 import hwdag
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.lm.scripted import ScriptedLM
+from hwdag_lab.scripted import ScriptedLM
 from langchain_hwdag import HWDAGIndex, HWDAGRetriever
 
 TEXTS = [

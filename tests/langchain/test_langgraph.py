@@ -15,7 +15,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.lm.scripted import ScriptedLM
+from hwdag_lab.scripted import ScriptedLM
 from langchain_hwdag import BUILD_EVENT, STEP_EVENT, HWDAGIndex
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "langgraph_agent.py"

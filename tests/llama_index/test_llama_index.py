@@ -46,7 +46,7 @@ from hwdag.errors import (
     ReaderRequired,
     UnknownOption,
 )
-from hwdag.lm.scripted import ScriptedLM
+from hwdag_lab.scripted import ScriptedLM
 from llama_index_hwdag import (
     HWDAGLLM,
     HWDAGIndex,

@@ -22,7 +22,7 @@ from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_world import ALL, QUESTION, TEXTS, built, documents, models, plain
 
 from hwdag.errors import InputError, UnknownOption, WriterFailed
-from hwdag.lm.scripted import ScriptedLM, ScriptedSession
+from hwdag_lab.scripted import ScriptedLM, ScriptedSession
 from llama_index_hwdag import HWDAGIndex
 
 # --- changes

@@ -28,8 +28,8 @@ from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
 from llama_world import ALL, QUESTION, TEXTS, built, documents, events_seen
 
 from hwdag.errors import WriterFailed
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.types import Step
+from hwdag_lab.scripted import ScriptedLM
 from llama_index_hwdag import (
     HWDAGBuildEndEvent,
     HWDAGBuildStartEvent,

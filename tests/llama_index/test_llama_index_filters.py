@@ -23,8 +23,8 @@ import hwdag
 from hwdag.config import BuildConfig
 from hwdag.errors import InputError, UnknownOption
 from hwdag.filters import And, Equals, Filter, Not, Or
-from hwdag.lm.scripted import ScriptedLM
 from hwdag_lab.methods.bm25 import BM25Retriever
+from hwdag_lab.scripted import ScriptedLM
 from llama_index_hwdag import CoreRetriever, HWDAGIndex, HWDAGQueryEngine
 from llama_index_hwdag.metadata_filters import as_core_filter
 

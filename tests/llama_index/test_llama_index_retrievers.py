@@ -24,10 +24,10 @@ import hwdag
 from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError, UnknownOption
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.retriever import Retriever
 from hwdag_lab.methods.bm25 import BM25Retriever
 from hwdag_lab.methods.dense import DenseRetriever
+from hwdag_lab.scripted import ScriptedLM
 from llama_index_hwdag import (
     CoreRetriever,
     HWDAGIndex,

@@ -32,7 +32,7 @@ import hwdag
 from hwdag.config import BuildConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import IndexCorrupt, IndexFileError, IndexMismatch, WriterFailed
-from hwdag.lm.scripted import ScriptedLM
+from hwdag_lab.scripted import ScriptedLM
 from llama_index_hwdag import HWDAGIndex
 
 # --- storage

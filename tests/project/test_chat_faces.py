@@ -28,8 +28,8 @@ from hwdag.errors import InputError, QuestionTooLong, UnknownOption
 from hwdag.lm.base import Message
 from hwdag.lm.chat import plain
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.lm.writers import CallableWriter
+from hwdag_lab.scripted import ScriptedLM
 
 TURNS = [("system", "Be brief."), ("user", "Who jumps?"), ("assistant", "It."), ("user", "Who?")]
 TALK = [Message(role, text) for role, text in TURNS]

@@ -19,9 +19,9 @@ import llama_index_hwdag
 from hwdag.config import BuildConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError, UnknownOption
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.trace.provenance import METADATA_KEY
 from hwdag_lab.methods.bm25 import BM25Retriever
+from hwdag_lab.scripted import ScriptedLM
 from langchain_hwdag.base_retriever import CoreSearchRetriever as LangChainRetriever
 
 BUILDING = {"reader", "writer", "embedder", "config", "prompts", "path", "show_progress"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hwdag.lm.heads import HeadFile
-from hwdag.lm.ranking import RankingCapture, capture_ranking
+from hwdag_lab.heads.capture import RankingCapture, capture_ranking
 from hwdag_lab.heads.data import Example, read_examples
 from hwdag_lab.heads.detection import Criterion, Detection, detect_heads
 from hwdag_lab.heads.ranking import rank_passages

@@ -21,8 +21,8 @@ from hwdag.arrays import Floats
 from hwdag.config import HeadList
 from hwdag.errors import InputError, UnknownOption
 from hwdag.lm.heads import HeadFile
-from hwdag.lm.ranking import Order, capture_ranking
 from hwdag.trace.bars import Reporter, as_reporter
+from hwdag_lab.heads.capture import Order, capture_ranking
 from hwdag_lab.heads.data import Example
 from hwdag_lab.heads.ranking import local_model
 from hwdag_lab.heads.scoring import AttentionScoring

@@ -10,7 +10,7 @@ from hwdag.arrays import Floats
 from hwdag.config import HeadList
 from hwdag.errors import ContextTooSmall, InputError, ReaderRequired
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.lm.ranking import Order, capture_ranking, every_head, ranking_tokens
+from hwdag_lab.heads.capture import Order, capture_ranking, every_head, ranking_tokens
 from hwdag_lab.heads.scoring import AttentionScoring
 
 LABEL_TOKENS = 3

@@ -12,9 +12,9 @@ from typing import Protocol
 
 from hwdag.arrays import Floats
 from hwdag.errors import ContextTooSmall
-from hwdag.lm.lexical import TOKEN, logprobs_after, tokens_of
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.types import Span, Usage
+from hwdag_lab.lexical import TOKEN, logprobs_after, tokens_of
+from hwdag_lab.scripted import ScriptedLM
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,6 @@ from dataclasses import dataclass, replace
 
 from hwdag.errors import InputError, QuestionTooLong, ReaderRequired
 from hwdag.lm.base import Reader
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.text.characters import one_line
 from hwdag.text.chunking import chunk
 from hwdag.text.prompts import SearchPrompts
@@ -34,6 +33,7 @@ from hwdag_lab.methods.found import Found, Query, Scored
 from hwdag_lab.methods.longllmlingua.likelihood import ScoringSession, ScriptedScoring
 from hwdag_lab.methods.longllmlingua.whole_words import owners, words
 from hwdag_lab.methods.passages import verbatim_nodes
+from hwdag_lab.scripted import ScriptedLM
 
 RESTRICTION = "We can get the answer to this question in the given documents."
 """The statement after the question, to the letter of section 4.1."""

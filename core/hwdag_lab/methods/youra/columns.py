@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from hwdag.config import HeadList, Heads
 from hwdag.errors import ContextTooSmall, QuestionTooLong
-from hwdag.lm.lexical import TOKEN, content_words, tokens_of
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.types import Span, Usage
+from hwdag_lab.lexical import TOKEN, content_words, tokens_of
 from hwdag_lab.methods.youra.easy import by_offsets
+from hwdag_lab.scripted import ScriptedLM
 
 Ids = NDArray[np.int32]
 Means = NDArray[np.float32]

@@ -26,7 +26,6 @@ from hwdag.building.windows import pack
 from hwdag.config import SearchConfig
 from hwdag.errors import InputError, ReaderRequired, UnknownOption
 from hwdag.lm.base import Reader
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.store.calls import key_of
 from hwdag.text.chunking import leaves
 from hwdag.text.prompts import SearchPrompts
@@ -36,6 +35,7 @@ from hwdag_lab.methods.found import Found, Query, Scored, may_cost
 from hwdag_lab.methods.options import check_counts
 from hwdag_lab.methods.passages import SENTENCE_TOKENS, verbatim_nodes
 from hwdag_lab.methods.youra.columns import ColumnHeads, ColumnReader, Ids, Means, ScriptedColumns
+from hwdag_lab.scripted import ScriptedLM
 
 Difference = Literal["absolute", "increase"]
 Mean = Literal["geometric", "arithmetic"]

@@ -14,11 +14,11 @@ from transformers import PreTrainedTokenizerFast
 
 from hwdag.errors import ContextTooSmall, InputError, ModelError, ReaderRequired, UnknownOption
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.lm.ranking import INSTRUCTION, NULL_QUESTION, ranking_tokens
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.text.prompts import SearchPrompts
 from hwdag_lab.heads import AttentionScoring, RankingCapture, capture_ranking, rank_passages
+from hwdag_lab.heads.capture import INSTRUCTION, NULL_QUESTION, ranking_tokens
 from hwdag_lab.heads.scoring import typical
+from hwdag_lab.scripted import ScriptedLM
 
 QUESTION = "who jumps over the dog?"
 PASSAGES = ("The quick brown fox jumps.", "A dog\nsleeps all day.", "Nobody asked.")

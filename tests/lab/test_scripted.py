@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from hwdag.errors import ContextTooSmall, InputError, QuestionTooLong
 from hwdag.lm.base import Reader, ReplayRequest, Writer
-from hwdag.lm.lexical import EPSILON
-from hwdag.lm.scripted import (
+from hwdag.text.prompts import SearchPrompts, SummaryPrompt
+from hwdag.types import Span
+from hwdag_lab.lexical import EPSILON
+from hwdag_lab.scripted import (
     ScriptedLM,
     ScriptedSession,
     attention_between,
     content_words,
     tokens_of,
 )
-from hwdag.text.prompts import SearchPrompts, SummaryPrompt
-from hwdag.types import Span
 
 BARE = SearchPrompts(sufficiency="{question}\n{information}", answer="Answer!")
 """Adds no token before the nodes, and two for the second turn."""

@@ -1,6 +1,6 @@
 """A deterministic language model without weights: Reader and Writer for tests, docs and examples.
 
-Everything it does can be derived by hand, from the formulas of `hwdag.lm.lexical`. Attention goes
+Everything it does can be derived by hand, from the formulas of `hwdag_lab.lexical`. Attention goes
 from a point to a unit (replay), from a node to the question (reading), and from the decoded text to
 a span (answering). There is one head, so head lists are accepted and change nothing.
 """
@@ -18,7 +18,9 @@ from hwdag.errors import ContextTooSmall, InputError, QuestionTooLong
 from hwdag.lm.base import Message, Reading, Replay, ReplayRequest
 from hwdag.lm.chat import StreamedReply, check_context, plain
 from hwdag.lm.controller import Controller
-from hwdag.lm.lexical import (
+from hwdag.text.prompts import SUMMARY, SearchPrompts
+from hwdag.types import Span, Usage
+from hwdag_lab.lexical import (
     attention_between,
     content_words,
     cut,
@@ -27,8 +29,6 @@ from hwdag.lm.lexical import (
     sentences_of,
     tokens_of,
 )
-from hwdag.text.prompts import SUMMARY, SearchPrompts
-from hwdag.types import Span, Usage
 
 BULLET_TOKENS = 1
 """What sessions and windows add to every node and point: the bullet before it."""
