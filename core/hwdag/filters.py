@@ -12,6 +12,7 @@ matches a document without a language.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from reprlib import repr as brief
@@ -21,9 +22,6 @@ from hwdag.errors import InputError, UnknownOption
 
 Scalar = str | int | float | bool | None
 """A value of JSON that holds no others."""
-
-Metadata = Mapping[str, Any]
-"""Parsed JSON of one document."""
 
 MAX_DEPTH = 32
 """Filters that may stand inside one another; deeper ones are nobody's question."""
@@ -38,8 +36,28 @@ _Identity = tuple[str, Any]
 """Kind and value: equal for values that a filter calls equal, so 1 and 1.0, but not 1 and True."""
 
 
+class Filter(ABC):
+    """What decides whether a document may be seen."""
+
+    __slots__ = ()
+
+    def matches(self, metadata: Mapping[str, Any]) -> bool:
+        """Whether a document with this metadata, parsed JSON, may be seen."""
+        return self._holds(metadata)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form, as `as_filter` reads it."""
+        return self._form()
+
+    @abstractmethod
+    def _holds(self, metadata: Mapping[str, Any]) -> bool: ...
+
+    @abstractmethod
+    def _form(self) -> dict[str, Any]: ...
+
+
 @dataclass(frozen=True, slots=True)
-class Equals:
+class Equals(Filter):
     """The value under `key` is `value`, or is a list that contains `value`.
 
     Texts equal texts, numbers equal numbers (1 is 1.0), and `True` is no number.
@@ -56,7 +74,6 @@ class Equals:
 
     key: str
     value: Scalar | tuple[Scalar, ...] | list[Scalar] = field(compare=False)
-    depth: ClassVar[int] = 0
     _wanted: _Identity = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -67,19 +84,17 @@ class Equals:
             _scalar(self.value)
         object.__setattr__(self, "_wanted", _identity(self.value))
 
-    def matches(self, metadata: Metadata) -> bool:
-        """Whether a document with this metadata may be seen."""
+    def _holds(self, metadata: Mapping[str, Any]) -> bool:
         return self._wanted in _identities(_look_up(metadata, self.key))
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
+    def _form(self) -> dict[str, Any]:
         if isinstance(self.value, tuple):
             return {self.key: {"eq": list(self.value)}}
         return {self.key: self.value}
 
 
 @dataclass(frozen=True, slots=True)
-class In:
+class In(Filter):
     """The value under `key` is one of `values`, or is a list that contains one of them.
 
     Without values it matches nothing.
@@ -90,7 +105,6 @@ class In:
 
     key: str
     values: Iterable[Scalar] = field(compare=False)
-    depth: ClassVar[int] = 0
     _wanted: frozenset[_Identity] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -103,17 +117,15 @@ class In:
         object.__setattr__(self, "values", tuple(map(_scalar, self.values)))
         object.__setattr__(self, "_wanted", frozenset(map(_identity, self.values)))
 
-    def matches(self, metadata: Metadata) -> bool:
-        """Whether a document with this metadata may be seen."""
-        return any(found in self._wanted for found in _identities(_look_up(metadata, self.key)))
+    def _holds(self, metadata: Mapping[str, Any]) -> bool:
+        return not self._wanted.isdisjoint(_identities(_look_up(metadata, self.key)))
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
+    def _form(self) -> dict[str, Any]:
         return {self.key: {"in": list(self.values)}}
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class Range(Filter):
     """The value under `key` lies within all bounds that are set.
 
     Number bounds match numbers only. Text bounds match texts only, compared character by
@@ -128,79 +140,68 @@ class Range:
     gte: str | int | float | None = None
     lt: str | int | float | None = None
     lte: str | int | float | None = None
-    depth: ClassVar[int] = 0
     _kind: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _check_key(self.key)
-        kinds = {_identity(_scalar(bound))[0] for bound in self._bounds().values()}
+        bounds = self._bounds()
+        kinds = {_identity(_scalar(bound))[0] for bound in bounds.values()}
         if len(kinds) != 1 or not kinds <= {"number", "text"}:
             raise InputError(
                 f"a range needs bounds ({', '.join(_BOUNDS)}) that are all numbers or all texts, "
-                f"got {brief(self._bounds())} for {brief(self.key)}; write dates as text, such as "
+                f"got {brief(bounds)} for {brief(self.key)}; write dates as text, such as "
                 '"2024-05-31"'
             )
         object.__setattr__(self, "_kind", kinds.pop())
 
-    def matches(self, metadata: Metadata) -> bool:
-        """Whether a document with this metadata may be seen."""
-        found = _look_up(metadata, self.key)
-        return _identity(found)[0] == self._kind and self._holds(found)
+    def _holds(self, metadata: Mapping[str, Any]) -> bool:
+        value: Any = _look_up(metadata, self.key)
+        return (
+            _identity(value)[0] == self._kind
+            and (self.gt is None or value > self.gt)
+            and (self.gte is None or value >= self.gte)
+            and (self.lt is None or value < self.lt)
+            and (self.lte is None or value <= self.lte)
+        )
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
+    def _form(self) -> dict[str, Any]:
         return {self.key: self._bounds()}
 
     def _bounds(self) -> dict[str, Any]:
         bounds = ((name, getattr(self, name)) for name in _BOUNDS)
         return {name: bound for name, bound in bounds if bound is not None}
 
-    def _holds(self, value: Any) -> bool:
-        return (
-            (self.gt is None or value > self.gt)
-            and (self.gte is None or value >= self.gte)
-            and (self.lt is None or value < self.lt)
-            and (self.lte is None or value <= self.lte)
-        )
-
 
 @dataclass(frozen=True, slots=True)
-class Exists:
+class Exists(Filter):
     """There is something under `key`, be it None."""
 
     key: str
-    depth: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
         _check_key(self.key)
 
-    def matches(self, metadata: Metadata) -> bool:
-        """Whether a document with this metadata may be seen."""
+    def _holds(self, metadata: Mapping[str, Any]) -> bool:
         return _look_up(metadata, self.key) is not _MISSING
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
+    def _form(self) -> dict[str, Any]:
         return {self.key: {"exists": True}}
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class _Combination:
-    """At least one filter, combined by a word of the JSON form."""
-
+class _Several(Filter):
     filters: tuple[Filter, ...]
-    depth: int = field(repr=False, compare=False)
     word: ClassVar[str]
 
     def __init__(self, *filters: Filter) -> None:
+        _check_parts(self.word, filters)
         object.__setattr__(self, "filters", filters)
-        object.__setattr__(self, "depth", _depth_over(self.word, filters))
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
+    def _form(self) -> dict[str, Any]:
         return {self.word: [part.to_dict() for part in self.filters]}
 
 
-class And(_Combination):
+class And(_Several):
     """All of at least one filter match.
 
     Raises:
@@ -210,51 +211,34 @@ class And(_Combination):
     __slots__ = ()
     word = "and"
 
-    def matches(self, metadata: Metadata) -> bool:
-        """Whether a document with this metadata may be seen."""
+    def _holds(self, metadata: Mapping[str, Any]) -> bool:
         return all(part.matches(metadata) for part in self.filters)
 
 
-class Or(_Combination):
-    """One or more of at least one filter match.
-
-    Raises:
-        InputError: no filter, something else than a filter, or nesting beyond `MAX_DEPTH`.
-    """
+class Or(_Several):
+    """One or more of at least one filter match; raises as `And` does."""
 
     __slots__ = ()
     word = "or"
 
-    def matches(self, metadata: Metadata) -> bool:
-        """Whether a document with this metadata may be seen."""
+    def _holds(self, metadata: Mapping[str, Any]) -> bool:
         return any(part.matches(metadata) for part in self.filters)
 
 
 @dataclass(frozen=True, slots=True)
-class Not:
-    """The filter does not match.
-
-    Raises:
-        InputError: something else than a filter, or nesting beyond `MAX_DEPTH`.
-    """
+class Not(Filter):
+    """The filter does not match; raises as `And` does."""
 
     filter: Filter
-    depth: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "depth", _depth_over("not", (self.filter,)))
+        _check_parts("not", (self.filter,))
 
-    def matches(self, metadata: Metadata) -> bool:
-        """Whether a document with this metadata may be seen."""
+    def _holds(self, metadata: Mapping[str, Any]) -> bool:
         return not self.filter.matches(metadata)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
+    def _form(self) -> dict[str, Any]:
         return {"not": self.filter.to_dict()}
-
-
-Filter = Equals | In | Range | Exists | And | Or | Not
-"""Every filter has `matches(metadata)` and `to_dict()`."""
 
 
 def as_filter(value: Filter | Mapping[str, Any] | None) -> Filter | None:
@@ -269,9 +253,7 @@ def as_filter(value: Filter | Mapping[str, Any] | None) -> Filter | None:
         UnknownOption: an operator that does not exist.
         InputError: anything else that is not such a form; an empty one among them.
     """
-    if value is None or isinstance(value, Filter):
-        return value
-    return _read(value, 0)
+    return None if value is None else _read(value, 0)
 
 
 def _read(form: Any, depth: int) -> Filter:
@@ -282,8 +264,7 @@ def _read(form: Any, depth: int) -> Filter:
             f'a filter is a mapping with at least one key, such as {{"lang": "de"}}, got {brief(form)}; '
             "leave the filter out to see every document"
         )
-    if depth > MAX_DEPTH:
-        raise _too_deep()
+    _check_depth(depth)
     return _all_of([_read_entry(key, value, depth) for key, value in form.items()])
 
 
@@ -315,17 +296,13 @@ def _read_operators(key: Any, operators: Mapping[str, Any]) -> Filter:
         raise InputError(f"{brief(key)} has no operator; use one of {', '.join(OPERATORS)}")
     found: list[Filter] = []
     if bounds := {name: operators[name] for name in _BOUNDS if name in operators}:
-        found.append(_read_range(key, bounds))
+        if None in bounds.values():
+            raise InputError(
+                f"{brief(key)}: null is no bound, got {brief(bounds)}; leave such a bound out"
+            )
+        found.append(Range(key, **bounds))
     others = (name for name in operators if name not in _BOUNDS)
     return _all_of([*found, *(_read_operator(key, name, operators[name]) for name in others)])
-
-
-def _read_range(key: Any, bounds: dict[str, Any]) -> Range:
-    if None in bounds.values():
-        raise InputError(
-            f"{brief(key)}: null is no bound, got {brief(bounds)}; leave such a bound out"
-        )
-    return Range(key, **bounds)
 
 
 def _read_operator(key: Any, name: str, value: Any) -> Filter:
@@ -344,26 +321,29 @@ def _all_of(filters: list[Filter]) -> Filter:
     return filters[0] if len(filters) == 1 else And(*filters)
 
 
-def _depth_over(name: str, filters: tuple[Any, ...]) -> int:
-    """Depth of a combination of `filters`, which are checked."""
+def _check_parts(word: str, filters: tuple[Any, ...]) -> None:
     if not filters:
-        raise InputError(f'"{name}" needs at least one filter; leave it out to see every document')
+        raise InputError(f'"{word}" needs at least one filter; leave it out to see every document')
     for part in filters:
         if not isinstance(part, Filter):
             raise InputError(
-                f'"{name}" combines filters, got {brief(part)}; use as_filter(...) for the JSON form'
+                f'"{word}" combines filters, got {brief(part)}; use as_filter(...) for the JSON form'
             )
-    depth: int = 1 + max(part.depth for part in filters)
+    _check_depth(1 + max(map(_depth, filters)))
+
+
+def _depth(what: Filter) -> int:
+    parts = what.filters if isinstance(what, _Several) else ()
+    parts = (what.filter,) if isinstance(what, Not) else parts
+    return 1 + max(map(_depth, parts)) if parts else 0
+
+
+def _check_depth(depth: int) -> None:
     if depth > MAX_DEPTH:
-        raise _too_deep()
-    return depth
-
-
-def _too_deep() -> InputError:
-    return InputError(
-        f"the filter is nested more than {MAX_DEPTH} deep; write it flatter: and, or and in take "
-        "any number of parts"
-    )
+        raise InputError(
+            f"the filter is nested more than {MAX_DEPTH} deep; write it flatter: and, or and in take "
+            "any number of parts"
+        )
 
 
 def _check_key(key: object) -> None:
@@ -378,9 +358,8 @@ def _check_key(key: object) -> None:
 
 def _scalar(value: Any) -> Any:
     """`value` itself, checked to be a finite value of JSON that holds no others."""
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, float) and math.isfinite(value):
+    is_finite = not isinstance(value, float) or math.isfinite(value)
+    if is_finite and (value is None or isinstance(value, str | bool | int | float)):
         return value
     raise InputError(
         f"a filter compares with texts, finite numbers, true, false and null, got {brief(value)} "
@@ -414,12 +393,14 @@ def _identity(value: Any) -> _Identity:
 
 def _scalar_identity(value: Any) -> _Identity:
     """Kind and value; "other" stands for all that a filter cannot be made of."""
-    if value is None:
-        return "null", None
-    if isinstance(value, bool):
-        return "truth", value
-    if isinstance(value, int | float):
-        return "number", value
-    if isinstance(value, str):
-        return "text", value
-    return "other", None
+    match value:
+        case None:
+            return "null", None
+        case bool():
+            return "truth", value
+        case int() | float():
+            return "number", value
+        case str():
+            return "text", value
+        case _:
+            return "other", None

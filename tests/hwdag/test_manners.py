@@ -56,7 +56,7 @@ def test_every_line_of_a_walk_and_of_a_graph_fits_its_width():
     entry = index.entries["doc0"]
     for width in (80, 100):
         lines = [render.HEADER, *(render.step_line(step, width) for step in answer.retrieval.steps)]
-        lines += render.node_lines(entry.graph, width)
+        lines += render.graph_lines(entry.graph, points=None, width=width)
         lines += [
             line for c in answer.citations for line in render.citation_line(c, width).split("\n")
         ]

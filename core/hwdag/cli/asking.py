@@ -8,7 +8,7 @@ import sys
 import time
 from reprlib import repr as brief
 
-from hwdag.cli.model_loading import reader
+from hwdag.cli.inputs import reader
 from hwdag.cli.options import config_of
 from hwdag.cli.terminal import print_styled, width
 from hwdag.config import SearchConfig

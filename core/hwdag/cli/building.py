@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hwdag.building.report import BuildReport
-from hwdag.cli.documents import read_given
-from hwdag.cli.model_loading import head_list, reader, writer
+from hwdag.cli.inputs import head_list, read_given, reader, writer
 from hwdag.cli.options import config_of
 from hwdag.config import BuildConfig
 from hwdag.errors import InputError

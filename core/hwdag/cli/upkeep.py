@@ -1,15 +1,49 @@
-"""The commands that look after an index file: verify, repair, compact, export."""
+"""The commands for an index file that ask no model: show, verify, repair, compact, export."""
 
 from __future__ import annotations
 
 import argparse
+import json
+from typing import Any
 
+from hwdag.cli.terminal import width
+from hwdag.errors import InputError
+from hwdag.index import HWDAGIndex
 from hwdag.store.exporting import export_index
 from hwdag.store.integrity import compact as compact_file
 from hwdag.store.integrity import repair as repair_file
 from hwdag.store.integrity import verify as verify_file
+from hwdag.trace import render
 
 EXIT_DAMAGED = 1
+
+
+def show(options: argparse.Namespace) -> int:
+    """Print documents, levels, sizes, some points and their edges; of one document all nodes."""
+    one, columns = options.document, width()
+    with HWDAGIndex.load(options.file) as index:
+        if one is not None and one not in index.documents:
+            raise InputError(
+                f"no document {one!r} in {options.file}; `hwdag show {options.file}` lists them"
+            )
+        keys = list(index.documents) if one is None else [one]
+        if options.html:
+            options.html.write_text(index.to_html(None if one is None else keys), "utf-8")
+        if options.json:
+            shown = {
+                "built_by": index.built_by,
+                "documents": [_described(index, key, nodes=one is not None) for key in keys],
+            }
+            print(json.dumps(shown, ensure_ascii=False, indent=2))
+            return 0
+        print(f"{options.file}: {len(index)} documents, built by {index.built_by}")
+        for key in keys:
+            document, graph, _ = index.entries[key]
+            print(f"{key}  {document.title!r}: {len(graph)} nodes, {graph.edges.nnz} edges")
+            points = 2 if one is None else None
+            for line in render.graph_lines(graph, points=points, width=columns):
+                print(line)
+    return 0
 
 
 def verify(options: argparse.Namespace) -> int:
@@ -62,3 +96,18 @@ def export(options: argparse.Namespace) -> int:
         f"{options.output}: {found.documents} documents, {found.nodes} nodes, {found.edges} edges"
     )
     return 0
+
+
+def _described(index: HWDAGIndex, key: str, *, nodes: bool) -> dict[str, Any]:
+    """A document as JSON-able values."""
+    document, graph, _ = index.entries[key]
+    return {
+        "id": key,
+        "title": document.title,
+        "levels": [len(graph.at_level(n + 1)) for n in range(graph.height)],
+        "edges": int(graph.edges.nnz),
+        "nodes": [
+            {"id": n.id, "level": n.level, "origin": n.origin, "text": n.text}
+            for n in (graph.nodes if nodes else ())
+        ],
+    }

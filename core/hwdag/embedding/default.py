@@ -10,7 +10,6 @@ from pathlib import Path
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.embedding.sentence_transformer import SentenceTransformerEmbedder
-from hwdag.embedding.two_encoders import names_two_encoders, two_encoders
 from hwdag.errors import ModelNotFound
 
 DEFAULT_EMBEDDER = "sentence-transformers/all-MiniLM-L6-v2"
@@ -50,10 +49,7 @@ def embedded_model_folder() -> Path | None:
 
 
 def load_embedder(name: str) -> Embedder:
-    """The embedder that has this `name`: hashing, the default, a pair, or a sentence-transformer.
-
-    Pairs of encoders have names like "facebook/dragon-plus" (`hwdag.embedding.two_encoders.KNOWN`)
-    or "query encoder|passage encoder".
+    """The embedder that has this `name`: hashing, the default, or a sentence-transformer.
 
     Raises:
         ModelNotFound: no such model on the hub or on disk; it may be the name of an object that
@@ -63,8 +59,6 @@ def load_embedder(name: str) -> Embedder:
         return default_embedder()
     if match := _HASHING.fullmatch(name):
         return HashingEmbedder(int(match[1]))
-    if names_two_encoders(name):
-        return two_encoders(name)
     try:
         return SentenceTransformerEmbedder(name)
     except ModelNotFound as error:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from reprlib import repr as brief
 from typing import Any, Self
+
+from scipy.special import expit
 
 from hwdag.errors import InputError
 
@@ -80,35 +82,28 @@ class Controller:
                 self.features, self.means, self.scales, self.weights, strict=True
             )
         )
-        return sigmoid(self.bias + sum(parts))
+        return float(expit(self.bias + sum(parts)))
 
     def to_json(self) -> dict[str, Any]:
         """As JSON-able values; `from_json` is the inverse."""
-        found = {f.name: getattr(self, f.name) for f in fields(self)}
+        found = asdict(self)
         return {name: list(v) if isinstance(v, tuple) else v for name, v in found.items()}
 
     @classmethod
     def from_json(cls, data: object) -> Self:
         """A controller of what `to_json` gave; raises `InputError` for anything else."""
         names = {f.name for f in fields(cls)}
-        try:
-            if not isinstance(data, Mapping) or data.keys() | {"source"} != names:
-                raise ValueError(f"it must be an object with {', '.join(sorted(names))}")
-            return cls(
-                features=tuple(map(_text, _listed(data["features"]))),
-                means=tuple(map(_number, _listed(data["means"]))),
-                scales=tuple(map(_number, _listed(data["scales"]))),
-                weights=tuple(map(_number, _listed(data["weights"]))),
-                bias=_number(data["bias"]),
-                reader=_text(data["reader"]),
-                source=_text(data.get("source", "")),
-            )
-        except InputError:
-            raise
-        except (TypeError, ValueError, OverflowError) as error:
-            raise InputError(
-                f"this is no controller: {error}; make one with `hwdag heads calibrate`"
-            ) from error
+        if not isinstance(data, Mapping) or data.keys() | {"source"} != names:
+            raise _no_controller(f"it must be an object with {', '.join(sorted(names))}")
+        values: dict[str, Any] = {}
+        for name, value in data.items():
+            read = str if name in ("features", "reader", "source") else float
+            is_list = name in ("features", "means", "scales", "weights")
+            if is_list and not isinstance(value, list):
+                raise _no_controller(f"{brief(value)} is not a list")
+            found = tuple(_read(one, read) for one in (value if is_list else [value]))
+            values[name] = found if is_list else found[0]
+        return cls(**values)
 
 
 def controllers_from(data: Mapping[str, Any] | None) -> dict[str, Controller]:
@@ -126,31 +121,19 @@ def controllers_from(data: Mapping[str, Any] | None) -> dict[str, Controller]:
     return {name: Controller.from_json(value) for name, value in found.items()}
 
 
-def sigmoid(x: float) -> float:
-    """1 / (1 + exp(-x)), for any finite x."""
-    if x >= 0:
-        return 1.0 / (1.0 + math.exp(-x))
-    odds = math.exp(x)
-    return odds / (1.0 + odds)
-
-
 def _last(name: str) -> str:
     return name.rstrip("/").rsplit("/")[-1].lower()
 
 
-def _listed(value: object) -> list[object]:
-    if isinstance(value, list):
-        return value
-    raise TypeError(f"{brief(value)} is not a list")
+def _read(value: object, kind: type) -> str | float:
+    legal = str if kind is str else int | float
+    try:
+        if isinstance(value, legal) and not isinstance(value, bool):
+            return kind(value)  # type: ignore[no-any-return]
+    except OverflowError as error:
+        raise _no_controller(str(error)) from error
+    raise _no_controller(f"{brief(value)} is not a {'text' if kind is str else 'number'}")
 
 
-def _number(value: object) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    raise TypeError(f"{brief(value)} is not a number")
-
-
-def _text(value: object) -> str:
-    if isinstance(value, str):
-        return value
-    raise TypeError(f"{brief(value)} is not a text")
+def _no_controller(reason: str) -> InputError:
+    return InputError(f"this is no controller: {reason}; make one with `hwdag heads calibrate`")

@@ -8,14 +8,12 @@ that comes with the package is merged into it in memory.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import lru_cache, partial
-from importlib import import_module
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -28,6 +26,8 @@ from hwdag.lm.adapter import Adapter, is_fingerprint
 from hwdag.lm.base import Reader
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.quiet import without_bars
+
+_LOGGER = logging.getLogger("hwdag")
 
 BASE_MODEL = "HuggingFaceTB/SmolLM2-135M-Instruct"
 DEFAULT_MODEL = f"{BASE_MODEL}+hwdag"
@@ -215,33 +215,13 @@ def cache_folder() -> Path:
     return Path(chosen) if chosen else user_cache_path("hwdag")
 
 
-@contextmanager
-def _conversion_bar(folder: Path) -> Iterator[None]:
-    """One bar on a terminal, which says what is done and where 260 MB go; no other bars."""
-    reading: Any = import_module("transformers.modeling_gguf_pytorch_utils")
-    theirs = reading.tqdm
-    about = f"hwdag: converting the default model, once: 260 MB in {folder}"
-    reading.tqdm = partial(_bar, about)
-    try:
-        with without_bars():
-            yield
-    finally:
-        reading.tqdm = theirs
-
-
-def _bar(about: str, tensors: Sequence[Any], **_: Any) -> Iterable[Any]:
-    from tqdm.auto import tqdm
-
-    # why: None is a bar where standard error is a terminal, and none elsewhere
-    return tqdm(tensors, desc=about, unit=" tensors", disable=None)
-
-
 def _convert(gguf: Path, target: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     source = {"pretrained_model_name_or_path": str(gguf.parent), "gguf_file": gguf.name}
     tokenizer = AutoTokenizer.from_pretrained(**source)
-    with _conversion_bar(target.parent):
+    _LOGGER.warning("converting the default model, once: 260 MB in %s", target.parent)
+    with without_bars():
         model = AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32)
         # the loader leaves its GGUF settings behind, with which transformers refuses to save
         model.hf_quantizer = None  # type: ignore[assignment]

@@ -55,6 +55,7 @@ class Engine:
         turns: its chat template.
         name: of the model, for messages.
         shape: its sizes.
+        usage: all that was charged so far.
 
     Raises:
         CaptureUnsupported: the architecture's attention cannot be captured.
@@ -71,23 +72,18 @@ class Engine:
         self.name = name
         self.shape = ModelShape.from_config(model.config)
         self._lock = lock_of(model)
-        self._usage = Usage()
+        self.usage = Usage()
 
     def twin(self) -> Self:
         """The same model with a usage of its own."""
         twin = copy.copy(self)
-        twin._usage = Usage()
+        twin.usage = Usage()
         return twin
-
-    @property
-    def usage(self) -> Usage:
-        """All that was charged so far."""
-        return self._usage
 
     def charge(self, cost: Usage) -> None:
         """Add to `usage`."""
         with self._lock:
-            self._usage += cost
+            self.usage += cost
 
     @property
     def context_tokens(self) -> int:

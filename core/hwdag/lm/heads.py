@@ -11,8 +11,7 @@ import hashlib
 import json
 import logging
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
@@ -148,20 +147,14 @@ class HeadFile:
         return hashlib.sha256(_pretty(self.to_json()).encode()).hexdigest()[:16]
 
     def save(self, path: str | Path) -> None:
-        """Write the file; it appears when it is complete."""
-        target = Path(path)
-        partial = target.with_name(target.name + ".partial")
+        """Write the file, which `load` reads."""
         try:
-            partial.write_text(_pretty(self.to_json()), "utf-8")
-            partial.replace(target)
+            Path(path).write_text(_pretty(self.to_json()), "utf-8")
         except OSError as error:
             raise InputError(
-                f"{target}: cannot be written ({error.strerror or error}); name a file in a folder "
+                f"{path}: cannot be written ({error.strerror or error}); name a file in a folder "
                 "that exists"
             ) from error
-        finally:
-            with suppress(OSError):
-                partial.unlink(missing_ok=True)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -185,56 +178,51 @@ class HeadFile:
         """A list from its JSON. Raises `InputError` for anything else."""
         if not isinstance(data, dict):
             raise InputError(f"it holds a {type(data).__name__}, not an object")
-        known = {name: kind for name, (kind, _) in _FIELDS.items()}
         if missing := sorted(_REQUIRED - data.keys()):
             raise InputError(
                 f"{', '.join(map(repr, missing))} missing; it needs {sorted(_REQUIRED)}"
             )
-        if unknown := sorted(data.keys() - known.keys()):
+        if unknown := sorted(data.keys() - _KINDS.keys()):
             raise InputError(
-                f"unknown {', '.join(map(brief, unknown))}; it may have {sorted(known)}"
+                f"unknown {', '.join(map(brief, unknown))}; it may have {sorted(_KINDS)}"
             )
         for name, value in data.items():
-            kind, is_legal = _FIELDS[name]
-            if not is_legal(value):
+            kind = _KINDS[name]
+            if not _LEGAL[kind](value):
                 raise InputError(f"{name!r} must be {kind}, got {brief(value)}")
-        values: dict[str, Any] = {
-            name: tuple(v) if isinstance(v, list) else v for name, v in data.items()
-        }
-        values["pairs"] = tuple((layer, head) for layer, head in values.pop("heads"))
+        values = {name: tuple(v) if isinstance(v, list) else v for name, v in data.items()}
+        values["pairs"] = tuple(map(tuple, values.pop("heads")))
         return cls(**values)
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
+_KINDS = {
+    **dict.fromkeys(("model", "architecture", "source", "criterion", "weights"), "a text"),
+    **dict.fromkeys(("layers", "heads_per_layer", "hidden"), "a positive number"),
+    "heads": "a list of [layer, head]",
+    "also": "a list of texts",
+    "scores": "a list of finite numbers",
+    "controller": "an object",
+}
+"""The fields of a file, and what each of them is."""
 
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and value > 0
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and abs(value) <= sys.float_info.max
-
-
-def _is_pair(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(type(i) is int for i in value)
-
-
-def _all(value: Any, is_legal: Any) -> bool:
-    return isinstance(value, list) and all(map(is_legal, value))
-
-
-_FIELDS: Mapping[str, tuple[str, Any]] = {
-    **dict.fromkeys(("model", "architecture", "source"), ("a text", _is_text)),
-    **dict.fromkeys(("criterion", "weights"), ("a text", _is_text)),
-    **dict.fromkeys(("layers", "heads_per_layer", "hidden"), ("a positive number", _is_count)),
-    "heads": ("a list of [layer, head]", lambda value: _all(value, _is_pair)),
-    "also": ("a list of texts", lambda value: _all(value, _is_text)),
-    "scores": ("a list of finite numbers", lambda value: _all(value, _is_number)),
-    "controller": ("an object", lambda value: isinstance(value, dict)),
+_LEGAL: Mapping[str, Callable[[Any], bool]] = {
+    "a text": lambda value: isinstance(value, str),
+    "a positive number": lambda value: type(value) is int and value > 0,
+    "a list of [layer, head]": lambda value: _all(
+        value, lambda pair: _all(pair, lambda i: type(i) is int) and len(pair) == 2
+    ),
+    "a list of texts": lambda value: _all(value, lambda text: isinstance(text, str)),
+    "a list of finite numbers": lambda value: _all(
+        value, lambda x: type(x) in (int, float) and abs(x) <= sys.float_info.max
+    ),
+    "an object": lambda value: isinstance(value, dict),
 }
 _REQUIRED = {"model", "architecture", "layers", "heads_per_layer", "hidden", "heads", "source"}
+
+
+def _all(value: Any, is_legal: Callable[[Any], bool]) -> bool:
+    return isinstance(value, list) and all(map(is_legal, value))
+
 
 HeadSource = HeadFile | str | Path | Sequence[tuple[int, int]]
 """A head list, the path of its file, or bare (layer, head) pairs."""

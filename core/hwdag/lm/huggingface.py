@@ -8,10 +8,15 @@ from pathlib import Path
 from typing import Any, Self
 
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from hwdag.config import PAPER_CONFIDENCE, PAPER_WINDOW_TOKENS, HeadList, Heads
-from hwdag.errors import ContextTooSmall, ReaderRequired
+from hwdag.errors import ContextTooSmall, InputError, ModelNotFound, ReaderRequired
 from hwdag.lm.adapter import Adapter
 from hwdag.lm.attention import check_heads
 from hwdag.lm.base import Message, Replay, ReplayRequest
@@ -19,8 +24,8 @@ from hwdag.lm.controller import Controller, controllers_from
 from hwdag.lm.engine import Engine
 from hwdag.lm.heads import HeadSource, head_file, resolve, warn_unknown
 from hwdag.lm.layout import ReplayLayout, writing_ids
-from hwdag.lm.loading import load
 from hwdag.lm.session import KVReply, KVSession
+from hwdag.quiet import without_bars
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Usage
 
@@ -74,7 +79,10 @@ class HuggingFaceLM:
         self.model, self.codec, self.turns = model, self.engine.codec, self.engine.turns
         self.prefers_extraction = prefers_extraction
         self.confidence = confidence
-        self._default_window = window_tokens
+        self.context_tokens = self.engine.context_tokens
+        self.window_tokens = min(window_tokens, self.context_tokens)
+        self.template_tokens = len(self.turns.head) + len(self.turns.summary_reply)
+        self.has_chat_template = not self.turns.are_plain
         on_cpu = model.device.type == "cpu"
         self.batched = not on_cpu if batched_replay is None else batched_replay
         self._use_heads(heads)
@@ -108,16 +116,27 @@ class HuggingFaceLM:
             ModelNotFound: nothing can be loaded under that name, or from the adapter's folder.
             InputError: both `device` and `device_map`, or the adapter is not one for this model.
         """
+        if device is not None and device_map is not None:
+            raise InputError("pass either device or device_map, not both")
         if isinstance(adapter, str | Path):
             adapter = Adapter.load(adapter)
         name = source if adapter is None else adapter.reader_name(source)
-        model, tokenizer = load(
-            source,
-            dtype=dtype,
-            device=device,
-            device_map=device_map,
-            trust_remote_code=trust_remote_code,
-        )
+        dtype = _checked_dtype(dtype)
+        common = {"trust_remote_code": trust_remote_code}
+        try:
+            with without_bars():
+                tokenizer = AutoTokenizer.from_pretrained(source, **common)
+                model = AutoModelForCausalLM.from_pretrained(
+                    source, dtype=dtype, device_map=device_map, **common
+                )
+        except (OSError, ValueError) as error:
+            raise ModelNotFound(
+                f"cannot load {source!r}: {_first_line(error)} Pass the path of a folder with a "
+                "transformers checkpoint, a hub name that is reachable, or loaded model and "
+                "tokenizer objects to HuggingFaceLM(model, tokenizer)"
+            ) from error
+        if device_map is None:
+            _move(model, device or _best_device())
         if adapter is not None:
             adapter.merge(model)
         return cls(model, tokenizer, **({"name": name} | options))
@@ -128,26 +147,6 @@ class HuggingFaceLM:
         twin.engine = self.engine.twin()
         twin._use_heads(heads)
         return twin
-
-    @property
-    def context_tokens(self) -> int:
-        """Length of the model's context."""
-        return self.engine.context_tokens
-
-    @property
-    def window_tokens(self) -> int:
-        """Default length of a summary call."""
-        return min(self._default_window, self.context_tokens)
-
-    @property
-    def template_tokens(self) -> int:
-        """Tokens that the chat template puts around a prompt."""
-        return len(self.turns.head) + len(self.turns.summary_reply)
-
-    @property
-    def has_chat_template(self) -> bool:
-        """Whether the tokenizer has one; without it, chats are plain lines."""
-        return not self.turns.are_plain
 
     @property
     def controllers(self) -> Mapping[str, Controller]:
@@ -231,3 +230,34 @@ class HuggingFaceLM:
     def _use_heads(self, source: HeadSource | None) -> None:
         self.head_file = head_file(source, self.name, self.model.config)
         self.known_heads = None if self.head_file is None else self.head_file.pairs
+
+
+def _checked_dtype(dtype: torch.dtype | str) -> torch.dtype | str:
+    found = getattr(torch, dtype, None) if isinstance(dtype, str) and dtype != "auto" else dtype
+    if found == "auto" or (isinstance(found, torch.dtype) and found.is_floating_point):
+        return found
+    raise InputError(
+        f'dtype must be "auto", a floating torch dtype or its name such as "bfloat16", got {dtype!r}'
+    )
+
+
+def _move(model: PreTrainedModel, device: torch.device | str) -> None:
+    try:
+        torch.nn.Module.to(model, device)
+    except (AssertionError, RuntimeError) as error:  # torch asserts that it was built with CUDA
+        raise InputError(
+            f"the model cannot be put on device {str(device)!r}: {_first_line(error)}; use a device "
+            'that this machine has, such as "cpu"'
+        ) from error
+
+
+def _best_device() -> str:
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def _first_line(error: Exception) -> str:
+    return next(
+        (line.strip() for line in str(error).splitlines() if line.strip()), "no reason given"
+    )

@@ -2,8 +2,8 @@
 
 The `openai` client makes the requests and repeats them. What it lacks is added in its transport: a
 reply of bounded size, a hard end of every request, a check that the body is a reply, and no key,
-organisation or other header of OpenAI for anybody else. The client runs in an event loop in a thread
-of the writer, so callers, in a running loop or not, see plain iterators.
+organisation or other header of OpenAI for anybody else. Every call runs an event loop in a thread of
+its own, so callers, in a running loop or not, see plain iterators.
 """
 
 from __future__ import annotations
@@ -15,13 +15,10 @@ import os
 import ssl
 import threading
 import time
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, Future
-from contextlib import suppress
 from functools import lru_cache
 from queue import SimpleQueue
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
 from hwdag.errors import InputError, UnknownOption, WriterFailed
@@ -31,7 +28,7 @@ from hwdag.version import __version__
 
 try:
     import httpx2
-    from anyio.from_thread import BlockingPortal
+    from anyio.from_thread import start_blocking_portal
     from openai import APIConnectionError, APIStatusError, AsyncOpenAI
 except ImportError as error:
     raise ImportError("OpenAIWriter needs openai; run `pip install 'hwdag[openai]'`") from error
@@ -51,7 +48,6 @@ THREAD = "hwdag-openai"
 
 LimitField = Literal["max_tokens", "max_completion_tokens"]
 _OURS = ("model", "messages", "stream")
-_Arrival = tuple[int, str]
 
 
 class _Failure(Exception):
@@ -61,14 +57,13 @@ class _Failure(Exception):
 class OpenAIWriter:
     """A model behind an OpenAI-compatible server as a Writer.
 
-    Every prompt is one chat request. At most `concurrency` of them are under way at a time, however
-    many threads call. A request that fails for a passing reason (no connection, a time-out, status
+    Every prompt is one chat request. A request that fails for a passing reason (no connection, a time-out, status
     408, 409, 429 or 5xx, a body that is no reply) is repeated after a wait that doubles up to eight
     seconds and is jittered, or after the server's `Retry-After`, where that is at most two minutes;
     any other failure ends the call at once.
 
     The key is read from the environment for every request and kept nowhere. Redirects are not
-    followed. Thread-safe; `close()`, a `with` block or the garbage collector ends the thread.
+    followed. Thread-safe.
 
     A server may read control tokens in a prompt as such, so their spellings get a space
     (`hwdag.text.characters.disarmed`).
@@ -80,14 +75,18 @@ class OpenAIWriter:
         base_url: the address up to "/v1", such as "http://localhost:8000/v1"; None is OpenAI's own.
         api_key_env: name of the environment variable that holds the key. None is `OPENAI_API_KEY`
             for OpenAI's own address, and no key for any other, which is then not sent one.
-        concurrency: requests at a time.
+        concurrency: requests of one call that are under way at a time, at most.
         timeout: seconds that one request may take, its whole reply included.
-        total_timeout: seconds that one prompt may take, retries and waits included.
         max_retries: further requests for one prompt after the first.
         temperature: of the sampling; None leaves it to the server.
         limit_field: name of the field that limits the reply. None is "max_completion_tokens" for
             OpenAI's own address, whose newer models refuse the other, and "max_tokens" elsewhere.
         extra_body: more fields of the request, such as `{"top_p": 0.9}`.
+
+    Attributes:
+        name: recorded in the index.
+        settings: what replies depend on besides model and prompt, as JSON; not the address.
+        usage: tokens that the server counted, and seconds of all calls; TFLOPs are unknown, so 0.
 
     Raises:
         InputError: an option that cannot be, or a key that is named and not there.
@@ -102,7 +101,6 @@ class OpenAIWriter:
         api_key_env: str | None = None,
         concurrency: int = 8,
         timeout: float = 300.0,
-        total_timeout: float = 1800.0,
         max_retries: int = 5,
         temperature: float | None = 0.0,
         limit_field: LimitField | None = None,
@@ -110,53 +108,25 @@ class OpenAIWriter:
     ) -> None:
         if not model.strip():
             raise InputError("the name of the model is empty; use a name that the server knows")
-        self._model = model
+        self._model, self.name = model, f"openai:{model}"
         self._base_url = _checked_url(OPENAI_URL if base_url is None else base_url)
         official = self._base_url == OPENAI_URL
         self._key_env = api_key_env or (OPENAI_KEY if official else None)
-        self._concurrency = _whole("concurrency", concurrency, 1)
+        self.concurrency = _whole("concurrency", concurrency, 1)
         self._timeout = _seconds("timeout", timeout)
-        self._total_timeout = _seconds("total_timeout", total_timeout)
         self._max_retries = _whole("max_retries", max_retries, 0)
         self._limit_field = _checked_limit_field(
             limit_field or ("max_completion_tokens" if official else "max_tokens")
         )
         self._options = _checked_options(temperature, extra_body or {})
+        self.settings = json.dumps(self._options, sort_keys=True)
         self._lock = threading.Lock()
-        self._connection: _Connection | None = None
-        self._usage = Usage()
+        self.usage = Usage()
         self._uncounted = 0
-        self._key()
+        _key_in(self._key_env)
 
     def __repr__(self) -> str:
         return f"OpenAIWriter({self._model!r}, base_url={self._base_url!r})"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    @property
-    def name(self) -> str:
-        """Recorded in the index."""
-        return f"openai:{self._model}"
-
-    @property
-    def concurrency(self) -> int:
-        """Requests under way at a time, at most."""
-        return self._concurrency
-
-    @property
-    def settings(self) -> str:
-        """What its replies depend on besides model and prompt, as JSON; not the address."""
-        return json.dumps(self._options, sort_keys=True)
-
-    @property
-    def usage(self) -> Usage:
-        """Tokens that the server counted, and seconds of all calls; TFLOPs are unknown, so 0."""
-        with self._lock:
-            return self._usage
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -182,85 +152,60 @@ class OpenAIWriter:
         """
         if not prompts:
             return
-        self._key()
-        arrived = SimpleQueue[_Arrival | None]()
-        running = self._start(prompts, max_new_tokens, arrived)
-        try:
+        _key_in(self._key_env)
+        arrived = SimpleQueue[tuple[int, str] | None]()
+        with start_blocking_portal(name=THREAD) as portal:  # an exception gives up what runs in it
+            running = portal.start_task_soon(self._all, prompts, max_new_tokens, arrived)
             running.add_done_callback(lambda _: arrived.put(None))
             while (reply := arrived.get()) is not None:
                 yield reply
-            if failure := _outcome(running):
-                raise WriterFailed(f"{self.name} at {self._base_url}: {failure}")
-        finally:
-            running.cancel()
-
-    def close(self) -> None:
-        """End the thread; replies that are waited for fail. The next call starts a new one."""
-        with self._lock:
-            connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
-
-    def _start(
-        self, prompts: Sequence[str], limit: int, arrived: SimpleQueue[_Arrival | None]
-    ) -> Future[str | None]:
-        with self._lock:  # so that nothing is started in a loop that is being closed
-            if self._connection is None or self._connection.process != os.getpid():
-                self._connection = _Connection(
-                    _Guard(self._key_env, self._timeout),
-                    concurrency=self._concurrency,
-                    base_url=self._base_url,
-                    max_retries=self._max_retries,
-                )
-                weakref.finalize(self, self._connection.close)
-            connection = self._connection
-            return connection.portal.start_task_soon(self._all, connection, prompts, limit, arrived)
+        if failure := running.result():
+            raise WriterFailed(f"{self.name} at {self._base_url}: {failure}")
 
     async def _all(
-        self,
-        connection: _Connection,
-        prompts: Sequence[str],
-        limit: int,
-        arrived: SimpleQueue[_Arrival | None],
+        self, prompts: Sequence[str], limit: int, arrived: SimpleQueue[tuple[int, str] | None]
     ) -> str | None:
         """Put every reply into `arrived`; returns what went wrong, if anything did."""
-        jobs = iter(enumerate(prompts))
+        jobs, began = iter(enumerate(prompts)), time.perf_counter()
 
-        async def work() -> None:
+        async def work(client: AsyncOpenAI) -> None:
             for number, prompt in jobs:
                 try:
-                    async with connection.slots:
-                        arrived.put((number, await self._ask(connection.client, prompt, limit)))
+                    arrived.put((number, await self._ask(client, prompt, limit)))
                 except _Failure as failure:
                     raise _Failure(f"prompt {number + 1} of {len(prompts)} {failure}") from None
 
-        failures, began = list[str](), time.perf_counter()
+        failures = list[str]()
         try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(min(self._concurrency, len(prompts))):
-                    group.create_task(work())
+            async with self._client() as client, asyncio.TaskGroup() as group:
+                for _ in range(min(self.concurrency, len(prompts))):
+                    group.create_task(work(client))
         except* _Failure as failed:
             failures = list(map(str, failed.exceptions))
         finally:
             self._count(Usage(seconds=time.perf_counter() - began))
         return failures[0] if failures else None
 
+    def _client(self) -> AsyncOpenAI:
+        # the guard sets the key, and only where it belongs; it bounds a request as a whole
+        return AsyncOpenAI(
+            api_key="-",
+            base_url=self._base_url,
+            timeout=None,
+            max_retries=self._max_retries,
+            http_client=_Guard(self._key_env, self._timeout),
+        )
+
     async def _ask(self, client: AsyncOpenAI, prompt: str, limit: int) -> str:
         """The reply to one prompt, after as many requests as it takes. Raises `_Failure`."""
         content = disarmed(without_surrogates(prompt)[0])
         ask = client.chat.completions.with_raw_response.create
         try:
-            async with asyncio.timeout(self._total_timeout):
-                response = await ask(
-                    model=self._model,
-                    messages=[{"role": "user", "content": content}],
-                    extra_body={self._limit_field: limit, **self._options},
-                )
-        except TimeoutError:
-            raise _Failure(
-                f"got no reply within total_timeout ({self._total_timeout:g} s); check that the "
-                "server is well"
-            ) from None
+            response = await ask(
+                model=self._model,
+                messages=[{"role": "user", "content": content}],
+                extra_body={self._limit_field: limit, **self._options},
+            )
         except APIConnectionError as error:  # time-outs and bodies that are no reply as well
             seen = f"{_requests(error.request)}: {error.__cause__}"
             raise _Failure(f"got no reply after {seen}; check that the server is well") from None
@@ -279,7 +224,8 @@ class OpenAIWriter:
         status = response.status_code
         phrase = httpx2.codes.get_reason_phrase(status)
         seen = f"status {status}{phrase and f' ({phrase})'}"
-        return f"{seen}, {_excerpt(response, self._secret())}; {self._way_out(response)}"
+        key = os.environ.get(self._key_env or "", "").strip()
+        return f"{seen}, {_excerpt(response, key)}; {self._way_out(response)}"
 
     def _way_out(self, response: httpx2.Response) -> str:
         status, wait = response.status_code, response.headers.get("retry-after", "")
@@ -295,48 +241,9 @@ class OpenAIWriter:
             return f"it asks to wait {wait} s" if wait else "check that the server is well"
         return "the server does not take the request: see limit_field, temperature and extra_body"
 
-    def _key(self) -> str:
-        """The key, or nothing where none is to be sent. Raises `InputError`, which does not show it."""
-        return _key_in(self._key_env)
-
-    def _secret(self) -> str:
-        return os.environ.get(self._key_env or "", "").strip()
-
     def _count(self, usage: Usage) -> None:
         with self._lock:
-            self._usage += usage
-
-
-class _Connection:
-    """A client, and the event loop in a thread that it runs in."""
-
-    def __init__(self, guard: _Guard, *, concurrency: int, **options: Any) -> None:
-        # the guard sets the key, and only where it belongs; it bounds a request as a whole
-        self.client = AsyncOpenAI(api_key="-", timeout=None, http_client=guard, **options)
-        self.slots = asyncio.Semaphore(concurrency)
-        self.process = os.getpid()
-        started = Future[BlockingPortal]()
-        self._thread = threading.Thread(
-            target=asyncio.run, args=[self._serve(started)], name=THREAD, daemon=True
-        )
-        self._thread.start()
-        self.portal = started.result()
-
-    async def _serve(self, started: Future[BlockingPortal]) -> None:
-        async with self.client, BlockingPortal() as portal:
-            started.set_result(portal)
-            await portal.sleep_until_stopped()
-
-    def close(self) -> None:
-        """Give up what is running and end the thread; may be called twice, and from any thread."""
-        if self.process != os.getpid():  # a fork has no such thread
-            return
-        if threading.current_thread() is self._thread:  # the garbage collector runs anywhere
-            threading.Thread(target=self.close).start()
-            return
-        with suppress(RuntimeError):  # it has ended already
-            self.portal.call(self.portal.stop, True)
-        self._thread.join()
+            self.usage += usage
 
 
 class _NoReply(httpx2.RequestError):
@@ -354,7 +261,7 @@ class _Guard(httpx2.AsyncClient):
                 "Content-Type": "application/json",
                 "User-Agent": f"hwdag/{__version__}",
             },
-            limits=httpx2.Limits(max_connections=None),  # slots bound them
+            limits=httpx2.Limits(max_connections=None),  # the tasks bound them
             timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),  # the rest is bounded as a whole
             follow_redirects=False,
             verify=_certificates(),
@@ -447,13 +354,6 @@ def _requests(last: httpx2.Request) -> str:
     """How many requests were made, by what the client notes on the last one."""
     made = 1 + int(last.headers.get("x-stainless-retry-count", 0))
     return "1 request" if made == 1 else f"{made} requests"
-
-
-def _outcome(running: Future[str | None]) -> str | None:
-    try:
-        return running.result()
-    except CancelledError:
-        return "the writer was closed while replies were waited for"
 
 
 def _text(body: Any) -> str | None:

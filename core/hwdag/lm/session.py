@@ -45,7 +45,7 @@ class KVSession:
         self._cache = DynamicCache()
         self._pending = self._layout.opening  # encoded together with the first nodes
         self._nodes: list[tuple[str, int]] = []  # each appended text, and where it begins
-        self._usage = Usage()
+        self.usage = Usage()
         answering = self._layout.answering_tokens + max_new_tokens
         self._capacity = engine.context_tokens - answering
         if self.room < 1:
@@ -54,11 +54,6 @@ class KVSession:
                 f"{answering}, but the context of {engine.name} holds {engine.context_tokens}; "
                 "shorten the question, lower max_new_tokens, or use a model with a longer context"
             )
-
-    @property
-    def usage(self) -> Usage:
-        """Cost so far."""
-        return self._usage
 
     @property
     def cached_tokens(self) -> int:
@@ -171,7 +166,7 @@ class KVSession:
         found = self._engine.forward(
             ids, self._cache, request=request, heads=self._heads, logit_rows=logit_rows
         )
-        self._usage += found.cost
+        self.usage += found.cost
         return found
 
 

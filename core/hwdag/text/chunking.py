@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, islice
+from itertools import accumulate
 from operator import attrgetter
 
 from hwdag.errors import InputError
@@ -93,33 +93,15 @@ class _Meter:
 def _atoms(meter: _Meter, limit: int) -> tuple[list[Span], list[int]]:
     """Sentences, and where they exceed the limit ever smaller parts of them, with their tokens."""
     spans = sentences(meter.text)
-    counts = meter.tokens(spans)
+    counts = dict(zip(spans, meter.tokens(spans), strict=True))
     # why: tokens have one character or more as a rule, so slices of limit/8 fill a chunk well
     cuts: tuple[Cut, ...] = (_words, partial(_slices, size=max(1, limit // 8)), _characters)
     for cut in cuts:
-        if max(counts, default=0) <= limit:
-            break
-        spans, counts = _refined(meter, spans, counts, limit, cut)
-    return spans, counts
-
-
-def _refined(
-    meter: _Meter, spans: list[Span], counts: list[int], limit: int, cut: Cut
-) -> tuple[list[Span], list[int]]:
-    """Replace every span above the limit by its parts."""
-    parts = {i: cut(meter.text, spans[i]) for i, count in enumerate(counts) if count > limit}
-    part_counts = iter(meter.tokens([part for several in parts.values() for part in several]))
-    finer: list[Span] = []
-    finer_counts: list[int] = []
-    for i, (span, count) in enumerate(zip(spans, counts, strict=True)):
-        replacement = parts.get(i)
-        if replacement is None:
-            finer.append(span)
-            finer_counts.append(count)
-        else:
-            finer.extend(replacement)
-            finer_counts.extend(islice(part_counts, len(replacement)))
-    return finer, finer_counts
+        parts = {span: cut(meter.text, span) for span in spans if counts[span] > limit}
+        spans = [part for span in spans for part in parts.get(span, [span])]
+        new = [part for several in parts.values() for part in several]
+        counts |= zip(new, meter.tokens(new), strict=True)
+    return spans, [counts[span] for span in spans]
 
 
 def _words(text: str, span: Span) -> list[Span]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import codecs
-import re
 from dataclasses import dataclass
 
-REPLACEMENT = "\ufffd"
+from hwdag.text.characters import without_surrogates
 
 # why: 32 before 16, because the mark of the one begins with that of the other
 _BYTE_ORDER_MARKS = (
@@ -16,7 +15,6 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_SURROGATE = re.compile("[\ud800-\udfff]")
 COUNTED = "hwdag.counted"
 """How wrong bytes are decoded: each as a lone surrogate, which no right bytes give."""
 
@@ -35,11 +33,6 @@ class UnreadableError(Exception):
     """Raised by the readers of files with the reason why something cannot be read."""
 
 
-def whole(text: str) -> tuple[str, int]:
-    """Replace lone surrogates, which no right text has; returns their number too."""
-    return _SURROGATE.subn(REPLACEMENT, text)
-
-
 def plain_content(data: bytes) -> Content:
     """Read a text file."""
     text, notes = decoded(data)
@@ -53,7 +46,7 @@ def decoded(data: bytes, declared: str = "utf-8") -> tuple[str, tuple[str, ...]]
         data, declared = data[len(marked[0]) :], marked[1]
     elif b"\0" in data:
         raise UnreadableError("holds NUL bytes: binary, or UTF-16 without a byte order mark")
-    text, lost = whole(data.decode(declared, COUNTED))
+    text, lost = without_surrogates(data.decode(declared, COUNTED))
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     notes = f"{lost} undecodable byte{'s' * (lost > 1)} replaced"
     return text, (notes,) if lost else ()

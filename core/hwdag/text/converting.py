@@ -18,7 +18,8 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from hwdag.text.content import Content, UnreadableError, whole
+from hwdag.text.characters import without_surrogates
+from hwdag.text.content import Content, UnreadableError
 from hwdag.text.html import html_content
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def converted(data: bytes, suffix: str) -> Content:
         )
     except Exception as error:  # its parsers raise all kinds of exceptions
         raise UnreadableError(f"not a readable {suffix} file: {_said(error)}") from error
-    text, odd = whole(found.markdown)
+    text, odd = without_surrogates(found.markdown)
     notes = (f"{odd} characters that are not Unicode replaced",) if odd else ()
     return Content(text.replace("\r\n", "\n").strip(), (found.title or "").strip(), notes)
 
@@ -157,7 +158,7 @@ def pdf_content(data: bytes) -> Content:
     if len(lost) == len(pages):
         raise UnreadableError(f"not one of the {len(pages)} pages of the PDF can be read")
     text, starts = _joined(pages)
-    text, odd = whole(text)
+    text, odd = without_surrogates(text)
     notes = list(dict.fromkeys(messages.found))[:MOST_MESSAGES]
     if lost:
         notes.append(f"{len(lost)} of {len(pages)} pages cannot be read: {', '.join(lost)}")

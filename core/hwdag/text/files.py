@@ -15,41 +15,12 @@ from hwdag.text.html import html_content
 from hwdag.types import Document
 
 TEXT_SUFFIXES = frozenset({".txt", ".text", ".rst", ".csv", ".tsv", ".json"})
-CODE_SUFFIXES = frozenset(
-    [
-        ".c",
-        ".cc",
-        ".cpp",
-        ".cs",
-        ".go",
-        ".h",
-        ".hpp",
-        ".java",
-        ".js",
-        ".jsx",
-        ".kt",
-        ".php",
-        ".py",
-        ".rb",
-        ".rs",
-        ".sh",
-        ".sql",
-        ".swift",
-        ".ts",
-        ".tsx",
-    ]
-)
+_CODE = ".c .cc .cpp .cs .go .h .hpp .java .js .jsx .kt .php .py .rb .rs .sh .sql .swift .ts .tsx"
+CODE_SUFFIXES = frozenset(_CODE.split())
 MARKDOWN_SUFFIXES = frozenset({".md", ".markdown"})
 HTML_SUFFIXES = frozenset({".html", ".htm", ".xhtml"})
-PDF_SUFFIXES = frozenset({".pdf"})
-KNOWN_SUFFIXES = (
-    TEXT_SUFFIXES
-    | CODE_SUFFIXES
-    | MARKDOWN_SUFFIXES
-    | HTML_SUFFIXES
-    | PDF_SUFFIXES
-    | CONVERTED_SUFFIXES
-)
+PARSED_SUFFIXES = frozenset({".pdf"}) | CONVERTED_SUFFIXES
+KNOWN_SUFFIXES = TEXT_SUFFIXES | CODE_SUFFIXES | MARKDOWN_SUFFIXES | HTML_SUFFIXES | PARSED_SUFFIXES
 """Suffixes, in lower case, that are read from a directory."""
 
 MAX_BYTES = 1 << 28
@@ -154,7 +125,7 @@ def _document(
 def _content(data: bytes, suffix: str, max_seconds: float) -> Content:
     if suffix in HTML_SUFFIXES and len(data) <= LONGEST_PAGE:
         return html_content(data)
-    if suffix in HTML_SUFFIXES | PDF_SUFFIXES | CONVERTED_SUFFIXES:
+    if suffix in HTML_SUFFIXES | PARSED_SUFFIXES:
         content = convert(data, suffix, max_seconds=max_seconds)
     else:
         content = plain_content(data)

@@ -67,27 +67,20 @@ def usage_line(answer: Answer, seconds: float) -> str:
     )
 
 
-def graph_lines(graph: HWDAG, *, points: int = 3, width: int = WIDTH) -> Iterator[str]:
-    """Show levels with their sizes, and some top-level points with their strongest edges."""
-    for level in range(graph.height, 0, -1):
-        yield _level_line(graph, level)
-    for index in graph.top[:points]:
-        yield from _node_lines(graph, int(index), width)
+def graph_lines(graph: HWDAG, *, points: int | None = 3, width: int = WIDTH) -> Iterator[str]:
+    """Show levels with their sizes, and some top-level points with their strongest edges.
 
-
-def node_lines(graph: HWDAG, width: int = WIDTH) -> Iterator[str]:
-    """Show all nodes, level by level from the top, each with its strongest edges."""
+    With None for `points` all nodes are shown, each below its level.
+    """
     for level in range(graph.height, 0, -1):
-        yield _level_line(graph, level)
-        for index in graph.at_level(level):
+        nodes = [graph.nodes[i] for i in graph.at_level(level)]
+        origins = ", ".join(sorted({node.origin for node in nodes}))
+        tokens = sum(node.tokens for node in nodes)
+        yield f"  level {level}: {len(nodes):>5} nodes {tokens:>8,} tokens  {origins}"
+        for index in graph.at_level(level) if points is None else ():
             yield from _node_lines(graph, int(index), width)
-
-
-def _level_line(graph: HWDAG, level: int) -> str:
-    nodes = [graph.nodes[i] for i in graph.at_level(level)]
-    origins = ", ".join(sorted({node.origin for node in nodes}))
-    tokens = sum(node.tokens for node in nodes)
-    return f"  level {level}: {len(nodes):>5} nodes {tokens:>8,} tokens  {origins}"
+    for index in graph.top[: points or 0]:
+        yield from _node_lines(graph, int(index), width)
 
 
 def _node_lines(graph: HWDAG, index: int, width: int) -> Iterator[str]:

@@ -11,8 +11,7 @@ from inspect import signature
 from typing import Any, get_args, get_type_hints
 
 from hwdag.cli.asking import print_answer, scope_of
-from hwdag.cli.documents import read_given
-from hwdag.cli.model_loading import reader, writer
+from hwdag.cli.inputs import read_given, reader, writer
 from hwdag.cli.options import config_of
 from hwdag.config import SearchConfig, refuse
 from hwdag.errors import InputError

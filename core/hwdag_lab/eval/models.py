@@ -78,9 +78,10 @@ def load_models(
         ModelNotFound: no model under one of the names.
         InputError: the dtype is unknown, or the head list does not fit the reader.
     """
-    from hwdag.embedding.default import default_embedder, load_embedder
+    from hwdag.embedding.default import as_embedder
     from hwdag.lm.default import load_reader
     from hwdag.lm.heads import HeadFile
+    from hwdag_lab.methods.two_encoders import pair_or_as_it_is
 
     listed = None if heads is None else HeadFile.load(heads)
     loaded = load_reader(reader, dtype=dtype, device=device)
@@ -88,9 +89,9 @@ def load_models(
         loaded = loaded.with_heads(listed)
     return Models(
         reader=loaded,
-        embedder=load_embedder(embedder) if embedder else default_embedder(),
+        embedder=as_embedder(pair_or_as_it_is(embedder or None)),
         writer=load_reader(writer, dtype=dtype, device=device) if writer else None,
-        dense=load_embedder(dense) if dense else None,
+        dense=as_embedder(pair_or_as_it_is(dense)) if dense else None,
         precision=str(loaded.model.dtype).removeprefix("torch."),
         heads="" if listed is None else listed.digest,
     )

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 import numpy as np
+from scipy.special import expit
 
 from hwdag.arrays import Floats
 from hwdag.errors import InputError
-from hwdag.lm.controller import CONTROLLERS, FEATURES, Controller, sigmoid
+from hwdag.lm.controller import CONTROLLERS, FEATURES, Controller
 from hwdag.search.progress import signals
 from hwdag_lab.eval.statistics import Interval
 from hwdag_lab.heads.judging import Judgement, judged
@@ -134,7 +135,7 @@ def calibrate(trails: Sequence[Trail], *, reader: str, source: str = "") -> Cali
         for name, features in CONTROLLERS.items()
     }
     told = {
-        "p_yes": np.array([sigmoid(x) for x in readings.features[:, FEATURES.index("p_yes")]]),
+        "p_yes": expit(readings.features[:, FEATURES.index("p_yes")]),
         "nodes": _held_out(readings, ("nodes",), folds),
         **{name: _held_out(readings, used, folds) for name, used in CONTROLLERS.items()},
     }

@@ -10,13 +10,18 @@ from transformers import AutoModel, AutoTokenizer, BertConfig, BertModel, PreTra
 from worlds import WORDS
 
 from hwdag.embedding.base import Embedder
-from hwdag.embedding.default import as_embedder, load_embedder
+from hwdag.embedding.default import as_embedder
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.embedding.two_encoders import KNOWN, Pair, TwoEncoderEmbedder, two_encoders
 from hwdag.errors import IndexMismatch, ModelError, ModelNotFound, UnknownOption
 from hwdag.index import HWDAGIndex
 from hwdag.types import Document
 from hwdag_lab.methods.dense import DenseRetriever
+from hwdag_lab.methods.two_encoders import (
+    KNOWN,
+    TwoEncoderEmbedder,
+    pair_or_as_it_is,
+    two_encoders,
+)
 from hwdag_lab.scripted import ScriptedLM
 
 PASSAGES = [
@@ -123,7 +128,7 @@ def test_dense_retrieval_ranks_by_the_dot_product(folders):
 def test_a_pair_is_found_by_the_name_it_records(folders):
     made = TwoEncoderEmbedder(*folders, pooling="mean", similarity="cosine", device="cpu")
     assert made.name == f"{folders[0]}|{folders[1]}|mean|cosine"
-    found = load_embedder(made.name)
+    found = pair_or_as_it_is(made.name)
     assert isinstance(found, TwoEncoderEmbedder)
     assert isinstance(found, Embedder)
     assert found.name == made.name
@@ -146,7 +151,8 @@ def test_an_index_records_and_loads_a_pair(folders, tmp_path):
         embedder=two_encoders("|".join(folders), device="cpu"),
         path=path,
     )
-    loaded = HWDAGIndex.load(path, reader=ScriptedLM())
+    pair = two_encoders("|".join(folders), device="cpu")
+    loaded = HWDAGIndex.load(path, reader=ScriptedLM(), embedder=pair)
     assert loaded.embedder.name == "|".join(folders)
     assert loaded.entries["d"].vectors.dtype == np.float32
     lengths = np.linalg.norm(loaded.entries["d"].vectors, axis=1)
@@ -154,41 +160,41 @@ def test_an_index_records_and_loads_a_pair(folders, tmp_path):
     once, again = built.search(QUESTION), loaded.search(QUESTION)
     assert [step.node for step in once.steps] == [step.node for step in again.steps]
     assert once.steps
-    other = HWDAGIndex.load(path, reader=ScriptedLM(), embedder="|".join(reversed(folders)))
+    turned = two_encoders("|".join(reversed(folders)), device="cpu")
+    other = HWDAGIndex.load(path, reader=ScriptedLM(), embedder=turned)
     with pytest.raises(IndexMismatch):
         other.search(QUESTION)
 
 
 def test_known_pairs():
-    dragon = Pair.parsed("facebook/dragon-plus")
-    assert dragon == Pair(
-        "facebook/dragon-plus-query-encoder", "facebook/dragon-plus-context-encoder", "cls", "dot"
+    assert KNOWN["facebook/dragon-plus"] == (
+        "facebook/dragon-plus-query-encoder",
+        "facebook/dragon-plus-context-encoder",
     )
-    assert {name.partition("/")[0] for name in KNOWN} == {"facebook"}
-    for pair in KNOWN.values():
-        assert Pair.parsed(pair.name) == pair
-        assert pair.query_model != pair.passage_model
+    for name, (query_model, passage_model) in KNOWN.items():
+        assert name.startswith("facebook/")
+        assert query_model != passage_model
 
 
 @pytest.mark.parametrize("name", ["a|", "a|b|c", "a|b|mean|dot|e", "|"])
 def test_a_name_that_is_no_pair(name):
     with pytest.raises(UnknownOption, match="facebook/dragon-plus"):
-        load_embedder(name)
+        two_encoders(name)
 
 
 def test_unknown_ways_are_refused():
     with pytest.raises(UnknownOption, match="pooling must be one of cls, mean, got 'max'"):
-        load_embedder("a|b|max|dot")
+        two_encoders("a|b|max|dot")
     with pytest.raises(UnknownOption, match="similarity must be one of dot, cosine, got 'l2'"):
         TwoEncoderEmbedder("a", "b", similarity="l2")
 
 
 def test_what_cannot_be_loaded_is_named(folders, tmp_path):
     with pytest.raises(ModelNotFound, match="absent"):
-        load_embedder(f"{folders[0]}|{tmp_path / 'absent'}")
+        two_encoders(f"{folders[0]}|{tmp_path / 'absent'}")
     (tmp_path / "empty").mkdir()
     with pytest.raises(ModelNotFound, match="empty"):
-        load_embedder(f"{tmp_path / 'empty'}|{folders[1]}")
+        two_encoders(f"{tmp_path / 'empty'}|{folders[1]}")
 
 
 def test_a_checkpoint_in_dprs_own_format_is_refused(folders, tmp_path):
@@ -208,5 +214,6 @@ def test_encoders_of_different_length_are_no_pair(folders, tmp_path):
 
 def test_an_embedder_is_taken_as_it_is_or_by_name():
     embedder = HashingEmbedder(8)
-    assert as_embedder(embedder) is embedder
+    assert as_embedder(embedder) is pair_or_as_it_is(embedder) is embedder
+    assert pair_or_as_it_is("a/name") == "a/name"
     assert as_embedder("hashing-16").name == "hashing-16"

@@ -6,10 +6,10 @@ Dragon: Lin et al., arXiv 2302.07452. DPR: Karpukhin et al., arXiv 2004.04906.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from hwdag.arrays import Vectors
+from hwdag.embedding.base import Embedder
 from hwdag.embedding.sentence_transformer import SentenceTransformerEmbedder
 from hwdag.errors import ModelError, ModelNotFound, UnknownOption
 from hwdag.types import Usage
@@ -27,67 +27,24 @@ SEPARATOR = "|"
 """Between the two models in the name of a pair."""
 
 
-def _one_of(option: str, value: str, legal: tuple[str, ...]) -> None:
-    if value not in legal:
-        raise UnknownOption(f"{option} must be one of {', '.join(legal)}, got {value!r}")
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """The two models of a pair, by hub name or folder, and how they are used."""
-
-    query_model: str
-    passage_model: str
-    pooling: Pooling = "cls"
-    similarity: Similarity = "dot"
-
-    def __post_init__(self) -> None:
-        _one_of("pooling", self.pooling, get_args(Pooling))
-        _one_of("similarity", self.similarity, get_args(Similarity))
-
-    @classmethod
-    def parsed(cls, name: str) -> Pair:
-        """The pair of a name: one of `KNOWN`, or what the property `name` of a pair gives.
-
-        Raises:
-            UnknownOption: neither.
-        """
-        if name in KNOWN:
-            return KNOWN[name]
-        parts = name.split(SEPARATOR)
-        if len(parts) not in (2, 4) or not all(parts):
-            raise UnknownOption(
-                f"{name!r} names no pair of encoders; known are {', '.join(KNOWN)}, any other is "
-                'written as "query|passage" or "query|passage|pooling|similarity", as in '
-                '"my/questions|my/passages|mean|cosine"'
-            )
-        return cls(*parts)  # type: ignore[arg-type]  # the last two are checked
-
-    @property
-    def name(self) -> str:
-        """`query|passage`, with pooling and similarity where they are not the usual ones."""
-        usual = (self.pooling, self.similarity) == ("cls", "dot")
-        how = () if usual else (self.pooling, self.similarity)
-        return SEPARATOR.join([self.query_model, self.passage_model, *how])
-
-
-def _dpr(trained_on: str) -> Pair:
-    # why: the original checkpoints need classes of their own, these ports are plain BERT
-    port = "sentence-transformers/facebook-dpr-{}_encoder-{}-base"
-    return Pair(port.format("question", trained_on), port.format("ctx", trained_on))
-
+# why: DPR's original checkpoints need classes of their own, these ports are plain BERT
+_DPR = "sentence-transformers/facebook-dpr-{}_encoder-{}-base"
 
 KNOWN = {
-    "facebook/dragon-plus": Pair(
-        "facebook/dragon-plus-query-encoder", "facebook/dragon-plus-context-encoder"
+    "facebook/dragon-plus": (
+        "facebook/dragon-plus-query-encoder",
+        "facebook/dragon-plus-context-encoder",
     ),
-    "facebook/dragon-roberta": Pair(
-        "facebook/dragon-roberta-query-encoder", "facebook/dragon-roberta-context-encoder"
+    "facebook/dragon-roberta": (
+        "facebook/dragon-roberta-query-encoder",
+        "facebook/dragon-roberta-context-encoder",
     ),
-    "facebook/dpr-single-nq": _dpr("single-nq"),
-    "facebook/dpr-multiset": _dpr("multiset"),
+    **{
+        f"facebook/dpr-{data}": (_DPR.format("question", data), _DPR.format("ctx", data))
+        for data in ("single-nq", "multiset")
+    },
 }
-"""Pairs by one name."""
+"""Query and passage encoder by one name."""
 
 
 class TwoEncoderEmbedder:
@@ -99,7 +56,7 @@ class TwoEncoderEmbedder:
     Args:
         query_model: encodes questions; hub name or folder.
         passage_model: encodes passages; may be the same.
-        name: recorded in an index; by default one that `load_embedder` understands.
+        name: recorded in an index; by default one that `two_encoders` understands.
         pooling: how the token states become one vector.
         similarity: "dot" keeps the lengths of vectors, "cosine" makes them unit vectors.
         device: as in torch ("cpu", "cuda:1", ...); None takes the best there is.
@@ -122,8 +79,11 @@ class TwoEncoderEmbedder:
         device: str | None = None,
         batch_size: int = 64,
     ) -> None:
-        pair = Pair(query_model, passage_model, pooling, similarity)
-        self.name = name or pair.name
+        _one_of("pooling", pooling, get_args(Pooling))
+        _one_of("similarity", similarity, get_args(Similarity))
+        usual = (pooling, similarity) == ("cls", "dot")
+        how = () if usual else (pooling, similarity)
+        self.name = name or SEPARATOR.join([query_model, passage_model, *how])
         self.similarity = similarity
         self._queries, self._passages = (
             SentenceTransformerEmbedder(
@@ -156,30 +116,33 @@ class TwoEncoderEmbedder:
         return self._queries.embed_query(text)
 
 
-def names_two_encoders(name: str) -> bool:
-    """Whether a name is meant for `two_encoders`."""
-    return name in KNOWN or SEPARATOR in name
+def pair_or_as_it_is(embedder: Embedder | str | None) -> Embedder | str | None:
+    """The pair, where an embedder is the name of one."""
+    is_pair = isinstance(embedder, str) and (embedder in KNOWN or SEPARATOR in embedder)
+    return two_encoders(str(embedder)) if is_pair else embedder
 
 
-def two_encoders(
-    name: str, *, device: str | None = None, batch_size: int = 64
-) -> TwoEncoderEmbedder:
-    """The pair of that name: "facebook/dragon-plus", another of `KNOWN`, or "query|passage".
+def two_encoders(name: str, **options: Any) -> TwoEncoderEmbedder:
+    """The pair of that name: one of `KNOWN`, or "query|passage" or "query|passage|pooling|similarity".
 
-    Raises:
-        UnknownOption: no such pair; the message tells how to write one.
-        ModelNotFound, ModelError: as for `TwoEncoderEmbedder`.
+    `options` are others of `TwoEncoderEmbedder`, which raises what this raises.
     """
-    pair = Pair.parsed(name)
-    return TwoEncoderEmbedder(
-        pair.query_model,
-        pair.passage_model,
-        name=name,
-        pooling=pair.pooling,
-        similarity=pair.similarity,
-        device=device,
-        batch_size=batch_size,
-    )
+    if name in KNOWN:
+        return TwoEncoderEmbedder(*KNOWN[name], name=name, **options)
+    parts = name.split(SEPARATOR)
+    if len(parts) not in (2, 4) or not all(parts):
+        raise UnknownOption(
+            f"{name!r} names no pair of encoders; known are {', '.join(KNOWN)}, any other is "
+            'written as "query|passage" or "query|passage|pooling|similarity", as in '
+            '"my/questions|my/passages|mean|cosine"'
+        )
+    how = dict(zip(("pooling", "similarity"), parts[2:], strict=False))
+    return TwoEncoderEmbedder(*parts[:2], name=name, **how, **options)
+
+
+def _one_of(option: str, value: str, legal: tuple[str, ...]) -> None:
+    if value not in legal:
+        raise UnknownOption(f"{option} must be one of {', '.join(legal)}, got {value!r}")
 
 
 def _encoder(model: str, pooling: Pooling, device: str | None) -> SentenceTransformer:

@@ -1,8 +1,10 @@
-"""The models that a command line asks for."""
+"""The models and documents that a command line names."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from hwdag.errors import InputError
@@ -10,6 +12,11 @@ from hwdag.lm.base import Reader, Writer
 from hwdag.lm.heads import HeadFile
 from hwdag.store.opening import holds_something
 from hwdag.store.sqlite import Store
+from hwdag.text.files import Skipped, read_documents
+from hwdag.types import Document
+
+MOST_NAMED = 10
+"""Files that a message names."""
 
 
 def reader(options: argparse.Namespace, file: Path | None) -> Reader | str | None:
@@ -22,8 +29,11 @@ def reader(options: argparse.Namespace, file: Path | None) -> Reader | str | Non
         return str(options.reader) if options.reader else None
     from hwdag.lm.default import load_reader
 
-    recorded = _built_by(file) if file is not None and holds_something(file) else None
-    found = load_reader(options.reader or recorded, dtype=options.dtype, device=options.device)
+    name = options.reader or None
+    if name is None and file is not None and holds_something(file):
+        with Store.open(file) as store:
+            name = store.header.reader
+    found = load_reader(name, dtype=options.dtype, device=options.device)
     return found if heads is None else found.with_heads(heads)
 
 
@@ -46,7 +56,23 @@ def writer(options: argparse.Namespace) -> Writer | None:
         raise InputError(str(error)) from error
 
 
-def _built_by(file: Path) -> str:
-    # why for writing: the command opens it so in any case, and an older format is migrated
-    with Store.open(file) as store:
-        return store.header.reader
+def read(paths: Iterable[Path]) -> tuple[list[Document], list[Skipped]]:
+    """Documents of files and folders, and what could not be read."""
+    found = list(read_documents(paths))
+    documents = [item for item in found if isinstance(item, Document)]
+    return documents, [item for item in found if isinstance(item, Skipped)]
+
+
+def read_given(options: argparse.Namespace) -> tuple[list[Document], list[Skipped]]:
+    """As `read`, with the metadata of the command line."""
+    added = {}
+    for pair in options.metadata:
+        key, equals, value = pair.partition("=")
+        if not key or not equals:
+            raise InputError(f"--metadata must be KEY=VALUE, got {pair!r}")
+        added[key] = value
+    documents, skipped = read(options.paths)
+    if not documents:
+        reasons = "".join(f"\n  {file.path}: {file.reason}" for file in skipped[:MOST_NAMED])
+        raise InputError(f"no document was found, so nothing is done{reasons}")
+    return [replace(d, metadata={**d.metadata, **added}) for d in documents], skipped
