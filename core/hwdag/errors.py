@@ -1,23 +1,4 @@
-"""The exception tree. Every message says what was seen, what is accepted, and the way out.
-
-HWDAGError
-    InputError              a document, question or option that cannot be used
-        UnknownOption       an option name or value that does not exist
-        EmptyIndex          there is no document to search
-        QuestionTooLong     the question does not fit into the model's context
-    ModelError
-        ModelNotFound       no model under that name; the message names the pip command
-        ContextTooSmall     the context cannot hold one chunk and the prompt
-        CaptureUnsupported  the architecture's attention cannot be captured
-        ReaderRequired      attention was asked of something that is not a local model
-        WriterFailed        the writer raised, or broke its contract
-    IndexFileError
-        NotAnIndex          not SQLite, or SQLite of somebody else
-        IndexVersionError   written by another format version
-        IndexCorrupt        truncated, or an invariant does not hold
-        IndexBusy           another process is writing to it
-    IndexMismatch           model or embedder differ from those the index was built with
-"""
+"""The exceptions, all below `HWDAGError`. A message says what was seen, what is accepted, the way out."""
 
 from __future__ import annotations
 

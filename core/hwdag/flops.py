@@ -1,7 +1,7 @@
 """Analytic FLOPs of a transformer: what its matrix products cost, nothing else.
 
-Norms, activations, rotary embeddings, biases, the router of a mixture of experts, the pooler of an
-encoder and the embedding look-up are left out; together they are a few tenths of a per cent.
+Norms, activations, rotary embeddings, biases, the router of a mixture of experts and the embedding
+look-up are left out; together they are a few tenths of a per cent.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from hwdag.errors import InputError
 
 _UNGATED = """
 bloom codegen falcon gpt2 gpt_bigcode gpt_neo gpt_neox gptj mpt nemotron opt persimmon phi starcoder2
-albert bert camembert data2vec-text deberta deberta-v2 distilbert electra ernie esm mpnet roberta
-xlm-roberta xlm-roberta-xl
 """
 UNGATED = frozenset(_UNGATED.split())
 """`model_type`s whose MLP has two matrices; all others have a third one, the gate."""
@@ -142,21 +140,9 @@ def cut_flops(
     )
 
 
-def encoder_flops(shape: ModelShape, lengths: Sequence[int]) -> float:
-    """FLOPs of encoding texts of these lengths: no logits, and every token sees every other one.
-
-    The padding of a batch is not counted, so the number depends on the texts alone.
-    """
-    return sum(
-        forward_flops(shape, new_tokens=n, cached_tokens=0, logit_rows=0, causal=False)
-        for n in lengths
-    )
-
-
 def _active_intermediate(text: Any, hidden: int) -> int:
     # GPT-2 and Bloom name no width where it is the customary four times the hidden size
-    # (hidden_dim is DistilBERT's name for it)
-    names = "intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner", "hidden_dim"
+    names = "intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner"
     dense = _first(text, *names, default=4 * hidden)
     active = _first(text, "num_experts_per_tok", default=0)
     if not active:

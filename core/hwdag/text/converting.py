@@ -149,8 +149,7 @@ def pdf_content(data: bytes) -> Content:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            pdf = _opened(data)
-            pages = [_page_text(pdf, number) for number in range(_page_count(pdf))]
+            pages = _pages(data)
     finally:
         logger.removeHandler(messages)
         logger.propagate = propagate
@@ -183,27 +182,21 @@ def _joined(pages: list[str | None]) -> tuple[str, list[int]]:
 
 
 # why: on a damaged file pypdf raises all kinds of exceptions (KeyError, RecursionError, ...), so
-# the three functions below catch Exception and say what it was
+# the two functions below catch Exception and say what it was
 
 
-def _opened(data: bytes) -> PdfReader:
+def _pages(data: bytes) -> list[str | None]:
     from pypdf import PdfReader
 
     try:
         pdf = PdfReader(io.BytesIO(data), strict=False)
         is_open = not pdf.is_encrypted or bool(pdf.decrypt(""))
+        count = len(pdf.pages) if is_open else 0
     except Exception as error:
         raise UnreadableError(f"not a readable PDF: {_said(error)}") from error
     if not is_open:
         raise UnreadableError("an encrypted PDF; save a copy without a password")
-    return pdf
-
-
-def _page_count(pdf: PdfReader) -> int:
-    try:
-        return len(pdf.pages)
-    except Exception as error:
-        raise UnreadableError(f"not a readable PDF: {_said(error)}") from error
+    return [_page_text(pdf, number) for number in range(count)]
 
 
 def _page_text(pdf: PdfReader, number: int) -> str | None:

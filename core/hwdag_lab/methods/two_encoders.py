@@ -12,7 +12,6 @@ from hwdag.arrays import Vectors
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.sentence_transformer import SentenceTransformerEmbedder
 from hwdag.errors import ModelError, ModelNotFound, UnknownOption
-from hwdag.types import Usage
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -51,7 +50,7 @@ class TwoEncoderEmbedder:
     """Two plain Hugging Face encoders as an `Embedder`.
 
     What exceeds a model's length is not seen by it. May be used by several threads; they take
-    turns. `usage` counts what all of it cost.
+    turns.
 
     Args:
         query_model: encodes questions; hub name or folder.
@@ -101,11 +100,6 @@ class TwoEncoderEmbedder:
                 f"{passage_model} of {self.dimension}; only encoders that were trained "
                 "together can be a pair"
             )
-
-    @property
-    def usage(self) -> Usage:
-        """Cost of all texts so far, of both encoders."""
-        return self._queries.usage + self._passages.usage
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Passages to vectors, (texts, dimension)."""
