@@ -1,4 +1,4 @@
-"""The exceptions, all below `HWDAGError`. A message says what was seen, what is accepted, the way out."""
+"""Exceptions, all below `HWDAGError`; a message says what was seen, what is legal, the way out."""
 
 from __future__ import annotations
 
