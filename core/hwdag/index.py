@@ -43,9 +43,7 @@ from hwdag.text.characters import without_surrogates
 from hwdag.text.prompts import Prompts
 from hwdag.threads import (
     asynchronous,
-    asynchronous_build,
     asynchronous_pieces,
-    asynchronous_question,
 )
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag.types import Answer, Document, Retrieval, shown_document
@@ -381,11 +379,11 @@ class HWDAGIndex:
         walked = self._walk(question, config, scope, on_step, query_vector, interruption)
         return AnswerStream(walked, config.max_new_tokens, interruption)
 
-    ainsert = asynchronous_build(insert)
-    arefresh = asynchronous_build(refresh)
+    ainsert = asynchronous(insert, builds=True)
+    arefresh = asynchronous(refresh, builds=True)
     adelete = asynchronous(delete)
-    asearch = asynchronous_question(search)
-    aanswer = asynchronous_question(answer)
+    asearch = asynchronous(search, stops=True)
+    aanswer = asynchronous(answer, stops=True)
     astream = asynchronous_pieces(stream, stops=True)
 
     @property

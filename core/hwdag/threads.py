@@ -28,42 +28,25 @@ MAX_BUILDERS = 4
 
 
 def asynchronous(
-    method: Callable[Concatenate[S, P], T],
+    method: Callable[Concatenate[S, P], T], *, builds: bool = False, stops: bool = False
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """The twin of a method, with the same arguments; it never blocks the loop."""
+    """The twin of a method, with the same arguments; it never blocks the loop.
 
-    async def twin(self: S, /, *args: P.args, **options: P.kwargs) -> T:
-        return await asyncio.to_thread(_bound(self, method), *args, **options)
-
-    return _named(twin, method, "in a thread")
-
-
-def asynchronous_build(
-    method: Callable[Concatenate[S, P], T],
-) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """As `asynchronous`, in one of the threads of builds."""
-
-    async def twin(self: S, /, *args: P.args, **options: P.kwargs) -> T:
-        return await in_builder_thread(partial(_bound(self, method), *args, **options))
-
-    return _named(twin, method, "in a thread for builds")
-
-
-def asynchronous_question(
-    method: Callable[Concatenate[S, P], T],
-) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """As `asynchronous`, of a method with an option `stop`: cancelling the task sets it."""
+    With `builds` it runs in one of the threads of builds. With `stops` the method has an option
+    `stop`, which is set when the task is cancelled.
+    """
 
     async def twin(self: S, /, *args: P.args, **options: P.kwargs) -> T:
         flag = _Abandoned(options.get("stop"))
+        ask: Any = partial(_bound(self, method), *args, **options)
+        call = partial(ask, stop=flag) if stops else ask
         try:
-            ask: Any = partial(_bound(self, method), *args, **options)
-            found: T = await asyncio.to_thread(ask, stop=flag)
+            found: T = await (in_builder_thread(call) if builds else asyncio.to_thread(call))
         finally:
             flag.set()
         return found
 
-    return _named(twin, method, "in a thread, which ends with the task")
+    return _named(twin, method)
 
 
 def asynchronous_pieces(
@@ -84,7 +67,7 @@ def asynchronous_pieces(
         finally:
             flag.set()
 
-    return _named(twin, method, "in a thread, piece by piece")
+    return _named(twin, method)
 
 
 class _Abandoned(threading.Event):
@@ -122,12 +105,12 @@ def _bound(owner: S, method: Callable[Concatenate[S, P], T]) -> Callable[P, T]:
     return found
 
 
-def _named(twin: T, method: Callable[..., Any], where: str) -> T:
+def _named(twin: T, method: Callable[..., Any]) -> T:
     """The twin with the signature of its method and its name, an "a" before it."""
     owner, _, name = method.__qualname__.rpartition(".")
     named: Any = wraps(method)(twin)  # type: ignore[arg-type]
     named.__name__, named.__qualname__ = f"a{name}", f"{owner}.a{name}"
-    named.__doc__ = f"`{name}` {where}."
+    named.__doc__ = f"`{name}` in a thread."
     found: T = named
     return found
 

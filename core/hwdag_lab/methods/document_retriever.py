@@ -36,7 +36,6 @@ from hwdag.text.characters import without_surrogates
 from hwdag.text.prompts import SearchPrompts
 from hwdag.threads import (
     asynchronous,
-    asynchronous_build,
     asynchronous_pieces,
     in_builder_thread,
 )
@@ -263,8 +262,8 @@ class DocumentRetriever(ABC, Generic[T]):
         make = partial(cls.from_documents, documents, show_progress=show_progress, **options)
         return await in_builder_thread(make)
 
-    ainsert = asynchronous_build(insert)
-    adelete = asynchronous_build(delete)
+    ainsert = asynchronous(insert, builds=True)
+    adelete = asynchronous(delete, builds=True)
     asearch = asynchronous(search)
     aanswer = asynchronous(answer)
     astream = asynchronous_pieces(stream)
