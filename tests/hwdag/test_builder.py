@@ -290,7 +290,8 @@ def test_no_window_exceeds_the_context_of_a_real_tokenizer(extractive):
 
 
 def test_batches_do_not_change_the_graph():
-    lm, document = HuggingFaceLM(model(), tokenizer(), batched_replay=True), prose(60)
+    lm, document = HuggingFaceLM(model(), tokenizer()), prose(60)
+    lm.batched = True
     graphs = [
         built(document, reader=lm, chunk_tokens=60, window_tokens=800, batch_size=size).graph
         for size in (1, 3)

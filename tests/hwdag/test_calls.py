@@ -181,7 +181,8 @@ def test_batches_of_a_resumed_build_are_those_of_an_uninterrupted_one():
             seen.append([request.segments for request in requests])
             return super().replay(requests, heads=heads)
 
-    lm = Spy(model(max_position_embeddings=1024), tokenizer(), batched_replay=True)
+    lm = Spy(model(max_position_embeddings=1024), tokenizer())
+    lm.batched = True
     tools = Tools(lm, None, HashingEmbedder(), config, Prompts())
     expected = build(document, tools, Silent())
     whole, cache = list(seen), CallCache.open()

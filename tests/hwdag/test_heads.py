@@ -208,7 +208,8 @@ def test_resolve():
 @pytest.mark.parametrize("batched", [False, True])
 def test_a_replay_that_ends_early_equals_the_whole_forward(heads, batched):
     """Layers above the last head do not run, and do not count."""
-    lm = HuggingFaceLM(model(), tokenizer(), batched_replay=batched)
+    lm = HuggingFaceLM(model(), tokenizer())
+    lm.batched = batched
     ran: list[int] = []
     for i, layer in enumerate(lm.model.model.layers):
         layer.mlp.register_forward_hook(lambda *_, i=i: ran.append(i))

@@ -78,7 +78,8 @@ def slow_replay(lm, request):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_replay_equals_the_full_matrices_alone_and_in_a_batch(family):
-    lm = HuggingFaceLM(model(family), tokenizer(), batched_replay=True)
+    lm = HuggingFaceLM(model(family), tokenizer())
+    lm.batched = True
     batched = lm.replay(REQUESTS, heads="all")
     for request, together in zip(REQUESTS, batched, strict=True):
         alone = lm.replay([request], heads="all")[0]

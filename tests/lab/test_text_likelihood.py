@@ -32,7 +32,8 @@ def cold(lm, ids, last):
 @pytest.mark.parametrize("batched", [True, False])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_text_after_contexts_equals_a_plain_forward(family, batched):
-    lm = HuggingFaceLM(model(family), tokenizer(), batched_replay=batched)
+    lm = HuggingFaceLM(model(family), tokenizer())
+    lm.batched = batched
     contexts = ["The fox", TEXT * 3, "", "dog " * 11]
     scoring = scoring_of(lm)
     found = scoring.after(contexts, TEXT)

@@ -44,9 +44,6 @@ class HuggingFaceLM:
         confidence: from which p_yes on its "Yes" is to be believed (PECAN App. E has some).
         heads: what "auto" stands for: a `HeadFile`, its path, or (layer, head) pairs; by default the
             list that hwdag ships for the model, and where there is none, all heads.
-        batched_replay: replay several windows, and score several texts, in one padded forward; by
-            default only where there is an accelerator, since a CPU gains nothing from it and pays
-            for the padding.
 
     Raises:
         ReaderRequired: not a model and a tokenizer.
@@ -63,7 +60,6 @@ class HuggingFaceLM:
         window_tokens: int = PAPER_WINDOW_TOKENS,
         prefers_extraction: bool = False,
         confidence: float = PAPER_CONFIDENCE,
-        batched_replay: bool | None = None,
         heads: HeadSource | None = None,
     ) -> None:
         if not isinstance(model, PreTrainedModel) or not isinstance(
@@ -83,8 +79,8 @@ class HuggingFaceLM:
         self.window_tokens = min(window_tokens, self.context_tokens)
         self.template_tokens = len(self.turns.head) + len(self.turns.summary_reply)
         self.has_chat_template = not self.turns.are_plain
-        on_cpu = model.device.type == "cpu"
-        self.batched = not on_cpu if batched_replay is None else batched_replay
+        # several windows in one padded forward: a CPU gains nothing from it and pays for the padding
+        self.batched = model.device.type != "cpu"
         self._use_heads(heads)
 
     @classmethod
