@@ -25,7 +25,6 @@ from hwdag.embedding.default import default_embedder
 from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG
 from hwdag.lm.default import converted, embedded_gguf
-from hwdag.lm.scripted import ScriptedLM
 from hwdag.search.corpus import Corpus
 from hwdag.search.walk import walk
 from hwdag.text.chunking import leaves
@@ -35,6 +34,7 @@ from hwdag_lab.eval.data import records_of, sample
 from hwdag_lab.eval.evidence import retrieval_scores
 from hwdag_lab.eval.schema import Record
 from hwdag_lab.eval.statistics import paired_bootstrap
+from hwdag_lab.scripted import ScriptedLM
 
 METRICS = ("paragraph_touched", "paragraph_half")
 LEAF_TOKENS = 300
