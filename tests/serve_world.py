@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hwdag import Document, HWDAGIndex, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.lm.scripted import ScriptedLM
+from hwdag_lab.scripted import ScriptedLM
 
 LINES = [f"Keeper number {i} of the harbour of Elm painted the tower {i} times." for i in range(60)]
 DOCUMENTS = [
