@@ -8,7 +8,7 @@ import secrets
 from ipaddress import ip_address
 
 from hwdag.cli.asking import search_config
-from hwdag.cli.model_loading import reader
+from hwdag.cli.inputs import reader
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
 from hwdag.store.opening import check_folder, holds_something

@@ -190,7 +190,9 @@ class HeadFile:
             kind = _KINDS[name]
             if not _LEGAL[kind](value):
                 raise InputError(f"{name!r} must be {kind}, got {brief(value)}")
-        values = {name: tuple(v) if isinstance(v, list) else v for name, v in data.items()}
+        values: dict[str, Any] = {
+            name: tuple(v) if isinstance(v, list) else v for name, v in data.items()
+        }
         values["pairs"] = tuple(map(tuple, values.pop("heads")))
         return cls(**values)
 

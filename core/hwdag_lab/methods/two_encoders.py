@@ -130,8 +130,8 @@ def two_encoders(name: str, **options: Any) -> TwoEncoderEmbedder:
             'written as "query|passage" or "query|passage|pooling|similarity", as in '
             '"my/questions|my/passages|mean|cosine"'
         )
-    how = dict(zip(("pooling", "similarity"), parts[2:], strict=False))
-    return TwoEncoderEmbedder(*parts[:2], name=name, **how, **options)
+    how: Any = dict(zip(("pooling", "similarity"), parts[2:], strict=False))
+    return TwoEncoderEmbedder(parts[0], parts[1], name=name, **how, **options)
 
 
 def _one_of(option: str, value: str, legal: tuple[str, ...]) -> None:
