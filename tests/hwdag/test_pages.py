@@ -41,7 +41,9 @@ def index():
 
 @pytest.fixture(scope="module")
 def answer(index):
-    return index.answer(QUESTION, config=SearchConfig(token_budget=200, progress="budget"))
+    return index.answer(
+        QUESTION, config=SearchConfig(token_budget=200, progress="budget", stride=1)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +163,51 @@ def test_a_citation_is_clicked_and_both_views_follow(whole, answer, opened):
     assert page.locator(".steps li.selected, .citations li.selected").count() >= 1
     page.keyboard.press("Escape")
     assert page.locator(".selected").count() == 0
+
+
+def test_what_was_passed_over_and_all_attention_is_shown_and_leads_back(whole, answer, opened):
+    page = opened(whole)
+    others = [step.passed_over for step in answer.retrieval.steps if step.passed_over]
+    assert page.get_by_text("passed over:").count() == len(others)
+    page.get_by_text("passed over:").first.click()
+    shown = page.locator(".steps .unread .node-text").first
+    assert shown.inner_text() == others[0][0].node.text
+    seen = DOCUMENTS[page.locator(".sources select").evaluate("one => one.selectedIndex")].id
+    hot = [one for one in answer.attended if one.weight > 0 and one.document_id == seen]
+    assert page.locator("mark.cited, mark.attended").count() >= len(hot) > 0
+    page.locator(".word").first.click()
+    selected = page.locator(".citations li.selected")
+    assert page.locator(".word.selected").count() >= 1
+    page.keyboard.press("Escape")
+    assert page.locator(".word.selected").count() == 0
+    page.locator(".citations li").first.click()
+    assert selected.count() == 1
+    assert page.locator(".word.selected").count() >= 1
+
+
+def test_a_citation_says_its_page(opened):
+    text = "The tower is tall.\n\nThe harbour was built by Clara Holm.\n"
+    starts = [0, text.index("The harbour")]
+    paged = Document("report.pdf", text, metadata={"page_starts": starts})
+    with HWDAGIndex.from_documents(
+        [paged], reader=ScriptedLM(), embedder=HashingEmbedder()
+    ) as made:
+        answer = made.answer("Who built the harbour?")
+    page = opened(answer.to_html())
+    assert page.locator(".page-number").all_inner_texts() == ["page 1", "page 2"]
+    citation = page.locator(".citations li", has_text="Clara Holm")
+    assert "page 2" in citation.first.locator(".place").inner_text()
+
+
+def test_a_sentence_of_the_source_leads_to_its_node_in_the_graph(index, opened):
+    page = opened(index.to_html())
+    page.locator(".sources .text").click(position={"x": 40, "y": 20})
+    said = page.locator(".details p").first.inner_text()
+    assert said in {node.text for node in index.graphs["harbour"].nodes if node.level == 1}
+    page.get_by_label("from level").fill("2")
+    page.get_by_label("edges from").fill("0.5")
+    page.get_by_label("Document").first.select_option(index=1)
+    assert page.locator(".details p").first.inner_text() == said
 
 
 def test_a_node_is_found_expanded_and_the_walk_replayed(whole, answer, opened):
