@@ -10,7 +10,7 @@ from tiny import model, tokenizer
 from worlds import random_text
 
 from hwdag.building.builder import Tools, build
-from hwdag.building.edges import owed, segment_attention, source_units
+from hwdag.building.edges import edge_mask, segment_attention, source_units
 from hwdag.building.points import Point
 from hwdag.building.windows import FULL_ENOUGH, WindowPlan, line_costs, pack
 from hwdag.config import BuildConfig
@@ -99,14 +99,14 @@ def test_a_point_has_no_edge_to_its_own_copy():
 def test_a_copy_is_what_says_the_same():
     leaf, other = node(0, "Anna bought a boat. No.", "chunk"), node(30, "Bob slept.", "chunk")
     picked = Point("Anna bought a boat.", "extractive", (Span(0, 19),))
-    assert owed(picked, [leaf, other], np.array([0.9, 0.1])).tolist() == [False, True]
+    assert edge_mask(picked, [leaf, other], np.array([0.9, 0.1])).tolist() == [False, True]
     long = node(0, "Anna bought a boat. " * 3, "chunk")
-    assert owed(picked, [long, other], np.array([0.9, 0.1])).tolist() == [True, True]
+    assert edge_mask(picked, [long, other], np.array([0.9, 0.1])).tolist() == [True, True]
     written = Point("Bob slept.", "generated")
-    assert owed(written, [leaf, other], np.array([0.5, 0.5])).tolist() == [True, False]
+    assert edge_mask(written, [leaf, other], np.array([0.5, 0.5])).tolist() == [True, False]
     # nothing is left: there, and where it pays to nothing else
-    assert owed(picked, [leaf], np.array([0.9])).tolist() == [True]
-    assert owed(picked, [leaf, other], np.array([0.9, 0.0])).tolist() == [True, True]
+    assert edge_mask(picked, [leaf], np.array([0.9])).tolist() == [True]
+    assert edge_mask(picked, [leaf, other], np.array([0.9, 0.0])).tolist() == [True, True]
 
 
 def node(start, text, origin):

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 
 from hwdag.arrays import Vectors
 from hwdag.building.calls import Calls, Embeddings
-from hwdag.building.edges import owed, replay, segment_attention, with_sources
+from hwdag.building.edges import edges_of, replay, with_sources
 from hwdag.building.points import Point, make_points
 from hwdag.building.tools import Tools
 from hwdag.building.windows import Window, line_costs, pack
@@ -65,43 +66,33 @@ def build(
         WriterFailed: the writer raised or broke its contract.
     """
     calls = Calls() if calls is None else calls
-    room, max_levels = tools.plan.content_tokens, tools.config.max_levels
     level, outline = _leaves(document, tools), Outline(document.text)
     nodes, rows, notes = list(level), list[EdgeRow](), list[str]()
     retries = fallbacks = 0
-    for height in range(2, max_levels + 1):
-        texts = [node.text for node in level]
-        costs = line_costs(texts, tools.reader)
-        ranges = pack(costs, room, None if tools.config.windows == "greedy" else texts)
+    for height in range(2, tools.config.max_levels + 1):
+        ranges = _ranges(level, tools)
         windows = [Window.of(level[r.start : r.stop], outline) for r in ranges]
         with reporter.stage(f"points of level {height}", len(windows), "window") as advance:
             made = make_points(windows, tools, calls, advance)
         with reporter.stage(f"edges of level {height}", len(windows), "window") as advance:
             replays = replay(windows, made.points, tools, calls, advance)
         retries, fallbacks = retries + made.retries, fallbacks + made.fallbacks
-        above = list(map(with_sources, made.points, windows, replays))
-        points = _nodes(document, height, [p for found in above for p in found], tools)
+        found = list(map(with_sources, made.points, windows, replays))
+        points = _nodes(document, height, list(chain.from_iterable(found)), tools)
         if len(windows) > 1 and _tokens(points) >= _tokens(level):
             notes.append(f"level {height} was not shorter than the level below: dropped")
             break
-        first, parent = len(nodes) - len(level), len(nodes)
-        for window, found, replayed in zip(ranges, above, replays, strict=True):
-            below = np.arange(first + window.start, first + window.stop, dtype=np.int32)
-            for point, attention in zip(found, segment_attention(replayed), strict=True):
-                # why not in a tree: a node has one parent there, and may be all that it was made of
-                is_paid = (
-                    np.ones(len(below), np.bool_)
-                    if tools.config.tree
-                    else owed(point, level[window.start : window.stop], attention)
-                )
-                rows.append(EdgeRow(parent, below[is_paid], attention[is_paid]))
-                parent += 1
+        parents, first = iter(range(len(nodes), len(nodes) + len(points))), len(nodes) - len(level)
+        for window, its_points, replayed in zip(ranges, found, replays, strict=True):
+            below = level[window.start : window.stop]
+            for places, raw in edges_of(its_points, below, replayed, is_tree=tools.config.tree):
+                rows.append(EdgeRow(next(parents), first + window.start + places, raw))
         nodes += points
         level = points
         if len(windows) == 1:
             break
     else:
-        notes.append(f"stopped at max_levels={max_levels}")
+        notes.append(f"stopped at max_levels={tools.config.max_levels}")
     graph = HWDAG.from_rows(nodes, rows)
     graph.check_integrity()
     texts = embedded_texts(document, nodes, tools.config)
@@ -117,6 +108,12 @@ def _leaves(document: Document, tools: Tools) -> list[Node]:
         raise InputError(f"document {document.id!r} is empty or only white space")
     slices = [Point(text[span.start : span.end], "chunk", (span,)) for span in spans]
     return _nodes(document, 1, slices, tools)
+
+
+def _ranges(level: Sequence[Node], tools: Tools) -> list[range]:
+    texts = [node.text for node in level]
+    costs, room = line_costs(texts, tools.reader), tools.plan.content_tokens
+    return pack(costs, room, None if tools.config.windows == "greedy" else texts)
 
 
 def _nodes(document: Document, level: int, points: Sequence[Point], tools: Tools) -> list[Node]:
@@ -150,7 +147,6 @@ def embedded_texts(document: Document, nodes: Sequence[Node], config: BuildConfi
 def _embedded(
     texts: Sequence[str], known: Mapping[str, Vectors], embedder: Embedder, calls: Calls
 ) -> Vectors:
-    """Embed all texts, (texts, dimension); every text once, at most."""
     new = list(dict.fromkeys(text for text in texts if text not in known))
     batches = [new[i : i + EMBED_BATCH] for i in range(0, len(new), EMBED_BATCH)]
 

@@ -7,11 +7,11 @@ attention out so that its edges sum to 1 (GARLIC 3.1) is `HWDAG.from_rows`, whic
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from hwdag.arrays import Floats, Mask
+from hwdag.arrays import Floats, Indices, Mask
 from hwdag.building.calls import Calls, Replays
 from hwdag.building.points import Advance, Point
 from hwdag.building.tools import Tools
@@ -82,7 +82,21 @@ def segment_attention(replayed: Replay) -> Floats:
     return np.asarray(replayed.attention @ tokens / totals)
 
 
-def owed(point: Point, window: Sequence[Node], attention: Floats) -> Mask:
+def edges_of(
+    points: Sequence[Point], window: Sequence[Node], replayed: Replay, *, is_tree: bool
+) -> Iterator[tuple[Indices, Floats]]:
+    """Yield for every point the places in its window that it has edges to, and its attention to them."""
+    for point, attention in zip(points, segment_attention(replayed), strict=True):
+        # why not in a tree: a node has one parent there, and may be all that it was made of
+        paid = (
+            np.arange(len(window))
+            if is_tree
+            else np.flatnonzero(edge_mask(point, window, attention))
+        )
+        yield paid, attention[paid]
+
+
+def edge_mask(point: Point, window: Sequence[Node], attention: Floats) -> Mask:
     """Find the nodes that a point has an edge to, (window,): all that it pays to but its own copy.
 
     A point that was picked from the text pays most of its attention to the very words that it
