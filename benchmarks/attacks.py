@@ -27,6 +27,7 @@ import torch
 from hwdag.building.builder import Tools, build
 from hwdag.config import BuildConfig, SearchConfig
 from hwdag.embedding.default import default_embedder
+from hwdag.graph.block import Block
 from hwdag.lm.base import Reader
 from hwdag.lm.default import load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
@@ -37,7 +38,7 @@ from hwdag.store.sqlite import Entry
 from hwdag.text.prompts import Prompts, SearchPrompts
 from hwdag.text.sentences import sentences
 from hwdag.trace.bars import Silent
-from hwdag.types import Document, Retrieval, Span
+from hwdag.types import Document, Node, Retrieval, Span
 from hwdag.version import __version__
 from hwdag_lab.eval.data import Question, Record, read_records, sample
 from hwdag_lab.eval.statistics import Interval, bootstrap
@@ -206,12 +207,12 @@ def walked(reader: Reader, case: Case, attack: str | None) -> Retrieval:
     if attack is not None:
         documents.append(Document("hostile", f"{case.question.text} {attack}"))
     entries = [entry_of(document) for document in documents]
+
+    def read(addresses: Sequence[tuple[int, int]]) -> list[Node | None]:
+        return [entries[number - 1].graph.nodes[position] for number, position in addresses]
+
     return walk(
-        Corpus.of(
-            [entry.graph for entry in entries],
-            [entry.vectors for entry in entries],
-            [entry.document.text for entry in entries],
-        ),
+        Corpus(read).extended(Block.of(number, *entry) for number, entry in enumerate(entries, 1)),
         case.question.text,
         reader=reader,
         embedder=default_embedder(),

@@ -17,7 +17,7 @@ import numpy as np
 
 from hwdag.arrays import Vectors
 from hwdag.embedding.hashing import unit_rows
-from hwdag.trace.memory import peak_memory
+from hwdag_lab.eval.peaks import peak_memory
 from hwdag_lab.methods.gemrag.spectrum import Affinity, question_sums, spectrum
 
 

@@ -31,8 +31,9 @@ from statistics import fmean
 from hwdag.lm.base import Reader, Writer
 from hwdag.lm.default import load_reader
 from hwdag.scope import Scope
+from hwdag.store.calls import CallCache
 from hwdag.types import Document
-from hwdag_lab.eval.cached_models import CachedReader, CachedWriter, open_calls
+from hwdag_lab.eval.cached_models import CachedReader, CachedWriter
 from hwdag_lab.eval.data import Record, by_dataset, records_of, sample
 from hwdag_lab.methods.graphreader import (
     Exploration,
@@ -56,7 +57,7 @@ def main() -> None:
     reader: Reader = load_reader(options.reader)
     writer = writer_of(options)
     if options.output is not None:
-        calls = open_calls(options.output)
+        calls = CallCache.open(options.output)
         reader = CachedReader(reader, calls)
         writer = writer and CachedWriter(writer, calls)
     retriever = GraphReaderRetriever(reader=reader, writer=writer, config=config)

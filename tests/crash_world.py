@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from store_world import load_all
 from worlds import random_text
 
 from hwdag.building.insertion import Insertion
@@ -242,7 +243,7 @@ def counted(path):
 
 def entries(path):
     with Store.open(path, readonly=True) as store:
-        return {entry.document.id: entry for entry in store.load_all()}
+        return {entry.document.id: entry for entry in load_all(store)}
 
 
 def same(found, expected):

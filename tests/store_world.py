@@ -58,6 +58,11 @@ def change_file(path: Path, statement: str, *values: object) -> None:
     connection.close()
 
 
+def load_all(store: Store) -> list[Entry]:
+    """All documents with their graphs, in order."""
+    return [store.load(name) for name in store.ids()]
+
+
 def assert_same(one: Entry, two: Entry) -> None:
     """To the last bit."""
     assert one.document == two.document
@@ -73,10 +78,10 @@ def assert_same(one: Entry, two: Entry) -> None:
 def assert_holds(store: Store, *entries: Entry) -> None:
     """These documents, in this order, and what a search reads of them."""
     assert store.ids() == [one.document.id for one in entries]
-    for found, expected in zip(store.load_all(), entries, strict=True):
+    for found, expected in zip(load_all(store), entries, strict=True):
         assert_same(found, expected)
     numbers = store.changes(0).added
-    assert list(store.names(numbers).values()) == store.ids()
+    assert list(store.metadata(numbers)) == numbers
     for block, expected in zip(store.blocks(numbers), entries, strict=True):
         assert_same_block(block, Block.of(block.number, *expected))
 

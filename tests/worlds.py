@@ -7,12 +7,16 @@ the level below), so nodes share children and some have no parent at all.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from hwdag.arrays import Vectors
+from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG, EdgeRow, union_of_spans
+from hwdag.search.corpus import Corpus
 from hwdag.types import Document, Node, Span
 from hwdag_lab.scripted import tokens_of
 
@@ -60,6 +64,19 @@ def document_of(graph: HWDAG) -> Document:
     """The document that a random graph was made of."""
     chunks = [node.text for node in graph.nodes if node.level == 1]
     return Document(graph.nodes[0].document_id, " ".join(chunks), "A title", {"pages": len(chunks)})
+
+
+def corpus_of(
+    graphs: Sequence[HWDAG], vectors: Sequence[Vectors], texts: Sequence[str] = ()
+) -> Corpus:
+    """A corpus of these graphs, numbered from 1; without `texts` nothing has a heading."""
+
+    def read(addresses: Sequence[tuple[int, int]]) -> list[Node | None]:
+        return [graphs[number - 1].nodes[position] for number, position in addresses]
+
+    documents = [Document("", text) for text in texts or [""] * len(graphs)]
+    parts = zip(documents, graphs, vectors, strict=True)
+    return Corpus(read).extended(Block.of(i, *part) for i, part in enumerate(parts, start=1))
 
 
 def graphs(*, max_chunks: int = 9, max_levels: int = 4) -> st.SearchStrategy[HWDAG]:

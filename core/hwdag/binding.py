@@ -11,7 +11,7 @@ from hwdag.config import BuildConfig
 from hwdag.errors import EmptyIndex, IndexMismatch
 from hwdag.models import Models
 from hwdag.search.searcher import Searcher
-from hwdag.store.lock import BuildLock
+from hwdag.store.lock import build_lock
 from hwdag.store.opening import check_folder, holds_something
 from hwdag.store.sqlite import Header, Store
 from hwdag.store.unfinished import beside, explained, take_place
@@ -77,7 +77,7 @@ class Binding:
         """The store, which nobody else builds into meanwhile; raises `IndexBusy`."""
         if self.path is not None:
             check_folder(self.path)
-        with BuildLock(self.path).held(timeout):
+        with build_lock(self.path, timeout):
             self.bind_existing()
             if self._opened is None:
                 self.bind(Store.create(self.path, self._header_of(models)))
@@ -87,7 +87,7 @@ class Binding:
         """Write everything to another file; see `HWDAGIndex.save`."""
         if not overwrite or not target.exists():
             self._write(target, models)
-        elif self.store is None or not self.store.is_in(target):
+        elif self.store is None or not self.store.database.is_in(target):
             with explained(), beside(target) as unfinished:
                 self._write(unfinished, models)
                 take_place(unfinished, target)

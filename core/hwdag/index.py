@@ -36,9 +36,9 @@ from hwdag.search.snapshots import some
 from hwdag.search.walk import OnStep, Walked
 from hwdag.store.lock import ThreadLock
 from hwdag.store.opening import holds_something
-from hwdag.store.sqlite import Entry, Store
+from hwdag.store.sqlite import Entry, Store, content_hash
 from hwdag.store.views import Stored
-from hwdag.tenancy import Owners, required_filter
+from hwdag.tenancy import required_filter, tenant_of
 from hwdag.text.characters import without_surrogates
 from hwdag.text.prompts import Prompts
 from hwdag.threads import (
@@ -298,7 +298,7 @@ class HWDAGIndex:
             for document in (
                 titled(as_document(one), self.config.title_from)[0] for one in documents
             )
-            if store is None or not store.holds(document)
+            if store is None or store.content_hash_of(document.id) != content_hash(document)
         }
         return estimate(new.values(), self._tools(), timed=timed)
 
@@ -571,20 +571,25 @@ class HWDAGIndex:
         with self._changes:
             self._binding.bind_existing()
             self._tools().check()  # what cannot be built must not make a file
-            owners = Owners(self.config.tenant_key, self._binding.store)
-            checked: Iterable[Document] = map(owners.checked, map(as_document, documents))
+            checked: Iterable[Document] = map(self._checked, documents)
             if isinstance(documents, Collection):  # what is wrong is told before anything is built
                 checked = list(checked)
             with self._binding.building(self._models, WAIT_SECONDS) as store:
-                owners.store = store
                 insertion = Insertion(
                     self._tools(),
                     store,
                     replace=replaces,
-                    prune=owners.prunable(prune) if prune else None,
+                    prune=prune,
                     limits=limits,
                 )
                 return insertion.run(checked, as_reporter(show_progress))
+
+    def _checked(self, document: Document | str) -> Document:
+        document, store = as_document(document), self._binding.store
+        tenant_of(document, self.config.tenant_key)
+        if store is not None:
+            store.check_tenant(document)
+        return document
 
     def _tools(self) -> Tools:
         reader = self.reader

@@ -71,7 +71,7 @@ def consistent(row: Row) -> Row:
     """A document's row with the hashes that go with it, where there are such."""
     _, count, identity, title, metadata, _, text = row
     try:
-        hashed = records._content_hash(title, text, metadata)
+        hashed = records.hash_of(title, text, metadata)
         return (records.slot_of(identity), count, identity, title, metadata, hashed, text)
     except (TypeError, ValueError, AttributeError):
         return row
@@ -100,7 +100,7 @@ def check_header(data: atheris.FuzzedDataProvider) -> None:
     rows = dict(records.encode_header(Header("reader", "embedder", DIMENSION, {})))
     rows.pop("checksum")
     found = [changed_row(data, row, most=1) for row in rows.items()]
-    found.append(("checksum", records._header_checksum(dict(found).items())))
+    found.append(("checksum", records.header_checksum(dict(found).items())))
     with suppress(IndexCorrupt):
         records.decode_header(found)
 

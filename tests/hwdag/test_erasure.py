@@ -141,7 +141,7 @@ def test_an_export_that_was_killed_is_seen_and_goes(path: Path, tmp_path: Path) 
 def again(path: str, other: str) -> None:
     from hwdag.store.exporting import export_index
 
-    assert export_index(path, other).documents == 2
+    export_index(path, other)
 
 
 @pytest.mark.parametrize("last", ["link", "replace"])

@@ -13,16 +13,11 @@ from store_world import HEADER, change_file, entry, files_no_longer_than, fill
 
 from hwdag.errors import IndexCorrupt, IndexFileError, InputError
 from hwdag.graph.dag import HWDAG
-from hwdag.store.exporting import Exported, export_index
+from hwdag.store.exporting import export_index
 from hwdag.store.sqlite import Store
 from hwdag.types import Document, Node, Span
 
 ENTRIES = [entry(name, seed) for seed, name in enumerate(["c", "a", "ü '\n", "b"])]
-COUNTED = Exported(
-    len(ENTRIES),
-    sum(len(one.graph) for one in ENTRIES),
-    sum(len(one.graph.raw.data) for one in ENTRIES),
-)
 
 
 @pytest.fixture
@@ -33,7 +28,7 @@ def index(tmp_path: Path) -> Path:
 
 def test_a_line_has_a_document_with_its_graph(index: Path, tmp_path: Path) -> None:
     with Store.open(index) as store:
-        assert export_index(store, tmp_path / "out.jsonl") == COUNTED
+        export_index(store, tmp_path / "out.jsonl")
     header, *documents = map(json.loads, (tmp_path / "out.jsonl").read_text("utf-8").splitlines())
     assert header == asdict(HEADER)
     for found, expected in zip(documents, ENTRIES, strict=True):
@@ -51,9 +46,10 @@ def test_a_line_has_a_document_with_its_graph(index: Path, tmp_path: Path) -> No
 
 
 def test_graphml_has_all_graphs(index: Path, tmp_path: Path) -> None:
-    assert export_index(index, tmp_path / "out.graphml") == COUNTED
+    export_index(index, tmp_path / "out.graphml")
     whole = nx.read_graphml(tmp_path / "out.graphml")
-    assert (whole.number_of_nodes(), whole.number_of_edges()) == (COUNTED.nodes, COUNTED.edges)
+    assert whole.number_of_nodes() == sum(len(one.graph) for one in ENTRIES)
+    assert whole.number_of_edges() == sum(len(one.graph.raw.data) for one in ENTRIES)
     graph = ENTRIES[0].graph
     for one, other, values in graph.to_networkx().edges(data=True):
         assert whole.edges[one, other] == pytest.approx(values)

@@ -9,10 +9,11 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 from hostile import ATTACKS, CONTROL_TOKENS, LINE_BREAKS, TAKEOVER
+from store_world import load_all
 from tiny import model, tokenizer
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
-from worlds import random_text
+from worlds import corpus_of, random_text
 
 from hwdag.building.builder import Tools
 from hwdag.building.insertion import Insertion
@@ -26,7 +27,6 @@ from hwdag.lm.default import default_reader, load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.tokens import Codec
 from hwdag.lm.writers import CallableWriter
-from hwdag.search.corpus import Corpus
 from hwdag.search.walk import walk
 from hwdag.store.sqlite import Header, Store
 from hwdag.text.characters import disarmed, one_line, visible, without_surrogates
@@ -67,7 +67,7 @@ def in_store(documents, lm=None, *, generated=False, path=None, config=CONFIG):
 
 def entries_of(documents, lm=None, **options):
     with in_store(documents, lm, **options) as store:
-        return {entry.document.id: entry for entry in store.load_all()}
+        return {entry.document.id: entry for entry in load_all(store)}
 
 
 def assert_same(a, b):
@@ -332,7 +332,7 @@ def assert_only_templates_have_controls(lm, rows):
 
 
 def asked(lm, entries, question):
-    corpus = Corpus.of(
+    corpus = corpus_of(
         [e.graph for e in entries], [e.vectors for e in entries], [e.document.text for e in entries]
     )
     walked = walk(

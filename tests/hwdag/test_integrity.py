@@ -67,7 +67,7 @@ def assert_whole(path: Path, ids: tuple[str, ...] = IDS) -> None:
     with Store.open(path) as store:
         assert store.header == HEADER
         assert_holds(store, *(ENTRIES[name] for name in ids))
-        assert [found.id for found in store.documents()] == list(ids)
+        assert store.ids() == list(ids)
         for name in ids:
             calls = store.calls(name)
             assert [calls.get(bytes([i]) * 32) for i in range(2)] == [

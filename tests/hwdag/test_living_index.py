@@ -18,6 +18,8 @@ from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import ContextTooSmall, IndexBusy, IndexMismatch, InputError, UnknownOption
 from hwdag.scope import Scope
+from hwdag.store.lock import build_lock
+from hwdag.store.sqlite import Store
 from hwdag_lab.scripted import ScriptedLM
 
 CONFIG = BuildConfig(chunk_tokens=30, window_tokens=400)
@@ -221,8 +223,8 @@ def test_answers_cite_the_version_that_was_walked(tmp_path):
 
 def test_two_indexes_do_not_build_into_one_file_at_once(tmp_path, monkeypatch):
     path = tmp_path / "a.hwdag"
-    index = index_of(documents(1), path=path)
-    with index._binding.filled.exclusive(), pytest.raises(IndexBusy, match="another process"):
+    index_of(documents(1), path=path)
+    with build_lock(path, 30), pytest.raises(IndexBusy, match="another process"):
         monkeypatch.setattr("hwdag.index.WAIT_SECONDS", 0.05)
         opened(path).insert(documents(1, seed=4, prefix="late"))
 
@@ -593,10 +595,9 @@ def test_a_tenant_cannot_take_an_id_while_it_waits_for_its_turn(tmp_path):
             change.result()
     assert ours.documents["new"] == mine
     entry = ours.entries["new"]
-    with pytest.raises(InputError, match="taken, and not by a document of this tenant"):
-        theirs._binding.filled.put(
-            Document("new", mine.text, "", {"customer": "theirs"}), *entry[1:]
-        )
+    taken = pytest.raises(InputError, match="taken, and not by a document of this tenant")
+    with Store.open(path) as store, taken:
+        store.put(Document("new", mine.text, "", {"customer": "theirs"}), *entry[1:])
     assert ours.documents["new"] == mine
 
 

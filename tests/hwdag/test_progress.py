@@ -8,7 +8,7 @@ import evaluation_world as world
 import numpy as np
 import pytest
 from tiny import model, tokenizer
-from worlds import random_graph, random_vectors
+from worlds import corpus_of, random_graph, random_vectors
 
 from hwdag.cli.main import main
 from hwdag.config import BuildConfig, SearchConfig
@@ -18,7 +18,6 @@ from hwdag.index import HWDAGIndex
 from hwdag.lm.controller import FEATURES, Controller
 from hwdag.lm.heads import HeadFile
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.search.corpus import Corpus
 from hwdag.search.progress import ProgressControl, Visit, signals
 from hwdag.search.walk import walk
 from hwdag.text.prompts import SearchPrompts
@@ -67,7 +66,7 @@ def searched(lm, config, seed=0, **options):
     graph = random_graph(rng, chunks=12, levels=3)
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
     return walk(
-        Corpus.of([graph], [vectors]),
+        corpus_of([graph], [vectors]),
         "Which dragon guards the silver bridge?",
         reader=lm,
         embedder=HashingEmbedder(),

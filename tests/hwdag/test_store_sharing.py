@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from threading import Barrier, Thread
 
 import pytest
-from store_world import assert_same
+from store_world import assert_same, load_all
 from test_store import HEADER, assert_same_block, child, world
 
 from hwdag.errors import IndexBusy, IndexFileError
 from hwdag.graph.block import Block
+from hwdag.store.lock import build_lock
 from hwdag.store.sqlite import Store
 from hwdag.types import Node
 
@@ -65,7 +65,7 @@ def test_eight_threads_read_while_another_writes(path: Path) -> None:
             sequence = 0
             for _ in range(25):
                 sequence = check_a_moment(store, sequence)
-                store.names(store.changes(0).added)
+                store.metadata(store.changes(0).added)
             return sequence
 
         readers = [pool.submit(read) for _ in range(8)]
@@ -85,7 +85,7 @@ def test_processes_read_and_write_at_the_same_time(path: Path) -> None:
         change_everything(store)
     assert [writer.returncode for writer in writers] == [0, 0]
     with Store.open(path) as store:
-        for entry in store.load_all():
+        for entry in load_all(store):
             seeds = [s for s in (0, 1) if entry.document == world(entry.document.id, s).document]
             assert_same(entry, world(entry.document.id, seeds[0]))
 
@@ -93,42 +93,33 @@ def test_processes_read_and_write_at_the_same_time(path: Path) -> None:
 # One builder at a time
 
 
-def stores(path: Path | None) -> tuple[Store, Callable[[], Store]]:
-    """A store, and how another user of the same one gets it."""
-    store = Store.create(path, HEADER)
-    return store, lambda: store if path is None else Store.open(path)
-
-
-@pytest.mark.parametrize("in_memory", [False, True])
-def test_exclusive_keeps_other_threads_out(path: Path, in_memory: bool) -> None:
-    store, again = stores(None if in_memory else path)
+def test_the_build_lock_keeps_other_threads_out(path: Path) -> None:
     refused, both_ready = [], Barrier(2)
 
     def other() -> None:
-        with again() as mine:
-            both_ready.wait()
-            try:
-                with mine.exclusive(timeout=0):
-                    refused.append(None)
-            except IndexBusy as error:
-                refused.append(str(error))
+        both_ready.wait()
+        try:
+            with build_lock(path, 0):
+                refused.append(None)
+        except IndexBusy as error:
+            refused.append(str(error))
 
     for held in (True, False):
         thread = Thread(target=other)
         thread.start()
-        with store.exclusive() if held else ExitStack():
+        with build_lock(path, 30) if held else ExitStack():
             both_ready.wait()
             thread.join()
-    store.close()
     assert refused[0] is not None
     assert "writing to" in refused[0]
     assert refused[1:] == [None]
 
 
-def test_exclusive_keeps_other_processes_out_until_they_end(path: Path) -> None:
+def test_the_build_lock_keeps_other_processes_out_until_they_end(path: Path) -> None:
     code = """
 import threading
-with Store.open(path) as store, store.exclusive():
+from hwdag.store.lock import build_lock
+with build_lock(path, 30):
     print("in", flush=True)
     threading.Event().wait()
 """
@@ -137,29 +128,27 @@ with Store.open(path) as store, store.exclusive():
         assert holder.stdout.readline() == "in\n"
         with (
             pytest.raises(IndexBusy, match=r"x\.hwdag for more than 0 seconds; wait until"),
-            store.exclusive(timeout=0),
+            build_lock(path, 0),
         ):
             pass
         store.put(*world())  # single changes do not wait for builds
         holder.kill()
-        with store.exclusive():
+        with build_lock(path, 30):
             assert store.ids() == ["doc"]
 
 
-def test_what_is_raised_inside_exclusive_passes_and_frees_it(path: Path) -> None:
-    with Store.create(path, HEADER) as store:
-        with pytest.raises(KeyboardInterrupt), store.exclusive():
-            raise KeyboardInterrupt
-        with store.exclusive(timeout=0):
-            pass
+def test_what_is_raised_under_the_build_lock_passes_and_frees_it(path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), build_lock(path, 30):
+        raise KeyboardInterrupt
+    with build_lock(path, 0):
+        pass
 
 
 def test_a_lock_file_that_cannot_be_made_is_named(path: Path) -> None:
     path.with_name("x.hwdag.lock").mkdir()
     with (
-        Store.create(path, HEADER) as store,
         pytest.raises(IndexFileError, match=r"lock file .*x\.hwdag\.lock cannot be used"),
-        store.exclusive(),
+        build_lock(path, 30),
     ):
         pass
 
@@ -206,7 +195,7 @@ def test_a_full_disk_keeps_what_was_finished_and_can_be_gone_on_with(
             assert len(store) == finished
             for i in range(finished, 20):
                 store.put(*world(f"doc{i}", i))
-        for i, entry in enumerate(store.load_all()):
+        for i, entry in enumerate(load_all(store)):
             assert_same(entry, world(f"doc{i}", i))
         assert len(store) == 20
         for i in range(finished):

@@ -58,7 +58,8 @@ def test_compact_gives_space_back(file, capsys):
 def test_an_index_is_exported_once(file, tmp_path, capsys):
     arguments = ["export", str(file), str(tmp_path / "out.jsonl"), "--quiet"]
     assert main(arguments) == 0
-    assert "3 documents" in capsys.readouterr().out
+    assert "out.jsonl: written" in capsys.readouterr().out
+    assert len((tmp_path / "out.jsonl").read_text("utf-8").splitlines()) == 1 + 3
     assert main(arguments) == 2
     assert "exists" in capsys.readouterr().err
     assert main([*arguments[:2], str(tmp_path / "out.txt")]) == 2

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 from reference import reference_walk
 from tiny import FAMILIES, model, tokenizer
-from worlds import random_graph, random_vectors
+from worlds import corpus_of, random_graph, random_vectors
 
 from hwdag.config import BuildConfig, Scoring, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import UnknownOption
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier
 from hwdag.search.interruption import Interruption
 from hwdag.search.similarity import similarity
@@ -42,7 +41,7 @@ class FixedEmbedder:
 
 def search(graph, vectors, query, lm, config, **options):
     return walk(
-        Corpus.of([graph], [vectors]),
+        corpus_of([graph], [vectors]),
         QUESTION,
         reader=lm,
         embedder=FixedEmbedder(query),
@@ -234,7 +233,7 @@ def test_the_walk_follows_the_heavier_edge():
 
 def test_attention_is_scaled_over_what_is_yet_to_be_read():
     """A heavy node that was read must not make light of those that are left."""
-    corpus = Corpus.of([diamond()], [np.zeros((3, 8), np.float32)])
+    corpus = corpus_of([diamond()], [np.zeros((3, 8), np.float32)])
     frontier = Frontier(corpus, np.zeros(3), scoring=Scoring(attention=0.5))
     frontier.visit(2, 1.0)
     np.testing.assert_allclose(part(frontier, "attention")[:2], [0.5, 0.5 / 9])
@@ -243,7 +242,7 @@ def test_attention_is_scaled_over_what_is_yet_to_be_read():
 
 
 def test_relevance_of_a_leaf_reaches_its_siblings_by_way_of_the_point_above():
-    corpus = Corpus.of([diamond()], [np.zeros((3, 8), np.float32)])
+    corpus = corpus_of([diamond()], [np.zeros((3, 8), np.float32)])
     for spread, expected in (("down", 0.0), ("around", 0.9 * 0.1 * 2.0)):
         frontier = Frontier(corpus, np.zeros(3), scoring=Scoring(1.0, scale="none", spread=spread))
         frontier.visit(0, 2.0)
@@ -260,7 +259,7 @@ def test_a_sentence_is_lifted_by_the_best_one_of_its_paragraph():
     nodes.append(Node("d#2.0", "d", 2, "A written point.", "generated", 3, (spans[0],)))
     vectors = np.array([[1.0], [0.2], [0.4], [0.6]], np.float32)
     graph = HWDAG.from_rows(nodes, [EdgeRow(3, np.arange(3, dtype=np.int32), np.ones(3))])
-    corpus = Corpus.of([graph, graph], [vectors, 0.5 * vectors], [text, text])
+    corpus = corpus_of([graph, graph], [vectors, 0.5 * vectors], [text, text])
     query = np.ones(1, np.float32)
     for share, beside in ((0.0, 0.2), (0.2, 0.8 * 0.2 + 0.2 * 1.0)):
         scoring = Scoring(sparse=0.0, paragraph=share)
@@ -273,7 +272,7 @@ def test_a_sentence_is_lifted_by_the_best_one_of_its_paragraph():
 
 
 def test_pecan_adds_the_similarity_as_it_is():
-    corpus = Corpus.of([diamond()], [np.zeros((3, 8), np.float32)])
+    corpus = corpus_of([diamond()], [np.zeros((3, 8), np.float32)])
     frontier = Frontier(corpus, np.array([0.3, 0.2, 0.1]), scoring=Scoring.pecan())
     frontier.visit(2, 2.0)
     scores = [frontier.parts(i).attention + frontier.parts(i).similarity for i in range(2)]
@@ -338,7 +337,7 @@ def test_the_frontier_equals_the_matrix_product():
     for seed in range(20):
         rng = np.random.default_rng(seed)
         graph = random_graph(rng, chunks=12, levels=4)
-        corpus = Corpus.of([graph], [random_vectors(rng, len(graph))])
+        corpus = corpus_of([graph], [random_vectors(rng, len(graph))])
         similarity = rng.uniform(0, 1, len(graph))
         frontier, r = Frontier(corpus, similarity), np.zeros(len(graph))
         for _ in range(5):
@@ -357,11 +356,11 @@ def test_only_allowed_nodes_are_scored_and_shown():
     vectors = [random_vectors(rng, len(graph)) for graph in graphs]
     query = random_vectors(rng, 1)[0]
     lm, config = ScriptedLM(), SearchConfig(token_budget=5000, progress="budget", stride=1)
-    corpus = Corpus.of(graphs, vectors)
+    corpus = corpus_of(graphs, vectors)
     options = {"reader": lm, "embedder": FixedEmbedder(query), "config": config}
     options |= {"prompts": SearchPrompts()}
     only = walk(corpus, QUESTION, allowed=corpus.within([2]), **options).retrieval
-    alone = walk(Corpus.of([graphs[1]], [vectors[1]]), QUESTION, **options).retrieval
+    alone = walk(corpus_of([graphs[1]], [vectors[1]]), QUESTION, **options).retrieval
     assert [s.node.id for s in only.steps] == [s.node.id for s in alone.steps]
     np.testing.assert_allclose([s.score for s in only.steps], [s.score for s in alone.steps])
 
@@ -402,7 +401,7 @@ def verbatim():
 
 def test_no_text_is_read_twice_and_copies_pass_relevance_on():
     graph = verbatim()
-    corpus = Corpus.of([graph], [np.zeros((5, 8), np.float32)])
+    corpus = corpus_of([graph], [np.zeros((5, 8), np.float32)])
     frontier = Frontier(corpus, np.zeros(5))
     frontier.visit(4, 2.0)  # the copy at level 2 counts as visited, with the same relevance
     z = graph.edges.toarray().T @ np.array([0, 0, 2.0, 0, 2.0])
@@ -417,7 +416,7 @@ def test_hashing_embedder_drives_the_similarity_part():
     graph = verbatim()
     vectors = embedder.embed([node.text for node in graph.nodes])
     found = walk(
-        Corpus.of([graph], [vectors]),
+        corpus_of([graph], [vectors]),
         "ee",
         reader=ScriptedLM(),
         embedder=embedder,
@@ -439,7 +438,7 @@ def test_several_nodes_per_forward_are_the_best_ones_and_none_within_another():
         found = search(graph, vectors, query, lm, config).retrieval
         assert found.context_tokens <= 60
         assert len({step.node.id for step in found.steps}) == len(found.steps)
-        corpus = Corpus.of([graph], [vectors])
+        corpus = corpus_of([graph], [vectors])
         frontier = Frontier(corpus, rng.uniform(0, 1, len(graph)))
         several = frontier.best(free, 5, 5)
         scores = part(frontier, "similarity")
@@ -458,7 +457,7 @@ def test_each_step_keeps_the_best_candidates_that_it_passed_over():
         config = SearchConfig.garlic(progress="budget", stride=1, initial_share=0.0)
         found = search(graph, vectors, query, lm, config).retrieval
         numbers = {node.id: i for i, node in enumerate(graph.nodes)}
-        corpus = Corpus.of([graph], [vectors])
+        corpus = corpus_of([graph], [vectors])
         frontier = Frontier.of(corpus, QUESTION, query, config.scoring)
         for step in found.steps:
             index = numbers[step.node.id]

@@ -174,7 +174,6 @@ class _Rates:
 
 
 def _timed(documents: Sequence[Document], tools: Tools, clock: Clock) -> _Rates:
-    """Ask the real models about a few windows; raises `WriterFailed`."""
     reader, embedder, heads = tools.reader, tools.embedder, tools.config.edge_heads
     spent, total = Meter(reader, tools.writer, Limits()), 0.0
 
@@ -249,7 +248,6 @@ def _units(tokens: int, reader: Reader) -> float:
 
 
 def _tflops(work: Work, tools: Tools, rates: _Rates | None) -> float:
-    """Add up replays and, where a local model writes, its prompts and replies."""
     reader, writer = tools.reader, tools.writer
     # why timed ones: reading attention on the side costs something too
     factor = rates.flops_per_unit if rates else float(isinstance(reader, CountsFlops))

@@ -21,7 +21,6 @@ from hwdag.store.calls import Withdrawn
 from hwdag.store.sqlite import Store, content_hash
 from hwdag.text.characters import without_surrogates
 from hwdag.trace.bars import Reporter
-from hwdag.trace.memory import peak_device_memory, peak_memory
 from hwdag.types import Document
 
 EMPTY = "empty or only white space"
@@ -35,8 +34,8 @@ class Insertion:
         tools: what a build works with.
         store: where documents, and finished calls of unfinished ones, are kept.
         replace: whether a document takes the place of another one with its id.
-        prune: which of the documents that are not among the given ones are deleted, by id; None
-            for none.
+        prune: whether documents that do not come are deleted, or which ones by id; none of a
+            tenant of whom no document comes.
         limits: what the run may spend.
         clock: seconds, from any origin.
     """
@@ -47,7 +46,7 @@ class Insertion:
         store: Store,
         *,
         replace: bool,
-        prune: Callable[[str], bool] | None = None,
+        prune: bool | Callable[[str], bool] = False,
         limits: Limits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -58,6 +57,7 @@ class Insertion:
         self._meter = Meter(tools.reader, tools.writer, limits or Limits(), clock)
         self._report = BuildReport()
         self._seen: set[str] = set()
+        self._tenants: set[str | None] = set()
         self._titles: Counter[str] = Counter()
 
     def run(self, documents: Iterable[Document | str], reporter: Reporter) -> BuildReport:
@@ -77,8 +77,8 @@ class Insertion:
                     self._one(as_document(document), reporter)
                     done += 1
                     advance()
-            if self._prune is not None:
-                self._delete_others(self._prune)
+            if self._prune:
+                self._delete_others()
         except LimitReached as reached:
             self._report.stopped = reached.limit
             self._report.pending = None if total is None else total - done
@@ -90,13 +90,13 @@ class Insertion:
             self._report.notes.append("max_tokens does not count this writer: it has no `usage`")
         self._report.usage = self._meter.reading
         self._report.writing = self._meter.writing
-        self._report.peak_memory = peak_memory()
-        self._report.peak_device_memory = peak_device_memory()
         return self._report
 
     def _one(self, document: Document, reporter: Reporter) -> None:
         document, field = titled(document, self._tools.config.title_from)
         self._titles.update(filter(None, [field]))
+        self._store.check_tenant(document)  # again in the transaction that writes
+        self._tenants.add(self._store.tenant_of(document))
         text, replaced = without_surrogates(document.text)
         if replaced:
             document = replace(document, text=text)
@@ -112,9 +112,12 @@ class Insertion:
             self._build(document, reporter)
         self._seen.add(document.id)
 
-    def _delete_others(self, gone: Callable[[str], bool]) -> None:
+    def _delete_others(self) -> None:
+        gone = self._prune if callable(self._prune) else lambda identity: True
+        tenants = self._tenants if self._tools.config.tenant_key else {None}
         for identity in (*self._store.ids(), *self._store.unfinished()):
-            if identity not in self._seen and gone(identity):
+            known = identity in self._seen
+            if not known and self._store.tenant_under(identity) in tenants and gone(identity):
                 self._delete(identity)
 
     def _delete(self, document_id: str) -> None:
@@ -148,10 +151,8 @@ class Insertion:
         return {}
 
     def _is_known(self, document: Document) -> bool:
-        """Whether this very content is there already; one id must not mean two contents."""
         # why first: what cannot be stored must not cost a build
         content = content_hash(document)
-        self._store.check_tenant(document)
         found = self._store.content_hash_of(document.id)
         if found is None or found == content:
             return found is not None
@@ -179,7 +180,6 @@ def titled(document: Document, fields: Sequence[str]) -> tuple[Document, str | N
 
 
 def _readable(name: str) -> str:
-    """The last part of a path or an address, without its suffix."""
     last = re.split(r"[/\\]", unquote(name).rstrip("/\\ "))[-1]
     return re.sub(r"[_\s]+", " ", re.sub(r"\.\w{1,8}$", "", last)).strip()
 

@@ -102,10 +102,9 @@ class Meter:
 
     def _reached(self) -> Stop | None:
         limits = self._limits
-        if limits.max_tokens is not None:
-            spent = self.reading + self.writing
-            if spent.tokens >= limits.max_tokens:
-                return "max_tokens"
+        spent = (self.reading + self.writing).tokens
+        if limits.max_tokens is not None and spent >= limits.max_tokens:
+            return "max_tokens"
         if limits.max_seconds is not None and self._clock() - self._began >= limits.max_seconds:
             return "max_seconds"
         return None

@@ -33,8 +33,6 @@ class BuildReport:
         stopped: the limit that ended the run, None if it went through.
         pending: documents that were not finished because of that; None if their number is not
             known, because they came from an iterator.
-        peak_memory: most bytes of the process in main memory so far; None where not known.
-        peak_device_memory: most bytes allocated on a CUDA device so far; None where none is in use.
     """
 
     built: list[str] = field(default_factory=list)
@@ -50,8 +48,6 @@ class BuildReport:
     writing: Usage = field(default_factory=Usage)
     stopped: Stop | None = None
     pending: int | None = 0
-    peak_memory: int | None = None
-    peak_device_memory: int | None = None
 
     def add(self, document_id: str, built: Built) -> None:
         """Count one finished document."""
@@ -75,10 +71,6 @@ class BuildReport:
             lines.append(
                 f"{self.retries} retries, {self.fallbacks} windows fell back to extraction"
             )
-        peaks = {"": self.peak_memory, " on the device": self.peak_device_memory}
-        shown = [f"{size / 2**20:,.0f} MB{where}" for where, size in peaks.items() if size]
-        if shown:
-            lines.append(f"peak memory {', '.join(shown)}")
         if self.stopped:
             left = "more documents" if self.pending is None else f"{self.pending} documents"
             lines.append(f"stopped at {self.stopped}, {left} to go; run the same again to go on")
@@ -87,7 +79,6 @@ class BuildReport:
 
 
 def _skipped_lines(skipped: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """Name what was skipped by its reason, a few of each."""
     by_reason: dict[str, list[str]] = {}
     for name, reason in skipped:
         by_reason.setdefault(reason, []).append(name)

@@ -131,9 +131,9 @@ class Block:
         return len(self.levels)
 
     @classmethod
-    def of(cls, number: int, document: Document | None, graph: HWDAG, vectors: Vectors) -> Block:
-        """Make those of a document; without the document itself no node has a heading."""
-        outline = Outline(document.text, document.title) if document else Outline("")
+    def of(cls, number: int, document: Document, graph: HWDAG, vectors: Vectors) -> Block:
+        """Make those of a document."""
+        outline = Outline(document.text, document.title)
         sources = [node.sources[0] for node in graph.nodes]
         lengths, words, names = indexed(graph.nodes, [outline.heading_of(s) for s in sources])
         spans = np.array([verbatim(node) for node in graph.nodes], np.int64).reshape(-1, 2)

@@ -84,7 +84,7 @@ class HWDAG:
 
     @property
     def top(self) -> NDArray[np.intp]:
-        """Indices of the nodes of the highest level, the walk's initial set."""
+        """Indices of the nodes of the highest level."""
         return self.at_level(self.height)
 
     def children(self, index: int) -> tuple[NDArray[np.int32], Floats]:

@@ -16,13 +16,12 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from hwdag.arrays import Floats, Indices, Ints, Mask, Vectors
+from hwdag.arrays import Floats, Indices, Ints, Mask
 from hwdag.errors import InputError
 from hwdag.graph.block import Block
-from hwdag.graph.dag import HWDAG
 from hwdag.search.lexicon import Lexicon
 from hwdag.search.segments import Segment, packed, settled
-from hwdag.types import Document, Node
+from hwdag.types import Node
 
 Fetch = Callable[[Sequence[tuple[int, int]]], Sequence[Node | None]]
 """Nodes by number of the document and position in it; None for one that is gone."""
@@ -37,32 +36,14 @@ class Corpus:
     """Documents in order of number; node indices are global.
 
     Rows of deleted documents may still be counted in: `visible` says which are real.
+
+    Attributes:
+        read: is asked for nodes with their texts.
+        segments: arrays of the documents.
     """
 
-    _fetch: Fetch
+    read: Fetch
     segments: tuple[Segment, ...] = ()
-
-    @classmethod
-    def empty(cls, fetch: Fetch) -> Corpus:
-        """No documents; `fetch` will be asked for the nodes of those to come."""
-        return cls(fetch)
-
-    @classmethod
-    def of(
-        cls, graphs: Sequence[HWDAG], vectors: Sequence[Vectors], texts: Sequence[str] = ()
-    ) -> Corpus:
-        """A corpus that keeps its nodes, numbered from 1; without `texts` nothing has a heading."""
-
-        def fetch(addresses: Sequence[tuple[int, int]]) -> list[Node | None]:
-            return [graphs[number - 1].nodes[position] for number, position in addresses]
-
-        documents = [Document("", text) for text in texts] if texts else [None] * len(graphs)
-        return cls.empty(fetch).extended(
-            Block.of(number, document, graph, embedded)
-            for number, (document, graph, embedded) in enumerate(
-                zip(documents, graphs, vectors, strict=True), start=1
-            )
-        )
 
     def extended(self, blocks: Iterable[Block]) -> Corpus:
         """With more documents, at a cost that does not depend on how many there are.
@@ -72,12 +53,12 @@ class Corpus:
         segments = self.segments
         for segment in packed(self._in_order(blocks)):
             segments = settled((*segments, segment))
-        return Corpus(self._fetch, segments)
+        return Corpus(self.read, segments)
 
     def without(self, numbers: Collection[int]) -> Corpus:
         """Without these documents; numbers that are unknown or dead do not matter."""
         removed = np.array(sorted(numbers), np.int64)
-        return Corpus(self._fetch, settled(part.without(removed) for part in self.segments))
+        return Corpus(self.read, settled(part.without(removed) for part in self.segments))
 
     def _in_order(self, blocks: Iterable[Block]) -> Iterator[Block]:
         last = int(self.segments[-1].numbers[-1]) if self.segments else 0
@@ -107,12 +88,6 @@ class Corpus:
     def numbers(self) -> Sequence[int]:
         """Numbers of the living documents, ascending."""
         return tuple(n for part in self.segments for n in part.numbers[part.alive].tolist())
-
-    @property
-    def edge_count(self) -> int:
-        """Number of edges of the living documents."""
-        fans = [np.diff(part.indptr[part.first])[part.alive] for part in self.segments]
-        return sum(int(fan.sum()) for fan in fans)
 
     @cached_property
     def alive(self) -> Mask | None:
@@ -165,7 +140,7 @@ class Corpus:
     def fetch(self, indices: Sequence[int]) -> list[Node]:
         """Nodes with their texts, (k,). Raises `Vanished` for one whose document is gone."""
         addresses = [self._address(index) for index in indices]
-        nodes = self._fetch(addresses)
+        nodes = self.read(addresses)
         found = [node for node in nodes if node is not None]
         if len(found) < len(addresses):
             gone = [a for a, node in zip(addresses, nodes, strict=True) if node is None]

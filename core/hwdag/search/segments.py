@@ -8,8 +8,9 @@ document is only marked; its rows go when half of the segment is dead, or when i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,10 @@ SEGMENT_NODES = 1 << 16
 
 GROWTH = 2
 """A segment has more than twice the nodes of the next one, or the two are joined."""
+
+
+_OF_NODES = ("levels", "generated", "starts", "ends", "paragraphs", "vectors", "lengths")
+_OF_EDGES = ("children", "weights")
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,18 +62,7 @@ class Segment:
             numbers=np.array([block.number], np.int64),
             first=np.array([0, len(block)], np.int64),
             alive=np.ones(1, bool),
-            levels=block.levels,
-            generated=block.generated,
-            starts=block.starts,
-            ends=block.ends,
-            paragraphs=block.paragraphs,
-            indptr=block.indptr,
-            children=block.children,
-            weights=block.weights,
-            vectors=block.vectors,
-            lengths=block.lengths,
-            words=block.words,
-            names=block.names,
+            **{field.name: getattr(block, field.name) for field in fields(Block)[1:]},
         )
 
     def __len__(self) -> int:
@@ -129,18 +123,11 @@ class Segment:
             numbers=numbers,
             first=_sums(np.diff(self.first)[self.alive]),
             alive=np.ones(len(numbers), bool),
-            levels=self.levels[keep],
-            generated=self.generated[keep],
-            starts=self.starts[keep],
-            ends=self.ends[keep],
-            paragraphs=self.paragraphs[keep],
             indptr=_sums(fan_out[keep]),
-            children=self.children[edges],
-            weights=self.weights[edges],
-            vectors=self.vectors[keep],
-            lengths=self.lengths[keep],
             words=self.words.kept(keep),
             names=self.names.kept(keep),
+            **{name: getattr(self, name)[keep] for name in _OF_NODES},
+            **{name: getattr(self, name)[edges] for name in _OF_EDGES},
         )
 
     @classmethod
@@ -150,22 +137,18 @@ class Segment:
         if len(parts) == 1:
             return parts[0]
         rows = _sums([len(part) for part in parts])[:-1].tolist()
+
+        def together(name: str) -> NDArray[Any]:
+            return np.concatenate([getattr(part, name) for part in parts])
+
         return cls(
-            numbers=np.concatenate([part.numbers for part in parts]),
+            numbers=together("numbers"),
             first=_sums(np.concatenate([np.diff(part.first) for part in parts])),
-            alive=np.concatenate([part.alive for part in parts]),
-            levels=np.concatenate([part.levels for part in parts]),
-            generated=np.concatenate([part.generated for part in parts]),
-            starts=np.concatenate([part.starts for part in parts]),
-            ends=np.concatenate([part.ends for part in parts]),
-            paragraphs=np.concatenate([part.paragraphs for part in parts]),
+            alive=together("alive"),
             indptr=_sums(np.concatenate([np.diff(part.indptr) for part in parts])),
-            children=np.concatenate([part.children for part in parts]),
-            weights=np.concatenate([part.weights for part in parts]),
-            vectors=np.concatenate([part.vectors for part in parts]),
-            lengths=np.concatenate([part.lengths for part in parts]),
             words=Postings.joined([part.words for part in parts], rows),
             names=Postings.joined([part.names for part in parts], rows),
+            **{name: together(name) for name in (*_OF_NODES, *_OF_EDGES)},
         )
 
 

@@ -26,7 +26,7 @@ class Snapshots:
         self._catching_up = threading.Lock()
         self._version = -1
         self._sequence = 0
-        self._corpus = Corpus.empty(store.nodes)
+        self._corpus = Corpus(store.nodes)
         self._metadata: dict[int, Mapping[str, Any]] = {}
 
     def current(self) -> Corpus:
@@ -64,7 +64,7 @@ class Snapshots:
         changes = self._store.changes(self._sequence)
         if not changes.complete:
             self._metadata.clear()
-        corpus = self._corpus if changes.complete else Corpus.empty(self._store.nodes)
+        corpus = self._corpus if changes.complete else Corpus(self._store.nodes)
         corpus = corpus.without(changes.removed)
         self._corpus = corpus.extended(self._store.blocks(changes.added))
         self._sequence = changes.sequence

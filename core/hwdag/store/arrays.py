@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from hwdag.errors import IndexCorrupt, InputError
 from hwdag.graph.block import Block, Postings
@@ -16,39 +16,38 @@ MALFORMED = (ValueError, TypeError, AttributeError, ArithmeticError, LookupError
 Row = tuple[Any, ...]
 """Values in the order of the columns, whatever SQLite found there."""
 
-ARRAY_COLUMNS = (
-    "levels",
-    "generated",
-    "starts",
-    "ends",
-    "paragraphs",
-    "lengths",
-    "words",
-    "names",
-    "indptr",
-    "children",
-    "attention",
-    "vectors",
-)
+_TYPES = {
+    "levels": "<i4",
+    "generated": "u1",
+    "starts": "<i8",
+    "ends": "<i8",
+    "paragraphs": "<i4",
+    "lengths": "<i4",
+    "words": "u1",  # postings, see below
+    "names": "u1",
+    "indptr": "<i4",
+    "children": "<i4",
+    "attention": "<f8",
+    "vectors": "<f4",
+}
+ARRAY_COLUMNS = tuple(_TYPES)
 
 
 def array_row(block: Block, attention: NDArray[np.float64]) -> Row:
     """Return the columns of a block; `attention` is that of its edges before normalisation, (edges,)."""
-    arrays = {
-        "levels": block.levels.astype("<i4").tobytes(),
-        "generated": block.generated.astype("u1").tobytes(),
-        "starts": block.starts.astype("<i8").tobytes(),
-        "ends": block.ends.astype("<i8").tobytes(),
-        "paragraphs": block.paragraphs.astype("<i4").tobytes(),
-        "lengths": block.lengths.astype("<i4").tobytes(),
-        "words": _postings_bytes(block.words),
-        "names": _postings_bytes(block.names),
-        "indptr": block.indptr.astype("<i4").tobytes(),
-        "children": block.children.astype("<i4").tobytes(),
-        "attention": attention.astype("<f8").tobytes(),
-        "vectors": block.vectors.astype("<f4").tobytes(),
-    }
-    return tuple(arrays[column] for column in ARRAY_COLUMNS)
+    values = {name: getattr(block, name, attention) for name in ARRAY_COLUMNS}
+    return tuple(
+        _postings_bytes(array)
+        if isinstance(array, Postings)
+        else array.astype(_TYPES[name]).tobytes()
+        for name, array in values.items()
+    )
+
+
+def arrays_of(row: Row) -> dict[str, NDArray[Any]]:
+    """Return the columns as arrays of their types; raises one of `MALFORMED` if one is none."""
+    columns = zip(ARRAY_COLUMNS, row, strict=True)
+    return {name: np.frombuffer(value, _TYPES[name]) for name, value in columns}
 
 
 def _postings_bytes(postings: Postings) -> bytes:
@@ -62,45 +61,23 @@ def _postings_bytes(postings: Postings) -> bytes:
     return b"".join(array.astype(dtype).tobytes() for array, dtype in parts)
 
 
-class Arrays:
-    """A row of `arrays` by column."""
-
-    def __init__(self, row: Row) -> None:
-        self._columns = dict(zip(ARRAY_COLUMNS, row, strict=True))
-
-    def get(self, column: str, dtype: DTypeLike) -> NDArray[Any]:
-        """Return a column as an array of its own type; ValueError or TypeError if it is none."""
-        return np.frombuffer(self._columns[column], dtype)
-
-
 def decode_block(number: int, row: Row, dimension: int) -> Block:
     """Decode what a search needs of a document; raises `IndexCorrupt`.
 
     Checked are shapes and ranges, so that nothing a search does with it can fail or never end; the
     checksum is not, since it covers the texts too.
     """
-    arrays = Arrays(row)
     try:
-        levels = arrays.get("levels", "<i4")
-        count = len(levels)
-        indptr = arrays.get("indptr", "<i4").astype(np.int64)
-        attention = arrays.get("attention", "<f8")
+        found: dict[str, Any] = arrays_of(row)
+        count, attention = len(found["levels"]), found.pop("attention")
+        indptr = found["indptr"].astype(np.int64)
         _demand(_is_indptr(indptr, count, len(attention)), "the row pointers of its edges")
-        block = Block(
-            number=number,
-            levels=levels,
-            generated=arrays.get("generated", "u1").astype(bool),
-            starts=arrays.get("starts", "<i8"),
-            ends=arrays.get("ends", "<i8"),
-            paragraphs=arrays.get("paragraphs", "<i4"),
-            indptr=indptr,
-            children=arrays.get("children", "<i4"),
-            weights=_shares(attention, indptr),
-            vectors=arrays.get("vectors", "<f4").reshape(count, dimension),
-            lengths=arrays.get("lengths", "<i4"),
-            words=_postings(arrays.get("words", "u1"), count),
-            names=_postings(arrays.get("names", "u1"), count),
-        )
+        found["indptr"], found["weights"] = indptr, _shares(attention, indptr)
+        found["generated"] = found["generated"].astype(bool)
+        found["vectors"] = found["vectors"].reshape(count, dimension)
+        for name in ("words", "names"):
+            found[name] = _postings(found[name], count)
+        block = Block(number=number, **found)
         _check_nodes(block)
         _check_edges(block)
     except MALFORMED as error:

@@ -2,10 +2,10 @@
 
     with CallCache.open("run/calls.sqlite") as calls:
         key = key_of("write", model.name, prompt, {"max_new_tokens": 64})
-        reply = calls.get_json(key)
+        reply = calls.get(key)
         if reply is None:
             reply = ...
-            calls.put_json({key: reply})
+            calls.put_all({key: reply})
 
 There is one cache for all: a build keeps its calls in the index file, by document, and whoever else
 asks models keeps them in a file of its own. The table is the same.
@@ -18,14 +18,12 @@ import json
 import os
 import sqlite3
 from collections.abc import Collection, Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
 from hwdag.errors import InputError
 from hwdag.store.database import Database
 from hwdag.store.erasure import insert_guarded
-from hwdag.store.lock import BuildLock
 from hwdag.store.records import CALL_COLUMNS, call_checksum, encode_call, owner_slot, slot_of
 from hwdag.store.schema import CALLS, statements
 from hwdag.store.units import find
@@ -57,36 +55,27 @@ class CallCache:
     def __init__(
         self, database: Database, owner: str | None = None, tenant: str | None = None
     ) -> None:
-        """Use `open`, `of`, or `Store.calls`."""
+        """Use `open`, or `Store.calls`."""
         self._database = database
         self._owner = owner
         self._tenant = tenant
-        self._held = ExitStack()
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str] | None = None, *, alone: bool = False) -> Self:
+    def open(cls, path: str | os.PathLike[str] | None = None) -> Self:
         """Open a file of calls, made if it is missing; without a path one that ends with the process.
-
-        Args:
-            path: the file.
-            alone: nobody else may open it with `alone` meanwhile.
 
         Raises:
             InputError: the file is something else.
-            IndexBusy: somebody else has it alone.
             IndexFileError: it cannot be read or written.
         """
-        path = None if path is None else Path(path)
-        with ExitStack() as stack:
-            if alone:
-                stack.enter_context(BuildLock(path).held(0))
-            database = Database(path, create=True, readonly=False)
-            stack.callback(database.close)
+        database = Database(None if path is None else Path(path), create=True, readonly=False)
+        try:
             with database.writing() as connection:
                 _make_tables(connection, database.name)
-            cache = cls(database)
-            cache._held = stack.pop_all()
-        return cache
+        except BaseException:
+            database.close()
+            raise
+        return cls(database)
 
     def __enter__(self) -> Self:
         return self
@@ -95,12 +84,8 @@ class CallCache:
         self.close()
 
     def close(self) -> None:
-        """Release the file that `open` has opened; closing twice does no harm."""
-        self._held.close()
-
-    def of(self, owner: str | None) -> CallCache:
-        """Return the calls of another owner in the same file."""
-        return CallCache(self._database, owner)
+        """Release the file; closing twice does no harm. A store's cache is closed with the store."""
+        self._database.close()
 
     def get(self, key: bytes) -> bytes | None:
         """Return what was put under the key; None where nothing was, or where it is damaged."""
@@ -125,27 +110,15 @@ class CallCache:
         if items:
             rows = [encode_call(self._owner, self._tenant, *item) for item in items.items()]
             with self._database.writing() as connection:
-                self._check(connection)
+                self.check(connection)
                 write_calls(connection, rows)
-
-    def get_json(self, key: bytes) -> Any:
-        """Return what `put_json` has put under the key; else as `get`."""
-        value = self.get(key)
-        try:
-            return None if value is None else json.loads(value)
-        except (ValueError, RecursionError):
-            return None
-
-    def put_json(self, items: Mapping[bytes, Any]) -> None:
-        """Keep JSON-able values, as `put_all` does."""
-        self.put_all({key: json.dumps(value).encode() for key, value in items.items()})
 
     def forget(self) -> None:
         """Overwrite all calls of this owner."""
         with self._database.writing() as connection:
             forget_calls(connection, self._owner)
 
-    def _check(self, connection: sqlite3.Connection) -> None:
+    def check(self, connection: sqlite3.Connection) -> None:
         """Raise where nothing may be kept any more; in the transaction that writes."""
 
 
@@ -180,8 +153,6 @@ class DocumentCalls(CallCache):
         calls = connection.execute(query, [owner_slot(self._owner)]).fetchone()
         if find(connection, self._document) != self._number or (self._written and calls is None):
             raise Withdrawn(self._document)
-
-    _check = check
 
 
 def write_calls(connection: sqlite3.Connection, rows: Collection[tuple[Any, ...]]) -> None:

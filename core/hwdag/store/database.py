@@ -108,17 +108,12 @@ class Database:
             raise IndexFileError(f"{self.name} was opened with readonly=True; open it without")
         while True:
             with self._transaction("BEGIN IMMEDIATE") as connection:
-                if not self._was_cut(connection):
-                    self._bound(connection, writing=True)
-                    yield connection
-                    return
-
-    def _was_cut(self, connection: sqlite3.Connection) -> bool:
-        """Cut pages behind the end of the file; returns whether there were any."""
-        path = self.path
-        if path is None or not self.is_in(path):
-            return False
-        return erasure.cut_behind_the_end(connection, path)
+                path = self.path
+                if path and self.is_in(path) and erasure.cut_behind_the_end(connection, path):
+                    continue  # in a transaction that knows the new length
+                self._bound(connection, writing=True)
+                yield connection
+                return
 
     def version(self) -> int:
         """Return a number equal to an earlier one if nobody, in any process, has written since."""

@@ -10,29 +10,19 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
 from hwdag.errors import InputError
 from hwdag.store.opening import check_free
 from hwdag.store.records import Entry
-from hwdag.store.sqlite import Store
+from hwdag.store.sqlite import Header, Store, opened
 from hwdag.store.unfinished import beside, explained, settle, sync
 from hwdag.trace.bars import Reporter, as_reporter
 
 _NOT_IN_XML = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
-
-
-@dataclass(frozen=True, slots=True)
-class Exported:
-    """What a file holds."""
-
-    documents: int = 0
-    nodes: int = 0
-    edges: int = 0
 
 
 def export_index(
@@ -40,7 +30,7 @@ def export_index(
     path: str | os.PathLike[str],
     *,
     show_progress: bool | Reporter = False,
-) -> Exported:
+) -> None:
     """Write all documents of an index to a new file, which appears when it is complete.
 
     Documents that are deleted meanwhile are left out. JSON is written document by document; the
@@ -61,41 +51,25 @@ def export_index(
     if path.suffix not in writers:
         raise InputError(f"{path} must end in {' or '.join(writers)}, which says what is written")
     check_free(path)
-    with _opened(source) as store, beside(path) as unfinished, explained():
-        counted = _Counted(store, as_reporter(show_progress))
+    with opened(source) as store, beside(path) as unfinished, explained():
         with unfinished.open("xb") as file:
-            writers[path.suffix](store, counted, file)
+            writers[path.suffix](store.header, _entries(store, as_reporter(show_progress)), file)
         sync(unfinished)
         path.unlink(missing_ok=True)  # an empty file
         settle(unfinished, path)
-    return counted.exported
 
 
-class _Counted:
-    """The documents of a store one by one, and how much was in them."""
-
-    def __init__(self, store: Store, reporter: Reporter) -> None:
-        self.exported = Exported()
-        self._store = store
-        self._reporter = reporter
-
-    def __iter__(self) -> Iterator[Entry]:
-        ids = self._store.ids()
-        with self._reporter.stage("export", len(ids), "documents") as advance:
-            for document_id in ids:
-                if self._store.number_of(document_id) is not None:
-                    entry = self._store.load(document_id)
-                    yield entry
-                    self.exported = Exported(
-                        self.exported.documents + 1,
-                        self.exported.nodes + len(entry.graph),
-                        self.exported.edges + len(entry.graph.raw.data),
-                    )
-                advance()
+def _entries(store: Store, reporter: Reporter) -> Iterator[Entry]:
+    ids = store.ids()
+    with reporter.stage("export", len(ids), "documents") as advance:
+        for document_id in ids:
+            if store.number_of(document_id) is not None:
+                yield store.load(document_id)
+            advance()
 
 
-def _write_json(store: Store, entries: _Counted, file: IO[bytes]) -> None:
-    file.write(_line(asdict(store.header)))
+def _write_json(header: Header, entries: Iterable[Entry], file: IO[bytes]) -> None:
+    file.write(_line(asdict(header)))
     for document, graph, _ in entries:
         edges = [
             {"from": one, "to": other, **values}
@@ -109,7 +83,7 @@ def _line(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, allow_nan=False).encode() + b"\n"
 
 
-def _write_graphml(store: Store, entries: _Counted, file: IO[bytes]) -> None:
+def _write_graphml(header: Header, entries: Iterable[Entry], file: IO[bytes]) -> None:
     import networkx as nx  # why here: its import is slow
 
     whole: nx.DiGraph[str] = nx.DiGraph()
@@ -123,9 +97,3 @@ def _write_graphml(store: Store, entries: _Counted, file: IO[bytes]) -> None:
 def _plain(value: Any) -> Any:
     """Keep what XML can hold, with a replacement character for the rest."""
     return _NOT_IN_XML.sub("\ufffd", value) if isinstance(value, str) else value
-
-
-@contextmanager
-def _opened(source: Store | str | os.PathLike[str]) -> Iterator[Store]:
-    with nullcontext(source) if isinstance(source, Store) else Store.open(source) as store:
-        yield store

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Lock, RLock
+from threading import RLock
 
 from hwdag.errors import IndexBusy, IndexFileError
 
@@ -15,11 +15,10 @@ class ThreadLock:
     """A lock that one thread may take again, and that a forked process refuses.
 
     A fork copies neither a lock nor a connection in a usable way: where another thread held the
-    lock, nobody would ever release it.
+    lock, nobody would ever release it. `name` is what messages call it.
     """
 
     def __init__(self, name: str) -> None:
-        """Make a lock for what messages call by this name."""
         self._name = name
         self._process = os.getpid()
         self._lock = RLock()
@@ -40,39 +39,20 @@ class ThreadLock:
         self._lock.release()
 
 
-class BuildLock:
-    """The right to build: a lock file beside the index, or a lock of threads where there is none.
-
-    The operating system releases it when its process ends, however that happens; the file stays.
-    """
-
-    def __init__(self, path: Path | None) -> None:
-        """Make the right to build into this file; None in memory."""
-        self._path = path
-        self._threads = Lock()
-
-    @contextmanager
-    def held(self, timeout: float) -> Iterator[None]:
-        """Hold the lock; it cannot be taken twice by one thread.
-
-        Raises:
-            IndexBusy: it took longer than `timeout` seconds.
-            IndexFileError: the lock file cannot be made.
-        """
-        if self._path is not None:
-            with _held_file(self._path, timeout):
-                yield
-        else:
-            if not self._threads.acquire(timeout=timeout):
-                raise _busy("the index in memory", timeout)
-            try:
-                yield
-            finally:
-                self._threads.release()
-
-
 @contextmanager
-def _held_file(path: Path, timeout: float) -> Iterator[None]:
+def build_lock(path: Path | None, timeout: float) -> Iterator[None]:
+    """Keep other threads and processes from building into a file; one in memory has no others.
+
+    The operating system releases it when its process ends, however that happens; the file
+    `NAME.lock` stays. It cannot be taken twice by one thread.
+
+    Raises:
+        IndexBusy: it took longer than `timeout` seconds.
+        IndexFileError: the lock file cannot be made.
+    """
+    if path is None:
+        yield
+        return
     from filelock import FileLock, Timeout  # why here: its import is slow, and readers need none
 
     whole = path.resolve()  # every name of a file must lead to the same lock
@@ -82,7 +62,10 @@ def _held_file(path: Path, timeout: float) -> Iterator[None]:
         file.open("a").close()  # FileLock would try again and again what cannot be
         lock.acquire()
     except Timeout as error:
-        raise _busy(str(path), timeout) from error
+        raise IndexBusy(
+            f"another process or thread has been writing to {path} for more than {timeout:g} "
+            "seconds; wait until it is finished, or end it: what it finished is kept"
+        ) from error
     except OSError as error:
         raise IndexFileError(
             f"the lock file {file} cannot be used: {error}; make it and its folder writable"
@@ -91,10 +74,3 @@ def _held_file(path: Path, timeout: float) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-def _busy(name: str, timeout: float) -> IndexBusy:
-    return IndexBusy(
-        f"another process or thread has been writing to {name} for more than {timeout:g} seconds; "
-        "wait until it is finished, or end it: what it finished is kept"
-    )

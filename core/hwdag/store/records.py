@@ -15,7 +15,7 @@ from hwdag.arrays import Vectors
 from hwdag.errors import IndexCorrupt, InputError
 from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG, EdgeRow
-from hwdag.store.arrays import MALFORMED, Arrays, Row, array_row
+from hwdag.store.arrays import MALFORMED, Row, array_row, arrays_of
 from hwdag.store.schema import NODES_PER_ROW, Header
 from hwdag.types import Document, Node, Origin, Span
 
@@ -67,7 +67,7 @@ def content_hash(document: Document) -> str:
     Raises:
         InputError: the metadata is not JSON, or a text cannot be written as UTF-8.
     """
-    return _content_hash(document.title, document.text, _metadata_json(document))
+    return hash_of(document.title, document.text, _metadata_json(document))
 
 
 def encode(stored: Entry, *, dimension: int) -> Unit:
@@ -90,7 +90,7 @@ def encode(stored: Entry, *, dimension: int) -> Unit:
             document.id,
             document.title,
             metadata,
-            _content_hash(document.title, document.text, metadata),
+            hash_of(document.title, document.text, metadata),
             document.text,
         ),
         nodes=_node_rows(graph.nodes),
@@ -122,7 +122,7 @@ def decode_document(row: Row) -> Document:
     if not all(isinstance(value, str) for value in texts):
         raise IndexCorrupt("a text column holds something else")
     identity, title, metadata, recorded, text = texts
-    if _content_hash(title, text, metadata) != recorded:
+    if hash_of(title, text, metadata) != recorded:
         raise IndexCorrupt("its content hash does not match")
     if slot != slot_of(identity):
         raise IndexCorrupt("its slot is not that of its id")
@@ -153,7 +153,8 @@ def decode_nodes(data: object, document_id: str, places: Sequence[int] | None = 
         raise IndexCorrupt(f"its nodes are malformed: {error}") from error
 
 
-def _content_hash(title: str, text: str, metadata: str) -> str:
+def hash_of(title: str, text: str, metadata: str) -> str:
+    """Hash the content of a document, its metadata as JSON, with SHA-256."""
     content = json.dumps([title, text, metadata], ensure_ascii=False)
     return hashlib.sha256(content.encode()).hexdigest()
 
@@ -244,11 +245,10 @@ def _graph(unit: Unit, document_id: str, dimension: int) -> tuple[HWDAG, Vectors
     if positions != list(range(0, NODES_PER_ROW * len(positions), NODES_PER_ROW)):
         raise InputError("rows of nodes are missing")
     nodes = [node for _, data in unit.nodes for node in decode_nodes(data, document_id)]
-    arrays = Arrays(unit.arrays)
-    if not len(nodes) == unit.document[DOCUMENT_COLUMNS.index("node_count")]:
+    if len(nodes) != unit.document[DOCUMENT_COLUMNS.index("node_count")]:
         raise InputError("its number of nodes is wrong")
-    indptr, children = arrays.get("indptr", "<i4"), arrays.get("children", "<i4")
-    raw = arrays.get("attention", "<f8")
+    arrays = arrays_of(unit.arrays)
+    indptr, children, raw = (arrays[name] for name in ("indptr", "children", "attention"))
     if len(indptr) != len(nodes) + 1 or not len(children) == len(raw) == indptr[-1]:
         raise InputError("numbers of nodes and edges differ between its columns")
     rows = [
@@ -256,7 +256,7 @@ def _graph(unit: Unit, document_id: str, dimension: int) -> tuple[HWDAG, Vectors
         for parent, (start, end) in enumerate(pairwise(indptr.tolist()))
         if start != end
     ]
-    vectors = arrays.get("vectors", "<f4").reshape(len(nodes), dimension)
+    vectors = arrays["vectors"].reshape(len(nodes), dimension)
     # a copy: arrays over bytes are read-only, which torch and others warn about
     return HWDAG.from_rows(nodes, rows), vectors.astype(np.float32)
 
@@ -290,14 +290,14 @@ def encode_header(header: Header) -> list[tuple[str, str]]:
         rows = [(name, json.dumps(value, sort_keys=True)) for name, value in asdict(header).items()]
     except (TypeError, ValueError) as error:
         raise InputError(f"the build config cannot be stored as JSON: {error}") from error
-    return [*rows, (_CHECKSUM, _header_checksum(rows))]
+    return [*rows, (_CHECKSUM, header_checksum(rows))]
 
 
 def decode_header(rows: Iterable[Row]) -> Header:
     """Decode the header of these rows; raises `IndexCorrupt`."""
     found: dict[str, Any] = dict(rows)
     checksum = found.pop(_CHECKSUM, None)
-    if checksum != _header_checksum(found.items()):
+    if checksum != header_checksum(found.items()):
         raise IndexCorrupt("the checksum of its header does not match")
     try:
         return Header(**{name: json.loads(value) for name, value in found.items()})
@@ -305,19 +305,9 @@ def decode_header(rows: Iterable[Row]) -> Header:
         raise IndexCorrupt(f"its header is malformed: {error}") from error
 
 
-def header_values(rows: Iterable[Row]) -> dict[str, Any]:
-    """Collect what rows of a damaged header say, without the values that cannot be read."""
-    found = {}
-    for name, value in rows:
-        try:
-            found[name] = json.loads(value)
-        except MALFORMED:
-            continue
-    return found
-
-
 _CHECKSUM = "checksum"
 
 
-def _header_checksum(rows: Iterable[tuple[Any, Any]]) -> str:
+def header_checksum(rows: Iterable[tuple[Any, Any]]) -> str:
+    """Hash (name, JSON) rows with SHA-256, in any order; odd values do no harm."""
     return hashlib.sha256(repr(sorted(map(repr, rows))).encode()).hexdigest()

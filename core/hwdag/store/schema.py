@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from hwdag.errors import IndexCorrupt, IndexVersionError, NotAnIndex
 from hwdag.version import __version__
@@ -125,14 +125,8 @@ def statements(tables: str) -> list[str]:
     return sorted(filter(None, found), key=lambda statement: "INDEX" in statement)
 
 
-class Definition(NamedTuple):
-    """Of a table or an index, as SQLite keeps it."""
-
-    type: object
-    name: object
-    table: object
-    page: object
-    sql: object
+Definition = tuple[object, ...]
+"""Of a table or an index, as SQLite keeps it: type, name, table, first page, SQL."""
 
 
 @cache
@@ -153,7 +147,7 @@ def definitions(connection: sqlite3.Connection) -> frozenset[Definition]:
     query = (
         "SELECT type, name, tbl_name, rootpage, substr(sql, 1, 2000) FROM sqlite_master LIMIT 99"
     )
-    return frozenset(map(Definition._make, connection.execute(query)))
+    return frozenset(connection.execute(query).fetchall())
 
 
 def check_format(connection: sqlite3.Connection, name: str) -> None:
@@ -177,7 +171,7 @@ def check_format(connection: sqlite3.Connection, name: str) -> None:
             + ("upgrade hwdag" if version > SCHEMA_VERSION else "build it anew from its documents")
         )
     if wrong := definitions(connection) ^ expected()[0]:
-        names = sorted({f"{one.type} {one.name}"[:60] for one in wrong})
+        names = sorted({f"{kind} {name}"[:60] for kind, name, *_ in wrong})
         raise IndexCorrupt(
             f"{name} is damaged or was not written by hwdag: {', '.join(names[:5])} should not be "
             "defined like this; restore a copy of the file, or run `hwdag repair`"

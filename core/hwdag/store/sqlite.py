@@ -14,10 +14,9 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from hwdag.arrays import Vectors
@@ -27,12 +26,10 @@ from hwdag.graph.dag import HWDAG
 from hwdag.store.arrays import Row, decode_block
 from hwdag.store.calls import CallCache, DocumentCalls, forget_calls, last_call, tenant_of_calls
 from hwdag.store.database import Database
-from hwdag.store.lock import BuildLock
 from hwdag.store.opening import check_free, read_header, write_schema
 from hwdag.store.records import (
     DOCUMENT_COLUMNS,
     Entry,
-    Unit,
     content_hash,
     decode,
     decode_document,
@@ -46,21 +43,21 @@ from hwdag.store.unfinished import beside, explained, remove_leftovers, settle, 
 from hwdag.store.units import (
     ascending,
     find,
+    find_document,
     last_sequence,
     numbers_of,
     read_arrays,
-    read_document,
     read_node_row,
     read_unit,
     remove_unit,
     write_unit,
 )
-from hwdag.tenancy import check_same_tenant
+from hwdag.tenancy import check_same_tenant, tenant_of
 from hwdag.types import Document, Node
 
-__all__ = ["Changes", "Entry", "Header", "Store", "content_hash"]
+__all__ = ["Changes", "Entry", "Header", "Store", "content_hash", "opened"]
 
-_BATCH_BYTES = 4 << 20
+BATCH_BYTES = 4 << 20
 """Arrays that are read in one transaction: a few milliseconds that a writer may have to wait."""
 
 _BATCH_ROWS = 256
@@ -98,15 +95,13 @@ class Store:
     Attributes:
         path: the file; None in memory.
         header: what the index was built with.
-        readonly: whether `put` and `delete` are refused.
+        database: the connection.
     """
 
     def __init__(self, database: Database) -> None:
         """Use `create` or `open`."""
         self.path = database.path
-        self.readonly = database.readonly
-        self._database = database
-        self._lock = BuildLock(database.path)
+        self.database = database
         try:
             self.header = read_header(database)
         except BaseException:
@@ -159,22 +154,13 @@ class Store:
 
     def close(self) -> None:
         """Release the file; closing twice does no harm."""
-        self._database.close()
+        self.database.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
-
-    def is_in(self, path: Path) -> bool:
-        """Say whether this is the file of that name; another one may have taken the name meanwhile."""
-        return self._database.is_in(path)
 
     def copy(self, path: str | os.PathLike[str]) -> None:
         """Write everything of one moment to a new file.
@@ -186,8 +172,8 @@ class Store:
         path = Path(path).resolve()
         check_free(path)
         with explained(), beside(path) as unfinished:
-            if self.path is None or not self.is_in(self.path):
-                self._database.copy(unfinished)
+            if self.path is None or not self.database.is_in(self.path):
+                self.database.copy(unfinished)
             else:  # on a connection of its own, so that searches need not wait
                 with closing(Database(self.path, create=False, readonly=False)) as database:
                     database.copy(unfinished)
@@ -227,7 +213,7 @@ class Store:
             Withdrawn: it was deleted while it was built.
         """
         unit = encode(Entry(document, graph, vectors), dimension=self.header.dimension)
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             if building is not None:
                 building.check(connection)
             before = find(connection, document.id)
@@ -244,7 +230,7 @@ class Store:
         Cached calls, also those of a build that was never finished, go with it. The space is used
         again by later documents, the file does not shrink.
         """
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             number = find(connection, document_id)
             if number is not None:
                 remove_unit(connection, number)
@@ -253,19 +239,19 @@ class Store:
 
     def calls(self, owner: str | None) -> CallCache:
         """Return the cache of finished calls for a document id."""
-        return CallCache(self._database, owner)
+        return CallCache(self.database, owner)
 
     def building(self, document: Document) -> DocumentCalls:
         """Return its cache for a build, which keeps nothing of a deleted document: it raises `Withdrawn`."""
-        return DocumentCalls(self._database, document.id, self.tenant_of(document))
+        return DocumentCalls(self.database, document.id, self.tenant_of(document))
 
     def abandon(self, document_id: str) -> None:
         """Drop the calls of a version of a stored document that was begun and is not wanted now."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             last = self._last_needed_call(connection, document_id)
             wanted = last is None or last_call(connection, document_id) <= last
         if not wanted:
-            with self._database.writing() as connection:
+            with self.database.writing() as connection:
                 last = self._last_needed_call(connection, document_id)
                 if last is not None:
                     forget_calls(connection, document_id, after=last)
@@ -279,62 +265,54 @@ class Store:
         (last,) = connection.execute(query, [number]).fetchone()
         return int(last)
 
-    @contextmanager
-    def exclusive(self, timeout: float = 30.0) -> Iterator[None]:
-        """Keep other threads and processes out of here for the same file; waits for them.
-
-        For long work in many transactions, a build above all. A single `put` or `delete` needs it
-        not. It cannot be entered twice by one thread.
-
-        Raises:
-            IndexBusy: it took longer than `timeout` seconds.
-            IndexFileError: the lock file beside the index cannot be made.
-        """
-        with self._lock.held(timeout):
-            yield
-
     # Tenants
 
     def tenant_of(self, document: Document) -> str | None:
-        """Say whose a document is; None where the index has no tenants, or it does not say."""
-        key = self.header.config.get("tenant_key")
-        return None if key is None else document.metadata.get(key)
+        """Say whose a document is; None where the index has no tenants.
+
+        Raises:
+            InputError: there are tenants, and it does not say.
+        """
+        return tenant_of(document, self._tenant_key)
 
     def tenant_under(self, document_id: str) -> str | None:
         """Say whose the document under an id is, or the one that was begun; None if there is none."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return self._tenant_under(connection, document_id)
 
     def check_tenant(self, document: Document) -> None:
-        """Raise `InputError` if the id is taken by another tenant."""
-        with self._database.reading() as connection:
+        """Raise `InputError` if a document does not say whose it is, or its id is another tenant's."""
+        with self.database.reading() as connection:
             self._check_tenant(connection, document)
 
+    @property
+    def _tenant_key(self) -> str | None:
+        return self.header.config.get("tenant_key")
+
     def _check_tenant(self, connection: sqlite3.Connection, document: Document) -> None:
-        found = self._tenant_under(connection, document.id)
-        check_same_tenant(document.id, self.tenant_of(document), found)
+        tenant = self.tenant_of(document)
+        check_same_tenant(document.id, tenant, self._tenant_under(connection, document.id))
 
     def _tenant_under(self, connection: sqlite3.Connection, document_id: str) -> str | None:
-        key = self.header.config.get("tenant_key")
+        key = self._tenant_key
         if key is None:
             return None
-        number = find(connection, document_id)
-        row = None if number is None else read_document(connection, number)
-        if row is None:
+        found = find_document(connection, document_id)
+        if found is None:
             return tenant_of_calls(connection, document_id)
         with self._blaming(document_id):
-            return decode_metadata(row[_METADATA]).get(key)
+            return decode_metadata(found[1][_METADATA]).get(key)
 
     # One document
 
     def number_of(self, document_id: str) -> int | None:
         """Return the number of the document's version that is stored; None if there is none."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return find(connection, document_id)
 
     def content_hash_of(self, document_id: str) -> str | None:
         """Return the `content_hash` that the document was stored with; None if it is not there."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             number = find(connection, document_id)
             if number is None:
                 return None
@@ -349,32 +327,21 @@ class Store:
             InputError: no such document.
             IndexCorrupt: it is damaged.
         """
-        with self._database.reading() as connection:
-            number = find(connection, document_id)
-            row = None if number is None else read_document(connection, number)
-        if row is None:
+        found = self.versions([document_id])
+        if document_id not in found:
             raise self._missing(document_id)
-        with self._blaming(document_id):
-            return decode_document(row)
+        return found[document_id][1]
 
     def versions(self, document_ids: Collection[str]) -> dict[str, tuple[int, Document]]:
         """Read numbers and documents of one moment, by id, without those that are not there."""
-        rows: dict[str, tuple[int, Row]] = {}
-        with self._database.reading() as connection:
-            for identity in document_ids:
-                number = find(connection, identity)
-                row = None if number is None else read_document(connection, number)
-                if number is not None and row is not None:
-                    rows[identity] = number, row
+        with self.database.reading() as connection:
+            rows = {identity: find_document(connection, identity) for identity in document_ids}
         found = {}
-        for identity, (number, row) in rows.items():
-            with self._blaming(identity):
-                found[identity] = number, decode_document(row)
+        for identity, version in rows.items():
+            if version is not None:
+                with self._blaming(identity):
+                    found[identity] = version[0], decode_document(version[1])
         return found
-
-    def holds(self, document: Document) -> bool:
-        """Say whether this very content is stored under its id."""
-        return self.content_hash_of(document.id) == content_hash(document)
 
     def load(self, document_id: str) -> Entry:
         """Read a document with its graph and vectors, as they were put, to the last bit.
@@ -383,18 +350,20 @@ class Store:
             InputError: no such document.
             IndexCorrupt: it is damaged.
         """
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             number = find(connection, document_id)
             found = None if number is None else read_unit(connection, number)
         if found is None:
             raise self._missing(document_id)
-        return self._decode(*found)
+        unit, checksum = found
+        with self._blaming(document_id):
+            return decode(unit, checksum=checksum, dimension=self.header.dimension)
 
     # All documents
 
     def __len__(self) -> int:
         """Count the documents."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             # why WHERE: without, SQLite counts in a single step, which nothing can bound
             query = "SELECT count(*) FROM documents WHERE number > 0"
             (count,) = connection.execute(query).fetchone()
@@ -402,13 +371,15 @@ class Store:
 
     def node_count(self) -> int:
         """Count the nodes of all documents."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             (count,) = connection.execute("SELECT sum(node_count) FROM documents").fetchone()
         return int(count or 0)
 
     def ids(self) -> list[str]:
         """Return the ids of all documents."""
-        return list(self.content_hashes())
+        query = "SELECT number, id FROM documents ORDER BY number"
+        with self.database.reading() as connection:
+            return [name for _, name in ascending(connection.execute(query))]
 
     def unfinished(self) -> list[str]:
         """Return ids of documents that are not stored, but that there are finished calls for."""
@@ -416,46 +387,18 @@ class Store:
             "SELECT DISTINCT owner FROM calls WHERE owner_slot IS NOT NULL "
             "AND owner_slot NOT IN (SELECT slot FROM documents) ORDER BY owner"
         )
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return [str(owner) for (owner,) in connection.execute(query)]
-
-    def content_hashes(self) -> dict[str, str]:
-        """Return the `content_hash` of every document by id, without reading the texts."""
-        query = "SELECT number, id, content_hash FROM documents ORDER BY number"
-        with self._database.reading() as connection:
-            return {name: found for _, name, found in ascending(connection.execute(query))}
-
-    def documents(self) -> Iterator[Document]:
-        """Yield the documents alone; raises `IndexCorrupt` at a damaged one."""
-        with self._database.reading() as connection:
-            numbers = numbers_of(connection)
-        for number in numbers:
-            with self._database.reading() as connection:
-                row = read_document(connection, number)
-            if row is not None:  # else somebody deleted it meanwhile
-                with self._blaming(row[_ID]):
-                    document = decode_document(row)
-                yield document
-
-    def load_all(self) -> list[Entry]:
-        """Read all documents of one moment; errors as in `load`."""
-        with self._database.reading() as connection:
-            units = [
-                found
-                for number in numbers_of(connection)
-                if (found := read_unit(connection, number)) is not None
-            ]
-        return [self._decode(*found) for found in units]
 
     # What a search needs
 
     def data_version(self) -> int:
         """Return a number equal to an earlier one if nobody, in any process, has written since."""
-        return self._database.version()
+        return self.database.version()
 
     def changes(self, since: int) -> Changes:
         """Say which documents came and went after a sequence number; 0 is the beginning."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             sequence = last_sequence(connection)
             if not _reaches_back(connection, since, sequence):
                 return Changes(sequence, numbers_of(connection), [], complete=since == 0)
@@ -475,11 +418,9 @@ class Store:
         """
         rest = iter(numbers)
         while batch := self._arrays(rest):
-            for number, arrays in batch:
-                try:
-                    block = decode_block(number, arrays, self.header.dimension)
-                except IndexCorrupt as error:
-                    raise self._blamed(self.names([number]).get(number), error) from error
+            for number, (identity, *arrays) in batch:
+                with self._blaming(identity):
+                    block = decode_block(number, tuple(arrays), self.header.dimension)
                 yield block
 
     def nodes(self, addresses: Sequence[tuple[int, int]]) -> list[Node | None]:
@@ -492,7 +433,7 @@ class Store:
         for number, position in addresses:
             place = int(position) % NODES_PER_ROW
             wanted.setdefault((int(number), int(position) - place), []).append(place)
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             rows = {at: read_node_row(connection, *at) for at in sorted(wanted)}
         found: dict[tuple[int, int], Node] = {}
         for (number, first), row in rows.items():
@@ -503,46 +444,32 @@ class Store:
                 found.update(((number, first + p), n) for p, n in zip(places, nodes, strict=True))
         return [found.get((int(number), int(position))) for number, position in addresses]
 
-    def names(self, numbers: Sequence[int]) -> dict[int, str]:
-        """Return the ids of documents by number; what is gone is left out."""
-        return {number: name for number, (name,) in self._columns(numbers, "id")}
-
     def metadata(self, numbers: Sequence[int]) -> dict[int, Mapping[str, Any]]:
         """Return the metadata of documents by number; what is gone is left out.
 
         Raises:
             IndexCorrupt: a document is damaged.
         """
-        found = {}
-        for number, (name, metadata) in self._columns(numbers, "id, metadata"):
-            with self._blaming(name):
-                found[number] = decode_metadata(metadata)
+        query, found = "SELECT id, metadata FROM documents WHERE number = ?", {}
+        for start in range(0, len(numbers), _BATCH_ROWS):
+            batch = [int(number) for number in numbers[start : start + _BATCH_ROWS]]
+            with self.database.reading() as connection:
+                rows = [connection.execute(query, [number]).fetchone() for number in batch]
+            for number, row in zip(batch, rows, strict=True):
+                if row is not None:
+                    with self._blaming(row[0]):
+                        found[number] = decode_metadata(row[1])
         return found
 
     def _arrays(self, numbers: Iterator[int]) -> list[tuple[int, Row]]:
-        """Read the next few that exist."""
         batch, size = [], 0
-        with self._database.reading() as connection:
-            while size < _BATCH_BYTES and (number := next(numbers, None)) is not None:
+        with self.database.reading() as connection:
+            while size < BATCH_BYTES and (number := next(numbers, None)) is not None:
                 found = read_arrays(connection, int(number))
                 if found is not None:
                     batch.append((int(number), found))
                     size += sum(len(value) for value in found if isinstance(value, bytes))
         return batch
-
-    def _columns(self, numbers: Sequence[int], columns: str) -> Iterator[tuple[int, Row]]:
-        query = f"SELECT {columns} FROM documents WHERE number = ?"
-        for start in range(0, len(numbers), _BATCH_ROWS):
-            batch = [int(number) for number in numbers[start : start + _BATCH_ROWS]]
-            with self._database.reading() as connection:
-                rows = [(n, connection.execute(query, [n]).fetchone()) for n in batch]
-            yield from ((number, row) for number, row in rows if row is not None)
-
-    # Errors
-
-    def _decode(self, unit: Unit, checksum: object) -> Entry:
-        with self._blaming(unit.document[_ID]):
-            return decode(unit, checksum=checksum, dimension=self.header.dimension)
 
     @contextmanager
     def _blaming(self, document_id: object) -> Iterator[None]:
@@ -550,25 +477,25 @@ class Store:
         try:
             yield
         except IndexCorrupt as error:
-            raise self._blamed(document_id, error) from error
-
-    def _blamed(self, document_id: object, error: IndexCorrupt) -> IndexCorrupt:
-        return IndexCorrupt(
-            f"document {document_id!r} of {self._database.name} is damaged: {error}; restore a copy "
-            "of the file, run `hwdag repair`, or delete this document and insert it again"
-        )
+            raise IndexCorrupt(
+                f"document {document_id!r} of {self.database.name} is damaged: {error}; restore a "
+                "copy of the file, run `hwdag repair`, or delete this document and insert it again"
+            ) from error
 
     def _missing(self, document_id: str) -> InputError:
         return InputError(
-            f"there is no document {document_id!r} in {self._database.name}; ids() lists them all"
+            f"there is no document {document_id!r} in {self.database.name}; ids() lists them all"
         )
 
 
-_ID = DOCUMENT_COLUMNS.index("id")
+def opened(source: Store | str | os.PathLike[str]) -> AbstractContextManager[Store]:
+    """Return an open store as it is, or that of a path, which is closed at the end."""
+    return nullcontext(source) if isinstance(source, Store) else Store.open(source)
+
+
 _METADATA = DOCUMENT_COLUMNS.index("metadata")
 
 
 def _reaches_back(connection: sqlite3.Connection, since: int, sequence: int) -> bool:
-    """Say whether the log holds all that came after `since`."""
     (oldest,) = connection.execute("SELECT min(sequence) FROM changes").fetchone()
     return (oldest or sequence + 1) - 1 <= since <= sequence

@@ -63,7 +63,7 @@ def _is_alive(process: int) -> bool:
     except ProcessLookupError:
         return False
     except OSError:
-        return True
+        pass  # it is somebody else's
     return True
 
 

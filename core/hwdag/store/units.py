@@ -16,7 +16,7 @@ _SELECT_DOCUMENT = f"SELECT checksum, {', '.join(DOCUMENT_COLUMNS)} FROM documen
 _SELECT_NODES = f"SELECT {', '.join(NODE_COLUMNS)} FROM nodes WHERE document = ? ORDER BY position"
 # LEFT JOIN: what is lost of a document that is there must not look like a document that is gone
 _SELECT_ARRAYS = (
-    f"SELECT {', '.join(ARRAY_COLUMNS)} FROM documents "
+    f"SELECT documents.id, {', '.join(ARRAY_COLUMNS)} FROM documents "
     "LEFT JOIN arrays ON arrays.document = documents.number WHERE documents.number = ?"
 )
 _SELECT_NODE_ROW = (
@@ -53,10 +53,12 @@ def find(connection: sqlite3.Connection, document_id: str) -> int | None:
     return next((number for number, found in rows if found == document_id), None)
 
 
-def read_document(connection: sqlite3.Connection, number: int) -> Row | None:
-    """Read the row of a document itself; None if it is not there."""
-    row: Row | None = connection.execute(_SELECT_DOCUMENT, [number]).fetchone()
-    return None if row is None else row[1:]
+def find_document(connection: sqlite3.Connection, document_id: str) -> tuple[int, Row] | None:
+    """Read the number of a document, and the row of `DOCUMENT_COLUMNS`; None if it is not there."""
+    number = find(connection, document_id)
+    if number is None:
+        return None
+    return number, connection.execute(_SELECT_DOCUMENT, [number]).fetchone()[1:]
 
 
 def read_unit(connection: sqlite3.Connection, number: int) -> tuple[Unit, object] | None:
@@ -70,11 +72,12 @@ def read_unit(connection: sqlite3.Connection, number: int) -> tuple[Unit, object
         nodes.append(found)
         if found[0] != at * NODES_PER_ROW:
             break  # which the checksum notices; pages may lead in a circle
-    return Unit(tuple(document), nodes, read_arrays(connection, number) or ()), checksum
+    _, *arrays = read_arrays(connection, number) or ("",)
+    return Unit(tuple(document), nodes, tuple(arrays)), checksum
 
 
 def read_arrays(connection: sqlite3.Connection, number: int) -> Row | None:
-    """Read the arrays of a document; None if it is not there."""
+    """Read (id of the document, its arrays...); None if it is not there."""
     row: Row | None = connection.execute(_SELECT_ARRAYS, [number]).fetchone()
     return row
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
-from typing import Any, TypeVar
+from contextlib import suppress
+from typing import TypeVar
 
 from hwdag.errors import InputError
 from hwdag.store.sqlite import Store
@@ -29,18 +30,18 @@ class Stored(Mapping[str, T]):
 
     def __getitem__(self, key: str) -> T:
         store = self._store()
-        if store is None or not isinstance(key, str):
-            raise KeyError(key)
-        try:
-            return self._read(store, key)
-        except InputError:  # it is not there, or no longer
+        if store is not None and isinstance(key, str):
+            with suppress(InputError):  # it is not there, or no longer
+                return self._read(store, key)
             if key in self._named:
                 return self._named.pop(key)
-            raise KeyError(key) from None
+        raise KeyError(key)
 
     def keys(self) -> KeysView[str]:
         """Return the ids; what they name is read at once."""
-        return _Keys(self)
+        found = dict(self._present())
+        self._named.update(found)
+        return found.keys()
 
     def items(self) -> ItemsView[str, T]:
         """Return ids with what is read of the documents."""
@@ -52,11 +53,8 @@ class Stored(Mapping[str, T]):
 
     def _present(self) -> Iterator[tuple[str, T]]:
         for key in self:
-            try:
-                found = self[key]
-            except KeyError:  # deleted since
-                continue
-            yield key, found
+            with suppress(KeyError):  # deleted since
+                yield key, self[key]
 
     def __contains__(self, key: object) -> bool:
         store = self._store()
@@ -69,15 +67,6 @@ class Stored(Mapping[str, T]):
     def __len__(self) -> int:
         store = self._store()
         return 0 if store is None else len(store)
-
-
-class _Keys(KeysView[str]):
-    _mapping: Stored[Any]
-
-    def __iter__(self) -> Iterator[str]:
-        found = dict(self._mapping._present())
-        self._mapping._named.update(found)
-        return iter(found)
 
 
 class _Items(ItemsView[str, T]):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from hwdag.lm.base import (
     Writer,
 )
 from hwdag.store.calls import CallCache, key_of
+from hwdag.store.lock import build_lock
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Usage
 from hwdag_lab.methods.longllmlingua.likelihood import ScoringSession
@@ -25,19 +28,22 @@ from hwdag_lab.methods.youra.columns import ColumnHeads, ColumnReader
 from hwdag_lab.methods.youra.retriever import column_reader
 
 
-def open_calls(path: Path) -> CallCache:
-    """The calls of a run, to be closed; nobody else may open them meanwhile, so one run writes.
+@contextmanager
+def open_calls(path: Path) -> Iterator[CallCache]:
+    """The calls of a run; nobody else may open them meanwhile, so one run writes.
 
     Raises:
         InputError: another process has the file open, or it is something else.
     """
-    try:
-        return CallCache.open(path, alone=True)
-    except IndexBusy as error:
-        raise InputError(
-            f"{path} is in use; another run writes to this folder: wait for it, or choose another "
-            "folder"
-        ) from error
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(build_lock(path, 0))
+        except IndexBusy as error:
+            raise InputError(
+                f"{path} is in use; another run writes to this folder: wait for it, or choose "
+                "another folder"
+            ) from error
+        yield stack.enter_context(CallCache.open(path))
 
 
 class CachedWriter:
@@ -78,8 +84,11 @@ class CachedWriter:
         return [replies[key][0] for key in keys]
 
     def _kept(self, key: bytes) -> tuple[str, Usage] | None:
-        found = self._calls.get_json(key)
-        return None if found is None else (found["reply"], Usage(**found["usage"]))
+        value = self._calls.get(key)
+        if value is None:
+            return None
+        found = json.loads(value)
+        return found["reply"], Usage(**found["usage"])
 
     def _ask(
         self, prompts: dict[bytes, str], max_new_tokens: int
@@ -94,8 +103,11 @@ class CachedWriter:
             )
         costs = _shares(spent(self._writer) - before, len(prompts))
         made = dict(zip(prompts, zip(replies, costs, strict=True), strict=True))
-        self._calls.put_json(
-            {key: {"reply": reply, "usage": asdict(cost)} for key, (reply, cost) in made.items()}
+        self._calls.put_all(
+            {
+                key: json.dumps({"reply": reply, "usage": asdict(cost)}).encode()
+                for key, (reply, cost) in made.items()
+            }
         )
         return made
 

@@ -7,10 +7,14 @@ import sqlite3
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from hwdag.store.sqlite import Store
+from hwdag.store.lock import build_lock
+from hwdag.store.sqlite import Store, opened
 
 KEPT_CHANGES = 1000
 """Other processes that have missed more of the latest changes load their documents anew."""
+
+_WAIT_SECONDS = 30.0
+"""For a build to end whose calls are to be dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +39,10 @@ def compact(source: Store | str | os.PathLike[str], *, drop_calls: bool = False)
     Raises:
         IndexFileError: the file cannot be read or written, or another process keeps it locked.
     """
-    with nullcontext(source) if isinstance(source, Store) else Store.open(source) as store:
-        database = store._database
+    with opened(source) as store:
+        database = store.database
         # why: an unfinished build takes the loss of its calls for a deletion of its document
-        alone = store.exclusive() if drop_calls else nullcontext()
+        alone = build_lock(store.path, _WAIT_SECONDS) if drop_calls else nullcontext()
         with alone, database.writing() as connection:
             before = _size(connection)
             connection.execute(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import filecmp
+import json
 import os
 import shutil
 import sqlite3
@@ -16,7 +17,7 @@ from typing import Any
 
 from hwdag.config import BuildConfig
 from hwdag.errors import IndexCorrupt, IndexFileError, InputError, NotAnIndex
-from hwdag.store.arrays import ARRAY_COLUMNS
+from hwdag.store.arrays import ARRAY_COLUMNS, MALFORMED
 from hwdag.store.database import Database
 from hwdag.store.erasure import insert_guarded
 from hwdag.store.integrity.damaged import (
@@ -37,7 +38,6 @@ from hwdag.store.records import (
     NODE_COLUMNS,
     Unit,
     decode,
-    header_values,
 )
 from hwdag.store.schema import PAGE_SIZE, Header, expected
 from hwdag.store.sqlite import Store
@@ -148,20 +148,18 @@ def _save(
             header, notes = _header(path, connection, names)
             with (
                 Store.create(unfinished, header) as store,
-                store._database.writing() as target,
+                store.database.writing() as target,
             ):
                 return _Copying(connection, target, header.dimension).run(path, notes, reporter)
 
 
 def _restore_first_page(path: Path) -> None:
-    """Put the first page of every index, with the number of pages, in place of what is there."""
     definitions, page = expected()
     pages = max(-(-path.stat().st_size // PAGE_SIZE), len(definitions) + 1)
     first = bytearray(page)
     # see https://www.sqlite.org/fileformat.html#the_database_header
-    struct.pack_into(
-        ">IIII", first, 24, 1, pages, 0, 0
-    )  # changes, pages, first free one, free ones
+    # changes, pages, first free one, free ones
+    struct.pack_into(">IIII", first, 24, 1, pages, 0, 0)
     struct.pack_into(">I", first, 92, 1)  # changes at which the number of pages was right
     os.truncate(path, pages * PAGE_SIZE)
     with path.open("rb+") as file:
@@ -171,34 +169,29 @@ def _restore_first_page(path: Path) -> None:
 def _header(
     path: Path, connection: sqlite3.Connection, names: Mapping[str, str | None]
 ) -> tuple[Header, tuple[str, ...]]:
-    """Return the header, or one of what is left of it, with a note about that."""
     with suppress(*UNREADABLE):
         return header_in(connection), ()
-    values = header_values(readable(connection, "SELECT name, value FROM header LIMIT 99"))
-    texts = {name: value for name, value in values.items() if isinstance(value, str)}
-    texts |= {name: value for name, value in names.items() if value is not None}
+    values: dict[str, Any] = {}
+    for name, value in readable(connection, "SELECT name, value FROM header LIMIT 99"):
+        with suppress(*MALFORMED):
+            values[name] = json.loads(value)
+    values |= {name: value for name, value in names.items() if value is not None}
     dimension = guessed_dimension(connection) or values.get("dimension")
     if type(dimension) is not int or dimension < 1:
         raise _nothing_in(path)
-    missing = [name for name in names if name not in texts]
+    missing = [name for name in names if not isinstance(values.get(name), str)]
     if missing:
         raise IndexCorrupt(
             f"{path} does not say any more which {' and '.join(missing)} it was built with; say it "
             f"with {' and '.join(f'{name}=NAME' for name in missing)}, on the command line "
             f"{' '.join(f'--{name} NAME' for name in missing)}"
         )
-    header = Header(texts["reader"], texts["embedder"], dimension, _config(values.get("config")))
-    return header, (f"the header was damaged and is a guess, check it: {header}",)
-
-
-def _config(found: Any) -> Mapping[str, Any]:
-    """Return build options as they stand, or none, which means the defaults."""
     try:
-        BuildConfig.from_dict(found)
-    except (InputError, TypeError, ValueError, AttributeError):
-        return {}
-    config: Mapping[str, Any] = found
-    return config
+        BuildConfig.from_dict(config := values["config"])
+    except (*MALFORMED, InputError):
+        config = {}  # the defaults
+    header = Header(values["reader"], values["embedder"], dimension, config)
+    return header, (f"the header was damaged and is a guess, check it: {header}",)
 
 
 _NODES = (

@@ -154,7 +154,6 @@ def _calls(connection: sqlite3.Connection) -> Iterator[Problem]:
 
 
 def _log(connection: sqlite3.Connection) -> Iterator[Problem]:
-    """Check the log, from which other processes know which documents came and went."""
     log = connection.execute("SELECT sequence, document, removed FROM changes ORDER BY sequence")
     rows = log.fetchall()
     used = dict(connection.execute("SELECT name, seq FROM sqlite_sequence").fetchall())
@@ -176,12 +175,10 @@ def _log(connection: sqlite3.Connection) -> Iterator[Problem]:
 
 
 def _known(connection: sqlite3.Connection) -> set[int]:
-    """Return numbers of the documents that there are, whatever state they are in."""
     return {number for number, places in document_numbers(connection).items() if places > 1}
 
 
 def _documents(database: Database, reporter: Reporter) -> tuple[tuple[str, ...], list[Problem]]:
-    """Check every document: ids of whole ones, and what is wrong with the others."""
     with moment(database) as connection:
         tried = sorted(document_numbers(connection))
         try:
