@@ -56,9 +56,8 @@ def find(connection: sqlite3.Connection, document_id: str) -> int | None:
 def find_document(connection: sqlite3.Connection, document_id: str) -> tuple[int, Row] | None:
     """Read the number of a document, and the row of `DOCUMENT_COLUMNS`; None if it is not there."""
     number = find(connection, document_id)
-    if number is None:
-        return None
-    return number, connection.execute(_SELECT_DOCUMENT, [number]).fetchone()[1:]
+    row = connection.execute(_SELECT_DOCUMENT, [number]).fetchone()
+    return None if number is None or row is None else (number, row[1:])
 
 
 def read_unit(connection: sqlite3.Connection, number: int) -> tuple[Unit, object] | None:

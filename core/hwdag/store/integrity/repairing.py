@@ -188,7 +188,7 @@ def _header(
         )
     try:
         BuildConfig.from_dict(config := values["config"])
-    except (*MALFORMED, InputError):
+    except MALFORMED:
         config = {}  # the defaults
     header = Header(values["reader"], values["embedder"], dimension, config)
     return header, (f"the header was damaged and is a guess, check it: {header}",)
