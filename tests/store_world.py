@@ -6,7 +6,7 @@ import resource
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -88,7 +88,7 @@ def assert_holds(store: Store, *entries: Entry) -> None:
 
 def assert_same_block(one: Block, two: Block) -> None:
     """All arrays; weights are summed in another order, the rest is the same to the last bit."""
-    for name in Block.__slots__:
+    for name in (field.name for field in fields(Block)):
         a, b = getattr(one, name), getattr(two, name)
         if isinstance(a, Postings):
             assert all(np.array_equal(getattr(a, n), getattr(b, n)) for n in Postings.__slots__)

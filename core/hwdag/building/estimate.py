@@ -149,21 +149,16 @@ def _assumptions(work: Work, tools: Tools) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Rates:
-    """What the real models did with a few windows: lengths of replies, and seconds from and to.
-
-    `read` is per unit of work of a replay (see `_units`), `written` per token of a reply, `embedded`
-    per character.
-    """
+    """What the real models did with a few windows; seconds are from and to."""
 
     lengths: Lengths
-    read: tuple[float, float]
-    written: tuple[float, float]
-    embedded: float
+    read: tuple[float, float]  # seconds per unit of work of a replay, see `_units`
+    written: tuple[float, float]  # seconds per token of a reply
+    embedded: float  # seconds per character
     flops_per_unit: float
     note: str
 
     def seconds(self, work: Work, reader: Reader, overhead: float) -> tuple[float, float]:
-        """Say from and to, for all of the work; `overhead` is what goes on beside the models."""
         units = sum(_units(length, reader) for length in work.replayed)
         replies = sum(reply for _, reply in work.written)
         low, high = (

@@ -50,11 +50,7 @@ class LimitReached(Exception):
 class Meter:
     """What a run has spent so far, and whether it may go on.
 
-    Args:
-        reader: the local model.
-        writer: who writes the points; not counted unless it is `Metered`.
-        limits: of the run.
-        clock: seconds, from any origin.
+    A writer counts if it is `Metered`; `clock` gives seconds from any origin.
     """
 
     def __init__(

@@ -24,16 +24,10 @@ def replies(
     batch_size: int,
     advance: Callable[[int], object] = lambda amount: None,
 ) -> list[str]:
-    """Ask for the replies that are not among the finished calls.
+    """Ask for the replies, of `limit` tokens at most, that are not among the finished calls.
 
-    Args:
-        writer: gets `batch_size` prompts at a time; a `ConcurrentWriter` `WAVE` times as many as it
-            answers at once.
-        prompts: one per reply.
-        calls: see `Calls.results`.
-        limit: tokens per reply.
-        batch_size: prompts per call.
-        advance: is told how many replies there are.
+    A writer gets `batch_size` prompts at a time, a `ConcurrentWriter` `WAVE` times as many as it
+    answers at once.
 
     Raises:
         WriterFailed: the writer raised, or did not return one text per prompt.

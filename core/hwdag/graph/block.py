@@ -91,12 +91,11 @@ def ranges(begin: Ints, end: Ints) -> Ints:
     return entries
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Block:
-    """The arrays of one document; never changed.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NodeArrays:
+    """The arrays of n nodes; never changed.
 
     Attributes:
-        number: of this version of the document in its store; a later version has a larger one.
         levels: of every node, (n,).
         generated: whether an LM wrote its text, (n,).
         starts: where the slice of the document begins that the text of a node is, (n,); -1 for a
@@ -113,7 +112,6 @@ class Block:
         names: nodes by `key_of` of the words of their heading, a blank between them; counts are 1.
     """
 
-    number: int
     levels: NDArray[np.int32]
     generated: NDArray[np.bool_]
     starts: Ints
@@ -129,6 +127,17 @@ class Block:
 
     def __len__(self) -> int:
         return len(self.levels)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Block(NodeArrays):
+    """Those of one document.
+
+    Attributes:
+        number: of this version of the document in its store; a later version has a larger one.
+    """
+
+    number: int
 
     @classmethod
     def of(cls, number: int, document: Document, graph: HWDAG, vectors: Vectors) -> Block:

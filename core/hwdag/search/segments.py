@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hwdag.arrays import Floats, Indices, Ints, Mask, Vectors
-from hwdag.graph.block import Block, Postings
+from hwdag.arrays import Indices, Ints, Mask
+from hwdag.graph.block import Block, NodeArrays, Postings
 
 SEGMENT_NODES = 1 << 16
 """Nodes of a segment, unless a single document has more: what one change copies at most."""
@@ -29,9 +29,9 @@ _OF_NODES = ("levels", "generated", "starts", "ends", "paragraphs", "vectors", "
 _OF_EDGES = ("children", "weights")
 
 
-@dataclass(frozen=True, eq=False)
-class Segment:
-    """Documents in order of number; fields as in `Block`, one row per node.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Segment(NodeArrays):
+    """Documents in order of number, one row per node.
 
     Attributes:
         numbers: of the documents, (documents,), ascending.
@@ -42,18 +42,6 @@ class Segment:
     numbers: Ints
     first: Ints
     alive: Mask
-    levels: NDArray[np.int32]
-    generated: Mask
-    starts: Ints
-    ends: Ints
-    paragraphs: NDArray[np.int32]
-    indptr: Ints
-    children: NDArray[np.int32]
-    weights: Floats
-    vectors: Vectors
-    lengths: NDArray[np.int32]
-    words: Postings
-    names: Postings
 
     @classmethod
     def of(cls, block: Block) -> Segment:
@@ -62,11 +50,8 @@ class Segment:
             numbers=np.array([block.number], np.int64),
             first=np.array([0, len(block)], np.int64),
             alive=np.ones(1, bool),
-            **{field.name: getattr(block, field.name) for field in fields(Block)[1:]},
+            **{field.name: getattr(block, field.name) for field in fields(NodeArrays)},
         )
-
-    def __len__(self) -> int:
-        return len(self.levels)
 
     @cached_property
     def living(self) -> int:
