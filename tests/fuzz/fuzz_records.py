@@ -18,7 +18,7 @@ from worlds import document_of, random_graph, random_vectors
 
 from hwdag.errors import IndexCorrupt
 from hwdag.lm.base import Replay, ReplayRequest
-from hwdag.store.records import Entry, Row, Unit
+from hwdag.store.records import DocumentRows, Entry, Row
 from hwdag.store.schema import Header
 from hwdag.text.characters import without_surrogates
 from hwdag.types import Span
@@ -79,7 +79,7 @@ def consistent(row: Row) -> Row:
 
 def check(data: atheris.FuzzedDataProvider) -> None:
     """One damaged document, header and call; the checksums are those of the damaged values."""
-    unit = Unit(
+    unit = DocumentRows(
         consistent(changed_row(data, UNIT.document, most=1)),
         [changed_row(data, row, most=1) for row in UNIT.nodes],
         changed_row(data, UNIT.arrays),

@@ -176,10 +176,10 @@ def test_arrays_that_are_not_those_of_the_text(path: Path) -> None:
 
 def sign(path: Path, number: int) -> None:
     """Make the checksum fit, as a forger would."""
-    from hwdag.store.units import read_unit
+    from hwdag.store.rows import read_rows
 
     connection = sqlite3.connect(path)
-    found = read_unit(connection, number)
+    found = read_rows(connection, number)
     assert found is not None
     with connection:
         values = (found[0].checksum, number)

@@ -32,7 +32,7 @@ from hwdag.errors import (
 )
 from hwdag.graph.block import Block, Postings
 from hwdag.graph.dag import HWDAG
-from hwdag.store import arrays, records, sqlite, units
+from hwdag.store import arrays, records, rows, sqlite
 from hwdag.store.integrity import verify
 from hwdag.store.schema import SCHEMA_VERSION
 from hwdag.store.sqlite import Changes, Entry, Header, Store, content_hash
@@ -716,7 +716,7 @@ def signed(path: Path, statement: str) -> None:
     """Change a file and its checksums, as a forger would."""
     change_file(path, statement)
     connection = sqlite3.connect(path)
-    found = units.read_unit(connection, 1)
+    found = rows.read_rows(connection, 1)
     assert found is not None
     slot, count, identity, title, metadata, _, text = found[0].document
     is_text = all(isinstance(value, str) for value in (title, metadata, text))

@@ -88,11 +88,8 @@ def edges_of(
     """Yield for every point the places in its window that it has edges to, and its attention to them."""
     for point, attention in zip(points, segment_attention(replayed), strict=True):
         # why not in a tree: a node has one parent there, and may be all that it was made of
-        paid = (
-            np.arange(len(window))
-            if is_tree
-            else np.flatnonzero(edge_mask(point, window, attention))
-        )
+        is_paid = np.ones(len(window), np.bool_) if is_tree else edge_mask(point, window, attention)
+        paid = np.flatnonzero(is_paid)
         yield paid, attention[paid]
 
 

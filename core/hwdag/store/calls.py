@@ -25,8 +25,8 @@ from hwdag.errors import InputError
 from hwdag.store.database import Database
 from hwdag.store.erasure import insert_guarded
 from hwdag.store.records import CALL_COLUMNS, call_checksum, encode_call, owner_slot, slot_of
+from hwdag.store.rows import find
 from hwdag.store.schema import CALLS, statements
-from hwdag.store.units import find
 
 VERSION = 1
 """Part of every key. To be raised when the same input begins to give another result: a change of

@@ -32,7 +32,7 @@ class Entry(NamedTuple):
     vectors: Vectors
 
 
-class Unit(NamedTuple):
+class DocumentRows(NamedTuple):
     """The rows of one document; `nodes` are rows of `NODE_COLUMNS`."""
 
     document: Row
@@ -42,8 +42,8 @@ class Unit(NamedTuple):
     @property
     def checksum(self) -> str:
         """SHA-256 of everything; types and lengths are part of it, and odd values do no harm."""
-        rows = (self.document, *self.nodes, self.arrays)
-        return _digest(value for row in rows for value in (len(row), *row)).hex()
+        all_rows = (self.document, *self.nodes, self.arrays)
+        return _digest(value for row in all_rows for value in (len(row), *row)).hex()
 
 
 def _digest(values: Iterable[object]) -> bytes:
@@ -70,7 +70,7 @@ def content_hash(document: Document) -> str:
     return hash_of(document.title, document.text, _metadata_json(document))
 
 
-def encode(stored: Entry, *, dimension: int) -> Unit:
+def encode(stored: Entry, *, dimension: int) -> DocumentRows:
     """Turn a document into rows.
 
     Raises:
@@ -83,7 +83,7 @@ def encode(stored: Entry, *, dimension: int) -> Unit:
     metadata = _metadata_json(document)
     for node in graph.nodes:
         _check_unicode(node.id + node.text, f"node {node.id!r}")
-    return Unit(
+    return DocumentRows(
         document=(
             slot_of(document.id),
             len(graph),
@@ -98,17 +98,17 @@ def encode(stored: Entry, *, dimension: int) -> Unit:
     )
 
 
-def decode(unit: Unit, *, checksum: object, dimension: int) -> Entry:
+def decode(rows: DocumentRows, *, checksum: object, dimension: int) -> Entry:
     """Turn rows into the document that they are of.
 
     Raises:
         IndexCorrupt: rows and checksum differ, or what they hold is not a document and its graph.
     """
-    if unit.checksum != checksum:
+    if rows.checksum != checksum:
         raise IndexCorrupt("its checksum does not match")
     try:
-        document = decode_document(unit.document)
-        stored = Entry(document, *_graph(unit, document.id, dimension))
+        document = decode_document(rows.document)
+        stored = Entry(document, *_graph(rows, document.id, dimension))
         _check_parts(stored, dimension)
         stored.graph.check_integrity()
     except MALFORMED as error:
@@ -240,25 +240,25 @@ def _node(fields: Row, document_id: str) -> Node:
 # Graph
 
 
-def _graph(unit: Unit, document_id: str, dimension: int) -> tuple[HWDAG, Vectors]:
-    positions = [position for position, _ in unit.nodes]
+def _graph(rows: DocumentRows, document_id: str, dimension: int) -> tuple[HWDAG, Vectors]:
+    positions = [position for position, _ in rows.nodes]
     if positions != list(range(0, NODES_PER_ROW * len(positions), NODES_PER_ROW)):
         raise InputError("rows of nodes are missing")
-    nodes = [node for _, data in unit.nodes for node in decode_nodes(data, document_id)]
-    if len(nodes) != unit.document[DOCUMENT_COLUMNS.index("node_count")]:
+    nodes = [node for _, data in rows.nodes for node in decode_nodes(data, document_id)]
+    if len(nodes) != rows.document[DOCUMENT_COLUMNS.index("node_count")]:
         raise InputError("its number of nodes is wrong")
-    arrays = arrays_of(unit.arrays)
+    arrays = arrays_of(rows.arrays)
     indptr, children, raw = (arrays[name] for name in ("indptr", "children", "attention"))
     if len(indptr) != len(nodes) + 1 or not len(children) == len(raw) == indptr[-1]:
         raise InputError("numbers of nodes and edges differ between its columns")
-    rows = [
+    edges = [
         EdgeRow(parent, children[start:end], raw[start:end])
         for parent, (start, end) in enumerate(pairwise(indptr.tolist()))
         if start != end
     ]
     vectors = arrays["vectors"].reshape(len(nodes), dimension)
     # a copy: arrays over bytes are read-only, which torch and others warn about
-    return HWDAG.from_rows(nodes, rows), vectors.astype(np.float32)
+    return HWDAG.from_rows(nodes, edges), vectors.astype(np.float32)
 
 
 # Calls

@@ -38,9 +38,7 @@ from hwdag.store.records import (
     encode,
     encode_header,
 )
-from hwdag.store.schema import NODES_PER_ROW, Header
-from hwdag.store.unfinished import beside, explained, remove_leftovers, settle, sync
-from hwdag.store.units import (
+from hwdag.store.rows import (
     ascending,
     find,
     find_document,
@@ -48,10 +46,12 @@ from hwdag.store.units import (
     numbers_of,
     read_arrays,
     read_node_row,
-    read_unit,
-    remove_unit,
-    write_unit,
+    read_rows,
+    remove_rows,
+    write_rows,
 )
+from hwdag.store.schema import NODES_PER_ROW, Header
+from hwdag.store.unfinished import beside, explained, remove_leftovers, settle, sync
 from hwdag.tenancy import check_same_tenant, tenant_of
 from hwdag.types import Document, Node
 
@@ -212,7 +212,7 @@ class Store:
             IndexFileError: the file cannot be written; it stays as it was.
             Withdrawn: it was deleted while it was built.
         """
-        unit = encode(Entry(document, graph, vectors), dimension=self.header.dimension)
+        rows = encode(Entry(document, graph, vectors), dimension=self.header.dimension)
         with self.database.writing() as connection:
             if building is not None:
                 building.check(connection)
@@ -220,9 +220,9 @@ class Store:
             if before is not None:
                 # why here: whose an id is may change until this transaction began
                 self._check_tenant(connection, document)
-                remove_unit(connection, before)
+                remove_rows(connection, before)
             forget_calls(connection, document.id, calls or ())
-            return write_unit(connection, unit, last_call(connection, document.id))
+            return write_rows(connection, rows, last_call(connection, document.id))
 
     def delete(self, document_id: str) -> bool:
         """Remove a document and overwrite what it held; False if there was nothing of it.
@@ -233,7 +233,7 @@ class Store:
         with self.database.writing() as connection:
             number = find(connection, document_id)
             if number is not None:
-                remove_unit(connection, number)
+                remove_rows(connection, number)
             calls = forget_calls(connection, document_id)
         return number is not None or calls > 0
 
@@ -352,12 +352,12 @@ class Store:
         """
         with self.database.reading() as connection:
             number = find(connection, document_id)
-            found = None if number is None else read_unit(connection, number)
+            found = None if number is None else read_rows(connection, number)
         if found is None:
             raise self._missing(document_id)
-        unit, checksum = found
+        rows, checksum = found
         with self._blaming(document_id):
-            return decode(unit, checksum=checksum, dimension=self.header.dimension)
+            return decode(rows, checksum=checksum, dimension=self.header.dimension)
 
     # All documents
 

@@ -36,13 +36,13 @@ from hwdag.store.records import (
     CALL_COLUMNS,
     DOCUMENT_COLUMNS,
     NODE_COLUMNS,
-    Unit,
+    DocumentRows,
     decode,
 )
+from hwdag.store.rows import write_rows
 from hwdag.store.schema import PAGE_SIZE, Header, expected
 from hwdag.store.sqlite import Store
 from hwdag.store.unfinished import beside, explained, settle, sync
-from hwdag.store.units import write_unit
 from hwdag.trace.bars import Reporter, as_reporter
 
 _BESIDE = ("-journal", "-wal", "-shm")
@@ -244,12 +244,12 @@ class _Copying:
         nodes = [self._source.execute(select, [n]).fetchone() for n in self._nodes[number]]
         select = f"SELECT {', '.join(ARRAY_COLUMNS)} FROM arrays WHERE document = ?"
         arrays = self._source.execute(select, [number]).fetchone()
-        unit = Unit(tuple(document), nodes, arrays or ())
-        name = decode(unit, checksum=checksum, dimension=self._dimension).document.id
+        rows = DocumentRows(tuple(document), nodes, arrays or ())
+        name = decode(rows, checksum=checksum, dimension=self._dimension).document.id
         if name in kept:
             raise IndexCorrupt("there are two documents with this id")
         last = last_call if isinstance(last_call, int) else 0
-        write_unit(self._target, unit, last, number)
+        write_rows(self._target, rows, last, number)
         return name
 
     def _copy_calls(self) -> tuple[int, int]:

@@ -23,8 +23,8 @@ from hwdag.store.integrity.damaged import (
 )
 from hwdag.store.opening import header_in
 from hwdag.store.records import decode, encode
+from hwdag.store.rows import read_rows
 from hwdag.store.schema import check_format
-from hwdag.store.units import read_unit
 from hwdag.trace.bars import Reporter, as_reporter
 
 _MOST_MESSAGES = 100
@@ -206,11 +206,11 @@ def _documents(database: Database, reporter: Reporter) -> tuple[tuple[str, ...],
 
 def _whole(connection: sqlite3.Connection, number: int, dimension: int) -> str:
     """Return the id of a document that nothing is wrong with; raises one of `UNREADABLE` for another."""
-    found = read_unit(connection, number)
+    found = read_rows(connection, number)
     if found is None:
         raise IndexCorrupt("only parts of it are there")
-    unit, checksum = found
-    entry = decode(unit, checksum=checksum, dimension=dimension)
-    if encode(entry, dimension=dimension) != unit:
+    rows, checksum = found
+    entry = decode(rows, checksum=checksum, dimension=dimension)
+    if encode(entry, dimension=dimension) != rows:
         raise IndexCorrupt("its search arrays are not those of its text; insert it again")
     return entry.document.id

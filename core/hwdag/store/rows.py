@@ -9,7 +9,7 @@ from typing import Any
 from hwdag.errors import IndexCorrupt
 from hwdag.store.arrays import ARRAY_COLUMNS, Row
 from hwdag.store.erasure import insert_guarded
-from hwdag.store.records import DOCUMENT_COLUMNS, NODE_COLUMNS, Unit, slot_of
+from hwdag.store.records import DOCUMENT_COLUMNS, NODE_COLUMNS, DocumentRows, slot_of
 from hwdag.store.schema import NODES_PER_ROW
 
 _SELECT_DOCUMENT = f"SELECT checksum, {', '.join(DOCUMENT_COLUMNS)} FROM documents WHERE number = ?"
@@ -60,7 +60,7 @@ def find_document(connection: sqlite3.Connection, document_id: str) -> tuple[int
     return None if number is None or row is None else (number, row[1:])
 
 
-def read_unit(connection: sqlite3.Connection, number: int) -> tuple[Unit, object] | None:
+def read_rows(connection: sqlite3.Connection, number: int) -> tuple[DocumentRows, object] | None:
     """Read a document with its recorded checksum; None if it is not there."""
     row = connection.execute(_SELECT_DOCUMENT, [number]).fetchone()
     if row is None:
@@ -72,7 +72,7 @@ def read_unit(connection: sqlite3.Connection, number: int) -> tuple[Unit, object
         if found[0] != at * NODES_PER_ROW:
             break  # which the checksum notices; pages may lead in a circle
     _, *arrays = read_arrays(connection, number) or ("",)
-    return Unit(tuple(document), nodes, tuple(arrays)), checksum
+    return DocumentRows(tuple(document), nodes, tuple(arrays)), checksum
 
 
 def read_arrays(connection: sqlite3.Connection, number: int) -> Row | None:
@@ -87,24 +87,24 @@ def read_node_row(connection: sqlite3.Connection, number: int, position: int) ->
     return row
 
 
-def write_unit(
-    connection: sqlite3.Connection, unit: Unit, last_call: int, number: int | None = None
+def write_rows(
+    connection: sqlite3.Connection, rows: DocumentRows, last_call: int, number: int | None = None
 ) -> int:
     """Add a document, and say so in `changes`; returns its number, the next by default."""
     number = insert_guarded(
         connection,
         "documents",
         ("number", "last_call", "checksum", *DOCUMENT_COLUMNS),
-        [(number, last_call, unit.checksum, *unit.document)],
+        [(number, last_call, rows.checksum, *rows.document)],
     )
-    rows = [(number, *row) for row in unit.nodes]
-    insert_guarded(connection, "nodes", ("document", *NODE_COLUMNS), rows)
-    insert_guarded(connection, "arrays", ("document", *ARRAY_COLUMNS), [(number, *unit.arrays)])
+    nodes = [(number, *row) for row in rows.nodes]
+    insert_guarded(connection, "nodes", ("document", *NODE_COLUMNS), nodes)
+    insert_guarded(connection, "arrays", ("document", *ARRAY_COLUMNS), [(number, *rows.arrays)])
     _note(connection, number, removed=False)
     return number
 
 
-def remove_unit(connection: sqlite3.Connection, number: int) -> None:
+def remove_rows(connection: sqlite3.Connection, number: int) -> None:
     """Take away a document and all that was derived from it but its calls."""
     connection.execute("DELETE FROM documents WHERE number = ?", [number])
     _note(connection, number, removed=True)
