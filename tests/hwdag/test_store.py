@@ -570,7 +570,7 @@ def test_every_truncation_is_noticed(store: Store, path: Path) -> None:
         "UPDATE documents SET metadata = '{}'",
         "UPDATE documents SET text = CAST(x'ff' AS TEXT)",
         "UPDATE documents SET node_count = 3",
-        "UPDATE documents SET id = 'doc2', checksum = 'x'",
+        "UPDATE documents SET checksum = 'x'",
         "UPDATE arrays SET vectors = zeroblob(length(vectors))",
         "UPDATE arrays SET attention = x'00'",
         "UPDATE arrays SET words = 'x'",
