@@ -124,7 +124,7 @@ def corpus_of(
     documents: Sequence[Document], nodes: Sequence[Sequence[Node]], embedder: Embedder
 ) -> Corpus:
     """The leaves of some documents, to be walked over."""
-    empty = Corpus.empty(lambda addresses: [nodes[number - 1][at] for number, at in addresses])
+    empty = Corpus(lambda addresses: [nodes[number - 1][at] for number, at in addresses])
     return empty.extended(
         Block.of(
             number,
