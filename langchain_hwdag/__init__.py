@@ -30,6 +30,7 @@ _LAZY = {
     "HWDAGChat": "langchain_hwdag.chat",
     "HWDAGIndex": "langchain_hwdag.index",
     "HWDAGLLM": "langchain_hwdag.llm",
+    "HWDAGReranker": "langchain_hwdag.reranker",
     "HWDAGRetriever": "langchain_hwdag.retrievers",
     "STEP_EVENT": "langchain_hwdag.events",
 }
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from langchain_hwdag.events import STEP_EVENT as STEP_EVENT
     from langchain_hwdag.index import HWDAGIndex as HWDAGIndex
     from langchain_hwdag.llm import HWDAGLLM as HWDAGLLM
+    from langchain_hwdag.reranker import HWDAGReranker as HWDAGReranker
     from langchain_hwdag.retrievers import HWDAGRetriever as HWDAGRetriever
 
 if not TYPE_CHECKING:

@@ -35,6 +35,7 @@ _LAZY = {
     "HWDAGIndex": "llama_index_hwdag.base",
     "HWDAGLLM": "llama_index_hwdag.llm",
     "HWDAGQueryEngine": "llama_index_hwdag.query_engine",
+    "HWDAGReranker": "llama_index_hwdag.reranker",
     "HWDAGRetriever": "llama_index_hwdag.retriever",
     "HWDAGStepEvent": "llama_index_hwdag.events",
     "HWDAGWindowEvent": "llama_index_hwdag.events",
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from llama_index_hwdag.events import HWDAGWindowEvent as HWDAGWindowEvent
     from llama_index_hwdag.llm import HWDAGLLM as HWDAGLLM
     from llama_index_hwdag.query_engine import HWDAGQueryEngine as HWDAGQueryEngine
+    from llama_index_hwdag.reranker import HWDAGReranker as HWDAGReranker
     from llama_index_hwdag.retriever import HWDAGRetriever as HWDAGRetriever
 
 if not TYPE_CHECKING:

@@ -9,6 +9,7 @@ import numpy as np
 from hwdag.arrays import Floats
 from hwdag.config import HeadList
 from hwdag.errors import ContextTooSmall, InputError, ReaderRequired
+from hwdag.lm.default import as_reader
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag_lab.heads.capture import Order, capture_ranking, every_head, ranking_tokens
 from hwdag_lab.heads.scoring import AttentionScoring
@@ -33,7 +34,7 @@ def rank_passages(
     use a scoring with `position`.
 
     Args:
-        reader: a `HuggingFaceLM`; its usage has the cost.
+        reader: a `HuggingFaceLM`, whose usage has the cost; a model name, or None for the default.
         question: the question.
         passages: texts of at least a word.
         scoring: the choices, or the name of a preset.
@@ -47,7 +48,7 @@ def rank_passages(
         InputError: no passage, a blank text, or an option that cannot be.
         ContextTooSmall: one passage alone does not fit.
     """
-    lm = local_model(reader)
+    lm = local_model(as_reader(reader) if reader is None or isinstance(reader, str) else reader)
     scoring = AttentionScoring.preset(scoring) if isinstance(scoring, str) else scoring
     room = lm.context_tokens if window_tokens is None else min(window_tokens, lm.context_tokens)
     if room < 1:
@@ -69,6 +70,33 @@ def rank_passages(
         unit = captured.attention.shape[-1] if is_spread else 1
         found.append(unit * scoring.unscaled(captured))
     return scoring.scaled(np.concatenate(found))
+
+
+def best_passages(
+    reader: object,
+    question: str,
+    passages: Sequence[str],
+    *,
+    top_n: int,
+    scoring: AttentionScoring | str = "qrhead",
+    window_tokens: int | None = None,
+) -> list[tuple[int, float]]:
+    """Index and score of the best passages, best first; blank ones are left out.
+
+    Arguments and errors as in `rank_passages`.
+    """
+    at = [i for i, text in enumerate(passages) if text.strip()]
+    if not at:
+        return []
+    scores = rank_passages(
+        reader,
+        question,
+        [passages[i] for i in at],
+        scoring=scoring,
+        window_tokens=window_tokens,
+    )
+    best = np.argsort(-scores, kind="stable")[:top_n].tolist()
+    return [(at[i], float(scores[i])) for i in best]
 
 
 def local_model(reader: object) -> HuggingFaceLM:
