@@ -46,6 +46,7 @@ from hwdag.threads import (
     asynchronous_pieces,
 )
 from hwdag.trace.bars import Reporter, as_reporter
+from hwdag.trace.spans import add_retrieval, span, telling
 from hwdag.types import Answer, Document, Retrieval, shown_document
 
 if TYPE_CHECKING:
@@ -412,6 +413,19 @@ class HWDAGIndex:
         except HWDAGError:
             return f"{type(self).__name__}(closed, {where})"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the path of the file, which is opened where it is unpickled, with its own models."""
+        if self.path is None:
+            raise TypeError(
+                "an index in memory cannot be pickled; save() it to a file, and pickle load(file)"
+            )
+        return type(self).load, (self.path,)
+
+    @property
+    def path(self) -> Path | None:
+        """The file; None in memory."""
+        return self._binding.path
+
     @property
     def built_by(self) -> str | None:
         """Name of the reader that built the graphs; None while there are none."""
@@ -545,19 +559,23 @@ class HWDAGIndex:
             raise InputError("the question is empty or only white space")
         scope = scope or Scope()
         tenant = required_filter(self.config.tenant_key, scope)
-        return self._binding.searcher.walk(
-            without_surrogates(question)[0],
-            scope,
-            tenant,
-            reader=self.reader,
-            embedder=self.embedder,
-            config=config,
-            prompts=self.prompts.search,
-            k=k,
-            query_vector=query_vector,
-            on_step=on_step,
-            interruption=interruption,
-        )
+        question = without_surrogates(question)[0]
+        with span("hwdag.walk", "RETRIEVER", **{"input.value": question}) as opened:
+            walked = self._binding.searcher.walk(
+                question,
+                scope,
+                tenant,
+                reader=self.reader,
+                embedder=self.embedder,
+                config=config,
+                prompts=self.prompts.search,
+                k=k,
+                query_vector=query_vector,
+                on_step=telling(opened, on_step),
+                interruption=interruption,
+            )
+            add_retrieval(opened, walked.retrieval)
+        return walked
 
     def _change(
         self,
@@ -582,7 +600,11 @@ class HWDAGIndex:
                     prune=prune,
                     limits=limits,
                 )
-                return insertion.run(checked, as_reporter(show_progress))
+                with span("hwdag.build", "CHAIN") as opened:
+                    report = insertion.run(checked, as_reporter(show_progress))
+                    if opened is not None:
+                        opened.set_attribute("hwdag.built", len(report.built))
+                return report
 
     def _checked(self, document: Document | str) -> Document:
         document, store = as_document(document), self._binding.store

@@ -30,7 +30,7 @@ def ask(options: argparse.Namespace) -> int:
         raise InputError("the question is empty or only white space")
     if options.html is not None:
         check_folder(options.html)
-    with _opened(options, scope) as index:
+    with opened(options, scope) as index:
         print_answer(index, options, config, scope)
     return 0
 
@@ -38,7 +38,7 @@ def ask(options: argparse.Namespace) -> int:
 def chat(options: argparse.Namespace) -> int:
     """Answer one question after the other, each for itself, until the input ends."""
     config, scope = search_config(options), scope_of(options)
-    with _opened(options, scope) as index:
+    with opened(options, scope) as index:
         print(f"{index!r}; one question per line, Ctrl-D ends")
         while (question := _typed()) is not None:
             try:
@@ -107,8 +107,8 @@ def scope_of(options: argparse.Namespace) -> Scope:
     return Scope(options.document, filters, options.tenant)
 
 
-def _opened(options: argparse.Namespace, scope: Scope) -> HWDAGIndex:
-    """The index with the models that were asked for.
+def opened(options: argparse.Namespace, scope: Scope) -> HWDAGIndex:
+    """Return the index with the models that were asked for.
 
     Raises `InputError` for documents that it has not, before a model is loaded.
     """

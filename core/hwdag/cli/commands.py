@@ -26,6 +26,7 @@ def add(commands: Commands) -> None:
     _add_ask(commands)
     _add_chat(commands)
     _add_serve(commands)
+    _add_mcp(commands)
     _add_show(commands)
     _add_insert(commands)
     _add_refresh(commands)
@@ -89,6 +90,16 @@ def _add_serve(commands: Commands) -> None:
     add_models(serve, writer=False)
     _add_garlic(serve)
     add_config(serve.add_argument_group("the walk"), SearchConfig())
+
+
+def _add_mcp(commands: Commands) -> None:
+    mcp = commands.add_parser(
+        "mcp",
+        help="serve an index to agents: search, answer, sources, list (Model Context Protocol)",
+    )
+    mcp.set_defaults(run=lazily("hwdag.cli.mcp_server:mcp"))
+    add_file(mcp)
+    _add_walk(mcp)
 
 
 def _add_show(commands: Commands) -> None:

@@ -1,0 +1,110 @@
+"""Spans of the core and of both frameworks arrive in a collector, inside one another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import langchain_world
+import llama_world
+import pytest
+from openinference.instrumentation.langchain import LangChainInstrumentor
+from openinference.instrumentation.llama_index import LlamaIndexInstrumentor
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from hwdag import HWDAGIndex
+from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.lm.scripted import ScriptedLM
+
+QUESTION = "Who mends the bell of the ferry?"
+EXPORTER = InMemorySpanExporter()
+
+
+@pytest.fixture
+def spans() -> Iterator[InMemorySpanExporter]:
+    """The collector; a process may have one provider, so it is set once."""
+    if not isinstance(trace.get_tracer_provider(), TracerProvider):
+        provider = TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(EXPORTER))
+        trace.set_tracer_provider(provider)
+    EXPORTER.clear()
+    yield EXPORTER
+    EXPORTER.clear()
+
+
+def named(spans: InMemorySpanExporter, name: str) -> object:
+    (found,) = (span for span in spans.get_finished_spans() if span.name == name)
+    return found
+
+
+def test_a_walk_and_a_build_are_spans(spans: InMemorySpanExporter) -> None:
+    texts = [document.page_content for document in langchain_world.DOCUMENTS]
+    index = HWDAGIndex.from_documents(texts, reader=ScriptedLM(), embedder=HashingEmbedder())
+    assert named(spans, "hwdag.build").attributes["hwdag.built"] == 2
+
+    retrieval = index.search(QUESTION)
+    span = named(spans, "hwdag.walk")
+    assert span.attributes["openinference.span.kind"] == "RETRIEVER"
+    assert span.attributes["input.value"] == QUESTION
+    assert span.attributes["hwdag.stop"] == retrieval.stop
+    assert span.attributes["hwdag.tokens"] == retrieval.usage.tokens
+    for i, step in enumerate(retrieval.steps):
+        about = f"retrieval.documents.{i}.document."
+        assert span.attributes[about + "id"] == step.node.id
+        assert span.attributes[about + "content"] == step.node.text
+        assert span.attributes[about + "score"] == pytest.approx(step.score)
+    steps = [event.attributes["node"] for event in span.events if event.name == "hwdag.step"]
+    assert steps == [step.node.id for step in retrieval.steps]
+
+
+def test_an_error_marks_the_span(spans: InMemorySpanExporter) -> None:
+    def fails(*_: object) -> float:
+        raise RuntimeError("no more")
+
+    index = HWDAGIndex.from_documents(
+        ["The ferry crosses the river."],
+        reader=ScriptedLM(p_yes=fails),
+        embedder=HashingEmbedder(),
+    )
+    with pytest.raises(RuntimeError, match="no more"):
+        index.search(QUESTION)
+    span = named(spans, "hwdag.walk")
+    assert not span.status.is_ok
+    assert [event.name for event in span.events][-1] == "exception"
+
+
+def test_a_retrieval_of_llama_index_arrives(spans: InMemorySpanExporter) -> None:
+    index = llama_world.built()
+    instrumentor = LlamaIndexInstrumentor()
+    instrumentor.instrument(tracer_provider=trace.get_tracer_provider())
+    try:
+        index.as_retriever().retrieve(QUESTION)
+    finally:
+        instrumentor.uninstrument()
+    check_retrieval(spans, "HWDAGRetriever")
+
+
+def test_a_retrieval_of_langchain_arrives(spans: InMemorySpanExporter) -> None:
+    index = langchain_world.an_index()
+    instrumentor = LangChainInstrumentor()
+    instrumentor.instrument(tracer_provider=trace.get_tracer_provider())
+    try:
+        index.as_retriever().invoke(QUESTION)
+    finally:
+        instrumentor.uninstrument()
+    check_retrieval(spans, "HWDAGRetriever")
+
+
+def check_retrieval(spans: InMemorySpanExporter, name: str) -> None:
+    """A span of the framework, of the kind that viewers show as a retrieval, and the core's own."""
+    found = spans.get_finished_spans()
+    retrievals = [
+        span
+        for span in found
+        if span.name.startswith(name) and span.attributes["openinference.span.kind"] == "RETRIEVER"
+    ]
+    assert retrievals, [span.name for span in found]
+    assert any("retrieval.documents.0.document.content" in span.attributes for span in retrievals)
+    assert named(spans, "hwdag.walk").attributes["input.value"] == QUESTION
