@@ -174,11 +174,14 @@ class CoreSearchRetriever(BaseRetriever):
             return super()._get_ls_params(**options)
         return LangSmithRetrieverParams(ls_retriever_name=self.core.name)
 
-    def __getstate__(self) -> NoReturn:
-        raise TypeError(
-            f"a {type(self).__name__} holds loaded models and cannot be pickled; save the index "
-            "(save_local), and load it where it is needed"
-        )
+    def __getstate__(self) -> dict[Any, Any]:
+        """What is pickled: of an index in a file its path, which is opened again."""
+        if getattr(self.core, "path", None) is None:
+            raise TypeError(
+                f"a {type(self).__name__} holds loaded models and cannot be pickled; save the index "
+                "(save_local), and load it where it is needed; one over a file can be pickled"
+            )
+        return super().__getstate__()
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> NoReturn:
         raise TypeError(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
 
 from langchain_core.documents import Document
+from langchain_core.load.serializable import SerializedConstructor, SerializedNotImplemented
 from pydantic import Field, field_validator
 
 from hwdag.config import BuildConfig, SearchConfig
+from hwdag.filters import Filter
 from hwdag.index import HWDAGIndex as CoreIndex
 from hwdag.search.passages import Returns
 from hwdag.text.prompts import Prompts
@@ -42,7 +45,9 @@ class HWDAGRetriever(CoreSearchRetriever):
     other retriever of the core.
 
     Attributes:
-        index: the core index; a `langchain_hwdag.HWDAGIndex` is taken for its core.
+        index: the core index, or the path of its file; a `langchain_hwdag.HWDAGIndex` is taken for
+            its core. Over a file `dumps` and pickling keep the path, which `loads` opens with the
+            models that the file names; over an index in memory both are refused.
         search: budget, progress control, heads; a dict is read as the options of `SearchConfig`.
         k: number of nodes; as the following three also an option of `invoke`.
         document_ids: only these documents are walked; None for all.
@@ -132,9 +137,28 @@ class HWDAGRetriever(CoreSearchRetriever):
     @field_validator("index", mode="before")
     @classmethod
     def _of_the_core(cls, value: object) -> object:
-        return unwrapped(value)
+        return CoreIndex.load(value) if isinstance(value, str | Path) else unwrapped(value)
 
     @property
     def core(self) -> CoreIndex:
         """The index without a framework: graphs, `search`, `answer`, `save` to one file."""
         return self.index
+
+    @classmethod
+    def is_lc_serializable(cls) -> bool:
+        """Yes; see `to_json` for what is not."""
+        return True
+
+    @property
+    def lc_attributes(self) -> dict[str, Any]:
+        """The arguments that `dumps` writes as JSON."""
+        found: dict[str, Any] = {"index": str(self.index.path)}
+        if isinstance(self.filters, Filter):
+            found["filters"] = self.filters.to_dict()
+        if self.search is not None:
+            found["search"] = asdict(self.search)
+        return found
+
+    def to_json(self) -> SerializedConstructor | SerializedNotImplemented:
+        """What LangChain's `dumps` writes; an index in memory is marked as what `loads` refuses."""
+        return self.to_json_not_implemented() if self.index.path is None else super().to_json()

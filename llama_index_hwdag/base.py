@@ -15,7 +15,7 @@ from llama_index.core.callbacks.base import CallbackManager
 from llama_index.core.chat_engine.types import BaseChatEngine, ChatMode
 from llama_index.core.ingestion import run_transformations
 from llama_index.core.llms.utils import LLMType
-from llama_index.core.schema import BaseNode, Document, TransformComponent
+from llama_index.core.schema import BaseNode, Document, TextNode, TransformComponent
 from llama_index.core.storage.docstore.types import RefDocInfo
 from llama_index.core.storage.storage_context import StorageContext
 
@@ -34,7 +34,7 @@ from llama_index_hwdag.in_stores import InStores
 from llama_index_hwdag.index_struct import HWDAGIndexStruct
 from llama_index_hwdag.llm import DEFAULT_NEW_TOKENS, HWDAGLLM
 from llama_index_hwdag.metadata_filters import Filters
-from llama_index_hwdag.nodes import Source, checked_nodes
+from llama_index_hwdag.nodes import Source, checked_nodes, text_node
 from llama_index_hwdag.retriever import HWDAGRetriever
 from llama_index_hwdag.storage import Options, Storage
 
@@ -199,6 +199,24 @@ class HWDAGIndex(ChangingIndex):
     def callback_manager(self) -> CallbackManager:
         """Who is told of what happens, in LlamaIndex's older way."""
         return self._callback_manager
+
+    def leaf_nodes(self) -> list[TextNode]:
+        """All leaves, equal to those that a retriever returns: for BM25 and others beside it."""
+        return [
+            text_node(node, self.source_of(document))
+            for document, graph, _ in self.core.entries.values()
+            for node in graph.nodes
+            if node.level == 1
+        ]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the path of the file, which is opened where it is unpickled, with its own models."""
+        if self.core.path is None:
+            raise TypeError(
+                "an index in stores cannot be pickled; persist its storage context and use "
+                "load_index_from_storage, or build it with path=..."
+            )
+        return partial(type(self), (), path=self.core.path), ()
 
     def source_of(self, document: CoreDocument) -> Source:
         """What a document of the core was read from: its metadata, and who may see which of it."""

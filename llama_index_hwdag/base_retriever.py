@@ -30,7 +30,7 @@ from hwdag.types import Document, Retrieval, Step
 from hwdag_lab.methods.making import check_tenant
 from llama_index_hwdag.events import dispatcher, in_thread, walked_in_steps
 from llama_index_hwdag.metadata_filters import Filters, as_core_filter
-from llama_index_hwdag.nodes import Source, text_node
+from llama_index_hwdag.nodes import RetrievedNode, Source, text_node
 
 logger = logging.getLogger(__name__)
 
@@ -156,5 +156,6 @@ class CoreSearchRetriever(BaseRetriever):
     def _scored(self, step: Step, retrieval: Retrieval) -> NodeWithScore:
         document = retrieval.sources[step.node.document_id]
         node = text_node(step.node, self._source(document))
-        node.metadata = {**node.metadata, METADATA_KEY: provenance(step, retrieval)}
-        return NodeWithScore(node=node, score=float(step.score))
+        metadata = {**node.metadata, METADATA_KEY: provenance(step, retrieval)}
+        found = RetrievedNode(**(dict(node) | {"metadata": metadata}))
+        return NodeWithScore(node=found, score=float(step.score))

@@ -207,10 +207,17 @@ class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
         if ref_doc_id in new:
             return list(new.values())
         listed = self._storage.struct.sources.get(ref_doc_id, ())
+        versions = {_version(node) for node in new.values()}
         wanted = dict.fromkeys([*(key for key in listed if key != ref_doc_id), *new])
         # why: a pipeline that shares the docstore removes the nodes that it is about to replace
         known = {key: self._docstore.get_document(key, raise_error=False) for key in wanted}
-        return [found for key in wanted if (found := new.get(key, known[key])) is not None]
+        return [
+            found
+            for key in wanted
+            if (found := new.get(key, known[key])) is not None
+            # why: nodes of another version of the document are what these replace
+            and (key in new or None in versions or _version(found) in versions)
+        ]
 
     def _skip(self, report: BuildReport) -> None:
         """Say what was skipped; a document that has become blank is no longer in the index."""
@@ -244,3 +251,8 @@ class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
                         "storage context, and their nodes would overwrite each other; load that "
                         "index and use refresh_ref_docs, or give this one its own StorageContext"
                     )
+
+
+def _version(node: BaseNode) -> str | None:
+    """The hash of the document that a node was cut from, where the splitter noted it."""
+    return None if node.source_node is None else node.source_node.hash

@@ -23,6 +23,17 @@ from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.trace.provenance import METADATA_KEY
 from hwdag.types import Document, Node, Span
 
+
+class RetrievedNode(TextNode):
+    """A node with its provenance, which its hash leaves out: fusion takes equal hashes for one node."""
+
+    @property
+    def hash(self) -> str:
+        """That of the node itself, whoever has retrieved it."""
+        own = {key: value for key, value in self.metadata.items() if key != METADATA_KEY}
+        return TextNode(text=self.text, metadata=own).hash
+
+
 SEPARATOR = "\n\n"
 """Between the nodes of one ref doc."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from typing import Any, Protocol
 
 from llama_index.core.callbacks.base import CallbackManager
@@ -88,6 +89,19 @@ class HWDAGRetriever(CoreSearchRetriever):
             object_map=object_map,
             verbose=verbose,
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the index, which must be in a file, and how it is searched."""
+        scope = self._scope
+        options = {
+            "search": self._search,
+            "k": self._k,
+            "document_ids": scope.document_ids,
+            "filters": scope.filters,
+            "tenant": scope.tenant,
+            "returns": self._returns,
+        }
+        return partial(type(self), self._index, **options), ()
 
     @property
     def core(self) -> CoreIndex:

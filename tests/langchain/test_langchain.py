@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models.fake import FakeListLLM
-from langchain_core.load import dumpd, dumps
+from langchain_core.load import dumpd, dumps, loads
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import PromptTemplate, format_document
 from langchain_core.runnables import ConfigurableField, RunnableParallel, RunnablePassthrough
@@ -30,6 +30,7 @@ from langchain_world import (
 )
 from pydantic import ValidationError
 
+import hwdag
 from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError, UnknownOption
@@ -306,6 +307,53 @@ def test_pickling_is_refused_with_the_way_out() -> None:
     for made in (an_index(), CoreRetriever(retriever=BM25Retriever())):
         with pytest.raises(TypeError, match="cannot be pickled; save the index"):
             pickle.dumps(made)
+
+
+@pytest.fixture
+def filed(tmp_path: Path) -> HWDAGRetriever:
+    """A retriever with all options over a file, which names models that its tests can load."""
+    an_index(path=tmp_path / "town.hwdag").index.close()
+    index = hwdag.HWDAGIndex.load(
+        tmp_path / "town.hwdag", reader=ScriptedLM(), embedder=HashingEmbedder()
+    )
+    return HWDAGRetriever(
+        index=index,
+        k=2,
+        search=SearchConfig(token_budget=99, progress="budget"),
+        filters={"source": {"in": ["a.txt", "b.txt"]}},
+        document_ids=["ferry"],
+        returns="sources",
+        tags=["town"],
+    )
+
+
+def reads_the_same(again: HWDAGRetriever, first: HWDAGRetriever) -> None:
+    """The same options and documents; the models of a test cannot be loaded by their names."""
+    assert again.model_dump() == first.model_dump()
+    assert again.index.path == first.index.path
+    assert again.index.documents == dict(first.index.documents)
+    given = hwdag.HWDAGIndex.load(again.index.path, reader=ScriptedLM(), embedder=HashingEmbedder())
+    over = again.model_copy(update={"index": given})
+    assert texts(over.invoke(QUESTION)) == texts(first.invoke(QUESTION))
+
+
+def test_a_retriever_over_a_file_is_pickled_with_its_path(filed: HWDAGRetriever) -> None:
+    reads_the_same(pickle.loads(pickle.dumps(filed)), filed)
+
+
+@pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")
+def test_a_retriever_over_a_file_is_dumped_and_loaded(filed: HWDAGRetriever) -> None:
+    written = dumps(filed)
+    assert "miller" not in written
+    again = loads(written, allowed_objects=[HWDAGRetriever], valid_namespaces=["langchain_hwdag"])
+    assert isinstance(again, HWDAGRetriever)
+    reads_the_same(again, filed)
+
+
+@pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")
+def test_a_retriever_in_memory_is_refused_by_name_where_it_is_loaded() -> None:
+    with pytest.raises(NotImplementedError, match="HWDAGRetriever"):
+        loads(dumps(an_index().as_retriever()), allowed_objects=[HWDAGRetriever])
 
 
 def test_a_copy_is_over_the_same_index_or_refused() -> None:

@@ -1,0 +1,128 @@
+"""Beside other retrievers over one docstore: a passage has one vote from each, an upsert replaces."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from llama_index.core import Document
+from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
+from llama_index.core.node_parser import SentenceSplitter
+from llama_index.core.retrievers import QueryFusionRetriever
+from llama_index.core.schema import BaseNode, TransformComponent
+from llama_index.core.storage.docstore import SimpleDocumentStore
+from llama_index.core.vector_stores import SimpleVectorStore
+from llama_index.retrievers.bm25 import BM25Retriever
+from llama_world import ALL, QUESTION, TEXTS, built, models
+
+from hwdag import SearchConfig
+from llama_index_hwdag import HWDAGIndex, HWDAGRetriever
+
+FIRST = 1 / 60
+"""What reciprocal rank fusion gives for a first place."""
+
+
+def test_a_leaf_is_the_same_node_whoever_has_found_it() -> None:
+    index = built()
+    leaves = {node.node_id: node for node in index.leaf_nodes()}
+    found = index.as_retriever(search=ALL).retrieve(QUESTION)
+    both = [one.node for one in found if one.node.node_id in leaves]
+    assert both
+    for node in both:
+        assert node.hash == leaves[node.node_id].hash == index.docstore.get_node(node.node_id).hash
+        assert node.text == leaves[node.node_id].text
+        assert "hwdag" in node.metadata
+
+
+def test_points_that_copy_a_leaf_are_that_leaf_to_a_fusion() -> None:
+    index = built()
+    by_text = {node.text: node.hash for node in index.leaf_nodes()}
+    found = index.as_retriever(search=ALL).retrieve(QUESTION)
+    for one in found:
+        assert one.node.hash == by_text.get(one.text, one.node.hash)
+    assert len({one.node.hash for one in found}) == len(found)
+
+
+def test_every_passage_has_one_vote_of_each_retriever() -> None:
+    index = built()
+    bm25 = BM25Retriever.from_defaults(nodes=index.leaf_nodes(), similarity_top_k=3)
+    walk = index.as_retriever(similarity_top_k=3)
+    fusion = QueryFusionRetriever(
+        [walk, bm25],
+        llm=index.as_llm(),
+        mode="reciprocal_rerank",
+        num_queries=1,
+        similarity_top_k=9,
+        use_async=False,
+    )
+    found = fusion.retrieve(QUESTION)
+    assert len({one.text for one in found}) == len(found)
+    ranks = [[one.text for one in some.retrieve(QUESTION)] for some in (walk, bm25)]
+    for one in found:
+        votes = sum(1 / (60 + rank.index(one.text)) for rank in ranks if one.text in rank)
+        assert one.score == pytest.approx(votes)
+    assert found[0].score == pytest.approx(2 * FIRST)
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["own docstore", "one docstore"])
+@pytest.mark.parametrize("in_a_file", [False, True])
+def test_a_pipeline_with_upserts_ends_with_the_new_text_alone(
+    shared: bool, in_a_file: bool, tmp_path: Path
+) -> None:
+    index = HWDAGIndex([], path=tmp_path / "town.hwdag" if in_a_file else None, **models())
+    pipeline = IngestionPipeline(
+        transformations=[SentenceSplitter(chunk_size=20, chunk_overlap=0), Embedding()],
+        docstore=index.docstore if shared else SimpleDocumentStore(),
+        docstore_strategy=DocstoreStrategy.UPSERTS,
+        vector_store=SimpleVectorStore(),
+    )
+    new = "The mill burned down. Nobody was hurt."
+    for texts in (TEXTS, {"mill": new}, {"mill": new}):
+        index.insert_nodes(
+            pipeline.run(documents=[Document(id_=key, text=text) for key, text in texts.items()])
+        )
+    assert set(index.core.documents) == set(TEXTS)
+    assert index.core.documents["mill"].text.split() == new.split()
+    assert not any("miller" in node.get_content() for node in index.docstore.docs.values())
+    found = index.as_retriever(search=ALL).retrieve("Who keeps grain?")
+    assert not any("miller" in one.text for one in found)
+
+
+class Embedding(TransformComponent):
+    """A pipeline's vector store wants vectors; any will do."""
+
+    def __call__(self, nodes: Sequence[BaseNode], **_: object) -> Sequence[BaseNode]:
+        for node in nodes:
+            node.embedding = [1.0, 0.0]
+        return nodes
+
+
+def test_more_nodes_of_the_same_version_are_joined() -> None:
+    splitter = SentenceSplitter(chunk_size=20, chunk_overlap=0)
+    first, *others = splitter([Document(id_="mill", text=TEXTS["mill"])])
+    assert others
+    index = HWDAGIndex([first], **models())
+    index.insert_nodes(others)
+    assert index.core.documents["mill"].text.split() == TEXTS["mill"].split()
+
+
+def test_a_retriever_over_a_file_is_pickled(tmp_path: Path) -> None:
+    index = built(path=tmp_path / "town.hwdag")
+    options = {"search": SearchConfig(token_budget=60), "k": 2, "filters": {"place": "ferry"}}
+    retriever = index.as_retriever(**options)
+    again = pickle.loads(pickle.dumps(retriever))
+    assert isinstance(again, HWDAGRetriever)
+    assert (again.core.path, again.search) == (index.core.path, retriever.search)
+    assert again.core.documents == dict(index.core.documents)
+    # why so: a file cannot name the scripted models of a test
+    given = HWDAGIndex([], path=index.core.path, **models()).as_retriever(**options)
+    assert [(n.text, n.score) for n in given.retrieve(QUESTION)] == [
+        (n.text, n.score) for n in retriever.retrieve(QUESTION)
+    ]
+
+
+def test_an_index_in_stores_is_refused_with_the_way_out() -> None:
+    with pytest.raises(TypeError, match="load_index_from_storage"):
+        pickle.dumps(built("mill").as_retriever())
