@@ -54,7 +54,9 @@ WANTED = (
     "agents",
     "database",
     "fastapi",
-    "migrating",
+    "reranking",
+    "beside other retrievers",
+    "tracing",
 )
 
 
@@ -157,6 +159,8 @@ def test_every_page_has_all_recipes(page: list[tuple[str, str]], wanted: str) ->
 @pytest.mark.filterwarnings("ignore:is_running called from within a step:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince20")
 @pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince211")
+# why: LangChain calls its own `loads` a beta
+@pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")
 @pytest.mark.parametrize("title", RECIPES)
 @pytest.mark.usefixtures("my_app")
 def test_recipes_run(

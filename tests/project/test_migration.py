@@ -1,0 +1,94 @@
+"""Every line of the migration tables runs, and the integration pages are programs that run."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from llama_index.core.base.llms.types import CompletionResponse, LLMMetadata
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.llms import CustomLLM
+
+DOCS = Path(__file__).parents[2] / "docs"
+ROW = re.compile(r"^\| (?P<before>[^|]+) \| `(?P<now>.+)` \|$", re.MULTILINE)
+
+pytestmark = [
+    pytest.mark.model,
+    # why: LlamaIndex's chat memory leaves connections and an event loop to the garbage collector
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+def tables() -> dict[str, tuple[str, list[str]]]:
+    """The program above a table and the lines of its right column, by the title of the section."""
+    text = (DOCS / "migration.md").read_text("utf-8")
+    found = {}
+    for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+        (setup,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+        rows = section.count("\n| ") - 1  # without the header
+        lines = [row["now"] for row in ROW.finditer(section)]
+        assert len(lines) == rows, section
+        found[section.partition("\n")[0]] = (setup, lines)
+    return found
+
+
+TABLES = tables()
+
+
+class AppLLM(CustomLLM):
+    """The LLM that an application already has."""
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        return LLMMetadata(model_name="app")
+
+    def complete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:
+        return CompletionResponse(text="* Clara Holm built the harbour in 1871.")
+
+    def stream_complete(self, prompt: str, formatted: bool = False, **options: Any) -> Any:
+        yield self.complete(prompt)
+
+
+@pytest.fixture
+def my_app(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the page takes from the reader's own application."""
+    module: Any = ModuleType("my_app")
+    module.llm, module.embed_model = AppLLM(), MockEmbedding(embed_dim=8)
+    monkeypatch.setitem(sys.modules, "my_app", module)
+
+
+def test_all_that_people_come_from_is_there() -> None:
+    titles = " ".join(TABLES)
+    for wanted in ("VectorStoreIndex", "ParentDocumentRetriever", "RaptorPack", "vector store"):
+        assert wanted in titles
+
+
+@pytest.mark.usefixtures("my_app")
+@pytest.mark.parametrize("title", TABLES)
+def test_every_row_runs(title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    setup, lines = TABLES[title]
+    names: dict[str, Any] = {"__name__": "migration"}
+    exec(compile(setup, title, "exec"), names)
+    for line in lines:
+        found = eval(compile(line, line, "eval"), names)
+        # why: what asks a question must find something; the others return what they like
+        assert found or "question" not in line, line
+
+
+@pytest.mark.parametrize("page", ["llama-index", "langchain"])
+def test_the_integration_pages_run(
+    page: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (DOCS / "integrations" / f"{page}.md").read_text("utf-8")
+    program = "\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
+    exec(compile(program, page, "exec"), {"__name__": page})
+    assert "Clara Holm" in capsys.readouterr().out
