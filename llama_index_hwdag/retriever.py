@@ -93,7 +93,7 @@ class HWDAGRetriever(CoreSearchRetriever):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the index, which must be in a file, and how it is searched."""
         scope = self._scope
-        options = {
+        options: dict[str, Any] = {
             "search": self._search,
             "k": self._k,
             "document_ids": scope.document_ids,
