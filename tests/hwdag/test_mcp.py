@@ -9,7 +9,7 @@ from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from hwdag import BuildConfig, Document, HWDAGIndex
 from hwdag.cli.main import main
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.lm.scripted import ScriptedLM
+from hwdag_lab.scripted import ScriptedLM
 
 MILL = "The miller keeps grain behind the river. He counts the sacks at night."
 FERRY = "The ferry crosses the river at dawn. The smith mends the bell of the ferry."
@@ -21,7 +21,7 @@ from hwdag.cli import asking
 from hwdag.cli.main import main
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.index import HWDAGIndex
-from hwdag.lm.scripted import ScriptedLM
+from hwdag_lab.scripted import ScriptedLM
 
 asking.HWDAGIndex = type("Scripted", (), {"load": staticmethod(
     lambda file, **_: HWDAGIndex.load(file, reader=ScriptedLM(), embedder=HashingEmbedder())

@@ -15,8 +15,8 @@ from pydantic import ValidationError
 
 import langchain_hwdag
 import llama_index_hwdag
-from hwdag_lab.heads import AttentionScoring, rank_passages
 from hwdag.errors import InputError, ReaderRequired
+from hwdag_lab.heads import AttentionScoring, rank_passages
 from hwdag_lab.heads.capture import ranking_tokens
 from hwdag_lab.scripted import ScriptedLM
 

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from hwdag import HWDAGIndex
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.lm.scripted import ScriptedLM
+from hwdag_lab.scripted import ScriptedLM
 
 QUESTION = "Who mends the bell of the ferry?"
 EXPORTER = InMemorySpanExporter()

@@ -20,7 +20,7 @@ from llama_index.retrievers.hwdag import HWDAGIndex, HWDAGRetriever
 import llama_index.retrievers.hwdag as thin
 import llama_index_hwdag
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.lm.scripted import ScriptedLM
+from hwdag_lab.scripted import ScriptedLM
 
 assert all(getattr(thin, name) is getattr(llama_index_hwdag, name) for name in thin.__all__)
 index = HWDAGIndex.from_documents(
@@ -35,7 +35,7 @@ LANGCHAIN = """
 from langchain_core.documents import Document
 from langchain_hwdag import HWDAGIndex
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.lm.scripted import ScriptedLM
+from hwdag_lab.scripted import ScriptedLM
 
 index = HWDAGIndex.from_documents(
     [Document("Clara Holm built the harbour.")], reader=ScriptedLM(), embedder=HashingEmbedder()
