@@ -24,6 +24,7 @@ MINUTES = ("test_smoke.py", "test_package.py", "test_compat.py", "test_recipes.p
 
 SECONDS = (
     "test_adapter_recipe.py",
+    "test_benchmarks.py",
     "test_compat.py",
     "test_crash.py",
     "test_erasure.py",

@@ -92,13 +92,17 @@ class Binding:
                 self._write(unfinished, models)
                 take_place(unfinished, target)
 
-    def header(self, reader: str, embedder: str, dimension: int) -> Header:
+    def header(
+        self, reader: str, embedder: str, dimension: int, dtype: str | None = None
+    ) -> Header:
         """What a store of this index begins with."""
-        return Header(reader, embedder, dimension, asdict(self.config), __version__)
+        return Header(reader, embedder, dimension, asdict(self.config), __version__, dtype)
 
     def _header_of(self, models: Models) -> Header:
-        embedder = models.embedder
-        return self.header(models.reader.name, embedder.name, embedder.dimension)
+        reader, embedder = models.reader, models.embedder
+        # why optional: a reader of one's own may have no weights
+        dtype = getattr(reader, "dtype", None)
+        return self.header(reader.name, embedder.name, embedder.dimension, dtype)
 
     def _write(self, path: Path, models: Models) -> None:
         if self.store is None:

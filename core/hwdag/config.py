@@ -60,7 +60,8 @@ class BuildConfig:
         summary_tokens: room for the points within `window_tokens`, as a share of it.
         language: of generated points: "same" as the text, or a language's name ("German").
         edge_heads: heads whose attention makes the edges ("all" is the papers' mean).
-        batch_size: windows that are summarised or replayed in one forward.
+        batch_size: windows that are replayed in one forward, or given at a time to a writer that
+            does not say how many it answers at once.
         max_levels: guard for texts that do not shrink.
         tenant_key: name of the metadata field that says whose a document is. Every document must
             have it, every search must name a tenant, and nothing is ever shared between tenants.

@@ -433,6 +433,12 @@ class HWDAGIndex:
         return None if store is None else store.header.reader
 
     @property
+    def built_dtype(self) -> str | None:
+        """What that reader computed in when the index was begun, "bfloat16" say; None if unknown."""
+        store = self._binding.store
+        return None if store is None else store.header.dtype
+
+    @property
     def reader(self) -> Reader:
         """The local model; loaded on first use."""
         return self._models.reader

@@ -16,6 +16,7 @@ from hwdag.building.builder import Tools, build
 from hwdag.building.calls import Calls, Embeddings, Picks, Replays, Replies
 from hwdag.building.insertion import Insertion
 from hwdag.building.limits import LimitReached, Limits, Meter
+from hwdag.building.writing import replies
 from hwdag.config import BuildConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError, WriterFailed
@@ -84,6 +85,12 @@ class Writing:
         return first_sentences(prompt) if usable else "I cannot."
 
 
+class Batched(Writing):
+    """One that says how many prompts it answers at a time, as a local model does."""
+
+    concurrency = 3
+
+
 class Streaming(Writing):
     """A concurrent writer, that finishes the last prompt first."""
 
@@ -122,7 +129,7 @@ class Renamed(Writing):
 
 
 BOTH = ["write", "replay"]
-WRITERS = [None, Writing, Streaming]
+WRITERS = [None, Writing, Batched, Streaming]
 
 
 def tools_of(tape, writer=None, config=CONFIG):
@@ -333,6 +340,19 @@ JSON = st.recursive(
 def test_keys_are_equal_only_for_equal_calls(one, two):
     assert (key_of("a", *one) == key_of("a", *two)) == (one == two)
     assert key_of("a", *one) != key_of("b", *one)
+
+
+def test_a_writer_of_batches_gets_prompts_of_similar_lengths_together():
+    tape, cache = Tape(at=2), Calls(CallCache.open())
+    prompts = ["a " * length for length in (3, 9, 1, 7, 5, 2, 8)]
+    asked = [[prompts[i] for i in batch] for batch in ([1, 6, 3], [4, 0, 5], [2])]
+    with pytest.raises(Killed):
+        replies(Batched(tape), prompts, cache, limit=20, batch_size=1)
+    assert [list(given) for _, *given in tape.made] == asked[:2]
+    rest = Tape()
+    found = replies(Batched(rest), prompts, cache, limit=20, batch_size=1)
+    assert [list(given) for _, *given in rest.made] == asked[2:]
+    assert found == [Writing(rest).reply(prompt) for prompt in prompts]
 
 
 def test_a_concurrent_writer_gets_many_prompts_at_once():

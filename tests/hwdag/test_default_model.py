@@ -24,6 +24,7 @@ from hwdag.lm.default import (
     embedded_gguf,
     load_reader,
 )
+from hwdag.lm.devices import fast_dtype
 from hwdag.lm.heads import head_file, resolve, shipped
 
 pytestmark = pytest.mark.model
@@ -36,14 +37,14 @@ def test_it_is_loaded_once_and_says_what_it_can_do():
     reader = default_reader()
     assert load_reader() is load_reader(DEFAULT_MODEL) is reader
     assert reader.name == DEFAULT_MODEL == f"{BASE_MODEL}+hwdag"
-    assert reader.model.dtype == torch.float32
+    assert reader.model.dtype == fast_dtype(reader.model.device)
     assert (reader.context_tokens, reader.window_tokens) == (8192, 2048)
     assert reader.prefers_extraction
 
 
 def test_without_its_adapter_it_is_the_checkpoint():
-    plain = load_reader(BASE_MODEL)
-    assert load_reader(BASE_MODEL) is plain
+    plain = load_reader(BASE_MODEL, dtype="float32")
+    assert load_reader(BASE_MODEL, dtype="float32") is plain
     assert plain.name == BASE_MODEL
     assert plain.prefers_extraction
     checkpoint = AutoModelForCausalLM.from_pretrained(
@@ -54,7 +55,7 @@ def test_without_its_adapter_it_is_the_checkpoint():
     assert found.keys() == wanted.keys()
     assert all(torch.equal(found[name], wanted[name]) for name in wanted)
     Adapter.load(ADAPTER).merge(checkpoint)
-    adapted = dict(default_reader().model.named_parameters())
+    adapted = dict(default_reader(dtype="float32").model.named_parameters())
     assert adapted.keys() == wanted.keys()
     assert all(torch.equal(adapted[name], wanted[name]) for name in wanted)
     assert not all(torch.equal(adapted[name], found[name]) for name in wanted)

@@ -1,6 +1,8 @@
 """The local model as Reader and Writer: replay equals the matrices, batches equal singles."""
 
+import re
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +12,9 @@ from hypothesis import strategies as st
 from tiny import FAMILIES, model, tokenizer
 from transformers import AutoTokenizer
 
+from hwdag import BuildConfig, HWDAGIndex
 from hwdag.building.points import summary_prompt
+from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import (
     CaptureUnsupported,
     ContextTooSmall,
@@ -20,12 +24,15 @@ from hwdag.errors import (
     QuestionTooLong,
     ReaderRequired,
 )
+from hwdag.lm import huggingface
 from hwdag.lm.base import Reader, ReplayRequest, Writer
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.layout import ReplayLayout, Turns, verdict_tokens, writing_ids
 from hwdag.lm.tokens import Codec
 from hwdag.text.prompts import SearchPrompts, SummaryPrompt
-from hwdag.types import Span
+from hwdag.types import Span, Usage
+
+FOX = "The fox jumps over the dog. The dog sleeps. Nobody asked the fox why it had jumped."
 
 REQUESTS = [
     ReplayRequest(
@@ -115,13 +122,34 @@ def test_it_is_a_reader_and_a_writer():
     assert isinstance(lm, Writer)
 
 
-def test_written_batches_equal_single_replies():
+@pytest.mark.parametrize("family", FAMILIES)
+def test_written_batches_equal_single_replies(family):
+    lm = HuggingFaceLM(model(family, seed=4), tokenizer(), concurrency=3)
+    words = re.findall(r"\w+", "the quick brown fox jumps over a lazy dog and nobody asked why")
+    prompts = [" ".join(words[i:] + words[: 2 * i]) + "." for i in range(8)]
+    together = lm.write(prompts, max_new_tokens=12)
+    usage = lm.usage
+    assert usage.tokens > 0
+    assert usage.tflops > 0
+    assert together == [lm.write([prompt], max_new_tokens=12)[0] for prompt in prompts]
+    assert (lm.usage - usage).tokens == usage.tokens
+    assert lm.write([], max_new_tokens=12) == []
+
+
+def test_long_prompts_are_written_in_smaller_batches(monkeypatch):
     lm = HuggingFaceLM(model(seed=4), tokenizer())
-    prompts = ["The fox", "Summary the following information. " * 3, "dog"]
-    together = lm.write(prompts, max_new_tokens=8)
-    assert together == [lm.write([prompt], max_new_tokens=8)[0] for prompt in prompts]
-    assert lm.usage.tokens > 0
-    assert lm.usage.tflops > 0
+    rows = []
+    monkeypatch.setattr(
+        lm.engine,
+        "generate",
+        lambda batch, **_: (rows.append(batch), ([[]] * len(batch), Usage()))[1],
+    )
+    monkeypatch.setattr(huggingface, "BATCH_TOKENS", 300)
+    assert lm.write(["fox " * n for n in (1, 50, 100, 2, 3)], max_new_tokens=8) == [""] * 5
+    padded = [len(batch) * (max(map(len, batch)) + 8) for batch in rows]
+    assert all(tokens <= 300 or len(batch) == 1 for tokens, batch in zip(padded, rows, strict=True))
+    assert 1 < len(rows) < 5
+    assert sum(map(len, rows)) == 5
 
 
 def test_loaded_from_a_path_with_dtype_and_device(tmp_path):
@@ -137,9 +165,47 @@ def test_loaded_from_a_path_with_dtype_and_device(tmp_path):
     reading = session.read(["The fox."])
     assert np.isfinite(reading.attention).all()
     assert 0 <= reading.p_yes <= 1
-    placed = HuggingFaceLM.from_pretrained(str(tmp_path), device_map="cpu")
+    placed = HuggingFaceLM.from_pretrained(str(tmp_path), device_map="cpu", dtype="checkpoint")
     assert placed.model.dtype == torch.float32
     assert AutoTokenizer.from_pretrained(tmp_path).chat_template
+
+
+@pytest.mark.parametrize("stored", [torch.float32, torch.float16])
+def test_by_default_it_computes_in_what_the_processor_has_instructions_for(tmp_path, stored):
+    model().to(stored).save_pretrained(tmp_path)
+    tokenizer().save_pretrained(tmp_path)
+    flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    if not flags:
+        pytest.skip("nothing else says here what the processor has")
+    has_bfloat16 = re.search(r"\b(avx512_bf16|bf16)\b", flags)
+    expected = "bfloat16" if has_bfloat16 else "float32"
+    for options in ({}, {"dtype": "auto"}):
+        lm = HuggingFaceLM.from_pretrained(str(tmp_path), device="cpu", **options)
+        assert lm.dtype == expected
+        assert {weight.dtype for weight in lm.model.parameters()} == {getattr(torch, expected)}
+    own = HuggingFaceLM.from_pretrained(str(tmp_path), device="cpu", dtype="checkpoint")
+    assert own.model.dtype == stored
+
+
+def test_an_index_of_one_precision_is_searched_and_extended_in_the_other(tmp_path):
+    model().save_pretrained(tmp_path / "lm")
+    tokenizer().save_pretrained(tmp_path / "lm")
+    readers = {
+        dtype: HuggingFaceLM.from_pretrained(str(tmp_path / "lm"), device="cpu", dtype=dtype)
+        for dtype in ("float32", "bfloat16")
+    }
+    config = BuildConfig(points="extractive", window_tokens=1024)
+    for one, other in (("float32", "bfloat16"), ("bfloat16", "float32")):
+        path, models = tmp_path / f"{one}.hwdag", {"embedder": HashingEmbedder(16)}
+        with HWDAGIndex.from_documents(
+            [FOX], reader=readers[one], config=config, path=path, **models
+        ) as index:
+            assert index.built_dtype == one
+            found = {node.id for node in index.retrieve("Who jumps over the dog?").nodes}
+        with HWDAGIndex.load(path, reader=readers[other], **models) as index:
+            assert index.built_dtype == one
+            assert {n.id for n in index.retrieve("Who jumps over the dog?").nodes} == found
+            assert index.insert(["Another fox jumps."]).built
 
 
 def test_loaded_objects_are_used_as_they_are():

@@ -68,6 +68,7 @@ class Calls:
         call: Callable[[list[int]], Sequence[T]],
         *,
         size: int = 1,
+        order: Callable[[int], int] = lambda ordinal: ordinal,
         keep: bool = True,
         advance: Callable[[int], object] = lambda amount: None,
     ) -> list[T]:
@@ -78,11 +79,13 @@ class Calls:
             codec: of their results.
             call: gets ordinals of missing calls, no key twice, and gives their results.
             size: so many ordinals at a time; what they give is committed before the next ones.
+            order: what missing calls are sorted by before they are made.
             keep: whether a later version of the document may need them again.
             advance: is told how many results were found or made.
         """
 
         def make(missing: list[int]) -> Finished[T]:
+            missing = sorted(missing, key=order)
             for start in range(0, len(missing), size):
                 batch = missing[start : start + size]
                 self.before_call()

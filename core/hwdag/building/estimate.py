@@ -20,7 +20,7 @@ from hwdag.building.insertion import as_document
 from hwdag.building.limits import Limits, Meter
 from hwdag.building.points import fitting, summary_prompt
 from hwdag.building.windows import line_costs
-from hwdag.building.writing import ask
+from hwdag.building.writing import ask, prompts_at_once
 from hwdag.lm.base import CountsFlops, Metered, Reader, ReplayRequest
 from hwdag.text.characters import without_surrogates
 from hwdag.text.points import parse_points
@@ -189,7 +189,8 @@ def _timed(documents: Sequence[Document], tools: Tools, clock: Clock) -> _Rates:
         lengths = _lengths(requests, prompts, replies, tools)
         per_token = seconds / max(1, sum(reader.count_tokens(replies)))
         # why: with full batches a local model writes several replies in the time of one
-        together = min(1.0, len(replies) / tools.config.batch_size)
+        at_once = prompts_at_once(tools.writer, tools.config.batch_size)
+        together = min(1.0, len(replies) / at_once)
         written = per_token * together, per_token
     before, units = reader.usage, [_units(length_of(r, reader), reader) for r in requests]
     replayed = [timed(partial(reader.replay, [r], heads=heads))[1] for r in requests]

@@ -26,8 +26,9 @@ def replies(
 ) -> list[str]:
     """Ask for the replies, of `limit` tokens at most, that are not among the finished calls.
 
-    A writer gets `batch_size` prompts at a time, a `ConcurrentWriter` `WAVE` times as many as it
-    answers at once.
+    A writer gets as many prompts at a time as it answers at once, or `batch_size` where it does not
+    say; the longest first, so that those of a batch are of similar lengths. A `ConcurrentWriter` gets
+    `WAVE` times as many.
 
     Raises:
         WriterFailed: the writer raised, or did not return one text per prompt.
@@ -48,7 +49,19 @@ def replies(
     def call(batch: list[int]) -> list[str]:
         return ask(writer, [prompts[i] for i in batch], max_new_tokens=limit)
 
-    return calls.results(keys, Replies(), call, size=batch_size, advance=advance)
+    return calls.results(
+        keys,
+        Replies(),
+        call,
+        size=prompts_at_once(writer, batch_size),
+        order=lambda i: -len(prompts[i]),
+        advance=advance,
+    )
+
+
+def prompts_at_once(writer: Writer, batch_size: int) -> int:
+    """Say how many prompts a writer answers at a time: its `concurrency`, else `batch_size`."""
+    return int(getattr(writer, "concurrency", batch_size))
 
 
 def _waves(

@@ -132,7 +132,7 @@ READERS: dict[Any, tuple[Callable[[str], Any], str]] = {
 def add_models(command: argparse.ArgumentParser, *, writer: bool = True) -> None:
     """Add the options that name models."""
     command.add_argument("--reader", metavar="NAME", help="hub name or path of a causal LM")
-    command.add_argument("--dtype", help="of the reader: float32, bfloat16, ... (default: its own)")
+    command.add_argument("--dtype", help="of the reader: float32, bfloat16, ... (default: auto)")
     command.add_argument("--device", help="of the reader: cpu, cuda, mps, ... (default: the best)")
     command.add_argument(
         "--head-list",

@@ -32,11 +32,13 @@ def show(options: argparse.Namespace) -> int:
         if options.json:
             shown = {
                 "built_by": index.built_by,
+                "dtype": index.built_dtype,
                 "documents": [_described(index, key, nodes=one is not None) for key in keys],
             }
             print(json.dumps(shown, ensure_ascii=False, indent=2))
             return 0
-        print(f"{options.file}: {len(index)} documents, built by {index.built_by}")
+        dtype = f" in {index.built_dtype}" if index.built_dtype else ""
+        print(f"{options.file}: {len(index)} documents, built by {index.built_by}{dtype}")
         for key in keys:
             document, graph, _ = index.entries[key]
             print(f"{key}  {document.title!r}: {len(graph)} nodes, {graph.edges.nnz} edges")

@@ -76,8 +76,7 @@ def load_reader(
         name: `DEFAULT_MODEL`, `BASE_MODEL` (the same without its adapter), or what
             `HuggingFaceLM.from_pretrained` takes. None is `DEFAULT_MODEL`, or `BASE_MODEL` where the
             environment variable `HWDAG_ADAPTER` is "off".
-        dtype: a torch dtype or its name; None is the model's own, and float32 for the embedded one.
-            "bfloat16" is faster on CPUs that have it.
+        dtype: as for `HuggingFaceLM.from_pretrained`; None is "auto".
         device: "cpu", "cuda", "mps", ...; None is the best there is.
         adapter: folder of a LoRA adapter of your own to merge into it, instead of the package's.
 
@@ -91,9 +90,9 @@ def load_reader(
     if name in (BASE_MODEL, DEFAULT_MODEL):
         if adapter is not None:
             own = Adapter.load(adapter)
-            return _embedded(dtype or torch.float32, device, own, own.reader_name(BASE_MODEL))
+            return _embedded(dtype or "auto", device, own, own.reader_name(BASE_MODEL))
         with _LOADING:
-            return _loaded(dtype or torch.float32, device, name == DEFAULT_MODEL)
+            return _loaded(dtype or "auto", device, name == DEFAULT_MODEL)
     base, _, fingerprint = name.rpartition("+")
     if is_fingerprint(fingerprint) and base and not Path(name).exists():
         raise ModelNotFound(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,6 +21,7 @@ from hwdag.lm.adapter import Adapter
 from hwdag.lm.attention import check_heads
 from hwdag.lm.base import Message, Replay, ReplayRequest
 from hwdag.lm.controller import Controller, controllers_from
+from hwdag.lm.devices import device_of, first_line, move, weights_dtype
 from hwdag.lm.engine import Engine
 from hwdag.lm.heads import HeadSource, head_file, resolve, warn_unknown
 from hwdag.lm.layout import ReplayLayout, writing_ids
@@ -28,6 +29,14 @@ from hwdag.lm.session import KVReply, KVSession
 from hwdag.quiet import without_bars
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Usage
+
+WRITTEN_AT_ONCE = 16
+"""Prompts in a batch. Decoding one token reads all weights, for one reply as for sixteen; what that
+brings is in docs/performance.md."""
+
+BATCH_TOKENS = 1 << 15
+"""Tokens in a batch of prompts and replies, padding included, at most, so that the keys and values of
+long prompts fit into memory."""
 
 
 class HuggingFaceLM:
@@ -44,6 +53,7 @@ class HuggingFaceLM:
         confidence: from which p_yes on its "Yes" is to be believed (PECAN App. E has some).
         heads: what "auto" stands for: a `HeadFile`, its path, or (layer, head) pairs; by default the
             list that hwdag ships for the model, and where there is none, all heads.
+        concurrency: replies that are written in one batch, at most; long prompts take smaller ones.
 
     Raises:
         ReaderRequired: not a model and a tokenizer.
@@ -61,6 +71,7 @@ class HuggingFaceLM:
         prefers_extraction: bool = False,
         confidence: float = PAPER_CONFIDENCE,
         heads: HeadSource | None = None,
+        concurrency: int = WRITTEN_AT_ONCE,
     ) -> None:
         if not isinstance(model, PreTrainedModel) or not isinstance(
             tokenizer, PreTrainedTokenizerBase
@@ -81,6 +92,7 @@ class HuggingFaceLM:
         self.has_chat_template = not self.turns.are_plain
         # several windows in one padded forward: a CPU gains nothing from it and pays for the padding
         self.batched = model.device.type != "cpu"
+        self.concurrency = concurrency
         self._use_heads(heads)
 
     @classmethod
@@ -100,7 +112,8 @@ class HuggingFaceLM:
 
         Args:
             source: what `AutoModelForCausalLM.from_pretrained` takes.
-            dtype: a torch dtype or its name; "auto" takes the checkpoint's.
+            dtype: a torch dtype or its name. "auto" is bfloat16 on CPUs that have instructions for
+                it and on CUDA devices, else float32; "checkpoint" is that of the stored weights.
             device: "cpu", "cuda", "mps", ...; None takes CUDA or MPS where there is one.
             device_map: passed on, for models over several devices; excludes `device`.
             trust_remote_code: passed on; False unless you mean it.
@@ -117,22 +130,23 @@ class HuggingFaceLM:
         if isinstance(adapter, str | Path):
             adapter = Adapter.load(adapter)
         name = source if adapter is None else adapter.reader_name(source)
-        dtype = _checked_dtype(dtype)
+        target = device_of(device)
+        weights = weights_dtype(dtype, target)
         common = {"trust_remote_code": trust_remote_code}
         try:
             with without_bars():
                 tokenizer = AutoTokenizer.from_pretrained(source, **common)
                 model = AutoModelForCausalLM.from_pretrained(
-                    source, dtype=dtype, device_map=device_map, **common
+                    source, dtype=weights, device_map=device_map, **common
                 )
         except (OSError, ValueError) as error:
             raise ModelNotFound(
-                f"cannot load {source!r}: {_first_line(error)} Pass the path of a folder with a "
+                f"cannot load {source!r}: {first_line(error)} Pass the path of a folder with a "
                 "transformers checkpoint, a hub name that is reachable, or loaded model and "
                 "tokenizer objects to HuggingFaceLM(model, tokenizer)"
             ) from error
         if device_map is None:
-            _move(model, device or _best_device())
+            move(model, target)
         if adapter is not None:
             adapter.merge(model)
         return cls(model, tokenizer, **({"name": name} | options))
@@ -143,6 +157,11 @@ class HuggingFaceLM:
         twin.engine = self.engine.twin()
         twin._use_heads(heads)
         return twin
+
+    @property
+    def dtype(self) -> str:
+        """What it computes in, "float32" for example; an index records it."""
+        return str(self.model.dtype).removeprefix("torch.")
 
     @property
     def controllers(self) -> Mapping[str, Controller]:
@@ -199,11 +218,16 @@ class HuggingFaceLM:
         return [layout.replay(mean) for layout, mean in zip(layouts, means, strict=True)]
 
     def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
-        """Greedy replies to chat prompts, in one left-padded batch."""
-        ids = [writing_ids(self.codec, self.turns, prompt) for prompt in prompts]
-        replies, cost = self.engine.generate(ids, max_new_tokens=max_new_tokens)
-        self.engine.charge(cost)
-        return [self.codec.decode(reply).strip() for reply in replies]
+        """Greedy replies to chat prompts, in left-padded batches of similar lengths."""
+        rows = [writing_ids(self.codec, self.turns, prompt) for prompt in prompts]
+        written = [""] * len(rows)
+        for batch in _batches([len(row) + max_new_tokens for row in rows], self.concurrency):
+            together = [rows[i] for i in batch]
+            replies, cost = self.engine.generate(together, max_new_tokens=max_new_tokens)
+            self.engine.charge(cost)
+            for i, reply in zip(batch, replies, strict=True):
+                written[i] = self.codec.decode(reply).strip()
+        return written
 
     def reply(
         self, messages: Sequence[Message], *, max_new_tokens: int, stop: Sequence[str] = ()
@@ -228,32 +252,10 @@ class HuggingFaceLM:
         self.known_heads = None if self.head_file is None else self.head_file.pairs
 
 
-def _checked_dtype(dtype: torch.dtype | str) -> torch.dtype | str:
-    found = getattr(torch, dtype, None) if isinstance(dtype, str) and dtype != "auto" else dtype
-    if found == "auto" or (isinstance(found, torch.dtype) and found.is_floating_point):
-        return found
-    raise InputError(
-        f'dtype must be "auto", a floating torch dtype or its name such as "bfloat16", got {dtype!r}'
-    )
-
-
-def _move(model: PreTrainedModel, device: torch.device | str) -> None:
-    try:
-        torch.nn.Module.to(model, device)
-    except (AssertionError, RuntimeError) as error:  # torch asserts that it was built with CUDA
-        raise InputError(
-            f"the model cannot be put on device {str(device)!r}: {_first_line(error)}; use a device "
-            'that this machine has, such as "cpu"'
-        ) from error
-
-
-def _best_device() -> str:
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
-
-
-def _first_line(error: Exception) -> str:
-    return next(
-        (line.strip() for line in str(error).splitlines() if line.strip()), "no reason given"
-    )
+def _batches(lengths: Sequence[int], most: int) -> Iterator[list[int]]:
+    """Ordinals in batches, longest first: `most` of them, or fewer to stay below `BATCH_TOKENS`."""
+    waiting = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    while waiting:
+        size = max(1, min(most, BATCH_TOKENS // lengths[waiting[0]]))
+        yield waiting[:size]
+        waiting = waiting[size:]

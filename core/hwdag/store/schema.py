@@ -183,7 +183,7 @@ class Header:
     """What an index was built with.
 
     `reader` and `embedder` are names, `dimension` the length of an embedding, `config` the build
-    config as JSON-able values.
+    config as JSON-able values, `dtype` what the reader computed in at first, where it says that.
     """
 
     reader: str
@@ -191,3 +191,4 @@ class Header:
     dimension: int
     config: Mapping[str, Any]
     hwdag_version: str = __version__
+    dtype: str | None = None

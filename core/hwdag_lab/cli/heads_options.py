@@ -152,7 +152,7 @@ def _add_model(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--seed", type=int, default=0, metavar="N", help="of the choice of questions"
     )
-    command.add_argument("--dtype", help="float32, bfloat16, ... (default: the model's own)")
+    command.add_argument("--dtype", help="float32, bfloat16, ... (default: auto)")
     command.add_argument("--device", help="cpu, cuda, mps, ... (default: the best)")
 
 

@@ -1,0 +1,336 @@
+"""What docs/performance.md states: each ratio of two ways to do the same, side by side.
+
+    python benchmarks/performance.py --quick                # 5 minutes on one core
+    python benchmarks/performance.py -o performance.json
+
+The two ways take turns in one process, so that a busy machine slows both; a ratio is the median over
+the rounds. Nothing fails: the figures are printed beside what the project aims at. The last part
+builds and searches a few documents in float32 and in bfloat16; without `HWDAG_DATA` it is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import DynamicCache
+
+from hwdag import HWDAGIndex, SearchConfig
+from hwdag.config import HeadList
+from hwdag.embedding.default import default_embedder
+from hwdag.lm.attention import SpanRequest
+from hwdag.lm.default import load_reader
+from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.text.prompts import SearchPrompts
+from hwdag.text.sentences import sentences
+from hwdag_lab.eval.data import read_records, sample
+from hwdag_lab.eval.evidence import retrieval_scores
+from hwdag_lab.eval.text_metrics import f1
+
+ROOT = Path(__file__).parent.parent
+TEXT = (ROOT / "docs" / "method.md").read_text("utf-8")
+QUESTION = "How many nodes are read, and what ends the walk?"
+ANSWER_TOKENS = 12
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measured figure, and what the project aims at, in words."""
+
+    claim: str
+    value: float
+    aim: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is measured."""
+
+    rounds: int = 5
+    tokens: int = 1024
+    new_tokens: int = 32
+    batches: tuple[int, ...] = (1, 4, 16)
+    questions: int = 20
+
+
+QUICK = Plan(rounds=3, tokens=512, new_tokens=16, batches=(1, 16), questions=4)
+
+PARTS = ("forwards", "capture", "walk", "writing", "indexes")
+
+PROMPT_CHARACTERS = 240
+"""Of a prompt that is replied to: short, so that it is decoding that is measured."""
+
+
+def main() -> None:
+    """Measure, print a table, write JSON where it is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="less of everything")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--reader", help="hub name or path (default: the embedded model)")
+    parser.add_argument("--device")
+    parser.add_argument("--questions", type=int, help="of the comparison of precisions")
+    parser.add_argument("-o", "--output", type=Path, help="JSON file to write")
+    options = parser.parse_args()
+    plan = QUICK if options.quick else Plan()
+    if options.questions:
+        plan = replace(plan, questions=options.questions)
+    readers = {
+        dtype: load_reader(options.reader, dtype=dtype, device=options.device)
+        for dtype in ("float32", "bfloat16")
+    }
+    rows = []
+    print("| claim | measured | aim |\n|---|---|---|", flush=True)
+    for row in figures(readers, plan, options.only):
+        rows.append(row)
+        print(f"| {row.claim} | {row.value:.3g} | {row.aim} |", flush=True)
+    print(about := circumstances(readers["float32"]))
+    if options.output:
+        found = about | {"rows": [asdict(row) for row in rows]}
+        options.output.write_text(json.dumps(found, indent=2), "utf-8")
+
+
+def figures(
+    readers: dict[str, HuggingFaceLM], plan: Plan, parts: Sequence[str] = PARTS
+) -> Iterator[Row]:
+    """The figures of some parts, each as soon as it is there."""
+    full, half = readers["float32"], readers["bfloat16"]
+    if "forwards" in parts:
+        yield from precision_of_forwards(full, half, plan)
+    for name, part in (("capture", capturing), ("walk", walking), ("writing", writing)):
+        for lm in (full, half) if name in parts else ():
+            yield from part(lm, plan)
+    data = Path(os.environ.get("HWDAG_DATA") or ROOT / ".." / "shared" / "data")
+    if "indexes" in parts and (file := data / "dev" / "hotpotqa.jsonl").exists():
+        yield from precision_of_indexes(full, half, file, plan.questions)
+
+
+def circumstances(lm: HuggingFaceLM) -> dict[str, Any]:
+    """The command, the model, the machine and the day."""
+    on_cpu = lm.model.device.type == "cpu"
+    device = _processor() if on_cpu else torch.cuda.get_device_name(lm.model.device)
+    return {
+        "command": " ".join(["python", *sys.argv]),
+        "reader": lm.name,
+        "machine": f"{device}, {torch.get_num_threads()} threads, torch {torch.__version__}",
+        "date": datetime.now(UTC).date().isoformat(),
+    }
+
+
+def _processor() -> str:
+    file = Path("/proc/cpuinfo")
+    lines = file.read_text().splitlines() if file.exists() else []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
+
+
+def taking_turns(*ways: Callable[[], object], rounds: int) -> list[list[float]]:
+    """Seconds of each way in each round, after one that is not counted."""
+    seconds: list[list[float]] = [[] for _ in ways]
+    for turn in range(rounds + 1):
+        for way, spent in zip(ways, seconds, strict=True):
+            began = time.perf_counter()
+            way()
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
+            if turn:
+                spent.append(time.perf_counter() - began)
+    return seconds
+
+
+def ratio(above: Sequence[float], below: Sequence[float]) -> float:
+    """The median over the rounds."""
+    return statistics.median(a / b for a, b in zip(above, below, strict=True))
+
+
+def tokens_of(lm: HuggingFaceLM, count: int) -> list[int]:
+    """The first tokens of a text, as often as it takes."""
+    ids = lm.codec.encode(TEXT)
+    return (ids * (count // len(ids) + 1))[:count]
+
+
+def precision_of_forwards(full: HuggingFaceLM, half: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
+    """A prefill, and a step of 20 tokens on top of it, in bfloat16 and in float32."""
+    ids = tokens_of(full, plan.tokens)
+
+    def prefill(lm: HuggingFaceLM) -> torch.Tensor:
+        return lm.engine.logits([ids], last=1)
+
+    found = taking_turns(lambda: prefill(full), lambda: prefill(half), rounds=plan.rounds)
+    yield Row("prefill, tokens/s, float32", plan.tokens / statistics.median(found[0]))
+    yield Row("prefill, tokens/s, bfloat16", plan.tokens / statistics.median(found[1]))
+    yield Row("prefill, speed of bfloat16 / float32", ratio(*found), "above 1 where auto takes it")
+
+    caches = {lm: DynamicCache() for lm in (full, half)}
+    for lm, cache in caches.items():
+        lm.engine.forward(ids, cache)
+
+    def step(lm: HuggingFaceLM) -> None:
+        lm.engine.forward(ids[:20], caches[lm])
+        caches[lm].crop(-20)
+
+    found = taking_turns(lambda: step(full), lambda: step(half), rounds=2 * plan.rounds)
+    yield Row("step of 20 tokens, speed of bfloat16 / float32", ratio(*found))
+    rows = min(256, plan.tokens)
+    first, second = (lm.engine.logits([ids], last=rows)[0] for lm in (full, half))
+    yield Row(
+        f"likeliest token of {rows} positions, share that agrees",
+        float((first.argmax(1) == second.argmax(1)).double().mean()),
+    )
+
+
+def capturing(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
+    """A forward that captures attention against one that does not."""
+    ids = tokens_of(lm, plan.tokens)
+    middle = plan.tokens // 2
+    keys = [(i, i + middle // 8) for i in range(0, middle, middle // 8)]
+    request = SpanRequest([(middle, plan.tokens)], keys)
+
+    def read(heads: HeadList | None) -> None:
+        lm.engine.forward(ids, DynamicCache(), request=request, heads=heads)
+
+    ways = [
+        lambda: lm.engine.forward(ids, DynamicCache()),
+        lambda: read(lm.known_heads),
+        lambda: lm.engine.attention([ids], [request], lm.known_heads),
+        lambda: read(None),
+    ]
+    plain, listed, cut, every = taking_turns(*ways, rounds=plan.rounds)
+    about = f"captured / plain forward, {lm.dtype}"
+    yield Row(f"{about}, heads of the list", ratio(listed, plain), "at most 1.1")
+    yield Row(f"{about}, heads of the list, nothing above them", ratio(cut, plain), "at most 1")
+    yield Row(f"{about}, all heads", ratio(every, plain), "at most 1.3")
+
+
+def walking(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
+    """Nodes read one by one and four at a time, against one prefill of the same context."""
+    nodes, room = list[str](), plan.tokens
+    for span in sentences(TEXT):
+        text = TEXT[span.start : span.end].strip()
+        if text and (room := room - lm.count_tokens([text])[0]) > 0:
+            nodes.append(text)
+
+    def walk(stride: int) -> None:
+        session = lm.session(
+            QUESTION, prompts=SearchPrompts(), heads="auto", max_new_tokens=ANSWER_TOKENS
+        )
+        for start in range(0, len(nodes), stride):
+            session.read(nodes[start : start + stride])
+
+    whole, ones, fours = taking_turns(
+        lambda: walk(len(nodes)), lambda: walk(1), lambda: walk(4), rounds=plan.rounds
+    )
+    about = f"walk of {len(nodes)} nodes / one prefill, {lm.dtype}"
+    yield Row(f"{about}, one node per forward", ratio(ones, whole), "at most 1.3")
+    yield Row(f"{about}, four nodes per forward", ratio(fours, whole), "at most 1.3")
+
+
+def writing(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
+    """Batches of replies: tokens/s against those of one, and against bare `generate`."""
+    starts = range(0, 40 * max(plan.batches), 40)
+    prompts = [f"Summarise in points:\n{TEXT[at : at + PROMPT_CHARACTERS]}" for at in starts]
+    rows = [lm.codec.encode(prompt) for prompt in prompts]
+
+    def rate(size: int) -> float:
+        replies, cost = lm.engine.generate(rows[:size], max_new_tokens=plan.new_tokens)
+        return sum(map(len, replies)) / cost.seconds
+
+    rates = [[rate(size) for size in plan.batches] for _ in range(plan.rounds + 1)][1:]
+    for size, several in list(zip(plan.batches, zip(*rates, strict=True), strict=True))[1:]:
+        alone = [row[0] for row in rates]
+        claim = f"replies, tokens/s, batch of {size} / one by one, {lm.dtype}"
+        yield Row(claim, ratio(several, alone), "at least 4 at 16" if size == 16 else "")
+
+    size = min(16, max(plan.batches))
+    written = [lm.turns.head + row + lm.turns.summary_reply for row in rows[:size]]
+    ids, mask = lm.engine._left_padded(written)
+    settings = lm.engine._plainly_greedy(plan.new_tokens)
+
+    def bare() -> None:
+        with torch.inference_mode():
+            lm.model.generate(ids, attention_mask=mask, generation_config=settings)  # type: ignore[operator]
+
+    def write() -> None:
+        lm.write(prompts[:size], max_new_tokens=plan.new_tokens)
+
+    found = taking_turns(bare, write, rounds=plan.rounds)
+    claim = f"`write` of {size}, speed / bare `generate`, {lm.dtype}"
+    yield Row(claim, ratio(*found), "at least 0.9")
+
+
+def precision_of_indexes(
+    full: HuggingFaceLM, half: HuggingFaceLM, file: Path, limit: int
+) -> Iterator[Row]:
+    """The same documents built and searched in both precisions."""
+    embedder, config = default_embedder(), SearchConfig(max_new_tokens=ANSWER_TOKENS)
+    moved, tops, p_yes, decisions, same = ([] for _ in range(5))
+    scores: dict[str, list[float]] = {}
+    seconds: dict[str, float] = {"float32": 0.0, "bfloat16": 0.0}
+    words = 0
+    for record in sample(read_records(file), limit=limit, seed=0):
+        question = record.questions[0]
+        words += len(record.text.split())
+        found, edges = [], []
+        for lm in (full, half):
+            began = time.perf_counter()
+            with closing(
+                HWDAGIndex.from_documents(record.documents, reader=lm, embedder=embedder)
+            ) as index:
+                seconds[lm.dtype] += time.perf_counter() - began
+                edges.append([graph.edges for graph in index.graphs.values()])
+                answer = index.answer(question.text, config=config)
+            found.append(answer.retrieval.steps)
+            nodes = [step.node for step in answer.retrieval.steps]
+            kept = retrieval_scores(nodes, record, question)
+            for name in ("paragraph_touched", "paragraph_half"):
+                scores.setdefault(f"{name}, {lm.dtype}", []).append(kept[name])
+            scores.setdefault(f"answer F1, {lm.dtype}", []).append(
+                f1(answer.text, question.answers)
+            )
+        for one, other in zip(*edges, strict=True):
+            moved += (abs(one - other).sum(axis=1) / 2).ravel().tolist()[_first_row(one) :]
+            tops += [
+                one[[i]].toarray().argmax() == other[[i]].toarray().argmax()
+                for i in range(_first_row(one), one.shape[0])
+            ]
+        ids = [[step.node.id for step in steps] for steps in found]
+        same.append(len(set(ids[0]) & set(ids[1])) / max(1, len(set(ids[0]) | set(ids[1]))))
+        for one, other in zip(*found, strict=False):
+            if one.node.id != other.node.id:
+                break  # from here on they have read different texts
+            if one.p_yes is not None and other.p_yes is not None:
+                p_yes.append(abs(one.p_yes - other.p_yes))
+                decisions.append((one.p_yes > full.confidence) == (other.p_yes > half.confidence))
+    about = f"bfloat16 against float32, {len(same)} questions"
+    yield Row(f"{about}: weight of a node's edges that moved, mean", float(np.mean(moved)))
+    yield Row(f"{about}: heaviest edge is the same, share", float(np.mean(tops)))
+    yield Row(f"{about}: difference of p_yes, mean of {len(p_yes)}", float(np.mean(p_yes)))
+    yield Row(f"{about}: difference of p_yes, largest", float(np.max(p_yes)))
+    yield Row(f"{about}: same decision to stop, share", float(np.mean(decisions)))
+    yield Row(f"{about}: nodes that both visited, share of all visited", float(np.mean(same)))
+    for name, values in scores.items():
+        yield Row(f"{about}: {name}", float(np.mean(values)))
+    for dtype, spent in seconds.items():
+        yield Row(f"build, words/s, {dtype}", words / spent)
+
+
+def _first_row(edges: Any) -> int:
+    """The first node that has edges; leaves come before it and have none."""
+    counts = np.diff(edges.indptr)
+    return int(np.argmax(counts > 0)) if counts.any() else edges.shape[0]
+
+
+if __name__ == "__main__":
+    main()

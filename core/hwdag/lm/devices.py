@@ -1,0 +1,87 @@
+"""Where a model computes, and in which data type."""
+
+from __future__ import annotations
+
+import platform
+
+import torch
+from transformers import PreTrainedModel
+
+from hwdag.errors import InputError
+
+
+def fast_dtype(device: torch.device) -> torch.dtype:
+    """What "auto" stands for: bfloat16 where the device computes in it, else float32.
+
+    It has the range of float32, so what float16 overflows in it does not. MPS is float32: nobody
+    has measured there.
+    """
+    if device.type == "cuda":
+        has_bfloat16 = torch.cuda.is_available() and torch.cuda.is_bf16_supported(False)
+    else:
+        has_bfloat16 = device.type == "cpu" and _cpu_has_bfloat16()
+    return torch.bfloat16 if has_bfloat16 else torch.float32
+
+
+def _cpu_has_bfloat16() -> bool:
+    """Whether there are instructions for it; without them torch only emulates it.
+
+    On x86 AVX512-BF16 (AMD from Zen 4 on, Intel Cooper Lake and from Sapphire Rapids on; those with
+    AMX have it too), on 64-bit Arm FEAT_BF16 (Neoverse V1 and N2, Graviton 3).
+    """
+    if platform.machine() in ("aarch64", "arm64"):
+        # why not on x86: there it is true for every AVX-512, which only emulates bfloat16
+        has_kernels = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+        return bool(has_kernels and torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    return torch.cpu._is_avx512_bf16_supported()
+
+
+def weights_dtype(dtype: torch.dtype | str, device: torch.device) -> torch.dtype | str:
+    """What transformers takes; raises `InputError`."""
+    if dtype == "auto":
+        return fast_dtype(device)
+    if dtype == "checkpoint":
+        return "auto"
+    found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if isinstance(found, torch.dtype) and found.is_floating_point:
+        return found
+    raise InputError(
+        'dtype must be "auto", "checkpoint", a floating torch dtype or its name such as "bfloat16", '
+        f"got {dtype!r}"
+    )
+
+
+def device_of(device: torch.device | str | None) -> torch.device:
+    """The device that was asked for, the best for None; raises `InputError`."""
+    try:
+        return torch.device(_best_device() if device is None else device)
+    except RuntimeError as error:
+        raise _no_such_device(device, error) from error
+
+
+def move(model: PreTrainedModel, device: torch.device) -> None:
+    """Put the weights there; raises `InputError`."""
+    try:
+        torch.nn.Module.to(model, device)
+    except (AssertionError, RuntimeError) as error:  # torch asserts that it was built with CUDA
+        raise _no_such_device(device, error) from error
+
+
+def _no_such_device(device: object, error: Exception) -> InputError:
+    return InputError(
+        f"the model cannot be put on device {str(device)!r}: {first_line(error)}; use a device that "
+        'this machine has, such as "cpu"'
+    )
+
+
+def _best_device() -> str:
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, short."""
+    return next(
+        (line.strip() for line in str(error).splitlines() if line.strip()), "no reason given"
+    )
