@@ -201,10 +201,11 @@ def test_an_index_of_one_precision_is_searched_and_extended_in_the_other(tmp_pat
             [FOX], reader=readers[one], config=config, path=path, **models
         ) as index:
             assert index.built_dtype == one
-            found = {node.id for node in index.retrieve("Who jumps over the dog?").nodes}
+            found = {step.node.id for step in index.search("Who jumps over the dog?").steps}
         with HWDAGIndex.load(path, reader=readers[other], **models) as index:
             assert index.built_dtype == one
-            assert {n.id for n in index.retrieve("Who jumps over the dog?").nodes} == found
+            again = index.search("Who jumps over the dog?")
+            assert {step.node.id for step in again.steps} == found
             assert index.insert(["Another fox jumps."]).built
 
 
