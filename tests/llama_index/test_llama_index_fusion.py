@@ -59,7 +59,11 @@ def test_every_passage_has_one_vote_of_each_retriever() -> None:
     )
     found = fusion.retrieve(QUESTION)
     assert len({one.text for one in found}) == len(found)
-    ranks = [[one.text for one in some.retrieve(QUESTION)] for some in (walk, bm25)]
+    by_score = [
+        sorted(some.retrieve(QUESTION), key=lambda one: one.score, reverse=True)
+        for some in (walk, bm25)
+    ]
+    ranks = [[one.text for one in rank] for rank in by_score]
     for one in found:
         votes = sum(1 / (60 + rank.index(one.text)) for rank in ranks if one.text in rank)
         assert one.score == pytest.approx(votes)

@@ -1,5 +1,7 @@
 """The thin distributions, built and installed beside a framework, without their dependencies again."""
 
+import os
+import subprocess
 import sys
 import sysconfig
 import tomllib
@@ -8,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
-from test_package import run, site_packages, venv
 
 from hwdag import __version__
 
@@ -49,6 +50,15 @@ PACKAGES = {
 }
 
 
+def run(*command, cwd):
+    """What a command prints, far from the paths of the checkout."""
+    outside = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [str(part) for part in command]
+    done = subprocess.run(command, cwd=cwd, env=outside, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 @pytest.mark.parametrize("name", PACKAGES)
 def test_it_asks_for_this_version_with_the_extra_of_its_framework(name):
     project = tomllib.loads((ROOT / "packages" / name / "pyproject.toml").read_text())["project"]
@@ -68,10 +78,12 @@ def test_it_works_in_an_environment_of_its_own(name, tmp_path):
     assert {top for top in tops if not top.endswith(".dist-info")} <= {"llama_index"}
     assert not any(name == "llama_index/__init__.py" for name in zipfile.ZipFile(wheel).namelist())
 
-    python = venv(tmp_path / "venv", "--without-pip")
+    run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv", cwd=tmp_path)
+    python = tmp_path / "venv" / "bin" / "python"
     # why not the dependencies: they are gigabytes, and test_package.py installs them
     shared = [ROOT / "core", ROOT, sysconfig.get_path("purelib")]
-    (site_packages(python) / "shared.pth").write_text("\n".join(map(str, shared)))
+    purelib = run(python, "-c", "import site; print(site.getsitepackages()[0])", cwd=tmp_path)
+    (Path(purelib.strip()) / "shared.pth").write_text("\n".join(map(str, shared)))
     pip = (sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps")
     run(*pip, "--no-index", wheel, cwd=tmp_path)
     assert run(python, "-c", PACKAGES[name][1], cwd=tmp_path).strip() == (
