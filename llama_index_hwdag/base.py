@@ -36,7 +36,7 @@ from llama_index_hwdag.llm import DEFAULT_NEW_TOKENS, HWDAGLLM
 from llama_index_hwdag.metadata_filters import Filters
 from llama_index_hwdag.nodes import Source, checked_nodes, text_node
 from llama_index_hwdag.retriever import HWDAGRetriever
-from llama_index_hwdag.storage import Options, Storage
+from llama_index_hwdag.storage import Options, Storage, check
 
 
 class WholeDocument(TransformComponent):
@@ -312,7 +312,7 @@ class HWDAGIndex(ChangingIndex):
 
     def _storage_of(self, struct: HWDAGIndexStruct) -> Storage:
         """Where the struct says, or where a new index is to be."""
-        struct.check()
+        check(struct)
         options = self._options.with_settings(struct)
         if struct.config:
             stored = BuildConfig.from_dict(struct.config)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, cast, get_type_hints
+from typing import Any, cast
 
 from llama_index.core.data_structs.data_structs import IndexStruct
 from llama_index.core.data_structs.registry import INDEX_STRUCT_TYPE_TO_INDEX_STRUCT_CLASS
 from llama_index.core.data_structs.struct_type import IndexStructType
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.indices.registry import INDEX_STRUCT_TYPE_TO_INDEX_CLASS
-from pydantic import TypeAdapter, ValidationError
-
-from hwdag.errors import IndexCorrupt
 
 # why: the enum is closed, but wherever it is used a plain string serves as well
 INDEX_TYPE = cast(IndexStructType, "hwdag")
@@ -45,25 +42,10 @@ class HWDAGIndexStruct(IndexStruct):
     unfinished: dict[str, list[str]] = field(default_factory=dict)
     path: str = ""
 
-    def check(self) -> None:
-        """Raise `IndexCorrupt` where a value is not of its type: it may come from anybody's file."""
-        own = {name: kind for name, kind in get_type_hints(type(self)).items() if name in _OWN}
-        for name, kind in own.items():
-            try:
-                TypeAdapter(kind).validate_python(getattr(self, name), strict=True)
-            except ValidationError as error:
-                raise IndexCorrupt(
-                    f"the index store holds no index of hwdag: {name} is not {kind} "
-                    f"({error.errors()[0]['msg']}); load a folder that the index was persisted to"
-                ) from error
-
     @classmethod
     def get_type(cls) -> IndexStructType:
         """`hwdag`."""
         return INDEX_TYPE
-
-
-_OWN = HWDAGIndexStruct.__annotations__
 
 
 def register(index_class: type[BaseIndex[HWDAGIndexStruct]]) -> None:

@@ -16,23 +16,37 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_type_hints
 
 from llama_index.core import Settings
 from llama_index.core.schema import BaseNode
 from llama_index.core.schema import Document as LlamaDocument
 from llama_index.core.storage.docstore.types import RefDocInfo
 from llama_index.core.storage.storage_context import StorageContext
+from pydantic import TypeAdapter, ValidationError
 
 from hwdag.config import BuildConfig
 from hwdag.embedding.base import Embedder
-from hwdag.errors import IndexMismatch
+from hwdag.errors import IndexCorrupt, IndexMismatch
 from hwdag.index import HWDAGIndex as CoreIndex
 from hwdag.text.prompts import Prompts
 from hwdag.types import Document
 from llama_index_hwdag.adapters import FOREIGN, as_embedder
 from llama_index_hwdag.index_struct import HWDAGIndexStruct
 from llama_index_hwdag.nodes import Source
+
+
+def check(struct: HWDAGIndexStruct) -> None:
+    """Raise `IndexCorrupt` where a value is not of its type: a struct may come from anybody's file."""
+    kinds = get_type_hints(HWDAGIndexStruct)
+    for name in HWDAGIndexStruct.__annotations__:
+        try:
+            TypeAdapter(kinds[name]).validate_python(getattr(struct, name), strict=True)
+        except ValidationError as error:
+            raise IndexCorrupt(
+                f"the index store holds no index of hwdag: {name} is not {kinds[name]} "
+                f"({error.errors()[0]['msg']}); load a folder that the index was persisted to"
+            ) from error
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,6 @@ from dataclasses import asdict, dataclass, fields
 from reprlib import repr as brief
 from typing import Any, Self
 
-from scipy.special import expit
-
 from hwdag.errors import InputError
 
 FEATURES = ("p_yes", "p_yes_growth", "head_mass", "similarity_gap", "nodes")
@@ -82,6 +80,8 @@ class Controller:
                 self.features, self.means, self.scales, self.weights, strict=True
             )
         )
+        from scipy.special import expit  # why here: importing the package must not load scipy
+
         return float(expit(self.bias + sum(parts)))
 
     def to_json(self) -> dict[str, Any]:
