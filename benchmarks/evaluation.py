@@ -47,7 +47,7 @@ POOLS = (
     "linear-rag,raptor-collapsed,oracle,hwdag"
 )
 ABLATIONS = (
-    "hwdag,hwdag-p-yes,hwdag-no-references,hwdag-no-edges,hwdag-no-attention,hwdag-no-sparse,"
+    "hwdag,hwdag-p-yes,hwdag-no-references,hwdag-no-edges,hwdag-no-attention,hwdag-no-sparse,hwdag-no-paragraph,"
     "hwdag-no-embedding,hwdag-chunks,hwdag-all-heads,hwdag-stride-1"
 )
 ANSWERS = (

@@ -157,7 +157,7 @@ class Scoring:
     attention: float = 0.1
     similarity: float = 1.0
     sparse: float = 0.3
-    paragraph: float = 0.0
+    paragraph: float = 0.1
     mentions: float = 0.3
     echoes: float = 0.3
     spread: Literal["down", "around"] = "down"

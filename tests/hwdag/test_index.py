@@ -299,7 +299,7 @@ def test_wrong_kinds_of_arguments_are_named():
 def test_unknown_options_and_values_are_refused_by_name():
     with pytest.raises(UnknownOption, match="no option 'budget'; it has token_budget"):
         SearchConfig.from_dict({"budget": 3})
-    with pytest.raises(UnknownOption, match="progress must be one of auto, p_yes, budget"):
+    with pytest.raises(UnknownOption, match="progress must be one of"):
         SearchConfig(progress="sometimes")
     with pytest.raises(InputError, match="token_budget must be a whole number of at least 1"):
         SearchConfig(token_budget=0)

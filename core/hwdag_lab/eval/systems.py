@@ -77,6 +77,7 @@ VARIANTS: Mapping[str, Variant] = {
     "hwdag-no-edges": Variant(search=SearchConfig(scoring=Scoring(attention=0.0))),
     "hwdag-no-references": Variant(search=SearchConfig(scoring=Scoring(mentions=0.0, echoes=0.0))),
     "hwdag-no-sparse": Variant(search=SearchConfig(scoring=Scoring(sparse=0.0))),
+    "hwdag-no-paragraph": Variant(search=SearchConfig(scoring=Scoring(paragraph=0.0))),
     "hwdag-chunks": Variant(build=BuildConfig(leaves="chunks")),
     "hwdag-all-heads": Variant(search=SearchConfig(heads="all")),
     "hwdag-stride-1": Variant(search=SearchConfig(stride=1)),
