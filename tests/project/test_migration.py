@@ -73,9 +73,9 @@ def test_every_row_runs(title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     setup, lines = TABLES[title]
     names: dict[str, Any] = {"__name__": "migration"}
-    exec(compile(setup, title, "exec"), names)
+    exec(compile(setup, title, "exec", dont_inherit=True), names)
     for line in lines:
-        found = eval(compile(line, line, "eval"), names)
+        found = eval(compile(line, line, "eval", dont_inherit=True), names)
         # why: what asks a question must find something; the others return what they like
         assert found or "question" not in line, line
 
@@ -90,5 +90,5 @@ def test_the_integration_pages_run(
     monkeypatch.chdir(tmp_path)
     text = (DOCS / "integrations" / f"{page}.md").read_text("utf-8")
     program = "\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
-    exec(compile(program, page, "exec"), {"__name__": page})
+    exec(compile(program, page, "exec", dont_inherit=True), {"__name__": page})
     assert "Clara Holm" in capsys.readouterr().out

@@ -176,7 +176,7 @@ def test_recipes_run(
     if "Postgres" in RECIPES[title]:
         monkeypatch.setenv("DATABASE", request.getfixturevalue("postgres"))
     names: dict[str, Any] = {"__name__": "recipe"}
-    exec(compile(RECIPES[title], title, "exec"), names)
+    exec(compile(RECIPES[title], title, "exec", dont_inherit=True), names)
     printed = capsys.readouterr().out
     if "app" in names:
         with TestClient(names["app"]) as client:
