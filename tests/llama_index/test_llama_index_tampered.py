@@ -13,7 +13,7 @@ from llama_world import ALL, QUESTION, built, models
 
 from hwdag.errors import HWDAGError
 
-HOSTILE = [None, True, -1, 0, 10**30, 0.5, float("nan"), "", "ferry", "../..", "\ud800", [], {}]
+HOSTILE = [None, True, -1, 0, 10**30, 0.5, float("nan"), "", "ferry", "../..", [], {}]
 HOSTILE += [[[]], {"": []}, [None], ["ferry"], [10**9, -5], [[5, 2]], {"a": [1]}, "x" * 70_000]
 
 
