@@ -7,10 +7,8 @@ from typing import Any
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
-from pydantic import ConfigDict, Field, InstanceOf
+from pydantic import ConfigDict, Field
 
-from hwdag_lab.heads.ranking import best_passages
-from hwdag_lab.heads.scoring import AttentionScoring
 from langchain_hwdag.adapters import as_reader
 
 
@@ -32,13 +30,15 @@ class HWDAGReranker(BaseDocumentCompressor):
 
     reader: Any = Field(default=None, exclude=True, repr=False)
     top_n: int = Field(default=3, ge=1)
-    scoring: InstanceOf[AttentionScoring] | str = "qrhead"
+    scoring: Any = "qrhead"
     window_tokens: int | None = None
 
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> Sequence[Document]:
         """The best documents; errors as in `hwdag_lab.heads.rank_passages`."""
+        from hwdag_lab.heads.ranking import best_passages  # why here: it loads torch
+
         best = best_passages(
             as_reader(self.reader),
             query,

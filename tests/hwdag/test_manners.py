@@ -16,7 +16,7 @@ from hwdag.config import SearchConfig
 from hwdag.quiet import without_bars
 from hwdag.trace import render
 
-NOWHERE = ["--reader", "nobody/nothing", "--dtype", "float32"]
+NOWHERE = ["--reader", "/nowhere/nothing", "--dtype", "float32"]
 """A reader that cannot be loaded, and is loaded as soon as it is asked for."""
 
 
@@ -90,7 +90,7 @@ def test_show_has_all_nodes_of_a_document(file, capsys):
         (["--tenant", "a"], "no tenant_key"),
         (["--budget", "0"], "token_budget must be"),
         (["--filter", "{"], "--filter must be JSON"),
-        ([], "nobody/nothing"),
+        ([], "/nowhere/nothing"),
     ],
 )
 def test_what_cannot_be_asked_is_told_before_models_are_loaded(
@@ -111,7 +111,7 @@ def test_what_cannot_be_asked_is_told_before_models_are_loaded(
         (["--metadata", "town"], "--metadata must be KEY=VALUE"),
         (["--writer-url", "http://localhost:1/v1"], "--writer-url needs --writer"),
         (["--head-list", "nothing.json"], "nothing.json"),
-        ([], "nobody/nothing"),
+        ([], "/nowhere/nothing"),
     ],
 )
 def test_what_cannot_be_built_is_told_before_models_are_loaded(

@@ -514,19 +514,19 @@ def test_every_system_is_also_asked_at_what_the_walk_read_when_it_stopped(tmp_pa
     """The walk says "enough" after its first node; the others get as many tokens on average."""
     lm = ScriptedLM(p_yes=lambda question, texts: 0.9)
     plan = Plan(
-        systems=("hwdag", "bm25@sentence", "full-context"),
+        systems=("hwdag-p-yes", "bm25@sentence", "full-context"),
         budgets=(60,),
         limit=None,
         answer_budgets=(),
-        match="hwdag",
+        match="hwdag-p-yes",
     )
     counts = run(world.records(), world.models(lm), plan, tmp_path)
     results = list(read_results(tmp_path).values())
-    read = [r.context_tokens for r in results if r.system == "hwdag"]
+    read = [r.context_tokens for r in results if r.system == "hwdag-p-yes"]
     mean = round(sum(read) / len(read))
     assert mean < 60
     assert {r.budget for r in results if r.system == "bm25@sentence"} == {60, mean}
-    assert {r.budget for r in results if r.system == "hwdag"} == {60}
+    assert {r.budget for r in results if r.system == "hwdag-p-yes"} == {60}
     assert counts == Counts(0, 16, 0)
     assert run(world.records(), world.models(lm), plan, tmp_path) == Counts(16, 0, 0)
     with pytest.raises(InputError, match="match='dense' must be one of the systems"):

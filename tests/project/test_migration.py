@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -51,6 +53,13 @@ class AppLLM(CustomLLM):
 
     def stream_complete(self, prompt: str, formatted: bool = False, **options: Any) -> Any:
         yield self.complete(prompt)
+
+
+@pytest.fixture(autouse=True)
+def collected() -> Iterator[None]:
+    """What a row leaves behind is its own, not that of the next test."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture

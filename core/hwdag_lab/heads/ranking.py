@@ -50,6 +50,10 @@ def rank_passages(
     """
     lm = local_model(as_reader(reader) if reader is None or isinstance(reader, str) else reader)
     scoring = AttentionScoring.preset(scoring) if isinstance(scoring, str) else scoring
+    if not isinstance(scoring, AttentionScoring):
+        raise InputError(
+            f"scoring must be an AttentionScoring or the name of a preset, got {scoring!r}"
+        )
     room = lm.context_tokens if window_tokens is None else min(window_tokens, lm.context_tokens)
     if room < 1:
         raise InputError(f"window_tokens must be at least 1, got {window_tokens!r}")
