@@ -4,8 +4,7 @@ All rank the same candidates: the paragraphs that come with a question, gold one
 are in the data. R-precision is the share of gold among the first g, where g is their number;
 recall@k their share among the first k. Run, and run again to go on:
 
-    python benchmarks/rerank.py ../shared/data/dev/{hotpotqa,2wikimultihopqa,musique}.jsonl
-        --limit 100 --dtype bfloat16 -o build/rerank
+    python benchmarks/rerank.py ../shared/data/dev/{hotpotqa,musique}.jsonl -o build/rerank
 
 Every question is one line of a file in the folder; `--report` reads what is there. Sets take turns.
 """

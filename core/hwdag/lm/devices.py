@@ -29,11 +29,14 @@ def _cpu_has_bfloat16() -> bool:
     On x86 AVX512-BF16 (AMD from Zen 4 on, Intel Cooper Lake and from Sapphire Rapids on; those with
     AMX have it too), on 64-bit Arm FEAT_BF16 (Neoverse V1 and N2, Graviton 3).
     """
-    if platform.machine() in ("aarch64", "arm64"):
-        # why not on x86: there it is true for every AVX-512, which only emulates bfloat16
-        has_kernels = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-        return bool(has_kernels and torch.ops.mkldnn._is_mkldnn_bf16_supported())
-    return torch.cpu._is_avx512_bf16_supported()
+    try:
+        if platform.machine() in ("aarch64", "arm64"):
+            # why not on x86: there it is true for every AVX-512, which only emulates bfloat16
+            has_kernels = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+            return bool(has_kernels and torch.ops.mkldnn._is_mkldnn_bf16_supported())
+        return torch.cpu._is_avx512_bf16_supported()
+    except AttributeError:  # torch has no public way to ask, and not every version this one
+        return False
 
 
 def weights_dtype(dtype: torch.dtype | str, device: torch.device) -> torch.dtype | str:

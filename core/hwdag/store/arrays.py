@@ -35,12 +35,9 @@ ARRAY_COLUMNS = tuple(_TYPES)
 
 def array_row(block: Block, attention: NDArray[np.float64]) -> Row:
     """Return the columns of a block; `attention` is that of its edges before normalisation, (edges,)."""
-    values = {name: getattr(block, name, attention) for name in ARRAY_COLUMNS}
     return tuple(
-        _postings_bytes(array)
-        if isinstance(array, Postings)
-        else array.astype(_TYPES[name]).tobytes()
-        for name, array in values.items()
+        _column(attention if name == "attention" else getattr(block, name), dtype)
+        for name, dtype in _TYPES.items()
     )
 
 
@@ -48,6 +45,10 @@ def arrays_of(row: Row) -> dict[str, NDArray[Any]]:
     """Return the columns as arrays of their types; raises one of `MALFORMED` if one is none."""
     columns = zip(ARRAY_COLUMNS, row, strict=True)
     return {name: np.frombuffer(value, _TYPES[name]) for name, value in columns}
+
+
+def _column(array: NDArray[Any] | Postings, dtype: str) -> bytes:
+    return _postings_bytes(array) if isinstance(array, Postings) else array.astype(dtype).tobytes()
 
 
 def _postings_bytes(postings: Postings) -> bytes:

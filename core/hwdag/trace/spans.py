@@ -1,6 +1,6 @@
 """OpenTelemetry spans of what an index does, where `opentelemetry-api` is installed (extra `otel`).
 
-Without an SDK that the application sets up they cost nothing and go nowhere. Attributes have the names
+Without an SDK that the application sets up they go nowhere. Attributes have the names
 of OpenInference, so that its viewers show a walk as a retrieval.
 """
 
@@ -33,14 +33,14 @@ def _tracer() -> Any:
 
 @contextmanager
 def span(name: str, kind: str, **attributes: Any) -> Iterator[Span | None]:
-    """Open a span of an OpenInference kind ("RETRIEVER", "CHAIN"); None without OpenTelemetry."""
+    """Open a span of an OpenInference kind ("RETRIEVER", "CHAIN"); None where nobody records it."""
     tracer = _tracer()
     if tracer is None:
         yield None
         return
     attributes["openinference.span.kind"] = kind
     with tracer.start_as_current_span(name, attributes=attributes) as opened:
-        yield opened
+        yield opened if opened.is_recording() else None
 
 
 def telling(opened: Span | None, on_step: OnStep | None) -> OnStep | None:
@@ -59,7 +59,7 @@ def telling(opened: Span | None, on_step: OnStep | None) -> OnStep | None:
 
 def add_retrieval(opened: Span | None, retrieval: Retrieval) -> None:
     """Tell what was read, why the walk stopped and what it cost."""
-    if opened is None or not opened.is_recording():
+    if opened is None:
         return
     opened.set_attributes(
         {
