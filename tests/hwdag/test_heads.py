@@ -1,8 +1,11 @@
 """Head lists: files that are checked, models that use the right one, forwards that end early."""
 
+import ast
 import json
 import logging
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -145,6 +148,19 @@ def test_lists_of_large_models_are_shipped(name, config, first):
     assert len(found.pairs) in (8, 16)
     made.num_hidden_layers += 1
     assert head_file(None, name, made) is None
+
+
+def test_the_documented_heads_of_qrranker_fit_its_model():
+    from transformers import AutoConfig
+
+    page = (Path(__file__).parents[2] / "docs" / "attention.md").read_text("utf-8")
+    pairs = ast.literal_eval(
+        re.search(r"^QRRANKER = (\[.*?^\])", page, re.DOTALL | re.MULTILINE)[1]
+    )
+    made = AutoConfig.for_model(
+        "qwen3", num_hidden_layers=36, num_attention_heads=32, hidden_size=2560
+    )
+    assert len(head_file(pairs, "Qwen/Qwen3-4B-Instruct-2507", made).pairs) == 16
 
 
 def test_every_shipped_list_says_where_it_is_from():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from langchain_classic.retrievers import ContextualCompressionRetriever
@@ -15,9 +18,9 @@ from pydantic import ValidationError
 
 import langchain_hwdag
 import llama_index_hwdag
+from hwdag import AttentionScoring, rank_passages
 from hwdag.errors import InputError, ReaderRequired
-from hwdag_lab.heads import AttentionScoring, rank_passages
-from hwdag_lab.heads.capture import ranking_tokens
+from hwdag.ranking.capture import ranking_tokens
 from hwdag_lab.scripted import ScriptedLM
 
 LETTERS = ("bbbb kkkk bbbb", "zzzz qqqq zzzz", " ", "mmmm rrrr mmmm", "vvvv cccc vvvv")
@@ -64,7 +67,7 @@ def test_the_best_come_first_with_their_scores(package, top_n, reader):
 def test_scoring_heads_and_windows_are_those_that_are_asked_for(package, reader):
     scoring = AttentionScoring.preset("core", heads=[(1, 0), PLANTED])
     room = ranking_tokens(reader, QUESTION, FILLED[:2]) + 9
-    options = {"scoring": scoring, "window_tokens": room}
+    options = {"scoring": scoring, "window_tokens": room, "batch_size": 2}
     assert reranked(package, reader, top_n=4, **options) == expected(reader, 4, **options)
 
 
@@ -119,3 +122,11 @@ async def test_it_tells_llama_index_of_what_it_does_and_keeps_the_first_score(re
     assert [type(event) for event in seen] == [ReRankStartEvent, ReRankEndEvent]
     assert (seen[0].top_n, seen[0].model_name) == (1, "nobody/planted")
     assert seen[1].nodes == [best]
+
+
+@pytest.mark.model
+def test_the_program_of_the_documentation_finds_the_passage(capsys):
+    page = (Path(__file__).parents[2] / "docs" / "attention.md").read_text("utf-8")
+    (program,) = re.findall(r"```python\n(from hwdag import rank_passages.*?)```", page, re.DOTALL)
+    exec(compile(program, "attention.md", "exec", dont_inherit=True), {})
+    assert capsys.readouterr().out == "1\n"

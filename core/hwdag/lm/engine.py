@@ -142,36 +142,43 @@ class Engine:
         heads: HeadList | None,
         *,
         cache: Cache | None = None,
+        padding: Sequence[int] = (),
     ) -> tuple[Capture, Usage]:
         """Read attention alone: the forward ends within the last layer that is asked for.
 
-        Rows are as for `logits`. A cache has the keys and values of the layers up to that one.
+        Rows, cache and padding are as for `logits`. The cache has the keys and values of the layers
+        up to that one.
         """
         began = time.perf_counter()
         cached = 0 if cache is None else int(cache.get_seq_length())
         with self._lock, capture(self.model, requests, heads, cut=True) as captured:
-            self.logits(rows, last=1, cache=cache)
+            self.logits(rows, last=1, cache=cache, padding=padding)
         flops = sum(
             cut_flops(
                 self.shape,
                 heads,
                 new_tokens=len(row),
-                cached_tokens=cached,
+                cached_tokens=cached - padded,
                 row_tokens=_length(request.rows),
                 key_spans=len(request.keys) if isinstance(request, SpanRequest) else 0,
             )
-            for row, request in zip(rows, requests, strict=True)
+            for row, request, padded in zip(rows, requests, padding or [0] * len(rows), strict=True)
         )
         seconds = time.perf_counter() - began
         return captured, Usage(sum(map(len, rows)), flops / 1e12, seconds)
 
     def logits(
-        self, rows: Sequence[list[int]], *, last: int, cache: Cache | None = None
+        self,
+        rows: Sequence[list[int]],
+        *,
+        last: int,
+        cache: Cache | None = None,
+        padding: Sequence[int] = (),
     ) -> torch.Tensor:
         """Float32 logits of the last positions of every row, (rows, last, vocabulary).
 
-        Rows are padded on the left where their lengths differ. A single row may go on top of a
-        `cache`, which it enters.
+        Rows are padded on the left where their lengths differ. They may go on top of a `cache`,
+        which they enter; `padding` is what was padded in every row of it, if anything was.
         """
         options: dict[str, Any] = (
             {"use_cache": False} if cache is None else {"past_key_values": cache}
@@ -179,10 +186,14 @@ class Engine:
         if self._keeps_logits:
             options["logits_to_keep"] = last
         ids, mask = self._left_padded(rows)
-        if any(len(row) < ids.shape[1] for row in rows):
+        if any(padding):
+            seen = torch.arange(cache.get_seq_length() if cache else 0, device=ids.device)
+            pads = torch.tensor(padding, device=ids.device)
+            mask = torch.cat([(seen >= pads[:, None]).to(mask.dtype), mask], dim=1)
+        if not mask.all():
             options |= {
                 "attention_mask": mask,
-                "position_ids": (mask.cumsum(1) - 1).clamp(min=0),
+                "position_ids": (mask.cumsum(1) - 1).clamp(min=0)[:, -ids.shape[1] :],
             }
         with self._exclusive():
             found: torch.Tensor = self.model(ids, **options).logits[:, -last:].float()

@@ -11,10 +11,10 @@ from hwdag.errors import InputError
 from hwdag.lm.default import load_reader
 from hwdag.lm.heads import HeadFile, shipped
 from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.ranking.capture import ranking_tokens
 from hwdag.text.characters import visible
 from hwdag_lab.cli.heads_calibrate import calibrate, check_output
 from hwdag_lab.heads import Example, detect_heads, read_examples
-from hwdag_lab.heads.capture import ranking_tokens
 
 
 def heads(options: argparse.Namespace) -> int:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from hwdag.lm.heads import HeadFile
-from hwdag_lab.heads.capture import RankingCapture, capture_ranking
+from hwdag.ranking.capture import RankingCapture, capture_ranking
+from hwdag.ranking.passages import rank_passages
+from hwdag.ranking.scoring import AttentionScoring
 from hwdag_lab.heads.data import Example, read_examples
 from hwdag_lab.heads.detection import Criterion, Detection, detect_heads
-from hwdag_lab.heads.ranking import rank_passages
-from hwdag_lab.heads.scoring import AttentionScoring
 
 __all__ = [
     "AttentionScoring",

@@ -21,11 +21,11 @@ from hwdag.arrays import Floats
 from hwdag.config import HeadList
 from hwdag.errors import InputError, UnknownOption
 from hwdag.lm.heads import HeadFile
+from hwdag.ranking.capture import Order, capture_ranking
+from hwdag.ranking.passages import local_model
+from hwdag.ranking.scoring import AttentionScoring
 from hwdag.trace.bars import Reporter, as_reporter
-from hwdag_lab.heads.capture import Order, capture_ranking
 from hwdag_lab.heads.data import Example
-from hwdag_lab.heads.ranking import local_model
-from hwdag_lab.heads.scoring import AttentionScoring
 
 SAMPLED_WEIGHTS = 16
 """Numbers of every tensor that go into a digest of the weights."""

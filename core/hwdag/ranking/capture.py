@@ -2,13 +2,14 @@
 
 Two orders of the prompt. With the question last its tokens attend to the passages, as in ICR (arXiv
 2410.02642), QRHead and CoRe; with the question first the tokens of the passages attend to it, as in
-the walk of GARLIC and PECAN. The scores are made in `hwdag_lab.heads`.
+the walk of GARLIC and PECAN. `hwdag.ranking.scoring` makes the scores.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal, Self, get_args
 
 import numpy as np
@@ -88,30 +89,52 @@ def capture_ranking(
         ContextTooSmall: question and passages exceed the context together.
         ModelError: the attention is not finite.
     """
-    _check_texts(question, passages)
+    return capture_rankings(lm, question, [passages], order=order, heads=heads, null=null)[0]
+
+
+def capture_rankings(
+    lm: HuggingFaceLM,
+    question: str,
+    windows: Sequence[Sequence[str]],
+    *,
+    order: Order = "last",
+    heads: Heads = "all",
+    null: bool = True,
+) -> list[RankingCapture]:
+    """The same for several lists of passages, which are the rows of one padded batch.
+
+    Errors as in `capture_ranking`.
+    """
+    for passages in windows:
+        _check_texts(question, passages)
     pairs = lm.pairs_of(SearchConfig(heads=heads).heads)
     every = pairs or every_head(lm)
     read = _last if order == "last" else _first
-    asked = [_Layout.of(lm, text, passages, order) for text in _questions(question, null)]
-    for layout in asked:
+    asked = [
+        [_Layout.of(lm, text, passages, order) for passages in windows]
+        for text in _questions(question, null)
+    ]
+    for layout in chain.from_iterable(asked):
         layout.check(lm)
     attention = read(lm, asked, pairs, every)
-    if not all(np.isfinite(one).all() for one in attention):
+    if not all(np.isfinite(one).all() for one in chain.from_iterable(attention)):
         raise ModelError(
             f"{lm.name} in {lm.model.dtype} computed attention that is not a number; half precision "
             'overflows in some models: load it with dtype="bfloat16" or "float32"'
         )
-    lengths = [np.diff(layout.parts, axis=1)[:, 0] for layout in asked]
-    return RankingCapture(
-        order,
-        every,
-        lm.known_heads,
-        attention[0],
-        lengths[0],
-        asked[0].dense_ranges,
-        attention[1] if null else None,
-        lengths[-1],
-    )
+    return [
+        RankingCapture(
+            order,
+            every,
+            lm.known_heads,
+            attention[0][i],
+            asked[0][i].lengths,
+            asked[0][i].dense_ranges,
+            attention[1][i] if null else None,
+            asked[-1][i].lengths,
+        )
+        for i in range(len(windows))
+    ]
 
 
 def every_head(lm: HuggingFaceLM) -> HeadList:
@@ -166,6 +189,11 @@ class _Layout:
         return cls(ids, np.array(around, np.int64), np.array(passages, np.int64))
 
     @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Tokens of every part, (parts,)."""
+        return np.diff(self.parts, axis=1)[:, 0]
+
+    @property
     def dense_ranges(self) -> NDArray[np.int64]:
         """Ranges of the passages among their own tokens alone."""
         ends = np.cumsum(np.diff(self.passages, axis=1)[:, 0])
@@ -181,7 +209,7 @@ class _Layout:
             raise ContextTooSmall(
                 f"a question and {len(self.passages)} passages take {len(self.ids)} tokens, the "
                 f"context of {lm.name} holds {lm.context_tokens}; give fewer or shorter passages, or "
-                "use hwdag_lab.heads.rank_passages, which reads them window by window"
+                "use hwdag.rank_passages, which reads them window by window"
             )
 
 
@@ -198,55 +226,91 @@ def _question_first(question: str, passages: Sequence[str]) -> tuple[list[str], 
 
 
 def _last(
-    lm: HuggingFaceLM, asked: list[_Layout], pairs: HeadList | None, every: HeadList
-) -> list[NDArray[np.float32]]:
+    lm: HuggingFaceLM, asked: list[list[_Layout]], pairs: HeadList | None, every: HeadList
+) -> list[list[NDArray[np.float32]]]:
     """Read the passages once, and after them every question on top of the same cache."""
     cache = DynamicCache() if len(asked) > 1 else None  # no config, see KVSession
-    known, found = 0, []
-    for layout in asked:
-        request = ColumnRequest([(a - known, b - known) for a, b in _filled(layout.parts)])
-        captured = _forward(lm, layout.ids[known:], request, pairs, cache)
-        # (heads, filled parts, seen) -> (filled parts, heads, tokens)
-        read = _stacked(captured, every)[:, :, layout.tokens].transpose(1, 0, 2)
-        found.append(_scattered(read, layout.parts))
+    padding = _padding(asked[0])
+    found: list[list[NDArray[np.float32]]] = []
+    for layouts in asked:
+        # what stands before the question is in the cache by then, its padding included
+        first = not found
+        known = [0 if first else int(one.parts[0, 0]) for one in layouts]
+        shifts = [pad * first - start for pad, start in zip(padding, known, strict=True)]
+        captured = _forward(
+            lm,
+            [one.ids[start:] for one, start in zip(layouts, known, strict=True)],
+            [
+                ColumnRequest(_filled(one.parts + shift))
+                for one, shift in zip(layouts, shifts, strict=True)
+            ],
+            pairs,
+            cache,
+            () if first else padding,
+        )
+        found.append(
+            [
+                # (heads, filled parts, seen) -> (filled parts, heads, tokens)
+                _scattered(read[:, :, one.tokens + pad].transpose(1, 0, 2), one.parts)
+                for read, one, pad in zip(_stacked(captured, every), layouts, padding, strict=True)
+            ]
+        )
         if cache is not None:
-            known = int(layout.parts[0, 0])
-            cache.crop(known - len(layout.ids))
+            cache.crop(int(layouts[0].parts[0, 0]) - len(layouts[0].ids))
     return found
 
 
 def _first(
-    lm: HuggingFaceLM, asked: list[_Layout], pairs: HeadList | None, every: HeadList
-) -> list[NDArray[np.float32]]:
+    lm: HuggingFaceLM, asked: list[list[_Layout]], pairs: HeadList | None, every: HeadList
+) -> list[list[NDArray[np.float32]]]:
     """Read every question with all passages behind it."""
     found = []
-    for layout in asked:
-        rows = [(int(token), int(token) + 1) for token in layout.tokens]
-        request = SpanRequest(rows, _filled(layout.parts))
-        captured = _forward(lm, layout.ids, request, pairs, None)
-        # (heads, tokens, filled parts) -> (filled parts, heads, tokens)
-        read = _stacked(captured, every).transpose(2, 0, 1)
-        found.append(_scattered(read, layout.parts))
+    for layouts in asked:
+        requests: list[Request] = [
+            SpanRequest(
+                [(token, token + 1) for token in (one.tokens + pad).tolist()],
+                _filled(one.parts + pad),
+            )
+            for one, pad in zip(layouts, _padding(layouts), strict=True)
+        ]
+        captured = _forward(lm, [one.ids for one in layouts], requests, pairs, None)
+        found.append(
+            [
+                # (heads, tokens, filled parts) -> (filled parts, heads, tokens)
+                _scattered(read.transpose(2, 0, 1), one.parts)
+                for read, one in zip(_stacked(captured, every), layouts, strict=True)
+            ]
+        )
     return found
+
+
+def _padding(layouts: Sequence[_Layout]) -> list[int]:
+    """Tokens that stand before each row of a batch to make all as long as the longest."""
+    longest = max(len(one.ids) for one in layouts)
+    return [longest - len(one.ids) for one in layouts]
 
 
 def _forward(
     lm: HuggingFaceLM,
-    ids: list[int],
-    request: Request,
+    rows: list[list[int]],
+    requests: Sequence[Request],
     pairs: HeadList | None,
     cache: DynamicCache | None,
+    padding: Sequence[int] = (),
 ) -> Capture:
-    captured, cost = lm.engine.attention([ids], [request], pairs, cache=cache)
+    captured, cost = lm.engine.attention(rows, requests, pairs, cache=cache, padding=padding)
     lm.engine.charge(cost)
     return captured
 
 
-def _stacked(captured: Capture, every: HeadList) -> NDArray[np.float32]:
-    """One matrix per pair, in the order of the pairs, (heads, rows, keys)."""
-    # within a layer, heads are captured in the order of the pairs
-    left = {layer: iter(found[0].cpu().numpy()) for layer, found in captured.layers().items()}
-    return np.stack([next(left[layer]) for layer, _ in every])
+def _stacked(captured: Capture, every: HeadList) -> list[NDArray[np.float32]]:
+    """One array per row of the batch, in the order of the pairs, (heads, rows, keys)."""
+    stacked = []
+    for index in range(len(captured.requests)):
+        # within a layer, heads are captured in the order of the pairs
+        left = {layer: iter(rows[index].cpu().numpy()) for layer, rows in captured.layers().items()}
+        stacked.append(np.stack([next(left[layer]) for layer, _ in every]))
+    return stacked
 
 
 def _held(start: int, end: int) -> Range:

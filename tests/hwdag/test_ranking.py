@@ -14,10 +14,10 @@ from transformers import PreTrainedTokenizerFast
 
 from hwdag.errors import ContextTooSmall, InputError, ModelError, ReaderRequired, UnknownOption
 from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.ranking.capture import INSTRUCTION, NULL_QUESTION, ranking_tokens
+from hwdag.ranking.scoring import typical
 from hwdag.text.prompts import SearchPrompts
 from hwdag_lab.heads import AttentionScoring, RankingCapture, capture_ranking, rank_passages
-from hwdag_lab.heads.capture import INSTRUCTION, NULL_QUESTION, ranking_tokens
-from hwdag_lab.heads.scoring import typical
 from hwdag_lab.scripted import ScriptedLM
 
 QUESTION = "who jumps over the dog?"
@@ -425,6 +425,36 @@ def test_passages_beyond_the_window_are_read_in_several(order):
     assert found.argmax() == whole.argmax() == 7
     with pytest.raises(ContextTooSmall, match=r"passage \d+ takes \d+ tokens"):
         rank_passages(lm, "zzzz", passages, scoring=scoring, window_tokens=20)
+
+
+@pytest.mark.parametrize("order", ["first", "last"])
+@pytest.mark.parametrize("family", ["llama", "gemma2"])
+def test_windows_in_one_batch_are_what_they_are_alone(order, family):
+    lm = reader(family)
+    passages = [*PASSAGES, *PASSAGES[::-1], PASSAGES[0]]
+    room = ranking_tokens(lm, QUESTION, PASSAGES[:2], order=order) + 4
+    scoring = AttentionScoring(order=order, heads="all")
+    options = {"scoring": scoring, "window_tokens": room}
+    alone = rank_passages(lm, QUESTION, passages, **options)
+    costs = lm.usage
+    batched = rank_passages(lm, QUESTION, passages, **options, batch_size=3)
+    np.testing.assert_allclose(batched, alone, rtol=1e-4, atol=1e-7)
+    # padding is read, but is no work that was asked for
+    assert lm.usage.tokens == 2 * costs.tokens
+    assert lm.usage.tflops == pytest.approx(2 * costs.tflops)
+
+
+def test_a_batch_takes_as_many_forwards_as_it_must():
+    lm = planted()
+    batches = []
+    forward = lm.engine.logits
+    lm.engine.logits = lambda rows, **options: batches.append(len(rows)) or forward(rows, **options)
+    room = max(ranking_tokens(lm, "zzzz", [text]) for text in LETTERS)
+    options = {"scoring": AttentionScoring(null_question="none"), "window_tokens": room}
+    rank_passages(lm, "zzzz", LETTERS, **options, batch_size=3)
+    assert batches == [3, 1]
+    with pytest.raises(InputError, match="batch_size must be at least 1, got 0"):
+        rank_passages(lm, "zzzz", LETTERS, batch_size=0)
 
 
 def test_quotients_do_not_depend_on_the_length_of_a_window():

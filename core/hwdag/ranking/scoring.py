@@ -21,7 +21,7 @@ from hwdag.arrays import Floats
 from hwdag.config import HeadList, Heads, SearchConfig
 from hwdag.errors import InputError, UnknownOption
 from hwdag.lm.heads import resolve
-from hwdag_lab.heads.capture import PARTS, Order, RankingCapture
+from hwdag.ranking.capture import PARTS, Order, RankingCapture
 
 Parts = Literal["question", "instruction", "prompt"]
 NullQuestion = Literal["none", "subtract", "divide", "absolute"]

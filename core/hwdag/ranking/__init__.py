@@ -1,0 +1,1 @@
+"""Passages that somebody else retrieved, ranked by the attention of a local model."""
