@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from hwdag.errors import InputError, ModelNotFound
+from hwdag.lm.side_files import json_bytes, regular
 
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
 PREFIX, DOWN, UP = "base_model.model.", ".lora_A.weight", ".lora_B.weight"
@@ -50,7 +51,7 @@ OTHER_KINDS = (
 KEEP_THE_BASE = (True, False, "gaussian", "eva", "orthogonal")
 """Values of `init_lora_weights` with which training begins at the base model as it is."""
 
-HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+HUB_NAME = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,15 +117,27 @@ class Adapter:
         """
         weights = {name: _weight(model, name, *pair) for name, pair in self.factors.items()}
         for name, pair in self.factors.items():
+            self._bounded(name, weights[name], *pair)
+        for name, pair in self.factors.items():
             weight = weights[name]
             down, up = (factor.to(weight.device, torch.float32) for factor in pair)
             weight.copy_(weight.float() + self.scale * (up @ down))
+
+    def _bounded(self, name: str, weight: Tensor, down: Tensor, up: Tensor) -> None:
+        """Raise `InputError` where a change could leave weights that are not finite."""
+        factors = float(down.abs().max()) * float(up.abs().max())
+        largest = abs(self.scale) * len(down) * factors + float(weight.abs().max())
+        if not largest <= torch.finfo(weight.dtype).max:
+            raise InputError(
+                f"the adapter's change of {name} is as large as {largest:.2g}, and the weight there, "
+                f"of {weight.dtype}, cannot hold that; the file is broken or made to break the model"
+            )
 
 
 def _read(folder: Path) -> tuple[bytes, bytes]:
     """The bytes of configuration and weights."""
     try:
-        return (folder / CONFIG).read_bytes(), (folder / WEIGHTS).read_bytes()
+        return json_bytes(folder / CONFIG), regular(folder / WEIGHTS).read_bytes()
     except OSError as error:
         raise ModelNotFound(
             f"no adapter in {folder}: {error.strerror} ({error.filename}); pass the folder that "

@@ -21,6 +21,7 @@ from typing import Any, Self
 
 from hwdag.config import HeadList, Heads
 from hwdag.errors import InputError
+from hwdag.lm.side_files import json_bytes
 
 _LOGGER = logging.getLogger("hwdag")
 
@@ -164,7 +165,7 @@ class HeadFile:
             InputError: it cannot be read, or is no head list; the message says why.
         """
         try:
-            return cls.parse(json.loads(Path(path).read_bytes()))
+            return cls.parse(json.loads(json_bytes(Path(path))))
         except OSError as error:
             raise InputError(
                 f"{path}: cannot be read ({error.strerror or error}); give the file of a head list, "
