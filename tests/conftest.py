@@ -28,7 +28,6 @@ SECONDS = (
     "test_compat.py",
     "test_crash.py",
     "test_erasure.py",
-    "test_estimate.py",
     "test_flops.py",
     "test_fuzz.py",
     "test_hostile_text.py",

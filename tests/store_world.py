@@ -80,7 +80,7 @@ def assert_holds(store: Store, *entries: Entry) -> None:
     assert store.ids() == [one.document.id for one in entries]
     for found, expected in zip(load_all(store), entries, strict=True):
         assert_same(found, expected)
-    numbers = store.changes(0).added
+    numbers = store.numbers()
     assert list(store.metadata(numbers)) == numbers
     for block, expected in zip(store.blocks(numbers), entries, strict=True):
         assert_same_block(block, Block.of(block.number, *expected))

@@ -1,6 +1,5 @@
 """The public names of hwdag: type checkers read them here, and so does the package itself."""
 
-from hwdag.building.estimate import Estimate as Estimate
 from hwdag.building.report import BuildReport as BuildReport
 from hwdag.config import BuildConfig as BuildConfig
 from hwdag.config import Scoring as Scoring

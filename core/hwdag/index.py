@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hwdag.binding import Binding, config_of
 from hwdag.building.builder import Tools
-from hwdag.building.estimate import Estimate, estimate
-from hwdag.building.insertion import Insertion, as_document, titled
+from hwdag.building.insertion import Insertion, as_document
 from hwdag.building.limits import Limits
 from hwdag.building.report import BuildReport
 from hwdag.config import BuildConfig, SearchConfig, checked_k
@@ -36,15 +35,12 @@ from hwdag.search.snapshots import some
 from hwdag.search.walk import OnStep, Walked
 from hwdag.store.lock import ThreadLock
 from hwdag.store.opening import holds_something
-from hwdag.store.sqlite import Entry, Store, content_hash
+from hwdag.store.sqlite import Entry, Store
 from hwdag.store.views import Stored
 from hwdag.tenancy import required_filter, tenant_of
 from hwdag.text.characters import without_surrogates
 from hwdag.text.prompts import Prompts
-from hwdag.threads import (
-    asynchronous,
-    asynchronous_pieces,
-)
+from hwdag.threads import asynchronous, asynchronous_pieces
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag.trace.spans import add_retrieval, span, telling
 from hwdag.types import Answer, Document, Retrieval, shown_document
@@ -282,26 +278,6 @@ class HWDAGIndex:
         if store is None or not store.delete(document_id):
             listed = "" if self.config.tenant_key else f"; there are {some(self.documents)}"
             raise InputError(f"no document {document_id!r}{listed}")
-
-    def estimate(self, documents: Iterable[Document | str], *, timed: bool = True) -> Estimate:
-        """What building these documents would cost, before anything is built.
-
-        Documents that are in the index with the same content are not counted.
-
-        Args:
-            documents: as for `refresh`.
-            timed: time a few windows on this machine; without it no seconds are told.
-        """
-        self._binding.bind_existing()
-        store = self._binding.store
-        new = {
-            document.id: document
-            for document in (
-                titled(as_document(one), self.config.title_from)[0] for one in documents
-            )
-            if store is None or store.content_hash_of(document.id) != content_hash(document)
-        }
-        return estimate(new.values(), self._tools(), timed=timed)
 
     def search(
         self,

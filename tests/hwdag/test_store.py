@@ -35,7 +35,7 @@ from hwdag.graph.dag import HWDAG
 from hwdag.store import arrays, records, rows, sqlite
 from hwdag.store.integrity import verify
 from hwdag.store.schema import SCHEMA_VERSION
-from hwdag.store.sqlite import Changes, Entry, Header, Store, content_hash
+from hwdag.store.sqlite import Entry, Header, Store, content_hash
 from hwdag.store.views import Stored
 from hwdag.types import Document, Node, Span
 
@@ -320,14 +320,12 @@ def test_blocks_are_read_in_bounded_batches(store: Store, monkeypatch: pytest.Mo
 
 
 class World(RuleBasedStateMachine):
-    """Documents come and go; what `changes` says is compared with what was seen."""
+    """Documents come and go; what the store says is compared with what was done."""
 
     def __init__(self) -> None:
         super().__init__()
         self.store = Store.create(None, HEADER)
         self.names: dict[int, str] = {}  # by number
-        self.seen: list[tuple[int, set[int]]] = [(0, set())]  # sequence, what existed
-        self.trimmed = 0
 
     def forget(self, name: str) -> bool:
         numbers = [number for number, found in self.names.items() if found == name]
@@ -346,32 +344,10 @@ class World(RuleBasedStateMachine):
     def delete(self, name: str) -> None:
         assert self.store.delete(name) == self.forget(name)
 
-    @rule()
-    def look(self) -> None:
-        found = self.store.changes(self.seen[-1][0])
-        self.seen.append((found.sequence, set(self.names)))
-
-    @rule()
-    def trim(self) -> None:
-        self.trimmed = self.store.changes(0).sequence
-        with self.store.database.writing() as connection:
-            connection.execute("DELETE FROM changes")
-
-    @invariant()
-    def changes_are_what_differs(self) -> None:
-        now = set(self.names)
-        for sequence, then in self.seen:
-            changes = self.store.changes(sequence)
-            if sequence == 0 or sequence >= self.trimmed:
-                assert changes.complete
-                assert (changes.added, changes.removed) == (sorted(now - then), sorted(then - now))
-            else:
-                assert not changes.complete
-                assert (changes.added, changes.removed) == (sorted(now), [])
-
     @invariant()
     def what_exists_is_what_was_put(self) -> None:
         documents = [name for _, name in sorted(self.names.items())]
+        assert self.store.numbers() == sorted(self.names)
         assert self.store.ids() == documents == [e.document.id for e in load_all(self.store)]
         assert len(self.store) == len(documents)
 
@@ -381,11 +357,6 @@ class World(RuleBasedStateMachine):
 
 TestWorld = World.TestCase
 TestWorld.settings = settings(max_examples=30, stateful_step_count=15, deadline=None)
-
-
-def test_a_sequence_of_the_future_is_not_believed(store: Store) -> None:
-    store.put(*world())
-    assert store.changes(7) == Changes(1, [1], [], complete=False)
 
 
 def test_the_data_version_tells_of_writes_here_and_elsewhere(store: Store, path: Path) -> None:
@@ -413,7 +384,6 @@ def test_the_cost_of_a_change_does_not_grow_with_the_file(store: Store, path: Pa
     store.calls("doc").put_all({b"key": b"value"})
     store.put(*world(), calls=[b"key"])
     store.delete("doc")
-    store.changes(1)
     plain = sqlite3.connect(path)
     plans = [
         step[3]
@@ -636,7 +606,7 @@ def test_flipped_bits_give_the_truth_or_our_own_error(
                 assert store.document(name) == world(name).document
             for stored in load_all(store):
                 assert_same(stored, world(stored.document.id))
-            numbers = store.changes(0).added
+            numbers = store.numbers()
             addresses = [(b.number, i) for b in store.blocks(numbers) for i in range(len(b))]
             assert None not in store.nodes(addresses)
             assert store.metadata(numbers).keys() == set(numbers)

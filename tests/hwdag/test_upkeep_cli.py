@@ -83,15 +83,13 @@ def test_a_terminal_obeys_no_document(tmp_path, capsys):
 
 
 @pytest.mark.model
-def test_estimate_build_insert_and_refresh(tmp_path, capsys):
+def test_build_insert_and_refresh(tmp_path, capsys):
     folder, path = tmp_path / "docs", tmp_path / "town.hwdag"
     folder.mkdir()
     (folder / "harbour.txt").write_text(
         "Clara Holm built the harbour in 1871. It has a lighthouse."
     )
     (folder / "quarry.txt").write_text("The quarry at Elm Hill gave the stone. It closed in 1940.")
-    assert main(["estimate", str(folder)]) == 0
-    assert "2 documents" in capsys.readouterr().out
     build = ["build", str(folder), "-o", str(path), "--quiet"]
     assert main([*build, "--max-tokens", "1"]) == 3
     assert "max_tokens" in capsys.readouterr().out

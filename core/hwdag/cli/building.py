@@ -1,4 +1,4 @@
-"""The commands that change an index: build, insert, refresh, delete; and what they would cost."""
+"""The commands that change an index: build, insert, refresh, delete."""
 
 from __future__ import annotations
 
@@ -78,22 +78,6 @@ def delete(options: argparse.Namespace) -> int:
     return 0
 
 
-def estimate(options: argparse.Namespace) -> int:
-    """What building would cost, before anything is built."""
-    config = _config(options)
-    documents, skipped = read_given(options)
-    for file in skipped:
-        print(f"skipped {file.path}: {file.reason}")
-    models = _models(options, options.output)
-    if options.output is not None and holds_something(options.output):
-        index = HWDAGIndex.load(options.output, config=config, **models)
-    else:
-        index = HWDAGIndex(config=config, **models)
-    with index:
-        print(index.estimate(documents, timed=not options.no_timing))
-    return 0
-
-
 def _changed(
     options: argparse.Namespace,
     change: Callable[[HWDAGIndex, list[Document], Sequence[Skipped]], BuildReport],
@@ -145,7 +129,7 @@ def _config(options: argparse.Namespace) -> BuildConfig:
     return replace(config, edge_heads=heads.pairs)
 
 
-def _models(options: argparse.Namespace, file: Path | None) -> dict[str, Any]:
+def _models(options: argparse.Namespace, file: Path) -> dict[str, Any]:
     return {
         "writer": writer(options),  # why first: the reader may be loaded here, for minutes
         "reader": reader(options, file),

@@ -31,7 +31,6 @@ def add(commands: Commands) -> None:
     _add_insert(commands)
     _add_refresh(commands)
     _add_delete(commands)
-    _add_estimate(commands)
     _add_upkeep(commands)
     _add_demo(commands)
 
@@ -141,22 +140,6 @@ def _add_delete(commands: Commands) -> None:
     delete.add_argument("documents", nargs="+", metavar="DOC", help="ids, as `hwdag show` has them")
 
 
-def _add_estimate(commands: Commands) -> None:
-    estimate = commands.add_parser(
-        "estimate", help="calls, tokens, TFLOPs and time of a build, before anything is built"
-    )
-    estimate.set_defaults(run=lazily("hwdag.cli.building:estimate"))
-    add_paths(estimate)
-    estimate.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="the index file that would be extended"
-    )
-    estimate.add_argument(
-        "--no-timing", action="store_true", help="time nothing, so give no seconds"
-    )
-    add_models(estimate)
-    _add_build_config(estimate)
-
-
 def _add_upkeep(commands: Commands) -> None:
     """`verify`, `repair`, `compact` and `export`."""
     verify = commands.add_parser("verify", help="check every byte of an index file that counts")
@@ -166,10 +149,6 @@ def _add_upkeep(commands: Commands) -> None:
     repair.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="write there, and leave FILE as it is"
     )
-    for role in ("reader", "embedder"):
-        repair.add_argument(
-            f"--{role}", metavar="NAME", help=f"of the {role}, where the file no longer says it"
-        )
     compact = commands.add_parser("compact", help="give back the space of deleted documents")
     add_file(compact)
     compact.add_argument(

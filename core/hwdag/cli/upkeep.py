@@ -61,19 +61,13 @@ def verify(options: argparse.Namespace) -> int:
 
 def repair(options: argparse.Namespace) -> int:
     """Save the documents that are whole; the exit status is 1 if some were lost."""
-    found = repair_file(
-        options.file,
-        options.output,
-        reader=options.reader,
-        embedder=options.embedder,
-        show_progress=not options.quiet,
-    )
+    found = repair_file(options.file, options.output, show_progress=not options.quiet)
     for name in found.lost:
         print(f"lost {name}; insert it again")
     if found.unnamed:
         print(f"lost {found.unnamed} more, whose ids cannot be read")
-    for note in found.notes:
-        print(note)
+    if found.lost_calls:
+        print(f"cached calls that were damaged: {found.lost_calls}; they will be made again")
     if found.damaged is None and options.output is None:
         print(f"{found.path}: sound, {len(found.kept)} documents; nothing was done")
         return 0

@@ -263,11 +263,3 @@ class Metered(Protocol):
     @property
     def usage(self) -> Usage:
         """Cost of all calls so far."""
-
-
-@runtime_checkable
-class CountsFlops(Protocol):
-    """A local model that knows the analytic cost of a forward; optional for a Reader."""
-
-    def tflops(self, new_tokens: int, cached_tokens: int, *, logit_rows: int = 1) -> float:
-        """TFLOPs of one causal forward of `new_tokens` on top of `cached_tokens`."""

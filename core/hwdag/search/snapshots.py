@@ -25,7 +25,6 @@ class Snapshots:
         self._store = store
         self._catching_up = threading.Lock()
         self._version = -1
-        self._sequence = 0
         self._corpus = Corpus(store.nodes)
         self._metadata: dict[int, Mapping[str, Any]] = {}
 
@@ -61,14 +60,11 @@ class Snapshots:
         return corpus.within(numbers)
 
     def _catch_up(self) -> None:
-        changes = self._store.changes(self._sequence)
-        if not changes.complete:
-            self._metadata.clear()
-        corpus = self._corpus if changes.complete else Corpus(self._store.nodes)
-        corpus = corpus.without(changes.removed)
-        self._corpus = corpus.extended(self._store.blocks(changes.added))
-        self._sequence = changes.sequence
-        for number in changes.removed:
+        known, present = set(self._corpus.numbers), self._store.numbers()
+        removed = known.difference(present)
+        added = [number for number in present if number not in known]
+        self._corpus = self._corpus.without(removed).extended(self._store.blocks(added))
+        for number in removed:
             self._metadata.pop(number, None)
 
     def _numbers(

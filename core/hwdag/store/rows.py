@@ -90,7 +90,7 @@ def read_node_row(connection: sqlite3.Connection, number: int, position: int) ->
 def write_rows(
     connection: sqlite3.Connection, rows: DocumentRows, last_call: int, number: int | None = None
 ) -> int:
-    """Add a document, and say so in `changes`; returns its number, the next by default."""
+    """Add a document; returns its number, the next by default."""
     number = insert_guarded(
         connection,
         "documents",
@@ -100,24 +100,9 @@ def write_rows(
     nodes = [(number, *row) for row in rows.nodes]
     insert_guarded(connection, "nodes", ("document", *NODE_COLUMNS), nodes)
     insert_guarded(connection, "arrays", ("document", *ARRAY_COLUMNS), [(number, *rows.arrays)])
-    _note(connection, number, removed=False)
     return number
 
 
 def remove_rows(connection: sqlite3.Connection, number: int) -> None:
     """Take away a document and all that was derived from it but its calls."""
     connection.execute("DELETE FROM documents WHERE number = ?", [number])
-    _note(connection, number, removed=True)
-
-
-def last_sequence(connection: sqlite3.Connection) -> int:
-    """Return the last number in the log of changes; 0 if it never had a row."""
-    query = "SELECT seq FROM sqlite_sequence WHERE name = 'changes'"
-    row = connection.execute(query).fetchone()
-    return int(row[0]) if row else 0
-
-
-def _note(connection: sqlite3.Connection, number: int, *, removed: bool) -> None:
-    connection.execute(
-        "INSERT INTO changes (document, removed) VALUES (?, ?)", [number, int(removed)]
-    )

@@ -27,7 +27,7 @@ from hwdag.version import __version__
 APPLICATION_ID = 0x48574447
 """The letters HWDG."""
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """Raised with every change of the format; files of other formats are refused."""
 
 PAGE_SIZE = 4096
@@ -104,13 +104,6 @@ CREATE TABLE arrays (
     children BLOB NOT NULL,       -- int32, (e,): position of the child within its document
     attention BLOB NOT NULL,      -- float64, (e,): before normalisation
     vectors BLOB NOT NULL         -- float32, (n, dimension)
-);
-
--- Which documents came and went, for processes that have the file open.
-CREATE TABLE changes (
-    sequence INTEGER PRIMARY KEY AUTOINCREMENT,
-    document INTEGER NOT NULL,
-    removed INTEGER NOT NULL      -- 0 or 1
 );
 
 {CALLS}"""

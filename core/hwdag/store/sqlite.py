@@ -15,7 +15,6 @@ import os
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -42,7 +41,6 @@ from hwdag.store.rows import (
     ascending,
     find,
     find_document,
-    last_sequence,
     numbers_of,
     read_arrays,
     read_node_row,
@@ -55,31 +53,13 @@ from hwdag.store.unfinished import beside, explained, remove_leftovers, settle, 
 from hwdag.tenancy import check_same_tenant, tenant_of
 from hwdag.types import Document, Node
 
-__all__ = ["Changes", "Entry", "Header", "Store", "content_hash", "opened"]
+__all__ = ["Entry", "Header", "Store", "content_hash", "opened"]
 
 BATCH_BYTES = 4 << 20
 """Arrays that are read in one transaction: a few milliseconds that a writer may have to wait."""
 
 _BATCH_ROWS = 256
 """Short rows that are read in one transaction."""
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """Which documents came and went.
-
-    Attributes:
-        sequence: of the moment that this was true; the next question is what came after it.
-        added: numbers that exist now and did not before, ascending.
-        removed: numbers that existed before and do not now, ascending.
-        complete: False if the log does not reach back far enough; `added` are then all numbers that
-            exist, and `removed` is empty.
-    """
-
-    sequence: int
-    added: list[int]
-    removed: list[int]
-    complete: bool = True
 
 
 class Store:
@@ -396,17 +376,10 @@ class Store:
         """Return a number equal to an earlier one if nobody, in any process, has written since."""
         return self.database.version()
 
-    def changes(self, since: int) -> Changes:
-        """Say which documents came and went after a sequence number; 0 is the beginning."""
+    def numbers(self) -> list[int]:
+        """Return the numbers of all documents, ascending."""
         with self.database.reading() as connection:
-            sequence = last_sequence(connection)
-            if not _reaches_back(connection, since, sequence):
-                return Changes(sequence, numbers_of(connection), [], complete=since == 0)
-            query = "SELECT document, removed FROM changes WHERE sequence > ?"
-            rows = connection.execute(query, [since]).fetchall()
-        added = {number for number, removed in rows if not removed}
-        removed = {number for number, removed in rows if removed}
-        return Changes(sequence, sorted(added - removed), sorted(removed - added))
+            return numbers_of(connection)
 
     def blocks(self, numbers: Sequence[int]) -> Iterator[Block]:
         """Yield the arrays of documents in the order of the numbers, without those that are gone.
@@ -494,8 +467,3 @@ def opened(source: Store | str | os.PathLike[str]) -> AbstractContextManager[Sto
 
 
 _METADATA = DOCUMENT_COLUMNS.index("metadata")
-
-
-def _reaches_back(connection: sqlite3.Connection, since: int, sequence: int) -> bool:
-    (oldest,) = connection.execute("SELECT min(sequence) FROM changes").fetchone()
-    return (oldest or sequence + 1) - 1 <= since <= sequence
