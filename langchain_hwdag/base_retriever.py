@@ -27,7 +27,8 @@ from pydantic import (
 )
 
 from hwdag.building.report import BuildReport
-from hwdag.config import SearchConfig, checked_k, refuse
+from hwdag.checks import refuse
+from hwdag.config import SearchConfig, checked_k
 from hwdag.errors import EmptyIndex, InputError
 from hwdag.filters import Filter, as_filter
 from hwdag.retriever import Retriever

@@ -21,7 +21,7 @@ from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from pydantic import AliasChoices, ConfigDict, Field, field_validator
 
-from hwdag.config import refuse
+from hwdag.checks import refuse
 from hwdag.errors import InputError
 from hwdag.lm.base import Message, Reader, Reply, Role, Writer
 from hwdag.lm.chat import as_chat, pieces_in_threads

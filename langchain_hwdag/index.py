@@ -11,7 +11,8 @@ from langchain_core.documents import Document
 from langchain_core.indexing import DeleteResponse, UpsertResponse
 from langchain_core.indexing.base import DocumentIndex
 
-from hwdag.config import BuildConfig, SearchConfig, refuse
+from hwdag.checks import refuse
+from hwdag.config import BuildConfig, SearchConfig
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex as CoreIndex
 from hwdag.lm.base import Writer

@@ -11,7 +11,7 @@ from langchain_core.language_models.llms import LLM
 from langchain_core.outputs import GenerationChunk
 from pydantic import ConfigDict, Field
 
-from hwdag.config import refuse
+from hwdag.checks import refuse
 from hwdag.lm.base import Message, Reply, Writer
 from hwdag.lm.chat import as_chat, pieces_in_threads
 from langchain_hwdag.tokens import refuse_ids, text_tokens

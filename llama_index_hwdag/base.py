@@ -19,7 +19,8 @@ from llama_index.core.schema import BaseNode, Document, TextNode, TransformCompo
 from llama_index.core.storage.docstore.types import RefDocInfo
 from llama_index.core.storage.storage_context import StorageContext
 
-from hwdag.config import BuildConfig, SearchConfig, refuse
+from hwdag.checks import refuse
+from hwdag.config import BuildConfig, SearchConfig
 from hwdag.errors import IndexMismatch, UnknownOption
 from hwdag.index import HWDAGIndex as CoreIndex
 from hwdag.search.passages import Returns

@@ -14,7 +14,7 @@ from llama_index.core.ingestion import run_transformations
 from llama_index.core.schema import BaseNode, Document
 
 from hwdag.building.report import BuildReport
-from hwdag.config import refuse
+from hwdag.checks import refuse
 from hwdag.errors import InputError
 from hwdag.threads import in_builder_thread
 from llama_index_hwdag.events import (

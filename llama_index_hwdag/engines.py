@@ -22,7 +22,7 @@ from llama_index.core.llms import LLM
 from llama_index.core.llms.utils import LLMType, resolve_llm
 from llama_index.core.query_engine.retriever_query_engine import RetrieverQueryEngine
 
-from hwdag.config import refuse
+from hwdag.checks import refuse
 from hwdag.errors import UnknownOption
 from llama_index_hwdag.query_engine import HWDAGQueryEngine
 from llama_index_hwdag.retriever import HWDAGRetriever

@@ -22,7 +22,7 @@ from llama_index.core.bridge.pydantic import Field, PrivateAttr
 from llama_index.core.llms.callbacks import llm_chat_callback, llm_completion_callback
 from llama_index.core.llms.custom import CustomLLM
 
-from hwdag.config import refuse
+from hwdag.checks import refuse
 from hwdag.errors import InputError
 from hwdag.lm.base import Chat, Message, Reader, Reply, Role
 from hwdag.lm.chat import as_chat, pieces_in_threads

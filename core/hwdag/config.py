@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Self, get_args
 
+from hwdag.checks import one_of, positive, refuse, whole
 from hwdag.errors import InputError, UnknownOption
 
 PAPER_CHUNK_TOKENS = 300
@@ -84,17 +85,17 @@ class BuildConfig:
     tenant_key: str | None = None
 
     def __post_init__(self) -> None:
-        _at_least(self, "chunk_tokens", 8)
-        _at_least(self, "batch_size", 1)
-        _at_least(self, "max_levels", 2)
+        for name, least in (("chunk_tokens", 8), ("batch_size", 1), ("max_levels", 2)):
+            whole(name, getattr(self, name), least)
         if self.window_tokens is not None:
-            _at_least(self, "window_tokens", 64)
-        _one_of(self, "leaves", get_args(Leaves))
-        _one_of(self, "points", get_args(Points))
-        _one_of(self, "windows", get_args(Windows))
+            whole("window_tokens", self.window_tokens, 64)
+        for name, legal in (("leaves", Leaves), ("points", Points), ("windows", Windows)):
+            one_of(name, getattr(self, name), get_args(legal))
         object.__setattr__(self, "title_from", _names(self.title_from, "title_from"))
-        _share(self, "points_ratio")
-        _share(self, "summary_tokens")
+        for name in ("points_ratio", "summary_tokens"):
+            share = getattr(self, name)
+            if not isinstance(share, int | float) or not 0.0 < share < 1.0:
+                raise InputError(f"{name} must be between 0 and 1, got {share!r}")
         object.__setattr__(self, "edge_heads", _heads(self.edge_heads, "edge_heads"))
         if not isinstance(self.language, str) or not self.language.strip():
             raise InputError(
@@ -103,7 +104,7 @@ class BuildConfig:
         key = self.tenant_key
         if key is not None and (not isinstance(key, str) or key in ("", "and", "or", "not")):
             raise InputError(
-                f"tenant_key is {self.tenant_key!r}; name a metadata field (a filter reserves and, or "
+                f"tenant_key is {key!r}; name a metadata field (a filter reserves and, or "
                 "and not), or leave it out"
             )
 
@@ -164,8 +165,8 @@ class Scoring:
     scale: Literal["share", "peak", "none"] = "peak"
 
     def __post_init__(self) -> None:
-        _one_of(self, "scale", ("share", "peak", "none"))
-        _one_of(self, "spread", ("down", "around"))
+        one_of("scale", self.scale, ("share", "peak", "none"))
+        one_of("spread", self.spread, ("down", "around"))
         for name in ("attention", "similarity", "sparse", "paragraph", "mentions", "echoes"):
             value = getattr(self, name)
             if not 0.0 <= value < float("inf"):
@@ -239,14 +240,12 @@ class SearchConfig:
     max_seconds: float | None = None
 
     def __post_init__(self) -> None:
-        _at_least(self, "token_budget", 1)
-        _at_least(self, "patience", 1)
-        _at_least(self, "max_new_tokens", 1)
-        if self.stride is not None:
-            _at_least(self, "stride", 1)
-        if self.max_seconds is not None and not self.max_seconds > 0:
-            raise InputError(f"max_seconds must be more than 0, got {self.max_seconds!r}")
-        _one_of(self, "progress", get_args(Progress))
+        for name in ("token_budget", "patience", "max_new_tokens", "stride"):
+            if name != "stride" or self.stride is not None:
+                whole(name, getattr(self, name), 1)
+        if self.max_seconds is not None:
+            positive("max_seconds", self.max_seconds)
+        one_of("progress", self.progress, get_args(Progress))
         if self.confidence is not None and not 0.0 <= self.confidence < 1.0:
             raise InputError(f"confidence must be in [0, 1), got {self.confidence!r}")
         share = self.initial_share
@@ -315,36 +314,7 @@ def known_options(cls: type, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def checked_k(k: int | None) -> int | None:
     """`k` itself. Raises `InputError` unless it is a whole number of at least 1, or None."""
-    if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < 1):
-        raise InputError(
-            f"k must be a whole number of at least 1, got {k!r}; leave it out to let the walk decide"
-        )
-    return k
-
-
-def refuse(unknown: Mapping[str, object], where: str, known: str) -> None:
-    """Raise `UnknownOption` for whatever `**kwargs` left over."""
-    if unknown:
-        names = ", ".join(map(repr, sorted(unknown)))
-        raise UnknownOption(f"{where} has no option {names}; it has {known}")
-
-
-def _at_least(config: object, name: str, minimum: int) -> None:
-    value = getattr(config, name)
-    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
-        raise InputError(f"{name} must be a whole number of at least {minimum}, got {value!r}")
-
-
-def _share(config: object, name: str) -> None:
-    value = getattr(config, name)
-    if not isinstance(value, int | float) or not 0.0 < value < 1.0:
-        raise InputError(f"{name} must be between 0 and 1, got {value!r}")
-
-
-def _one_of(config: object, name: str, legal: tuple[str, ...]) -> None:
-    value = getattr(config, name)
-    if value not in legal:
-        raise UnknownOption(f"{name} must be one of {', '.join(legal)}, got {value!r}")
+    return None if k is None else whole("k", k, 1)
 
 
 def _names(value: Any, name: str) -> tuple[str, ...]:

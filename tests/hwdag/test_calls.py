@@ -458,7 +458,7 @@ def test_a_run_that_just_fits_is_not_stopped():
 
 @pytest.mark.parametrize("options", [{"max_tokens": 0}, {"max_seconds": -1.0}, {"max_tokens": -3}])
 def test_limits_are_positive(options):
-    with pytest.raises(InputError, match="must be a number above 0, or None"):
+    with pytest.raises(InputError, match="must be a finite number above 0"):
         Limits(**options)
 
 

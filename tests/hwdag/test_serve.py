@@ -155,7 +155,7 @@ def test_no_more_questions_at_a_time_than_the_limit(served, monkeypatch):
         released.set()
         assert events(first.result(60))[-1][0] == "answer"
         assert events(client.post("/api/ask", json=asked))[-1][0] == "answer"
-    with pytest.raises(InputError, match="questions must be at least 1, got 0"):
+    with pytest.raises(InputError, match="questions must be a whole number of at least 1, got 0"):
         Limits(questions=0)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from hwdag.errors import InputError
+from hwdag.checks import positive
 from hwdag.lm.base import Metered, Reader
 from hwdag.types import Usage
 
@@ -32,11 +32,8 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name in ("max_tokens", "max_seconds"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < float("inf"):
-                raise InputError(
-                    f"{name} must be a number above 0, or None for no limit; got {value!r}"
-                )
+            if getattr(self, name) is not None:
+                positive(name, getattr(self, name))
 
 
 class LimitReached(Exception):

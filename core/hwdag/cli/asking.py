@@ -25,11 +25,11 @@ from hwdag.types import Answer, Step
 
 def ask(options: argparse.Namespace) -> int:
     """Answer a question; the walk is shown as it happens."""
-    config, scope = search_config(options), scope_of(options)
     if not options.question.strip():
         raise InputError("the question is empty or only white space")
     if options.html is not None:
         check_folder(options.html)
+    config, scope = search_config(options), scope_of(options)
     with opened(options, scope) as index:
         print_answer(index, options, config, scope)
     return 0
@@ -67,14 +67,14 @@ def show_answer(
 ) -> Answer:
     """Walk, answer and print everything on the way."""
     began, columns = time.perf_counter(), width()
-    begun = False
+    is_first = True
 
     def on_step(step: Step) -> None:
-        nonlocal begun
-        if not begun:  # why: what is wrong with a question is told before anything is printed
+        nonlocal is_first
+        if is_first:  # why: what is wrong with a question is told before anything is printed
             print(f"question: {question}")
             print_styled(render.HEADER, "dim")
-            begun = True
+            is_first = False
         print(render.step_line(step, columns), flush=True)
 
     stream = index.stream(question, config=config, scope=scope, on_step=on_step)
@@ -128,7 +128,6 @@ def opened(options: argparse.Namespace, scope: Scope) -> HWDAGIndex:
 
 
 def _typed() -> str | None:
-    """The next line of the input; None at its end."""
     try:
         return input("> " if sys.stdin.isatty() else "")
     except EOFError:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hwdag.building.report import BuildReport
-from hwdag.cli.inputs import head_list, read_given, reader, writer
+from hwdag.cli.inputs import head_list, named_documents, reader, writer
 from hwdag.cli.options import config_of
 from hwdag.config import BuildConfig
 from hwdag.errors import InputError
@@ -27,7 +27,7 @@ def build(options: argparse.Namespace) -> int:
     """Build or extend an index file; interrupted, it keeps every finished call."""
     config = _config(options)
     check_folder(options.output)
-    documents, skipped = read_given(options)
+    documents, skipped = named_documents(options)
     is_new = not holds_something(options.output)
 
     def run() -> tuple[HWDAGIndex, BuildReport]:
@@ -82,7 +82,7 @@ def _changed(
     options: argparse.Namespace,
     change: Callable[[HWDAGIndex, list[Document], Sequence[Skipped]], BuildReport],
 ) -> int:
-    documents, skipped = read_given(options)
+    documents, skipped = named_documents(options)
 
     def run() -> tuple[HWDAGIndex, BuildReport]:
         index = HWDAGIndex.load(options.file, **_models(options, options.file))
@@ -93,7 +93,6 @@ def _changed(
 
 
 def _check_heads(options: argparse.Namespace, index: HWDAGIndex) -> None:
-    """Raise `InputError` for heads other than those that the file has its edges of."""
     heads, recorded = head_list(options), index.config.edge_heads
     if heads is not None and recorded not in ("auto", heads.pairs):
         raise InputError(

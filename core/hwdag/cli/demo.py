@@ -71,8 +71,7 @@ def build_or_reuse(folder: Path, files: Sequence[Path], path: Path) -> HWDAGInde
 def documentation() -> Path:
     """The documentation: inside the installed package, or beside it in a checkout."""
     package = Path(__file__).parents[1]
-    candidates: Sequence[Path] = (package / "documentation", package.parent.parent / "docs")
-    for folder in candidates:
+    for folder in (package / "documentation", package.parent.parent / "docs"):
         if folder.is_dir():
             return folder
     raise InputError("this installation came without its documentation; pass --docs FOLDER")

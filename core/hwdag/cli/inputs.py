@@ -63,7 +63,7 @@ def read(paths: Iterable[Path]) -> tuple[list[Document], list[Skipped]]:
     return documents, [item for item in found if isinstance(item, Skipped)]
 
 
-def read_given(options: argparse.Namespace) -> tuple[list[Document], list[Skipped]]:
+def named_documents(options: argparse.Namespace) -> tuple[list[Document], list[Skipped]]:
     """As `read`, with the metadata of the command line."""
     added = {}
     for pair in options.metadata:

@@ -57,12 +57,14 @@ def add_config(
         if is_dataclass(usual):
             add_config(command, usual, prefix=f"{prefix}{field.name}_")
             continue
-        name = prefix + field.name
+        name, said = prefix + field.name, " ".join(about.get(field.name, "").split())
+        first_sentence = END_OF_SENTENCE.split(said)[0].rstrip(".")
+        default = "" if usual is None else f" (default: {usual})"
         command.add_argument(
             "--" + name.replace("_", "-"),
             *filter(None, [SHORT.get(name)]),
             dest=name,
-            help=_help(about.get(field.name, ""), usual),
+            help=(first_sentence + default).replace("%", "%%"),
             **_kind(hints[field.name]),
         )
 
@@ -80,13 +82,6 @@ def config_of(config: Config, options: argparse.Namespace, *, prefix: str = "") 
     return replace(config, **changed)  # type: ignore[type-var]
 
 
-def _help(about: str, usual: object) -> str:
-    """The first sentence about a field, and its default."""
-    sentence = END_OF_SENTENCE.split(" ".join(about.split()))[0].rstrip(".")
-    default = "" if usual is None else f" (default: {usual})"
-    return (sentence + default).replace("%", "%%")
-
-
 def _kind(hint: Any) -> dict[str, Any]:
     """What argparse has to know of a field's type."""
     kinds = [kind for kind in _members(hint) if kind is not NoneType]
@@ -96,7 +91,7 @@ def _kind(hint: Any) -> dict[str, Any]:
     if kinds == [bool]:
         return {"action": argparse.BooleanOptionalAction}
     (kind,) = (kind for kind in kinds if kind not in words)
-    read, shown = READERS.get(kind) or (_pairs, "LAYER-HEAD,...")
+    read, shown = READERS.get(kind) or (_pairs, "LAYER-HEAD,...")  # such as 8-14,9-2
 
     def value(text: str) -> Any:
         return text if text in words else read(text)
@@ -116,7 +111,6 @@ def _members(hint: Any) -> list[Any]:
 
 
 def _pairs(text: str) -> tuple[tuple[int, ...], ...]:
-    """Heads as `8-14,9-2`."""
     return tuple(tuple(map(int, pair.split("-"))) for pair in text.split(","))
 
 

@@ -93,7 +93,6 @@ def export(options: argparse.Namespace) -> int:
 
 
 def _described(index: HWDAGIndex, key: str, *, nodes: bool) -> dict[str, Any]:
-    """A document as JSON-able values."""
     document, graph, _ = index.entries[key]
     return {
         "id": key,

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import Literal, TypeVar
 
+from hwdag.checks import whole
 from hwdag.errors import InputError, QuestionTooLong
 from hwdag.lm.base import Chat, Message, Reader, Reply, Writer
 from hwdag.lm.decoding import visible
@@ -67,7 +68,7 @@ class StreamedReply(ABC):
         self.new_tokens = 0
         self.usage = Usage()
         self.finish: Literal["stop", "length"] | None = None
-        self._limit = _checked_limit(max_new_tokens)
+        self._limit = whole("max_new_tokens", max_new_tokens, 1)
         self._closed = False
         self._stop = _checked_stop(stop)
         self._pieces = self._shown()
@@ -171,12 +172,6 @@ class _WrittenReply(StreamedReply):
 
     def _decode(self) -> Iterator[str]:
         yield self._writer.write([self._prompt], max_new_tokens=self._limit)[0]
-
-
-def _checked_limit(max_new_tokens: int) -> int:
-    if max_new_tokens < 1:
-        raise InputError(f"max_new_tokens must be at least 1, got {max_new_tokens}")
-    return max_new_tokens
 
 
 def _checked_stop(stop: Sequence[str]) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import os
 import ssl
 import threading
@@ -21,7 +20,8 @@ from queue import SimpleQueue
 from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
-from hwdag.errors import InputError, UnknownOption, WriterFailed
+from hwdag.checks import one_of, positive, whole
+from hwdag.errors import InputError, WriterFailed
 from hwdag.text.characters import disarmed, without_surrogates
 from hwdag.types import Usage
 from hwdag.version import __version__
@@ -51,7 +51,7 @@ _OURS = ("model", "messages", "stream")
 
 
 class _Failure(Exception):
-    """A prompt led to no reply."""
+    """Raised where a prompt leads to no reply."""
 
 
 class OpenAIWriter:
@@ -112,29 +112,19 @@ class OpenAIWriter:
         self._base_url = _checked_url(OPENAI_URL if base_url is None else base_url)
         official = self._base_url == OPENAI_URL
         self._key_env = api_key_env or (OPENAI_KEY if official else None)
-        self.concurrency = _whole("concurrency", concurrency, 1)
-        self._timeout = _seconds("timeout", timeout)
-        self._max_retries = _whole("max_retries", max_retries, 0)
-        self._limit_field = _checked_limit_field(
-            limit_field or ("max_completion_tokens" if official else "max_tokens")
-        )
+        self.concurrency = whole("concurrency", concurrency, 1)
+        self._timeout = positive("timeout", timeout)
+        self._max_retries = whole("max_retries", max_retries, 0)
+        limit_field = limit_field or ("max_completion_tokens" if official else "max_tokens")
+        self._limit_field = one_of("limit_field", limit_field, get_args(LimitField))
         self._options = _checked_options(temperature, extra_body or {})
         self.settings = json.dumps(self._options, sort_keys=True)
         self._lock = threading.Lock()
         self.usage = Usage()
-        self._uncounted = 0
         _key_in(self._key_env)
 
     def __repr__(self) -> str:
         return f"OpenAIWriter({self._model!r}, base_url={self._base_url!r})"
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """In words, what `usage` does not say."""
-        with self._lock:
-            if not self._uncounted:
-                return ()
-            return (f"{self.name} did not count the tokens of {self._uncounted} replies",)
 
     def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
         """One reply per prompt, in order. Raises as `replies` does."""
@@ -213,14 +203,10 @@ class OpenAIWriter:
             seen = self._refused(error.response)
             raise _Failure(f"got no reply after {_requests(error.request)}: {seen}") from None
         body = response.http_response.json()
-        tokens = _tokens(body.get("usage"))
-        with self._lock:
-            self._uncounted += tokens is None
-        self._count(Usage(tokens or 0))
+        self._count(Usage(_tokens(body.get("usage"))))
         return _text(body) or ""
 
     def _refused(self, response: httpx2.Response) -> str:
-        """What a status says that is not success."""
         status = response.status_code
         phrase = httpx2.codes.get_reason_phrase(status)
         seen = f"status {status}{phrase and f' ({phrase})'}"
@@ -309,7 +295,6 @@ async def _content_of(response: httpx2.Response) -> bytes:
 
 
 def _json(response: httpx2.Response) -> Any:
-    """The body, or None where it is no JSON."""
     try:
         return response.json()
     except (ValueError, RecursionError):
@@ -368,14 +353,14 @@ def _text(body: Any) -> str | None:
     return None
 
 
-def _tokens(usage: object) -> int | None:
-    """Tokens of prompt and reply; None where they are not told."""
+def _tokens(usage: object) -> int:
+    """Tokens of prompt and reply; 0 where they are not told."""
     match usage:
         case {"total_tokens": int() as total} if 0 < total < MOST_TOKENS:
             return total
         case {"prompt_tokens": int() as prompt, "completion_tokens": int() as reply}:
-            return prompt + reply if prompt >= 0 <= reply and prompt + reply < MOST_TOKENS else None
-    return None
+            return prompt + reply if prompt >= 0 <= reply and prompt + reply < MOST_TOKENS else 0
+    return 0
 
 
 def _checked_url(url: str) -> str:
@@ -395,13 +380,6 @@ def _checked_url(url: str) -> str:
     return url.rstrip("/")
 
 
-def _checked_limit_field(name: LimitField) -> LimitField:
-    if name not in get_args(LimitField):
-        known = ", ".join(get_args(LimitField))
-        raise UnknownOption(f"limit_field must be one of {known}, got {name!r}")
-    return name
-
-
 def _checked_options(temperature: float | None, extra: Mapping[str, Any]) -> dict[str, Any]:
     if taken := [name for name in extra if name in _OURS]:
         raise InputError(f"extra_body cannot hold {', '.join(taken)}: the writer sets these itself")
@@ -411,15 +389,3 @@ def _checked_options(temperature: float | None, extra: Mapping[str, Any]) -> dic
     except (TypeError, ValueError) as error:
         raise InputError(f"temperature and extra_body must be plain JSON: {error}") from error
     return options
-
-
-def _whole(name: str, value: int, minimum: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
-        raise InputError(f"{name} must be a whole number of at least {minimum}, got {value!r}")
-    return value
-
-
-def _seconds(name: str, value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise InputError(f"{name} must be a number of seconds above 0, got {value!r}")
-    return value

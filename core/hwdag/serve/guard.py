@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hwdag.errors import InputError
+from hwdag.checks import whole
 
 OPEN_PATHS = ("/", "/page.js", "/page.css", "/health")
 """The page itself and whether the server runs: no document, question or figure is in them."""
@@ -50,10 +50,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if getattr(self, field.name) < 1:
-                raise InputError(
-                    f"{field.name} must be at least 1, got {getattr(self, field.name)}"
-                )
+            whole(field.name, getattr(self, field.name), 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,11 @@ from dataclasses import fields, replace
 from inspect import signature
 from typing import Any, get_args, get_type_hints
 
+from hwdag.checks import refuse
 from hwdag.cli.asking import print_answer, scope_of
-from hwdag.cli.inputs import read_given, reader, writer
+from hwdag.cli.inputs import named_documents, reader, writer
 from hwdag.cli.options import config_of
-from hwdag.config import SearchConfig, refuse
+from hwdag.config import SearchConfig
 from hwdag.errors import InputError
 from hwdag_lab.methods.document_retriever import ModelOptions
 from hwdag_lab.methods.registry import retriever_class
@@ -29,7 +30,7 @@ def try_method(options: argparse.Namespace) -> int:
     cls = retriever_class(options.method)
     settings = named_options(options.method, named_values(options.option))
     models = _models(options, parameters(cls))
-    documents, skipped = read_given(options)
+    documents, skipped = named_documents(options)
     retriever = cls(**settings, **models)
     report = retriever.insert(documents, show_progress=not options.quiet)
     report.skipped += [(str(file.path), file.reason) for file in skipped]

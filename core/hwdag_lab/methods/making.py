@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from hwdag.config import refuse
+from hwdag.checks import refuse
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
 from hwdag.retriever import Retriever

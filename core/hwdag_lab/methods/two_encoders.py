@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from hwdag.arrays import Vectors
+from hwdag.checks import one_of
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.sentence_transformer import SentenceTransformerEmbedder
 from hwdag.errors import ModelError, ModelNotFound, UnknownOption
@@ -78,8 +79,8 @@ class TwoEncoderEmbedder:
         device: str | None = None,
         batch_size: int = 64,
     ) -> None:
-        _one_of("pooling", pooling, get_args(Pooling))
-        _one_of("similarity", similarity, get_args(Similarity))
+        one_of("pooling", pooling, get_args(Pooling))
+        one_of("similarity", similarity, get_args(Similarity))
         usual = (pooling, similarity) == ("cls", "dot")
         how = () if usual else (pooling, similarity)
         self.name = name or SEPARATOR.join([query_model, passage_model, *how])
@@ -132,11 +133,6 @@ def two_encoders(name: str, **options: Any) -> TwoEncoderEmbedder:
         )
     how: Any = dict(zip(("pooling", "similarity"), parts[2:], strict=False))
     return TwoEncoderEmbedder(parts[0], parts[1], name=name, **how, **options)
-
-
-def _one_of(option: str, value: str, legal: tuple[str, ...]) -> None:
-    if value not in legal:
-        raise UnknownOption(f"{option} must be one of {', '.join(legal)}, got {value!r}")
 
 
 def _encoder(model: str, pooling: Pooling, device: str | None) -> SentenceTransformer:
