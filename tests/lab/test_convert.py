@@ -301,17 +301,30 @@ def test_a_story_is_what_stands_between_its_marks(tmp_path, text, expected):
     assert record.text == expected
 
 
+WITHHELD = {k: v for k, v in QUALITY["questions"][0].items() if k != "gold_label"}
 MALFORMED = [
     ("hotpotqa", {**HOTPOT, "answer": None}, "test sets withhold it"),
-    ("hotpotqa", {**HOTPOT, "question": " "}, '"question" is blank'),
+    ("hotpotqa", {**HOTPOT, "question": " "}, "question: is blank"),
     ("hotpotqa", {**HOTPOT, "supporting_facts": [["Carl", 0]]}, "no title of"),
-    ("hotpotqa", {**HOTPOT, "supporting_facts": [["Anna"]]}, "has 1 members, not 2"),
-    ("hotpotqa", {**HOTPOT, "context": [["Anna", "text"]]}, "not a list"),
-    ("2wikimultihopqa", [], "the item is a list, not an object"),
-    ("musique", {**MUSIQUE, "paragraphs": [{"title": "A"}]}, '"paragraph_text" of paragraphs[0]'),
+    (
+        "hotpotqa",
+        {**HOTPOT, "supporting_facts": [["Anna"]]},
+        "supporting_facts.0.1: Field required",
+    ),
+    (
+        "hotpotqa",
+        {**HOTPOT, "context": [["Anna", "text"]]},
+        "context.0.1: Input should be a valid list",
+    ),
+    ("2wikimultihopqa", [], "Input should be a valid dictionary"),
+    (
+        "musique",
+        {**MUSIQUE, "paragraphs": [{"title": "A"}]},
+        "paragraphs.0.paragraph_text: Field required",
+    ),
     ("musique", {**MUSIQUE, "paragraphs": MUSIQUE["paragraphs"][:1] * 2}, "'p0' occurs twice"),
-    ("quality", {**QUALITY, "article": ""}, '"article" is blank'),
-    ("quality", {**QUALITY, "questions": [{"options": ["a"]}]}, "the test set withholds it"),
+    ("quality", {**QUALITY, "article": ""}, "article: is blank"),
+    ("quality", {**QUALITY, "questions": [WITHHELD]}, "the test set withholds it"),
     (
         "quality",
         {**QUALITY, "questions": [{**QUALITY["questions"][0], "gold_label": 3}]},
@@ -319,7 +332,7 @@ MALFORMED = [
     ),
     ("narrativeqa", {**NARRATIVE, "answers": []}, "has no answer"),
     ("longbench", {**LONGBENCH, "input": ""}, "asks no questions"),
-    ("longbench", {**LONGBENCH, "answers": "Anna"}, "not a list"),
+    ("longbench", {**LONGBENCH, "answers": "Anna"}, "answers: Input should be a valid list"),
 ]
 ORIGINALS = {
     "2wikimultihopqa": TWOWIKI,

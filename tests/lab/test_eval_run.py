@@ -27,14 +27,7 @@ from hwdag_lab.eval.plan import Plan
 from hwdag_lab.eval.records import BUILDS, RECORDS, Result, read_builds, read_results, result_of
 from hwdag_lab.eval.run import CALLS, Counts, matched_budgets, run
 from hwdag_lab.eval.settings import SETTINGS, read_settings
-from hwdag_lab.eval.systems import (
-    BASELINES,
-    VARIANTS,
-    family,
-    is_baseline,
-    patience_of,
-    systems,
-)
+from hwdag_lab.eval.systems import BASELINES, VARIANTS, family, is_baseline, patience_of, systems
 from hwdag_lab.scripted import ScriptedLM, logprobs_after
 
 SIMPLE = Plan(systems=("bm25@sentence",), budgets=(20, 40), limit=None, max_new_tokens=8)

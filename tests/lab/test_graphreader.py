@@ -22,10 +22,7 @@ from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.scope import Scope
 from hwdag.types import Document
-from hwdag_lab.methods.graphreader import (
-    GraphReaderConfig,
-    GraphReaderRetriever,
-)
+from hwdag_lab.methods.graphreader import GraphReaderConfig, GraphReaderRetriever
 from hwdag_lab.methods.graphreader.graph import World, paragraph_chunks
 from hwdag_lab.scripted import ScriptedLM, tokens_of
 

@@ -7,18 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hwdag.config import SearchConfig
-from hwdag.errors import (
-    ContextTooSmall,
-    InputError,
-    QuestionTooLong,
-    UnknownOption,
-)
+from hwdag.errors import ContextTooSmall, InputError, QuestionTooLong, UnknownOption
 from hwdag.types import Document
-from hwdag_lab.methods.graphreader import (
-    FunctionCall,
-    GraphReaderConfig,
-    GraphReaderRetriever,
-)
+from hwdag_lab.methods.graphreader import FunctionCall, GraphReaderConfig, GraphReaderRetriever
 from hwdag_lab.scripted import ScriptedLM, tokens_of
 
 

@@ -18,13 +18,9 @@ from graphreader_world import (
 
 from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.errors import (
-    WriterFailed,
-)
+from hwdag.errors import WriterFailed
 from hwdag.types import Document
-from hwdag_lab.methods.graphreader import (
-    GraphReaderConfig,
-)
+from hwdag_lab.methods.graphreader import GraphReaderConfig
 from hwdag_lab.scripted import ScriptedLM, tokens_of
 
 PLENTY = SearchConfig(token_budget=500)

@@ -6,12 +6,7 @@ from worlds import random_text
 
 from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.errors import (
-    ContextTooSmall,
-    InputError,
-    QuestionTooLong,
-    WriterFailed,
-)
+from hwdag.errors import ContextTooSmall, InputError, QuestionTooLong, WriterFailed
 from hwdag.graph.dag import union_of_spans
 from hwdag.scope import Scope
 from hwdag.types import Document

@@ -17,14 +17,7 @@ from rouge_score.tokenizers import DefaultTokenizer
 from sacrebleu.metrics import BLEU
 
 from hwdag.errors import InputError
-from hwdag_lab.eval.text_metrics import (
-    bleu4,
-    corpus_bleu,
-    exact_match,
-    f1,
-    normalised,
-    rouge_l,
-)
+from hwdag_lab.eval.text_metrics import bleu4, corpus_bleu, exact_match, f1, normalised, rouge_l
 
 METRICS = [exact_match, f1, rouge_l, bleu4]
 ALPHABET = "aAnNtThHeExX19 \t\n\xa0\u3000.,!?'-_$‘’—…éÉİßπ\u0301्日本語😀"

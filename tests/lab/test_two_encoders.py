@@ -16,12 +16,7 @@ from hwdag.errors import IndexMismatch, ModelError, ModelNotFound, UnknownOption
 from hwdag.index import HWDAGIndex
 from hwdag.types import Document
 from hwdag_lab.methods.dense import DenseRetriever
-from hwdag_lab.methods.two_encoders import (
-    KNOWN,
-    TwoEncoderEmbedder,
-    pair_or_as_it_is,
-    two_encoders,
-)
+from hwdag_lab.methods.two_encoders import KNOWN, TwoEncoderEmbedder, pair_or_as_it_is, two_encoders
 from hwdag_lab.scripted import ScriptedLM
 
 PASSAGES = [

@@ -20,13 +20,7 @@ from transformers import DynamicCache
 from worlds import random_text
 
 from hwdag.config import SearchConfig
-from hwdag.errors import (
-    ContextTooSmall,
-    InputError,
-    QuestionTooLong,
-    ReaderRequired,
-    UnknownOption,
-)
+from hwdag.errors import ContextTooSmall, InputError, QuestionTooLong, ReaderRequired, UnknownOption
 from hwdag.lm.attention import ColumnRequest, SpanRequest, capture
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.types import Document

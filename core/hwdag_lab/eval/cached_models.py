@@ -11,13 +11,7 @@ from typing import Any
 
 from hwdag.config import Heads
 from hwdag.errors import IndexBusy, InputError, WriterFailed
-from hwdag.lm.base import (
-    Reader,
-    Replay,
-    ReplayRequest,
-    Session,
-    Writer,
-)
+from hwdag.lm.base import Reader, Replay, ReplayRequest, Session, Writer
 from hwdag.store.calls import CallCache, key_of
 from hwdag.store.lock import build_lock
 from hwdag.text.prompts import SearchPrompts

@@ -1,7 +1,6 @@
-"""JSON from strangers: rows with their place in the file, typed fields, one way to report.
+"""JSON from strangers: rows with their place in the file, and one way to say what is wrong with one.
 
-What a row must hold is said by a pydantic model; `row_of` reads one, and says in plain words what is
-wrong with a row that is none.
+What a row must hold is said by a pydantic model, a `Row`.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from hwdag.errors import InputError, UnknownOption
 from hwdag.text.characters import without_surrogates
@@ -42,27 +41,15 @@ class Row(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True)
 
 
-def _unicode(text: str) -> str:
+def _readable(text: str) -> str:
+    if not text.strip():
+        raise ValueError("is blank")
     if not text.isascii() and without_surrogates(text)[1]:
         raise ValueError("holds half of a surrogate pair, which is not Unicode text")
     return text
 
 
-def _not_blank(text: str) -> str:
-    if not text.strip():
-        raise ValueError("is blank")
-    return text
-
-
-def _pair(value: Any) -> Any:
-    if isinstance(value, list):
-        if len(value) != 2:
-            raise ValueError(f"has {len(value)} members, not 2")
-        return tuple(value)
-    return value
-
-
-Text: TypeAlias = Annotated[str, AfterValidator(_unicode), AfterValidator(_not_blank)]
+Text: TypeAlias = Annotated[str, AfterValidator(_readable)]
 """Text that holds more than whitespace."""
 
 Blankable: TypeAlias = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
@@ -70,63 +57,19 @@ Blankable: TypeAlias = Annotated[str, BeforeValidator(lambda value: "" if value 
 
 First = TypeVar("First")
 Second = TypeVar("Second")
-Pair: TypeAlias = Annotated[tuple[First, Second], BeforeValidator(_pair)]
+Pair: TypeAlias = Annotated[tuple[First, Second], Field(strict=False)]
 """A JSON list of two."""
 
-_KINDS = {
-    dict: "an object",
-    list: "a list",
-    str: "a string",
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    type(None): "null",
-}
 
-_WANTED = {
-    "model_type": "an object",
-    "list_type": "a list",
-    "tuple_type": "a list",
-    "string_type": "a string",
-    "int_type": "a whole number",
-    "bool_type": "true or false",
-}
-"""What a pydantic error of a type asks for."""
-
-
-def row_of(model: type[R], value: Any, name: str = "the line") -> R:
-    """`value` as a row of a model; the `name` of the whole is for the message.
-
-    Raises:
-        MalformedRecord: it is none.
-    """
+def row_of(model: type[R], value: Any) -> R:
+    """`value` as a row of a model. Raises `MalformedRecord` with the first thing that is wrong."""
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        raise MalformedRecord(_in_words(error, name)) from error
-
-
-def _in_words(error: ValidationError, whole: str) -> str:
-    """The first thing that is wrong."""
-    first = error.errors(include_url=False)[0]
-    name, kind, value = _place(first["loc"]) or whole, first["type"], first["input"]
-    if kind == "missing":
-        return f"{name} is missing"
-    if kind in _WANTED:
-        return f"{name} is {_KINDS.get(type(value), type(value).__name__)}, not {_WANTED[kind]}"
-    if kind == "value_error":
-        return f"{name} {first['ctx']['error']}"
-    return f"{name}: {first['msg']}"
-
-
-def _place(steps: tuple[int | str, ...]) -> str:
-    """How messages call a field: `"answers"[0] of questions[2]`."""
-    last = max((i for i, step in enumerate(steps) if isinstance(step, str)), default=0)
-    if not steps:
-        return ""
-    indices = "".join(f"[{step}]" for step in steps[last + 1 :])
-    where = "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in steps[:last])
-    return f'"{steps[last]}"{indices}' + (f" of {where.removeprefix('.')}" if where else "")
+        first = error.errors(include_url=False)[0]
+        said = first["msg"].removeprefix("Value error, ").partition(" or instance of")[0]
+        field = ".".join(map(str, first["loc"]))
+        raise MalformedRecord(": ".join(filter(None, [field, said]))) from error
 
 
 def checked(

@@ -15,20 +15,16 @@ are not read.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from hwdag.errors import InputError
 from hwdag.types import Document, Node, Span
 from hwdag_lab.eval.fields import Blankable, MalformedRecord, Row, Text, row_of
 from hwdag_lab.eval.places import first_span, paragraph_spans, sentence_spans
-
-_Find = Callable[[str, str], Span]
-"""Where evidence stands, by its id or quote; the second is its field, for the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,13 +157,24 @@ class _ParagraphRow(Row):
 class _QuestionRow(Row):
     id: Text
     question: Text
-    answers: list[Text]
+    answers: list[Text] = Field(min_length=1)
     type: Blankable = ""
     evidence: list[Text] = Field(default_factory=list)
     evidence_text: list[Text] = Field(default_factory=list)
     evidence_sets: list[list[Text]] = Field(default_factory=list)
     options: list[Text] = Field(default_factory=list)
     label: int | None = None
+
+    @model_validator(mode="after")
+    def _has_a_right_option(self) -> Self:
+        label, options = self.label, len(self.options)
+        if label is None and options:
+            raise ValueError('there are "options" without a "label"')
+        if label is not None and not 0 <= label < options:
+            raise ValueError(
+                f'"label" is {label}, but must count one of the {options} "options" from 0'
+            )
+        return self
 
 
 class _RecordRow(Row):
@@ -188,19 +195,32 @@ def parse_record(value: Any) -> Record:
     """
     row = row_of(_RecordRow, value)
     paragraphs = _paragraphs(row)
-    find = _by_id(paragraphs) if paragraphs else _by_quote(row.text)
-    return Record(
-        id=row.id,
-        dataset=row.dataset,
-        title=row.title,
-        text=row.text,
-        paragraphs=paragraphs,
-        questions=tuple(
-            _question(question, f"questions[{i}]", row.text, find)
-            for i, question in enumerate(row.questions)
-        ),
-        pool=row.pool,
-    )
+    spans = {p.id: p.span for p in paragraphs}
+
+    def found(names: list[str]) -> tuple[Span, ...]:
+        """Evidence by its id, or by quote, as spans, ascending and distinct."""
+        if not paragraphs:
+            return tuple(sorted({_present(first_span(row.text, each), each) for each in names}))
+        if unknown := [name for name in names if name not in spans]:
+            raise MalformedRecord(f"evidence names {unknown[0]!r}, which is the id of no paragraph")
+        return tuple(sorted({spans[name] for name in names}))
+
+    def question(asked: _QuestionRow) -> Question:
+        evidence = found(asked.evidence)
+        return Question(
+            id=asked.id,
+            text=asked.question,
+            answers=tuple(asked.answers),
+            type=asked.type,
+            evidence=evidence,
+            evidence_sets=tuple(map(found, asked.evidence_sets)),
+            sentences=tuple(sentence_spans(row.text, asked.evidence_text, evidence)),
+            options=tuple(asked.options),
+            label=asked.label,
+        )
+
+    questions = tuple(map(question, row.questions))
+    return Record(row.id, row.dataset, row.title, row.text, paragraphs, questions, row.pool)
 
 
 def _paragraphs(row: _RecordRow) -> tuple[Paragraph, ...]:
@@ -209,67 +229,15 @@ def _paragraphs(row: _RecordRow) -> tuple[Paragraph, ...]:
         raise MalformedRecord(f"paragraph id {common!r} occurs twice")
     spans = paragraph_spans(row.text, [each.text for each in row.paragraphs])
     return tuple(
-        Paragraph(
-            each.id, each.title, _present(span, f"the text of paragraph {each.id!r}", each.text)
-        )
+        Paragraph(each.id, each.title, _present(span, each.text))
         for each, span in zip(row.paragraphs, spans, strict=True)
     )
 
 
-def _question(row: _QuestionRow, where: str, text: str, find: _Find) -> Question:
-    if not row.answers:
-        raise MalformedRecord(f'"answers" of {where} is empty; give at least one')
-    evidence = _spans(row.evidence, f'"evidence" of {where}', find)
-    return Question(
-        id=row.id,
-        text=row.question,
-        answers=tuple(row.answers),
-        type=row.type,
-        evidence=evidence,
-        evidence_sets=tuple(
-            _spans(each, f'"evidence_sets" of {where}', find) for each in row.evidence_sets
-        ),
-        sentences=tuple(sentence_spans(text, row.evidence_text, evidence)),
-        options=tuple(row.options),
-        label=_label(row, where),
-    )
-
-
-def _label(row: _QuestionRow, where: str) -> int | None:
-    label, options = row.label, len(row.options)
-    if label is None:
-        if options:
-            raise MalformedRecord(f'"label" of {where} is missing, not a whole number')
-        return None
-    if not 0 <= label < options:
-        raise MalformedRecord(
-            f'"label" of {where} is {label}, but must count one of the {options} "options" from 0'
-        )
-    return label
-
-
-def _spans(names: list[str], where: str, find: _Find) -> tuple[Span, ...]:
-    """Evidence as spans, ascending and distinct."""
-    return tuple(sorted({find(each, where) for each in names}))
-
-
-def _by_id(paragraphs: tuple[Paragraph, ...]) -> _Find:
-    spans = {p.id: p.span for p in paragraphs}
-
-    def find(name: str, where: str) -> Span:
-        if name not in spans:
-            raise MalformedRecord(f"{where} has {name!r}, which is the id of no paragraph")
-        return spans[name]
-
-    return find
-
-
-def _by_quote(text: str) -> _Find:
-    return lambda quote, where: _present(first_span(text, quote), where, quote)
-
-
-def _present(span: Span | None, name: str, piece: str) -> Span:
+def _present(span: Span | None, piece: str) -> Span:
     if span is None:
         start = piece if len(piece) <= 60 else piece[:57] + "..."
-        raise MalformedRecord(f"{name} does not occur in the text, verbatim: {start!r}")
+        raise MalformedRecord(
+            f"a paragraph or evidence does not occur in the text, verbatim: {start!r}"
+        )
     return span

@@ -34,11 +34,7 @@ from hwdag.store.calls import CallCache
 from hwdag.tenancy import knows_no_tenants
 from hwdag.text.characters import without_surrogates
 from hwdag.text.prompts import SearchPrompts
-from hwdag.threads import (
-    asynchronous,
-    asynchronous_pieces,
-    in_builder_thread,
-)
+from hwdag.threads import asynchronous, asynchronous_pieces, in_builder_thread
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag.types import Answer, Document, Node, Retrieval, Step, Usage, shown_document
 from hwdag_lab.methods.cache import CachedEmbedder

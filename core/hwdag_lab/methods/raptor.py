@@ -30,12 +30,7 @@ from hwdag_lab.methods.document_retriever import ModelOptions
 from hwdag_lab.methods.found import Found, Query, Scored, distinct
 from hwdag_lab.methods.options import check_counts, check_shares
 from hwdag_lab.methods.summaries import Summarizer
-from hwdag_lab.methods.trees import (
-    GrowingTree,
-    SummarizingRetriever,
-    SummaryTree,
-    repetitions_last,
-)
+from hwdag_lab.methods.trees import GrowingTree, SummarizingRetriever, SummaryTree, repetitions_last
 
 
 @dataclass(frozen=True, slots=True)

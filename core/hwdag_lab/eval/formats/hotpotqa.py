@@ -11,15 +11,8 @@ from typing import Any
 
 from pydantic import Field
 
-from hwdag_lab.eval.fields import (
-    Blankable,
-    MalformedRecord,
-    Pair,
-    Row,
-    Text,
-    row_of,
-)
-from hwdag_lab.eval.formats.layout import Built, Format, answer_of, json_list, passages
+from hwdag_lab.eval.fields import Blankable, MalformedRecord, Pair, Row, Text, row_of
+from hwdag_lab.eval.formats.layout import Built, answer_of, json_list, passages, records
 
 
 class _Example(Row):
@@ -32,7 +25,7 @@ class _Example(Row):
 
 
 def _built(item: Any, dataset: str, joint: str) -> Built:
-    row = row_of(_Example, item, "the item")
+    row = row_of(_Example, item)
     texts = [(f"p{i}", title, joint.join(each)) for i, (title, each) in enumerate(row.context)]
     paragraphs, sentences = _gold(row)
     question = {
@@ -70,12 +63,14 @@ def _gold(row: _Example) -> tuple[list[str], list[str]]:
 
 
 # why: HotpotQA's sentences carry the space that stands before them, those of 2Wiki do not
-hotpotqa = Format(json_list, partial(_built, dataset="hotpotqa", joint=""))
+hotpotqa = partial(records, items=json_list, build=partial(_built, dataset="hotpotqa", joint=""))
 """HotpotQA in the distractor setting, one record per question.
 
 Gold sentences whose index is out of range, of which the official files hold a few, are left out;
 their paragraphs stay gold.
 """
 
-twowiki = Format(json_list, partial(_built, dataset="2wikimultihopqa", joint=" "))
+twowiki = partial(
+    records, items=json_list, build=partial(_built, dataset="2wikimultihopqa", joint=" ")
+)
 """2WikiMultihopQA, as `hotpotqa`; the triples ("evidences") are not read."""

@@ -1,79 +1,53 @@
-"""What the formats share: the signature, the rows of a file, the layout of many short texts."""
+"""What the formats share: from the items of a file to records, and the layout of many short texts."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from hwdag_lab.eval.data import Record, parse_record, unique
-from hwdag_lab.eval.fields import (
-    DataError,
-    Malformed,
-    MalformedRecord,
-    OnSkip,
-    checked,
-    json_file,
-)
+from hwdag_lab.eval.fields import DataError, Malformed, MalformedRecord, OnSkip, checked, json_file
 
 Item = TypeVar("Item")
 Built = dict[str, Any]
 """A record in the schema of `hwdag_lab.eval.data`, or a part of one, before it is checked."""
 
 
-class Read(Protocol):
-    """Reads an official format; `path`, `malformed`, `on_skip` and errors as in `read_records`."""
-
-    def __call__(
-        self, path: Path, *, malformed: Malformed = "error", on_skip: OnSkip | None = None
-    ) -> Iterator[Record]:
-        """The records, one at a time."""
-        ...
-
-
-@dataclass(frozen=True)
-class Format(Generic[Item]):
-    """An official format: the items of a file with their places, and what one of them builds.
-
-    With `merges` several items hold a part of a record: those of one id, whose questions are
-    joined. Text and title are then those of the first item, an item that cannot be used is left out
-    alone, and all records are in memory before the first is given.
-    """
-
-    items: Callable[[Path], Iterator[tuple[str, Item]]]
-    build: Callable[[Item], Built]
-    merges: bool = False
-
-    def __call__(
-        self, path: Path, *, malformed: Malformed = "error", on_skip: OnSkip | None = None
-    ) -> Iterator[Record]:
-        """The records, one at a time; see `Read`."""
-        reading = merged if self.merges else records
-        return reading(self.items(path), self.build, malformed, on_skip)
+Read = Callable[..., Iterator[Record]]
+"""Reads an official format; `path`, `malformed`, `on_skip` and errors as in `read_records`."""
 
 
 def records(
-    items: Iterable[tuple[str, Item]],
+    path: Path,
+    *,
+    items: Callable[[Path], Iterator[tuple[str, Item]]],
     build: Callable[[Item], Built],
-    malformed: Malformed,
-    on_skip: OnSkip | None,
+    merges: bool = False,
+    malformed: Malformed = "error",
+    on_skip: OnSkip | None = None,
 ) -> Iterator[Record]:
-    """A record of every item, through the schema, so that one check serves all formats."""
-    return checked(items, unique(lambda item: parse_record(build(item))), malformed, on_skip)
+    """The records of a file in an official format, one at a time; see `Read`.
 
+    Each passes through the schema, so that one check serves all formats.
 
-def merged(
-    items: Iterable[tuple[str, Item]],
-    build: Callable[[Item], Built],
-    malformed: Malformed,
-    on_skip: OnSkip | None,
-) -> Iterator[Record]:
-    """Records of which several items hold a part; see `Format`."""
-    placed = ((place, (place, item)) for place, item in items)
+    Args:
+        path: the file.
+        items: the items of the file with their places.
+        build: what an item is in the schema.
+        merges: several items hold a part of a record: those of one id, whose questions are joined.
+            Text and title are then those of the first item, an item that cannot be used is left
+            out alone, and all records are in memory before the first is given.
+        malformed: "error" or "skip".
+        on_skip: called with what is wrong with an item that is left out.
+    """
+    if not merges:
+        parse = unique(lambda item: parse_record(build(item)))
+        return checked(items(path), parse, malformed, on_skip)
+    placed = ((place, (place, item)) for place, item in items(path))
     parts = checked(placed, lambda pair: (pair[0], build(pair[1])), malformed, on_skip)
-    return records(_joined(parts), lambda built: built, malformed, on_skip)
+    return checked(_joined(parts), unique(parse_record), malformed, on_skip)
 
 
 def _joined(parts: Iterable[tuple[str, Built]]) -> Iterator[tuple[str, Built]]:

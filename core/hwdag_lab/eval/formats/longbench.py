@@ -7,19 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 
 from pydantic import Field
 
-from hwdag_lab.eval.fields import (
-    MalformedRecord,
-    Row,
-    Text,
-    decoded,
-    lines,
-    row_of,
-)
-from hwdag_lab.eval.formats.layout import Built, Format, distinct
+from hwdag_lab.eval.fields import MalformedRecord, Row, Text, decoded, lines, row_of
+from hwdag_lab.eval.formats.layout import Built, distinct, records
 
 
 class _Example(Row):
@@ -72,7 +66,7 @@ def _paragraphs(text: str) -> Iterator[dict[str, str]]:
             yield {"id": f"p{i}", "title": title.strip(), "text": body.strip()}
 
 
-longbench = Format(lines, _built)
+longbench = partial(records, items=lines, build=_built)
 """The question answering sets of LongBench, one record per row.
 
 The data set of a record is "longbench_" and the name of the row's. Contexts of several passages get

@@ -6,10 +6,12 @@ JSONL: `id`, `question`, `answer`, `answer_aliases`, `answerable` and `paragraph
 
 from __future__ import annotations
 
+from functools import partial
+
 from pydantic import Field
 
 from hwdag_lab.eval.fields import Row, Text, decoded, lines, row_of
-from hwdag_lab.eval.formats.layout import Built, Format, answer_of, distinct, passages
+from hwdag_lab.eval.formats.layout import Built, answer_of, distinct, passages, records
 
 UNANSWERABLE = "Unanswerable"
 """The gold answer of questions whose context does not hold the answer."""
@@ -53,7 +55,7 @@ def _built(line: bytes) -> Built:
     }
 
 
-musique = Format(lines, _built)
+musique = partial(records, items=lines, build=_built)
 """MuSiQue-Ans and MuSiQue-Full, one record per question.
 
 The type is the kind of reasoning with which an id begins ("2hop", "3hop1", ...). Aliases are further

@@ -11,20 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from hwdag_lab.eval.data import Record
-from hwdag_lab.eval.fields import (
-    Blankable,
-    Malformed,
-    MalformedRecord,
-    OnSkip,
-    Row,
-    Text,
-    decoded,
-    lines,
-    row_of,
-)
-from hwdag_lab.eval.formats.layout import Built, distinct, merged
+from hwdag_lab.eval.fields import Blankable, MalformedRecord, Row, Text, decoded, lines, row_of
+from hwdag_lab.eval.formats.layout import Built, distinct, records
 from hwdag_lab.eval.formats.markup import plain_text
 
 # why: what stands outside of these lines is the licence, not the book
@@ -58,12 +49,7 @@ class _Example(Row):
 
 
 def _read(
-    path: Path,
-    *,
-    malformed: Malformed = "error",
-    on_skip: OnSkip | None = None,
-    dataset: str,
-    text: Callable[[_Story], str],
+    path: Path, *, dataset: str, text: Callable[[_Story], str], **options: Any
 ) -> Iterator[Record]:
     counts: Counter[str] = Counter()
     told: set[str] = set()
@@ -93,7 +79,7 @@ def _read(
             "questions": [question],
         }
 
-    return merged(lines(path), build, malformed, on_skip)
+    return records(path, items=lines, build=build, merges=True, **options)
 
 
 def _whole(story: _Story) -> str:

@@ -8,6 +8,7 @@ One JSON object, paper id to {`title`, `abstract`, `full_text` [{`section_name`,
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from hwdag_lab.eval.fields import (
     json_file,
     row_of,
 )
-from hwdag_lab.eval.formats.layout import Built, Format, distinct, squeezed
+from hwdag_lab.eval.formats.layout import Built, distinct, records, squeezed
 from hwdag_lab.eval.formats.musique import UNANSWERABLE
 
 FLOAT = "FLOAT SELECTED"
@@ -66,7 +67,7 @@ def _papers(path: Path) -> Iterator[tuple[str, tuple[str, Any]]]:
 
 
 def _built(item: tuple[str, Any]) -> Built:
-    name, paper = item[0], row_of(_Paper, item[1], "the paper")
+    name, paper = item[0], row_of(_Paper, item[1])
     paragraphs = [
         {"id": f"p{i}", "title": title, "text": text}
         for i, (title, text) in enumerate(_paragraphs(paper))
@@ -131,7 +132,7 @@ def _paragraph(quote: str, ids: dict[str, str]) -> str | None:
     return ids.get(quote) or next((id_ for text, id_ in ids.items() if quote in text), None)
 
 
-qasper = Format(_papers, _built)
+qasper = partial(records, items=_papers, build=_built)
 """Qasper, one record per paper; every paragraph stands under its heading.
 
 `evidence_sets` has one set per annotator, `evidence` is their union. Evidence that is a table or

@@ -36,11 +36,7 @@ from hwdag_lab.methods.gemrag.questions import Questioner
 from hwdag_lab.methods.gemrag.spectrum import clusters, spectrum
 from hwdag_lab.methods.options import check_counts, check_shares
 from hwdag_lab.methods.summaries import Summarizer
-from hwdag_lab.methods.trees import (
-    GrowingTree,
-    SummarizingRetriever,
-    repetitions_last,
-)
+from hwdag_lab.methods.trees import GrowingTree, SummarizingRetriever, repetitions_last
 
 Mode = Literal["graph", "questions"]
 """Best-first search over the graph (the paper's text), or a ranking of all utility questions (its
