@@ -11,10 +11,9 @@ import pytest
 from hwdag.errors import InputError
 from hwdag.types import Usage
 from hwdag_lab.eval.compare import compare
-from hwdag_lab.eval.journal import Journal, write_json
 from hwdag_lab.eval.plan import Plan
 from hwdag_lab.eval.plots import PLOTS
-from hwdag_lab.eval.records import RECORDS, read_builds, read_results
+from hwdag_lab.eval.records import RECORDS, Journal, read_builds, read_results, write_json
 from hwdag_lab.eval.report import report
 from hwdag_lab.eval.run import run
 from hwdag_lab.eval.settings import SETTINGS, read_settings
@@ -48,7 +47,7 @@ def planted(tmp_path_factory):
         (folder / RECORDS).unlink()
         with Journal(folder / RECORDS) as journal:
             for result in results:
-                journal.append(change(result, numbers[result.key[2:]]).to_json())
+                journal.append(change(result, numbers[result.key[2:]]))
         return folder
 
     return made

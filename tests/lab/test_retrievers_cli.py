@@ -8,7 +8,7 @@ import pytest
 from hwdag.cli.main import main
 from hwdag.errors import InputError, UnknownOption
 from hwdag.text.files import read_documents
-from hwdag_lab.cli.trying import default_config, named_options
+from hwdag_lab.cli.methods import default_config, named_options
 from hwdag_lab.methods.bm25 import BM25Retriever
 from hwdag_lab.methods.registry import METHODS, retriever_class
 from hwdag_lab.methods.youra import YouraConfig

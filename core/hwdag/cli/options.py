@@ -59,7 +59,8 @@ def add_config(
             continue
         name, said = prefix + field.name, " ".join(about.get(field.name, "").split())
         first_sentence = END_OF_SENTENCE.split(said)[0].rstrip(".")
-        default = "" if usual is None else f" (default: {usual})"
+        shown = ",".join(map(str, usual)) if isinstance(usual, tuple) else usual
+        default = "" if usual in (None, "") else f" (default: {shown})"
         command.add_argument(
             "--" + name.replace("_", "-"),
             *filter(None, [SHORT.get(name)]),
@@ -119,6 +120,7 @@ READERS: dict[Any, tuple[Callable[[str], Any], str]] = {
     float: (float, "X"),
     str: (str, "TEXT"),
     tuple[str, ...]: (lambda text: tuple(filter(None, text.split(","))), "NAME,..."),
+    tuple[int, ...]: (lambda text: tuple(map(int, text.split(","))), "N,..."),
 }
 """How a type is read, and what stands for it in the help."""
 

@@ -1,7 +1,8 @@
-"""The lab's commands, which join those of `hwdag`; imports none of what they do."""
+"""The lab's commands, which join those of `hwdag`; imports none of what they do, so help is fast."""
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 from hwdag.cli.options import (
@@ -16,8 +17,9 @@ from hwdag.cli.options import (
     lazily,
 )
 from hwdag.config import SearchConfig
-from hwdag_lab.cli.evaluation_options import add_compare, add_convert, add_eval
-from hwdag_lab.cli.heads_options import add_heads
+from hwdag_lab.eval.formats import FORMATS
+from hwdag_lab.eval.plan import Plan
+from hwdag_lab.eval.systems import DEFAULT_SYSTEMS, listed
 from hwdag_lab.methods.registry import METHODS
 
 
@@ -25,12 +27,16 @@ def add(commands: Commands) -> None:
     """Add the commands that measure and compare."""
     _add_try(commands)
     _add_beside(commands)
-    evaluation = add_eval(commands)
-    add_models(evaluation, writer=False)
-    evaluation.set_defaults(run=lazily("hwdag_lab.cli.evaluation:evaluate"))
-    add_compare(commands).set_defaults(run=lazily("hwdag_lab.cli.evaluation:compare_runs"))
-    add_convert(commands).set_defaults(run=lazily("hwdag_lab.cli.evaluation:convert_data"))
-    add_heads(commands).set_defaults(run=lazily("hwdag_lab.cli.heads:heads"))
+    _add_eval(commands)
+    _add_compare(commands)
+    _add_convert(commands)
+    heads = commands.add_parser(
+        "heads", help="which attention heads retrieve: find them in a model, or show a list"
+    )
+    actions = heads.add_subparsers(dest="action", required=True, metavar="ACTION")
+    _add_detect(actions)
+    _add_calibrate(actions)
+    _add_show(actions)
 
 
 def _add_beside(commands: Commands) -> None:
@@ -44,7 +50,7 @@ def _add_beside(commands: Commands) -> None:
         metavar="METHOD",
         help="another method to compare with, built when the server starts (repeatable): %(choices)s",
     )
-    serve.set_defaults(others=lazily("hwdag_lab.cli.serving:others"))
+    serve.set_defaults(others=lazily("hwdag_lab.cli.methods:others"))
 
 
 def _add_try(commands: Commands) -> None:
@@ -54,7 +60,7 @@ def _add_try(commands: Commands) -> None:
         description="Build what the method searches, ask, and forget it again; with --cache the same "
         "documents cost no model call the next time.",
     )
-    command.set_defaults(run=lazily("hwdag_lab.cli.trying:try_method"))
+    command.set_defaults(run=lazily("hwdag_lab.cli.methods:try_method"))
     command.add_argument("method", choices=METHODS, metavar="METHOD", help="%(choices)s")
     add_paths(command)
     command.add_argument("-Q", "--question", required=True)
@@ -77,3 +83,232 @@ def _add_try(commands: Commands) -> None:
     add_json(command)
     add_html(command, "the answer and its sources")
     add_quiet(command)
+
+
+def _add_eval(commands: Commands) -> None:
+    command = commands.add_parser(
+        "eval",
+        help="run HWDAG beside what one would use instead, on questions with gold answers",
+        description="Run systems on the same questions with the same reader and token budgets. "
+        "Started again with the same folder, it does what is left: systems and budgets may be "
+        "added, and the limit may be raised.",
+        epilog=f"systems: {listed()}. bm25 and dense alone stand for every granularity; +title "
+        "searches each passage behind its heading; hwdag/patience=N stops after N times yes.",
+    )
+    command.set_defaults(run=lazily("hwdag_lab.cli.evaluation:evaluate"))
+    command.add_argument(
+        "data", nargs="+", type=Path, metavar="DATA", help="JSONL files, or folders of them"
+    )
+    command.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+    plan = Plan(DEFAULT_SYSTEMS)
+    add_config(command, plan, only=("systems", "budgets", "answer_budgets", "max_new_tokens"))
+    _add_choice(command, plan.limit)
+    command.add_argument(
+        "--answers",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="decode answers, or measure the retrieval alone",
+    )
+    add_config(command, plan, only=("match", "retry_errors"))
+    add_models(command, writer=False)
+    command.add_argument(
+        "--writer",
+        metavar="NAME",
+        help="another model to write points and summaries (default: the reader)",
+    )
+    command.add_argument(
+        "--dense-model",
+        metavar="NAME",
+        help="embedder of the dense systems only (default: that of all)",
+    )
+    _add_malformed(command)
+    add_quiet(command)
+
+
+def _add_compare(commands: Commands) -> None:
+    command = commands.add_parser(
+        "compare",
+        help="whether two runs, or two systems of one run, differ",
+        description="Paired bootstrap over the questions that both sides were asked, per data set "
+        "and budget. The difference is the first minus the second.",
+    )
+    command.set_defaults(run=lazily("hwdag_lab.cli.evaluation:compare_runs"))
+    command.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="one or two runs")
+    command.add_argument(
+        "--system",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="of both runs, or given twice: one for each side (default: all that both have)",
+    )
+    command.add_argument(
+        "--metric",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="such as f1, accuracy, paragraph_half (repeatable; default: one of answers, one of "
+        "evidence)",
+    )
+
+
+def _add_convert(commands: Commands) -> None:
+    command = commands.add_parser(
+        "convert", help="official files of public data sets to the JSONL that eval reads"
+    )
+    command.set_defaults(run=lazily("hwdag_lab.cli.evaluation:convert_data"))
+    command.add_argument("format", choices=FORMATS, metavar="FORMAT", help="%(choices)s")
+    command.add_argument("source", type=Path, metavar="SOURCE", help="file")
+    command.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
+    _add_malformed(command)
+
+
+def _add_detect(actions: Commands) -> None:
+    command = actions.add_parser(
+        "detect",
+        help="find the retrieval heads of a model",
+        description="Every head alone ranks the passages of questions whose gold passages are known. "
+        "The best heads are written as a small file for --head-list of the other commands, and for "
+        "HuggingFaceLM(heads=FILE).",
+    )
+    command.set_defaults(run=lazily("hwdag_lab.cli.heads:detect"))
+    _add_model(command)
+    command.add_argument(
+        "--data",
+        nargs="+",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help='JSONL of {"question", "passages", "gold": [indices]}, or data of `hwdag eval` with '
+        "paragraphs and evidence",
+    )
+    _add_choice(command, 64)
+    command.add_argument(
+        "--criterion",
+        choices=("qrhead", "ndcg", "core"),
+        default="qrhead",
+        help="attention to gold passages, nDCG@10, or gold against all others (default: %(default)s)",
+    )
+    command.add_argument(
+        "--top", type=int, default=16, metavar="N", help="heads of the list (default: %(default)s)"
+    )
+    command.add_argument(
+        "--subtract-null",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help='subtract the attention of the question "N/A" (default: all criteria but core)',
+    )
+    command.add_argument(
+        "--query",
+        choices=("first", "last"),
+        default="last",
+        help="where the question stands; the walk has it first (default: %(default)s)",
+    )
+    command.add_argument(
+        "--max-tokens",
+        type=int,
+        metavar="N",
+        help="leave out questions whose prompt is longer (default: the context of the model)",
+    )
+    _add_malformed(command)
+    command.add_argument("-o", "--output", type=Path, metavar="FILE", help="where the list goes")
+    add_quiet(command)
+
+
+def _add_calibrate(actions: Commands) -> None:
+    command = actions.add_parser(
+        "calibrate",
+        help="fit what says that a walk has read enough, and write it into a head file",
+        description="Walks questions whose evidence is known up to the token budget, and fits the "
+        "controllers of --progress calibrated and head_mass: how likely is it, after each node, that "
+        "all evidence was read? Prints how good they are on documents that they were not fitted to. "
+        "Started again with the same FILE, it goes on where it was.",
+    )
+    command.set_defaults(run=lazily("hwdag_lab.cli.heads:calibrate"))
+    _add_model(command)
+    command.add_argument(
+        "--data",
+        nargs="+",
+        type=Path,
+        required=True,
+        metavar="DATA",
+        help="JSONL files as `hwdag eval` reads them, or folders of them",
+    )
+    _add_choice(command, 100)
+    command.add_argument(
+        "--heads", type=Path, metavar="FILE", help="head list (default: the one shipped for it)"
+    )
+    command.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FILE", help="head file to write"
+    )
+    command.add_argument(
+        "--budget",
+        type=int,
+        default=1024,
+        metavar="TOKENS",
+        help="node tokens of a walk (default: %(default)s)",
+    )
+    command.add_argument(
+        "--points",
+        choices=("auto", "generated", "extractive"),
+        default="auto",
+        help="Information Points of the graphs that are walked (default: %(default)s)",
+    )
+    command.add_argument("--embedder", metavar="NAME", help="sentence-transformers name or path")
+    command.add_argument(
+        "--plot", type=Path, metavar="FILE", help="also draw the reliability curves (.png, .svg)"
+    )
+    add_quiet(command)
+
+
+def _add_show(actions: Commands) -> None:
+    command = actions.add_parser(
+        "show", help="a head list, or all that are shipped; needs no language model"
+    )
+    command.set_defaults(run=lazily("hwdag_lab.cli.heads:show"))
+    command.add_argument(
+        "list",
+        nargs="?",
+        metavar="MODEL|FILE",
+        help="name of a model whose list is shipped, or a file (default: all that are shipped)",
+    )
+
+
+def _add_model(command: argparse.ArgumentParser) -> None:
+    """The model that is looked into."""
+    command.add_argument(
+        "--model",
+        metavar="NAME",
+        help="hub name or path of a causal LM (default: the embedded one)",
+    )
+    command.add_argument("--dtype", help="float32, bfloat16, ... (default: auto)")
+    command.add_argument("--device", help="cpu, cuda, mps, ... (default: the best)")
+
+
+def _add_choice(command: argparse.ArgumentParser, limit: int | None) -> None:
+    """Which questions are asked."""
+    command.add_argument(
+        "--limit",
+        type=_limit,
+        default=limit,
+        metavar="N",
+        help="questions per data set, or all (default: %(default)s)",
+    )
+    command.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="of the choice of questions"
+    )
+
+
+def _add_malformed(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--malformed",
+        choices=("error", "skip"),
+        default="error",
+        help="what a record that cannot be used does (default: %(default)s)",
+    )
+
+
+def _limit(text: str) -> int | None:
+    return None if text == "all" else int(text)
+
+
+_limit.__name__ = "number"  # why: argparse names the function in its message

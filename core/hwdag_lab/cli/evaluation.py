@@ -6,7 +6,9 @@ import argparse
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
+from hwdag.cli.options import config_of
 from hwdag.errors import InputError
 from hwdag.text.characters import visible
 from hwdag_lab.eval.compare import Comparison, compare
@@ -17,7 +19,7 @@ from hwdag_lab.eval.plan import Plan
 from hwdag_lab.eval.plots import check_plots
 from hwdag_lab.eval.report import report
 from hwdag_lab.eval.run import run
-from hwdag_lab.eval.systems import systems
+from hwdag_lab.eval.systems import DEFAULT_SYSTEMS, systems
 
 
 def evaluate(options: argparse.Namespace) -> int:
@@ -84,16 +86,8 @@ def convert_data(options: argparse.Namespace) -> int:
 def _plan(options: argparse.Namespace) -> Plan:
     if options.answer_budgets is not None and not options.answers:
         raise InputError("--answer-budgets and --no-answers exclude each other; leave one out")
-    return Plan(
-        systems=options.systems,
-        budgets=options.budgets,
-        limit=options.limit,
-        seed=options.seed,
-        max_new_tokens=options.max_new_tokens,
-        answer_budgets=options.answer_budgets if options.answers else (),
-        match=options.match,
-        retry_errors=options.retry_errors,
-    )
+    plan = replace(config_of(Plan(DEFAULT_SYSTEMS), options), limit=options.limit)
+    return plan if options.answers else replace(plan, answer_budgets=())
 
 
 def _line(one: Comparison) -> tuple[str, ...]:

@@ -136,7 +136,7 @@ def _retrieved(
         nodes=len(retrieval.steps),
         stop=retrieval.stop,
         p_yes=tuple(step.p_yes for step in retrieval.steps if step.p_yes is not None),
-        # what was remembered (`hwdag_lab.eval.cached_models`) took its time before
+        # what was remembered (`hwdag_lab.eval.models`) took its time before
         search=replace(retrieval.usage, seconds=max(seconds, retrieval.usage.seconds)),
         notes=retrieval.notes,
     )

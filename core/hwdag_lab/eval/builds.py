@@ -37,7 +37,7 @@ class Builder:
 
     HWDAG's graphs are dear, so each is an index file of its own, named after all that it depends
     on; it appears once `on_build` has returned. Everything else is built again by a new process,
-    its calls to the writer apart (`hwdag_lab.eval.cached_models`).
+    its calls to the writer apart (`hwdag_lab.eval.models`).
 
     Args:
         models: what builds.

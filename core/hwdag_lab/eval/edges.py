@@ -12,7 +12,7 @@ from hwdag.arrays import Mask
 from hwdag.config import Heads
 from hwdag.lm.base import Reader, Replay, ReplayRequest
 from hwdag.store.calls import CallCache
-from hwdag_lab.eval.cached_models import CachedReader
+from hwdag_lab.eval.models import CachedReader
 from hwdag_lab.eval.systems import Edges
 
 

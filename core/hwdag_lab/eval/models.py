@@ -2,13 +2,178 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
 
+from hwdag.config import Heads
 from hwdag.embedding.base import Embedder
-from hwdag.lm.base import Reader, Writer
-from hwdag.store.calls import CallCache
+from hwdag.errors import IndexBusy, InputError, WriterFailed
+from hwdag.lm.base import Reader, Replay, ReplayRequest, Session, Writer
+from hwdag.store.calls import CallCache, key_of
+from hwdag.store.lock import build_lock
+from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Usage
-from hwdag_lab.eval.cached_models import CachedReader, remembering, spent
+from hwdag_lab.methods.longllmlingua.likelihood import ScoringSession
+from hwdag_lab.methods.longllmlingua.retriever import scoring_of
+from hwdag_lab.methods.youra.columns import ColumnHeads, ColumnReader
+from hwdag_lab.methods.youra.retriever import column_reader
+
+
+@contextmanager
+def open_calls(path: Path) -> Iterator[CallCache]:
+    """The calls of a run; nobody else may open them meanwhile, so one run writes.
+
+    Raises:
+        InputError: another process has the file open, or it is something else.
+    """
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(build_lock(path, 0))
+        except IndexBusy as error:
+            raise InputError(
+                f"{path} is in use; another run writes to this folder: wait for it, or choose "
+                "another folder"
+            ) from error
+        yield stack.enter_context(CallCache.open(path))
+
+
+class CachedWriter:
+    """A Writer whose finished calls are never made again, not even by another process.
+
+    What was remembered still counts as cost: `usage` is what all calls would have cost, had none
+    been remembered, so that two systems that ask the same thing are charged alike.
+    """
+
+    def __init__(self, writer: Writer, calls: CallCache) -> None:
+        self._writer = writer
+        self._calls = calls
+        self._saved = Usage()
+
+    @property
+    def name(self) -> str:
+        """That of the writer itself."""
+        return self._writer.name
+
+    @property
+    def usage(self) -> Usage:
+        """Cost of the writer itself so far, where it counts, and of what was remembered."""
+        return spent(self._writer) + self._saved
+
+    def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
+        """One reply per prompt, in order; only what is new reaches the writer, in one batch.
+
+        Raises:
+            WriterFailed: the writer did not return one reply per prompt.
+        """
+        keys = [key_of("eval.write", self.name, max_new_tokens, prompt) for prompt in prompts]
+        replies = {key: found for key in keys if (found := self._kept(key))}
+        new = {k: p for k, p in zip(keys, prompts, strict=True) if k not in replies}
+        replies |= self._ask(new, max_new_tokens)
+        for key in keys:
+            if new.pop(key, None) is None:  # the first use of a new one was paid for just now
+                self._saved += replies[key][1]
+        return [replies[key][0] for key in keys]
+
+    def _kept(self, key: bytes) -> tuple[str, Usage] | None:
+        value = self._calls.get(key)
+        if value is None:
+            return None
+        found = json.loads(value)
+        return found["reply"], Usage(**found["usage"])
+
+    def _ask(
+        self, prompts: dict[bytes, str], max_new_tokens: int
+    ) -> dict[bytes, tuple[str, Usage]]:
+        if not prompts:
+            return {}
+        before = spent(self._writer)
+        replies = self._writer.write(list(prompts.values()), max_new_tokens=max_new_tokens)
+        if len(replies) != len(prompts):
+            raise WriterFailed(
+                f"the writer {self.name} returned {len(replies)} replies to {len(prompts)} prompts"
+            )
+        costs = _shares(spent(self._writer) - before, len(prompts))
+        made = dict(zip(prompts, zip(replies, costs, strict=True), strict=True))
+        self._calls.put_all(
+            {
+                key: json.dumps({"reply": reply, "usage": asdict(cost)}).encode()
+                for key, (reply, cost) in made.items()
+            }
+        )
+        return made
+
+
+def _of_the_model(name: str) -> Any:
+    """A property that is that of the model behind."""
+    return property(lambda self: getattr(self._model, name))
+
+
+class CachedReader(CachedWriter):
+    """A local model that plays both roles, with its writing remembered; all else is the model's."""
+
+    def __init__(self, model: Reader, calls: CallCache) -> None:
+        if not isinstance(model, Writer):
+            raise InputError(
+                f"the reader {model.name} does not write; there is nothing to remember"
+            )
+        super().__init__(model, calls)
+        self._model: Reader = model
+
+    context_tokens = _of_the_model("context_tokens")
+    window_tokens = _of_the_model("window_tokens")
+    template_tokens = _of_the_model("template_tokens")
+    prefers_extraction = _of_the_model("prefers_extraction")
+    confidence = _of_the_model("confidence")
+    controllers = _of_the_model("controllers")
+    known_heads = _of_the_model("known_heads")
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Number of tokens of each text."""
+        return self._model.count_tokens(texts)
+
+    def replay(self, requests: Sequence[ReplayRequest], *, heads: Heads) -> list[Replay]:
+        """Attention of points to their windows."""
+        return self._model.replay(requests, heads=heads)
+
+    def session(
+        self, question: str, *, prompts: SearchPrompts, heads: Heads, max_new_tokens: int
+    ) -> Session:
+        """A fresh session."""
+        return self._model.session(
+            question, prompts=prompts, heads=heads, max_new_tokens=max_new_tokens
+        )
+
+    def scoring(self) -> ScoringSession:
+        """Log-probabilities of texts; raises `ReaderRequired` if the model cannot tell them."""
+        return scoring_of(self._model)
+
+    def columns(self, heads: ColumnHeads, *, memory_bytes: int) -> ColumnReader:
+        """Means of the columns of attention; raises `ReaderRequired` if the model has none."""
+        return column_reader(self._model, heads, memory_bytes=memory_bytes)
+
+
+def remembering(model: Writer | Reader, calls: CallCache) -> CachedWriter:
+    """The model with its writing remembered."""
+    return CachedReader(model, calls) if isinstance(model, Reader) else CachedWriter(model, calls)
+
+
+def spent(model: object) -> Usage:
+    """What a model says that it has cost so far; nothing for one that does not count."""
+    counts = isinstance(model, Reader | CachedWriter)
+    return model.usage if counts else Usage()  # type: ignore[attr-defined]
+
+
+def _shares(usage: Usage, count: int) -> list[Usage]:
+    """A batch's cost in equal parts; the first takes the tokens that are left over."""
+    tokens, rest = divmod(usage.tokens, count)
+    return [
+        Usage(tokens + (rest if i == 0 else 0), usage.tflops / count, usage.seconds / count)
+        for i in range(count)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hwdag.errors import InputError
@@ -13,24 +12,24 @@ class Plan:
     """What is to be run.
 
     Attributes:
-        systems: names, see `hwdag_lab.eval.systems`.
+        systems: names of rows. See `hwdag_lab.eval.systems`.
         budgets: node tokens that a system may put before the reader.
         limit: questions per data set, at most; None for all.
         seed: of the choice of questions.
         max_new_tokens: length limit of an answer.
-        answer_budgets: budgets at which an answer is asked for; None for all, () for none. A system
+        answer_budgets: budgets at which an answer is asked for. None is all, () none. A system
             that reads everything answers unless it is ().
         match: name of a system that stops by itself: every other one is also asked at the mean
             number of node tokens that it read, per data set and budget; "" for none.
         retry_errors: ask questions again whose result is an error.
     """
 
-    systems: Sequence[str]
-    budgets: Sequence[int] = (256, 512, 1024, 2048)
+    systems: tuple[str, ...]
+    budgets: tuple[int, ...] = (256, 512, 1024, 2048)
     limit: int | None = 20
     seed: int = 0
     max_new_tokens: int = 32
-    answer_budgets: Sequence[int] | None = None
+    answer_budgets: tuple[int, ...] | None = None
     match: str = ""
     retry_errors: bool = False
 

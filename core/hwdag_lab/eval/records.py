@@ -6,18 +6,93 @@ same key the later one counts.
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self
 
-from pydantic import TypeAdapter, ValidationError, with_config
+from pydantic import TypeAdapter, with_config
 
 from hwdag.errors import InputError
 from hwdag.types import Usage
-from hwdag_lab.eval.journal import read_lines
 
-T = TypeVar("T")
+
+class Journal:
+    """A file of JSON lines that is only ever appended to.
+
+    Opening it cuts off a last line without an end, which a killed process leaves behind; the work
+    that it told of is done again.
+
+    Args:
+        path: the file; made if it is not there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        _cut_torn_line(path)
+        # why: a question may hold a lone surrogate, and JSON readers pass it as well
+        self._file = path.open("a", encoding="utf-8", errors="surrogatepass", newline="\n")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._file.close()
+
+    def append(self, row: Any) -> None:
+        """Write a dataclass or a dict as one line; it is on disk when this returns."""
+        row = asdict(row) if is_dataclass(row) else row  # type: ignore[arg-type]
+        self._file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+
+def read_lines(path: Path, kind: Any) -> list[Any]:
+    """All complete lines, each as a `kind`: a dataclass, or a union of some; none if there is no such file.
+
+    Raises:
+        InputError: a complete line is none; file and line are named.
+    """
+    if not path.exists():
+        return []
+    *lines, _torn = path.read_bytes().split(b"\n")
+    found, adapter = [], TypeAdapter[Any](kind)
+    for number, line in enumerate(lines, 1):
+        try:
+            # why: pydantic's own parser refuses lone surrogates
+            found.append(adapter.validate_python(json.loads(line)))
+        except ValueError as error:
+            raise InputError(
+                f"{path}:{number}: no line of this version ({error}); use another folder, or remove "
+                "the line, and its work is done again"
+            ) from error
+    return found
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write a JSON file in one step: a killed process leaves the old one or the new one."""
+    write_text(path, json.dumps(value, ensure_ascii=False, allow_nan=False, indent=2) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file in one step."""
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("w", encoding="utf-8", errors="surrogatepass", newline="\n") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+def _cut_torn_line(path: Path) -> None:
+    if not path.exists():
+        return
+    content = path.read_bytes()
+    if complete := content.rfind(b"\n") + 1 - len(content):
+        with path.open("r+b") as file:
+            file.truncate(len(content) + complete)
+
 
 RECORDS = "records.jsonl"
 BUILDS = "builds.jsonl"
@@ -85,10 +160,6 @@ class Result:
         """Cost of search and answer."""
         return self.search + (self.answer or Usage())
 
-    def to_json(self) -> dict[str, Any]:
-        """As JSON-able values."""
-        return asdict(self)
-
 
 @with_config(extra="forbid")
 @dataclass(frozen=True, slots=True)
@@ -125,44 +196,17 @@ class Build:
         """What the build is of."""
         return self.build, self.dataset, self.document
 
-    def to_json(self) -> dict[str, Any]:
-        """As JSON-able values."""
-        return asdict(self)
-
 
 def read_results(folder: Path) -> dict[Key, Result]:
-    """All results of a run by key, in order of their first line.
-
-    Raises:
-        InputError: a line cannot be read.
-    """
-    results = [_checked(_RESULT, row, folder / RECORDS) for row in read_lines(folder / RECORDS)]
-    return {result.key: result for result in results}
+    """All results of a run by key, in order of their first line; errors as in `read_lines`."""
+    return {result.key: result for result in read_lines(folder / RECORDS, Result)}
 
 
 def read_builds(folder: Path) -> dict[tuple[str, str, str], Build]:
-    """All builds of a run by key; raises `InputError` if a line cannot be read."""
-    builds = [_checked(_BUILD, row, folder / BUILDS) for row in read_lines(folder / BUILDS)]
-    return {build.key: build for build in builds}
+    """All builds of a run by key; errors as in `read_lines`."""
+    return {build.key: build for build in read_lines(folder / BUILDS, Build)}
 
 
 def datasets_of(results: Iterable[Result]) -> list[str]:
     """Names of data sets, in order of appearance."""
     return list(dict.fromkeys(result.dataset for result in results))
-
-
-def result_of(row: Mapping[str, Any]) -> Result:
-    """The result in a line of `records.jsonl`; raises `pydantic.ValidationError` for any other."""
-    return _RESULT.validate_python(row)
-
-
-_RESULT, _BUILD = TypeAdapter(Result), TypeAdapter(Build)
-
-
-def _checked(kind: TypeAdapter[T], row: Mapping[str, Any], path: Path) -> T:
-    try:
-        return kind.validate_python(row)
-    except ValidationError as error:
-        raise InputError(
-            f"{path} holds a line of another version ({error}); use another folder"
-        ) from error

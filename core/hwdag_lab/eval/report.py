@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hwdag_lab.eval.journal import write_text
 from hwdag_lab.eval.plots import write_plots
+from hwdag_lab.eval.records import write_text
 from hwdag_lab.eval.settings import read_settings
 from hwdag_lab.eval.statistics import Interval
 from hwdag_lab.eval.summary import LEVEL, BuildRow, DatasetSummary, Gain, Row, write_summary

@@ -19,12 +19,19 @@ from hwdag.search.progress import ProgressControl
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag_lab.eval.asking import asked, check_metrics, failed
 from hwdag_lab.eval.builds import Builder
-from hwdag_lab.eval.cached_models import open_calls
 from hwdag_lab.eval.data import sample
-from hwdag_lab.eval.journal import Journal
-from hwdag_lab.eval.models import Models
+from hwdag_lab.eval.models import Models, open_calls
 from hwdag_lab.eval.plan import Plan
-from hwdag_lab.eval.records import BUILDS, RECORDS, Build, Key, Result, read_builds, read_results
+from hwdag_lab.eval.records import (
+    BUILDS,
+    RECORDS,
+    Build,
+    Journal,
+    Key,
+    Result,
+    read_builds,
+    read_results,
+)
 from hwdag_lab.eval.schema import Question, Record
 from hwdag_lab.eval.settings import check_settings
 from hwdag_lab.eval.systems import System, systems
@@ -159,7 +166,7 @@ class _Work:
         with self.reporter.stage("questions", len(left), "question") as advance:
             for task in left:
                 result = self._asked(task)
-                self.results.append(result.to_json())
+                self.results.append(result)
                 errors += result.error is not None
                 advance()
         return Counts(len(tasks) - len(left), len(left), errors)
@@ -189,7 +196,7 @@ def _recorder(folder: Path, stack: ExitStack) -> Callable[[Build], None]:
     def record(build: Build) -> None:
         if build.key not in known:
             known.add(build.key)
-            journal.append(build.to_json())
+            journal.append(build)
 
     return record
 

@@ -20,9 +20,9 @@ from typing import Any
 from hwdag.errors import InputError
 from hwdag.version import __version__
 from hwdag_lab.eval.data import by_dataset
-from hwdag_lab.eval.journal import write_json
 from hwdag_lab.eval.models import Models
 from hwdag_lab.eval.plan import Plan
+from hwdag_lab.eval.records import write_json
 from hwdag_lab.eval.schema import Record
 from hwdag_lab.eval.systems import systems
 

@@ -18,8 +18,7 @@ from hwdag_lab.eval.evidence import (
     SENTENCE_METRICS,
     WRITTEN_METRICS,
 )
-from hwdag_lab.eval.journal import write_json
-from hwdag_lab.eval.records import Build, Result, datasets_of, read_builds, read_results
+from hwdag_lab.eval.records import Build, Result, datasets_of, read_builds, read_results, write_json
 from hwdag_lab.eval.settings import read_settings
 from hwdag_lab.eval.statistics import Difference, Interval, bootstrap, paired_bootstrap
 from hwdag_lab.eval.systems import is_baseline

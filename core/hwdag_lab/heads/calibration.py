@@ -21,8 +21,7 @@ from hwdag.errors import InputError
 from hwdag.lm.controller import CONTROLLERS, FEATURES, Controller
 from hwdag.search.progress import signals
 from hwdag_lab.eval.statistics import Interval
-from hwdag_lab.heads.judging import Judgement, judged
-from hwdag_lab.heads.logistic import Labels, fit_logistic
+from hwdag_lab.heads.judging import Judgement, Labels, judged
 from hwdag_lab.heads.observations import Trail
 
 FOLDS = 5
@@ -33,6 +32,10 @@ CONFIDENCES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 
 SHARES = (0.25, 0.375, 0.5, 0.625, 0.75, 1.0)
 """Of the tokens of a whole walk: how far reading without any judge gets, for comparison."""
+
+
+TOLERANCE = 1e-10
+"""Largest gradient, per reading, at which a fit has converged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +173,30 @@ def fit(
         reader,
         source,
     )
+
+
+def fit_logistic(x: Floats, labels: Labels, *, penalty: float = 1.0) -> tuple[Floats, float]:
+    """Weights and bias that minimise log loss + penalty / 2 * |weights|^2; the bias is free.
+
+    Args:
+        x: features, (rows, features); of one scale, since the penalty is the same for all.
+        labels: what to predict, (rows,).
+        penalty: above 0, in units of the summed log loss.
+
+    Raises:
+        InputError: `labels` are all the same.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    if not labels.any() or labels.all():
+        raise InputError(
+            f"all {len(labels)} readings have the same label ({bool(labels.any())}: enough was "
+            f"{'always' if labels.any() else 'never'} read), so nothing can be fitted; give more "
+            "questions, or another token budget"
+        )
+    model = LogisticRegression(C=1 / penalty, solver="newton-cg", tol=TOLERANCE).fit(x, labels)
+    weights: Floats = model.coef_[0]
+    return weights, float(model.intercept_[0])
 
 
 def stops(trails: Sequence[Trail], readings: Readings, probabilities: Floats) -> tuple[Stops, ...]:

@@ -6,10 +6,12 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hwdag.arrays import Floats
 from hwdag_lab.eval.statistics import CONFIDENCE, Interval
-from hwdag_lab.heads.logistic import Labels
+
+Labels = NDArray[np.bool_]
 
 BINS = 10
 """Of equal width, in a reliability table."""

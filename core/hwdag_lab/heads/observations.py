@@ -14,7 +14,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError, with_config
+from pydantic import with_config
 
 from hwdag.config import BuildConfig, SearchConfig
 from hwdag.errors import HWDAGError, InputError
@@ -25,8 +25,8 @@ from hwdag.trace.bars import Reporter, as_reporter
 from hwdag.types import Document, Retrieval, Span
 from hwdag_lab.eval.data import Question, Record
 from hwdag_lab.eval.evidence import evidence_scores, read_spans
-from hwdag_lab.eval.journal import Journal, read_lines
 from hwdag_lab.eval.models import Models
+from hwdag_lab.eval.records import Journal, read_lines
 from hwdag_lab.eval.systems import index_options
 
 LABELS = ("all_sentences", "all_half")
@@ -58,17 +58,13 @@ class Trail:
         """Numbers of visits at each reading of p_yes."""
         return [i + 1 for i, visit in enumerate(self.visits) if visit.p_yes is not None]
 
-    def to_json(self) -> dict[str, Any]:
-        """As JSON-able values; `from_json` is the inverse."""
-        return asdict(self)
 
-    @classmethod
-    def from_json(cls, row: Mapping[str, Any]) -> Trail:
-        """A trail of what `to_json` gave; raises `pydantic.ValidationError` for any other."""
-        return _TRAIL.validate_python(row)
+@with_config(extra="forbid")
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """What all walks of a file depend on: its first line."""
 
-
-_TRAIL = TypeAdapter(Trail)
+    settings: dict[str, Any]
 
 
 def observe(
@@ -105,8 +101,13 @@ def observe(
         **(settings or {}),
     }
     depends = json.loads(json.dumps(depends))  # why: to be compared with what a file holds
-    lines = _checked(file, depends)
-    done = {trail.key: trail for trail in _trails(file, lines[1:])}
+    lines = read_lines(file, _Settings | Trail)
+    if lines and lines[0] != _Settings(depends):
+        raise InputError(
+            f"{file} holds walks with other settings ({lines[0]}) than these ({depends}); name "
+            "another file, or remove it"
+        )
+    done = {trail.key: trail for trail in lines if isinstance(trail, Trail)}
     wanted = [(record, question) for record in records for question in _judgeable(record)]
     left = sum((record.dataset, question.id) not in done for record, question in wanted)
     with (
@@ -114,12 +115,12 @@ def observe(
         as_reporter(show_progress).stage("walks", left, "question") as advance,
     ):
         if not lines:
-            journal.append({"settings": depends})
+            journal.append(_Settings(depends))
         walker = _Walker(models, build, config)
         for record, question in wanted:
             if (record.dataset, question.id) not in done:
                 trail = walker.trail(record, question)
-                journal.append(trail.to_json())
+                journal.append(trail)
                 done[trail.key] = trail
                 advance()
     return [done[record.dataset, question.id] for record, question in wanted]
@@ -180,17 +181,6 @@ def _judgeable(record: Record) -> list[Question]:
     return [question for question in record.questions if evidence_scores((), question)]
 
 
-def _trails(file: Path, lines: Iterable[dict[str, Any]]) -> Iterator[Trail]:
-    """The finished walks of the lines after the first one."""
-    for number, line in enumerate(lines, 2):
-        try:
-            yield Trail.from_json(line)
-        except ValidationError as error:
-            raise InputError(
-                f"{file}:{number}: no walk; remove the line, and the question is walked again"
-            ) from error
-
-
 def _journal(file: Path) -> Journal:
     try:
         return Journal(file)
@@ -199,14 +189,3 @@ def _journal(file: Path) -> Journal:
             f"{file}: cannot be written ({error.strerror or error}); name a file in a folder that "
             "exists"
         ) from error
-
-
-def _checked(file: Path, depends: dict[str, Any]) -> list[dict[str, Any]]:
-    """The lines of the file; the first one holds the settings."""
-    lines = read_lines(file)
-    if lines and lines[0].get("settings") != depends:
-        raise InputError(
-            f"{file} holds walks with other settings ({lines[0].get('settings')}) than these "
-            f"({depends}); name another file, or remove it"
-        )
-    return lines

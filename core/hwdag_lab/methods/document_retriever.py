@@ -16,7 +16,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Protocol, Self, TypedDict, TypeVar
 
-from hwdag.building.calls import Calls
+import numpy as np
+
+from hwdag.arrays import Vectors
+from hwdag.building.calls import Calls, Embeddings
 from hwdag.building.insertion import as_document
 from hwdag.building.report import BuildReport
 from hwdag.config import SearchConfig, checked_k
@@ -30,14 +33,13 @@ from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
 from hwdag.search.context import FIRST_POSITION
 from hwdag.search.walk import OnStep, Walked
-from hwdag.store.calls import CallCache
+from hwdag.store.calls import CallCache, key_of
 from hwdag.tenancy import knows_no_tenants
 from hwdag.text.characters import without_surrogates
 from hwdag.text.prompts import SearchPrompts
 from hwdag.threads import asynchronous, asynchronous_pieces, in_builder_thread
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag.types import Answer, Document, Node, Retrieval, Step, Usage, shown_document
-from hwdag_lab.methods.cache import CachedEmbedder
 from hwdag_lab.methods.found import Found, Query, Scored, fitting
 
 
@@ -392,3 +394,42 @@ class DocumentRetriever(ABC, Generic[T]):
             for key, (document, built) in held.items()
             if key in wanted and scope.admits(document.metadata)
         }
+
+
+class CachedEmbedder:
+    """An embedder that embeds no passage twice; questions go to the embedder itself."""
+
+    def __init__(self, embedder: Embedder, cache: CallCache) -> None:
+        self._embedder = embedder
+        self._cache = cache
+
+    @property
+    def name(self) -> str:
+        """Of the embedder."""
+        return self._embedder.name
+
+    @property
+    def dimension(self) -> int:
+        """Of the embedder."""
+        return self._embedder.dimension
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """(texts, dimension); by text and name of the embedder from the cache."""
+        if not texts:
+            return np.zeros((0, self.dimension), np.float32)
+        calls, keys = Calls(self._cache), [key_of("embed", self.name, text) for text in texts]
+
+        def call(missing: list[int]) -> list[Vectors]:
+            return list(self._embedder.embed([texts[i] for i in missing])[:, None])
+
+        rows = calls.results(
+            keys,
+            Embeddings([1] * len(texts), self.dimension),
+            call,
+            size=len(texts),
+        )
+        return np.concatenate(rows)
+
+    def embed_query(self, text: str) -> Vectors:
+        """(dimension,)."""
+        return self._embedder.embed_query(text)

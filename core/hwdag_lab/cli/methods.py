@@ -16,6 +16,8 @@ from hwdag.cli.inputs import named_documents, reader, writer
 from hwdag.cli.options import config_of
 from hwdag.config import SearchConfig
 from hwdag.errors import InputError
+from hwdag.index import HWDAGIndex
+from hwdag.retriever import Retriever
 from hwdag_lab.methods.document_retriever import ModelOptions
 from hwdag_lab.methods.registry import retriever_class
 
@@ -117,3 +119,16 @@ def _models(options: argparse.Namespace, accepted: Mapping[str, Any]) -> dict[st
         if model is not None and role not in accepted:
             raise InputError(f"the method {options.method} has no {role}; leave --{role} out")
     return {role: model for role, model in asked.items() if model is not None}
+
+
+def others(options: argparse.Namespace, index: HWDAGIndex) -> Mapping[str, Retriever]:
+    """Build the methods that `--beside` names; they share the models of the index."""
+    found: dict[str, Retriever] = {}
+    for name in dict.fromkeys(options.beside):
+        cls = retriever_class(name)
+        accepted = parameters(cls)
+        models = {r: getattr(index, r) for r in ("reader", "embedder") if r in accepted}
+        found[name] = cls(**models)
+        report = found[name].insert(index.documents.values(), show_progress=True)
+        print(f"{name}: {report}", file=sys.stderr)
+    return found
