@@ -1,7 +1,5 @@
 """The embedded default models: found, converted once, honest about their limits."""
 
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -186,11 +184,3 @@ def test_the_p_yes_of_the_plain_model_steers_nothing():
     retrieval = index.search("Who built the harbour?", config=SearchConfig(token_budget=40))
     assert retrieval.p_yes is not None
     assert "p_yes is shown but does not stop the walk" in retrieval.notes
-
-
-def test_asking_for_help_does_not_wait_for_torch():
-    script = (
-        "import sys\nfrom hwdag.cli.main import parser\nparser()\nprint('torch' in sys.modules)"
-    )
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "False"

@@ -406,15 +406,6 @@ def test_a_missing_framework_is_named_with_the_command() -> None:
     )
 
 
-def test_importing_it_loads_no_model_library() -> None:
-    result = run_python(
-        "from langchain_hwdag import *\n"
-        "assert HWDAGIndex and HWDAGChat\n"
-        "print([m for m in ('torch', 'transformers', 'sentence_transformers') if m in sys.modules])"
-    )
-    assert result.stdout.strip() == "[]", result.stderr
-
-
 @pytest.mark.model
 def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     import runpy

@@ -646,14 +646,6 @@ def test_a_missing_framework_is_named_with_the_way_to_install_it() -> None:
     assert done.returncode == 1
 
 
-def test_importing_the_face_loads_no_model_library() -> None:
-    done = run(
-        "import llama_index_hwdag; "
-        "print({'torch', 'transformers', 'sentence_transformers'} & set(sys.modules))"
-    )
-    assert (done.returncode, done.stdout.strip()) == (0, "set()"), done.stderr
-
-
 @pytest.mark.model
 def test_the_quickstart_runs(capsys: pytest.CaptureFixture[str]) -> None:
     path = ROOT / "examples" / "llama_index_quickstart.py"
