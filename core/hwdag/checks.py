@@ -1,8 +1,11 @@
-"""Checks of options: what is not accepted is an error that names option, value and what is legal."""
+"""Checks of options and of JSON: an error names the field, its value and what is legal."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import sys
+from collections.abc import Callable, Collection, Mapping
+from reprlib import repr as brief
+from typing import Any
 
 from hwdag.errors import InputError, UnknownOption
 
@@ -34,3 +37,47 @@ def refuse(unknown: Mapping[str, object], where: str, known: str) -> None:
     if unknown:
         names = ", ".join(map(repr, sorted(unknown)))
         raise UnknownOption(f"{where} has no option {names}; it has {known}")
+
+
+_LEGAL: Mapping[str, Callable[[Any], bool]] = {
+    "a text": lambda value: isinstance(value, str),
+    "a positive number": lambda value: type(value) is int and value > 0,
+    "a finite number": lambda value: (
+        type(value) in (int, float) and abs(value) <= sys.float_info.max
+    ),
+    "a list of texts": lambda value: _all(value, _LEGAL["a text"]),
+    "a list of finite numbers": lambda value: _all(value, _LEGAL["a finite number"]),
+    "a list of [layer, head]": lambda value: _all(
+        value, lambda pair: _all(pair, lambda i: type(i) is int) and len(pair) == 2
+    ),
+    "an object": lambda value: isinstance(value, dict),
+}
+
+
+def _all(value: Any, is_legal: Callable[[Any], bool]) -> bool:
+    return isinstance(value, list) and all(map(is_legal, value))
+
+
+def json_object(
+    data: object, kinds: Mapping[str, str], required: Collection[str]
+) -> dict[str, Any]:
+    """Return the fields of a JSON object that a stranger may have written, lists as tuples.
+
+    Args:
+        data: parsed JSON.
+        kinds: what each field is, in the words of `_LEGAL`.
+        required: fields that must be there.
+
+    Raises:
+        InputError: it is something else; the message names the field.
+    """
+    if not isinstance(data, dict):
+        raise InputError(f"it holds a {type(data).__name__}, not an object")
+    if missing := sorted(set(required) - data.keys()):
+        raise InputError(f"{', '.join(map(repr, missing))} missing; it needs {sorted(required)}")
+    if unknown := sorted(data.keys() - kinds.keys()):
+        raise InputError(f"unknown {', '.join(map(brief, unknown))}; it may have {sorted(kinds)}")
+    for name, value in data.items():
+        if not _LEGAL[kinds[name]](value):
+            raise InputError(f"{name!r} must be {kinds[name]}, got {brief(value)}")
+    return {name: tuple(v) if isinstance(v, list) else v for name, v in data.items()}

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from reprlib import repr as brief
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
+from hwdag.checks import json_object
 from hwdag.errors import InputError
 
 FEATURES = ("p_yes", "p_yes_growth", "head_mass", "similarity_gap", "nodes")
@@ -92,18 +92,21 @@ class Controller:
     @classmethod
     def from_json(cls, data: object) -> Self:
         """A controller of what `to_json` gave; raises `InputError` for anything else."""
-        names = {f.name for f in fields(cls)}
-        if not isinstance(data, Mapping) or data.keys() | {"source"} != names:
-            raise _no_controller(f"it must be an object with {', '.join(sorted(names))}")
-        values: dict[str, Any] = {}
-        for name, value in data.items():
-            read = str if name in ("features", "reader", "source") else float
-            is_list = name in ("features", "means", "scales", "weights")
-            if is_list and not isinstance(value, list):
-                raise _no_controller(f"{brief(value)} is not a list")
-            found = tuple(_read(one, read) for one in (value if is_list else [value]))
-            values[name] = found if is_list else found[0]
+        try:
+            values = json_object(data, _KINDS, _KINDS.keys() - {"source"})
+        except InputError as error:
+            raise InputError(
+                f"this is no controller: {error}; make one with `hwdag heads calibrate`"
+            ) from error
         return cls(**values)
+
+
+_KINDS = {
+    "features": "a list of texts",
+    **dict.fromkeys(("means", "scales", "weights"), "a list of finite numbers"),
+    "bias": "a finite number",
+    **dict.fromkeys(("reader", "source"), "a text"),
+}
 
 
 def controllers_from(data: Mapping[str, Any] | None) -> dict[str, Controller]:
@@ -123,17 +126,3 @@ def controllers_from(data: Mapping[str, Any] | None) -> dict[str, Controller]:
 
 def _last(name: str) -> str:
     return name.rstrip("/").rsplit("/")[-1].lower()
-
-
-def _read(value: object, kind: type) -> str | float:
-    legal = str if kind is str else int | float
-    try:
-        if isinstance(value, legal) and not isinstance(value, bool):
-            return kind(value)  # type: ignore[no-any-return]
-    except OverflowError as error:
-        raise _no_controller(str(error)) from error
-    raise _no_controller(f"{brief(value)} is not a {'text' if kind is str else 'number'}")
-
-
-def _no_controller(reason: str) -> InputError:
-    return InputError(f"this is no controller: {reason}; make one with `hwdag heads calibrate`")

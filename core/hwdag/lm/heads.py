@@ -10,8 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
@@ -19,6 +18,7 @@ from pathlib import Path
 from reprlib import repr as brief
 from typing import Any, Self
 
+from hwdag.checks import json_object
 from hwdag.config import HeadList, Heads
 from hwdag.errors import InputError
 from hwdag.lm.side_files import json_bytes
@@ -177,23 +177,7 @@ class HeadFile:
     @classmethod
     def parse(cls, data: Any) -> Self:
         """A list from its JSON. Raises `InputError` for anything else."""
-        if not isinstance(data, dict):
-            raise InputError(f"it holds a {type(data).__name__}, not an object")
-        if missing := sorted(_REQUIRED - data.keys()):
-            raise InputError(
-                f"{', '.join(map(repr, missing))} missing; it needs {sorted(_REQUIRED)}"
-            )
-        if unknown := sorted(data.keys() - _KINDS.keys()):
-            raise InputError(
-                f"unknown {', '.join(map(brief, unknown))}; it may have {sorted(_KINDS)}"
-            )
-        for name, value in data.items():
-            kind = _KINDS[name]
-            if not _LEGAL[kind](value):
-                raise InputError(f"{name!r} must be {kind}, got {brief(value)}")
-        values: dict[str, Any] = {
-            name: tuple(v) if isinstance(v, list) else v for name, v in data.items()
-        }
+        values = json_object(data, _KINDS, _REQUIRED)
         values["pairs"] = tuple(map(tuple, values.pop("heads")))
         return cls(**values)
 
@@ -208,23 +192,7 @@ _KINDS = {
 }
 """The fields of a file, and what each of them is."""
 
-_LEGAL: Mapping[str, Callable[[Any], bool]] = {
-    "a text": lambda value: isinstance(value, str),
-    "a positive number": lambda value: type(value) is int and value > 0,
-    "a list of [layer, head]": lambda value: _all(
-        value, lambda pair: _all(pair, lambda i: type(i) is int) and len(pair) == 2
-    ),
-    "a list of texts": lambda value: _all(value, lambda text: isinstance(text, str)),
-    "a list of finite numbers": lambda value: _all(
-        value, lambda x: type(x) in (int, float) and abs(x) <= sys.float_info.max
-    ),
-    "an object": lambda value: isinstance(value, dict),
-}
 _REQUIRED = {"model", "architecture", "layers", "heads_per_layer", "hidden", "heads", "source"}
-
-
-def _all(value: Any, is_legal: Callable[[Any], bool]) -> bool:
-    return isinstance(value, list) and all(map(is_legal, value))
 
 
 HeadSource = HeadFile | str | Path | Sequence[tuple[int, int]]
