@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hwdag.binding import Binding, config_of
 from hwdag.building.builder import Tools
-from hwdag.building.insertion import Insertion, as_document
-from hwdag.building.limits import Limits
+from hwdag.building.insertion import Insertion, Limits, as_document
 from hwdag.building.report import BuildReport
 from hwdag.config import BuildConfig, SearchConfig, checked_k
 from hwdag.embedding.base import Embedder
@@ -570,7 +569,7 @@ class HWDAGIndex:
     ) -> BuildReport:
         with self._changes:
             self._binding.bind_existing()
-            self._tools().check()  # what cannot be built must not make a file
+            _ = self._tools().plan  # what cannot be built must not make a file
             checked: Iterable[Document] = map(self._checked, documents)
             if isinstance(documents, Collection):  # what is wrong is told before anything is built
                 checked = list(checked)

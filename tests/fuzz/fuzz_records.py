@@ -7,11 +7,9 @@ from contextlib import suppress
 import atheris
 from harness import fuzz, instrumented, some_text
 
-with instrumented(
-    "hwdag.store.arrays", "hwdag.store.records", "hwdag.graph", "hwdag.building.calls"
-):
+with instrumented("hwdag.store.records", "hwdag.graph", "hwdag.building.calls"):
     from hwdag.building.calls import MALFORMED, Embeddings, Picks, Replays, Replies
-    from hwdag.store import arrays, records
+    from hwdag.store import records
 
 import numpy as np
 from worlds import document_of, random_graph, random_vectors
@@ -89,7 +87,7 @@ def check(data: atheris.FuzzedDataProvider) -> None:
         again = records.encode(entry, dimension=DIMENSION)
         assert records.decode(again, checksum=again.checksum, dimension=DIMENSION).graph.nodes
     with suppress(IndexCorrupt):
-        block = arrays.decode_block(1, unit.arrays, DIMENSION)
+        block = records.decode_block(1, unit.arrays, DIMENSION)
         assert len(block.children) == len(block.weights) == block.indptr[-1]
     check_header(data)
     check_call(data)

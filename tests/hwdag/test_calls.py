@@ -14,8 +14,7 @@ from worlds import random_text
 
 from hwdag.building.builder import Tools, build
 from hwdag.building.calls import Calls, Embeddings, Picks, Replays, Replies
-from hwdag.building.insertion import Insertion
-from hwdag.building.limits import LimitReached, Limits, Meter
+from hwdag.building.insertion import Insertion, LimitReached, Limits, Meter
 from hwdag.building.writing import replies
 from hwdag.config import BuildConfig
 from hwdag.embedding.hashing import HashingEmbedder

@@ -32,7 +32,7 @@ from hwdag.errors import (
 )
 from hwdag.graph.block import Block, Postings
 from hwdag.graph.dag import HWDAG
-from hwdag.store import arrays, records, rows, sqlite
+from hwdag.store import records, rows, sqlite
 from hwdag.store.integrity import verify
 from hwdag.store.schema import SCHEMA_VERSION
 from hwdag.store.sqlite import Entry, Header, Store, content_hash
@@ -671,7 +671,7 @@ def test_damaged_arrays_are_refused_or_safe_to_search(data: st.DataObject) -> No
             content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
             row[column] = bytes(content)[: data.draw(st.none() | st.integers(0, len(content)))]
     try:
-        block = arrays.decode_block(1, tuple(row), 8)
+        block = records.decode_block(1, tuple(row), 8)
     except IndexCorrupt:
         return
     assert len(block.children) == block.indptr[-1] == len(block.weights)

@@ -1,4 +1,4 @@
-"""Putting documents into a store: finished, stored and counted one by one."""
+"""Putting documents into a store: finished, stored and counted one by one, within limits."""
 
 from __future__ import annotations
 
@@ -8,23 +8,115 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
 from hwdag.arrays import Vectors
 from hwdag.building.builder import Tools, build, embedded_texts
 from hwdag.building.calls import Calls
-from hwdag.building.limits import LimitReached, Limits, Meter
-from hwdag.building.report import BuildReport
+from hwdag.building.report import BuildReport, Stop
+from hwdag.checks import positive
 from hwdag.errors import IndexCorrupt, InputError
+from hwdag.lm.base import Metered, Reader
 from hwdag.store.calls import Withdrawn
 from hwdag.store.sqlite import Store, content_hash
 from hwdag.text.characters import without_surrogates
 from hwdag.trace.bars import Reporter
-from hwdag.types import Document
+from hwdag.types import Document, Usage
 
 EMPTY = "empty or only white space"
 """Why a document was skipped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one run may spend; None is no limit.
+
+    A run that reaches a limit stops before the next call. What was finished is kept, so the same
+    run goes on where it was. Every run makes at least one call.
+
+    Attributes:
+        max_tokens: tokens of the local model and the writer together; the last call may exceed it.
+        max_seconds: time since the run began; the last call may exceed it.
+    """
+
+    max_tokens: int | None = None
+    max_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("max_tokens", "max_seconds"):
+            if getattr(self, name) is not None:
+                positive(name, getattr(self, name))
+
+
+class LimitReached(Exception):
+    """Ends a run from within; never seen by users."""
+
+    def __init__(self, limit: Stop) -> None:
+        super().__init__(limit)
+        self.limit: Stop = limit
+
+
+class Meter:
+    """What a run has spent so far, and whether it may go on.
+
+    A writer counts if it is `Metered`; `clock` gives seconds from any origin.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        writer: object,
+        limits: Limits,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._reader = reader
+        # why: a model that reads and writes counts both in one usage
+        self._writer = writer if isinstance(writer, Metered) and writer is not reader else None
+        self._asked = writer
+        self._limits = limits
+        self._clock = clock
+        self._began = clock()
+        self._before = reader.usage, self._written()
+        self._calls = 0
+
+    @property
+    def misses_tokens(self) -> bool:
+        """Whether tokens are limited, and a writer spends some that nobody counts."""
+        limited = self._limits.max_tokens is not None
+        return limited and self._writer is None and self._asked not in (None, self._reader)
+
+    @property
+    def reading(self) -> Usage:
+        """Of the local model."""
+        return self._reader.usage - self._before[0]
+
+    @property
+    def writing(self) -> Usage:
+        """Of a writer beside it, as far as that counts."""
+        return self._written() - self._before[1]
+
+    def before_call(self) -> None:
+        """Count a call; raises `LimitReached` instead where a limit is."""
+        self.check()
+        self._calls += 1
+
+    def check(self) -> None:
+        """Raise `LimitReached` where a limit is, but not before the first call."""
+        if self._calls and (limit := self._reached()):
+            raise LimitReached(limit)
+
+    def _reached(self) -> Stop | None:
+        limits = self._limits
+        spent = (self.reading + self.writing).tokens
+        if limits.max_tokens is not None and spent >= limits.max_tokens:
+            return "max_tokens"
+        if limits.max_seconds is not None and self._clock() - self._began >= limits.max_seconds:
+            return "max_seconds"
+        return None
+
+    def _written(self) -> Usage:
+        return Usage() if self._writer is None else self._writer.usage
 
 
 class Insertion:
@@ -86,7 +178,7 @@ class Insertion:
             f"{count} documents without a title have that of their metadata, {field!r}"
             for field, count in self._titles.items()
         ]
-        if self._meter.blind:
+        if self._meter.misses_tokens:
             self._report.notes.append("max_tokens does not count this writer: it has no `usage`")
         self._report.usage = self._meter.reading
         self._report.writing = self._meter.writing
@@ -141,7 +233,7 @@ class Insertion:
         self._report.add(document.id, built)
 
     def _embedded(self, document_id: str) -> Mapping[str, Vectors]:
-        """Embeddings of the document's present version by text; none if that is damaged."""
+        """Embeddings of the stored version by text; none if that is damaged."""
         if self._store.number_of(document_id) is None:
             return {}
         with suppress(IndexCorrupt):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from hwdag.building.builder import Built
-from hwdag.building.limits import Stop
 from hwdag.types import Usage
+
+Stop = Literal["max_tokens", "max_seconds"]
+"""The limit that ended a run."""
 
 MOST_NAMED = 5
 """Skipped documents that are named for one reason."""

@@ -21,13 +21,9 @@ class Tools:
     config: BuildConfig
     prompts: Prompts
 
-    def check(self) -> None:
-        """Raise `ContextTooSmall` for settings that no document can be built with."""
-        _ = self.plan
-
     @property
     def plan(self) -> WindowPlan:
-        """How the tokens of a window are divided; raises `ContextTooSmall`."""
+        """How the tokens of a window are divided; raises `ContextTooSmall` where it cannot be."""
         return WindowPlan.of(
             self.config, self.prompts.summary, self.reader, extractive=self.writer is None
         )

@@ -19,7 +19,7 @@ import os
 import sqlite3
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from hwdag.errors import InputError
 from hwdag.store.database import Database
@@ -59,6 +59,7 @@ class CallCache:
         self._database = database
         self._owner = owner
         self._tenant = tenant
+        self._written = False
 
     @classmethod
     def open(cls, path: str | os.PathLike[str] | None = None) -> Self:
@@ -106,12 +107,18 @@ class CallCache:
 
         Raises:
             IndexFileError: the file cannot be written; it stays as it was.
+            Withdrawn: they are those of a document's build, and the document was deleted since.
         """
         if items:
             rows = [encode_call(self._owner, self._tenant, *item) for item in items.items()]
             with self._database.writing() as connection:
                 self.check(connection)
-                write_calls(connection, rows)
+                connection.executemany(
+                    "DELETE FROM calls WHERE owner_slot IS ? AND key_slot = ?",
+                    [row[:2] for row in rows],
+                )
+                insert_guarded(connection, "calls", CALL_COLUMNS, rows)
+            self._written = True
 
     def forget(self) -> None:
         """Overwrite all calls of this owner."""
@@ -133,19 +140,8 @@ class DocumentCalls(CallCache):
         """Use `Store.building`."""
         super().__init__(database, document_id, tenant)
         self._document = document_id
-        self._written = False
         with database.reading() as connection:
             self._number = find(connection, document_id)
-
-    def put_all(self, items: Mapping[bytes, bytes]) -> None:
-        """Keep values by key, all of them or none; on disk when it returns.
-
-        Raises:
-            Withdrawn: the document was deleted since.
-            IndexFileError: the file cannot be written; it stays as it was.
-        """
-        super().put_all(items)
-        self._written |= bool(items)
 
     def check(self, connection: sqlite3.Connection) -> None:
         """Raise `Withdrawn` if the document, or what was kept of it, is gone."""
@@ -153,14 +149,6 @@ class DocumentCalls(CallCache):
         calls = connection.execute(query, [owner_slot(self._owner)]).fetchone()
         if find(connection, self._document) != self._number or (self._written and calls is None):
             raise Withdrawn(self._document)
-
-
-def write_calls(connection: sqlite3.Connection, rows: Collection[tuple[Any, ...]]) -> None:
-    """Keep finished calls, in place of those with the same owners and keys."""
-    connection.executemany(
-        "DELETE FROM calls WHERE owner_slot IS ? AND key_slot = ?", [row[:2] for row in rows]
-    )
-    insert_guarded(connection, "calls", CALL_COLUMNS, rows)
 
 
 def forget_calls(

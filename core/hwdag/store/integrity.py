@@ -16,16 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from hwdag.errors import IndexCorrupt, IndexFileError, InputError, NotAnIndex
-from hwdag.store.arrays import ARRAY_COLUMNS, Row
 from hwdag.store.database import Database
 from hwdag.store.erasure import insert_guarded
 from hwdag.store.lock import build_lock
 from hwdag.store.opening import header_in
 from hwdag.store.records import (
+    ARRAY_COLUMNS,
     CALL_COLUMNS,
     DOCUMENT_COLUMNS,
     NODE_COLUMNS,
     DocumentRows,
+    Row,
     decode,
     encode,
     encode_call,

@@ -7,9 +7,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from hwdag.errors import IndexCorrupt
-from hwdag.store.arrays import ARRAY_COLUMNS, Row
 from hwdag.store.erasure import insert_guarded
-from hwdag.store.records import DOCUMENT_COLUMNS, NODE_COLUMNS, DocumentRows, slot_of
+from hwdag.store.records import (
+    ARRAY_COLUMNS,
+    DOCUMENT_COLUMNS,
+    NODE_COLUMNS,
+    DocumentRows,
+    Row,
+    slot_of,
+)
 from hwdag.store.schema import NODES_PER_ROW
 
 _SELECT_DOCUMENT = f"SELECT checksum, {', '.join(DOCUMENT_COLUMNS)} FROM documents WHERE number = ?"

@@ -22,15 +22,16 @@ from hwdag.arrays import Vectors
 from hwdag.errors import IndexCorrupt, IndexFileError, InputError, NotAnIndex
 from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG
-from hwdag.store.arrays import Row, decode_block
 from hwdag.store.calls import CallCache, DocumentCalls, forget_calls, last_call, tenant_of_calls
 from hwdag.store.database import Database
 from hwdag.store.opening import check_free, read_header, write_schema
 from hwdag.store.records import (
     DOCUMENT_COLUMNS,
     Entry,
+    Row,
     content_hash,
     decode,
+    decode_block,
     decode_document,
     decode_metadata,
     decode_nodes,
