@@ -20,11 +20,8 @@ from typing import Any, ClassVar
 
 from hwdag.errors import InputError, UnknownOption
 
-Scalar = str | int | float | bool | None
-"""A value of JSON that holds no others."""
-
-MAX_DEPTH = 32
-"""Filters that may stand inside one another; deeper ones are nobody's question."""
+Scalar = str | int | float | bool | None  # a value of JSON that holds no others
+MAX_DEPTH = 32  # filters that may stand inside one another; deeper ones are nobody's question
 
 OPERATORS = ("eq", "ne", "in", "gt", "gte", "lt", "lte", "exists")
 COMBINATIONS = ("and", "or", "not")

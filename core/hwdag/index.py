@@ -47,14 +47,9 @@ from hwdag.types import Answer, Document, Retrieval, shown_document
 if TYPE_CHECKING:
     from hwdag.store.integrity import Compacted, Verdict
 
-LEAST_SHOWN = 0.01
-"""Weight below which an edge is left out of a page."""
-
-MOST_FRAMED = 20_000
-"""Nodes that a notebook shows as a page."""
-
-WAIT_SECONDS = 30.0
-"""How long a change waits for the build of another process to end."""
+LEAST_SHOWN = 0.01  # weight below which an edge is left out of a page
+MOST_FRAMED = 20_000  # nodes that a notebook shows as a page
+WAIT_SECONDS = 30.0  # how long a change waits for the build of another process to end
 
 
 class HWDAGIndex:

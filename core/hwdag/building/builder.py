@@ -29,8 +29,7 @@ from hwdag.types import Document, Node
 
 __all__ = ["Built", "Tools", "build", "embedded_texts"]
 
-EMBED_BATCH = 512
-"""Texts that are embedded, and committed, at a time."""
+EMBED_BATCH = 512  # texts that are embedded, and committed, at a time
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,7 @@ from hwdag.types import Node, Span
 SOURCE_SHARE = 0.5
 """Sentences are listed as sources until they hold this share of a point's attention ..."""
 
-MAX_SOURCES = 4
-"""... or are this many."""
+MAX_SOURCES = 4  # ... or are this many
 
 
 def replay(

@@ -20,11 +20,8 @@ import numpy as np
 from hwdag.arrays import Floats, Ints, Mask, Vectors
 from hwdag.embedding.hashing import unit_rows
 
-RELEVANCE = 0.7
-"""Share of salience in the score, the rest is (minus) redundancy; lambda of MMR."""
-
-DUPLICATE = 0.98
-"""Cosine from which a sentence says the same as another and is no second point."""
+RELEVANCE = 0.7  # share of salience in the score, the rest is (minus) redundancy; lambda of MMR
+DUPLICATE = 0.98  # cosine from which a sentence says the same as another and is no second point
 
 WORTHWHILE = 0.5
 """Beyond the coverage of the window, no sentence that is less self-contained is picked."""

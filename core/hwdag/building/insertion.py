@@ -24,8 +24,7 @@ from hwdag.text.characters import without_surrogates
 from hwdag.trace.bars import Reporter
 from hwdag.types import Document, Usage
 
-EMPTY = "empty or only white space"
-"""Why a document was skipped."""
+EMPTY = "empty or only white space"  # why a document was skipped
 
 
 @dataclass(frozen=True, slots=True)

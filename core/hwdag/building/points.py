@@ -26,8 +26,7 @@ from hwdag.types import Origin, Span
 RETRY = "\n\nBegin every summary point with an asterisk and a space, one summary point per line."
 """Added to the prompt of the single retry; greedy decoding of the same prompt would not change."""
 
-Advance = Callable[[int], object]
-"""Is told how many windows are done."""
+Advance = Callable[[int], object]  # is told how many windows are done
 
 
 @dataclass(frozen=True, slots=True)

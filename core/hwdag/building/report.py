@@ -9,11 +9,8 @@ from typing import Literal
 from hwdag.building.builder import Built
 from hwdag.types import Usage
 
-Stop = Literal["max_tokens", "max_seconds"]
-"""The limit that ended a run."""
-
-MOST_NAMED = 5
-"""Skipped documents that are named for one reason."""
+Stop = Literal["max_tokens", "max_seconds"]  # the limit that ended a run
+MOST_NAMED = 5  # skipped documents that are named for one reason
 
 
 @dataclass(slots=True)

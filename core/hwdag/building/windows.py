@@ -60,11 +60,8 @@ class WindowPlan:
         return cls(content, free - content)
 
 
-LINE_TOKENS = 4
-"""At most what the bullet and the line break around a node take."""
-
-MIN_POINTS_TOKENS = 16
-"""Room for at least one short point."""
+LINE_TOKENS = 4  # at most what the bullet and the line break around a node take
+MIN_POINTS_TOKENS = 16  # room for at least one short point
 
 
 FULL_ENOUGH = 0.5

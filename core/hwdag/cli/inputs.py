@@ -15,8 +15,7 @@ from hwdag.store.sqlite import Store
 from hwdag.text.files import Skipped, read_documents
 from hwdag.types import Document
 
-MOST_NAMED = 10
-"""Files that a message names."""
+MOST_NAMED = 10  # files that a message names
 
 
 def reader(options: argparse.Namespace, file: Path | None) -> Reader | str | None:

@@ -28,8 +28,7 @@ INSTRUCTIONS = (
     "passages for a question, `answer` answers it and cites, `sources` gives the text around a citation."
 )
 
-SHOWN = ("document_id", "text", "spans", "score", "pages")
-"""What a found passage is told with."""
+SHOWN = ("document_id", "text", "spans", "score", "pages")  # what a found passage is told with
 
 
 def mcp(options: argparse.Namespace) -> int:

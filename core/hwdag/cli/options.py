@@ -14,8 +14,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin, get_t
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 Config = TypeVar("Config")
 
-SHORT = {"token_budget": "--budget"}
-"""Second names of options."""
+SHORT = {"token_budget": "--budget"}  # second names of options
 
 DOCUMENTED = re.compile(r"^ {8}(\w+): (.*(?:\n {12}.*)*)", re.MULTILINE)
 """A field in the docstring of a config, and what is said about it."""

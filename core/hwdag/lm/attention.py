@@ -32,8 +32,7 @@ IMPLEMENTATION = "hwdag_capture"
 BLOCK_ELEMENTS = 1 << 24
 """Largest block of attention scores (heads x rows x keys) held at once: 64 MB in float32."""
 
-Range = tuple[int, int]
-"""A half-open range of token positions."""
+Range = tuple[int, int]  # a half-open range of token positions
 
 
 @dataclass(frozen=True, slots=True)

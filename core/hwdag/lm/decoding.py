@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 
-REPLACEMENT = "\ufffd"
-"""What half of a multi-byte character is decoded to."""
+REPLACEMENT = "\ufffd"  # what half of a multi-byte character is decoded to
 
 
 def greedy(

@@ -30,8 +30,7 @@ from hwdag.quiet import without_bars
 _LOGGER = logging.getLogger("hwdag")
 
 BASE_MODEL = "HuggingFaceTB/SmolLM2-135M-Instruct"
-DEFAULT_MODEL = f"{BASE_MODEL}+hwdag"
-"""The base model with the adapter of the package."""
+DEFAULT_MODEL = f"{BASE_MODEL}+hwdag"  # the base model with the adapter of the package
 
 ADAPTER = Path(__file__).parent / "adapters" / "smollm2-135m-instruct"
 SWITCH = "HWDAG_ADAPTER"
@@ -47,8 +46,7 @@ _LOADING = threading.Lock()
 ADAPTED_CONFIDENCE = 0.99
 """Found on walks over training questions (docs/progress.md): a lower one ends them too early."""
 
-CPU_WINDOW_TOKENS = 2048
-"""For a laptop: attention costs quadratically in the length of a window."""
+CPU_WINDOW_TOKENS = 2048  # for a laptop: attention costs quadratically in the length of a window
 
 
 def default_reader(

@@ -36,11 +36,8 @@ except ImportError as error:
 OPENAI_URL = "https://api.openai.com/v1"
 OPENAI_KEY = "OPENAI_API_KEY"
 
-REPLY_BYTES = 4 << 20
-"""A body beyond this is no reply: the longest points have some kilobytes."""
-
-MOST_TOKENS = 1 << 32
-"""A reply that claims more than this is not believed."""
+REPLY_BYTES = 4 << 20  # a body beyond this is no reply: the longest points have some kilobytes
+MOST_TOKENS = 1 << 32  # a reply that claims more than this is not believed
 
 CONNECT_SECONDS = 10.0
 EXCERPT_CHARACTERS = 300

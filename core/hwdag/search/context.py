@@ -11,11 +11,8 @@ from hwdag.search.frontier import Frontier
 from hwdag.search.progress import ProgressControl
 from hwdag.types import Candidate, Node, Step
 
-FIRST_POSITION = 2
-"""The question is at position 1 (PECAN App. C)."""
-
-MOST_PASSED_OVER = 3
-"""Candidates that are kept with each choice."""
+FIRST_POSITION = 2  # the question is at position 1 (PECAN App. C)
+MOST_PASSED_OVER = 3  # candidates that are kept with each choice
 
 
 class Context:

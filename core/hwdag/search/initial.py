@@ -9,8 +9,7 @@ from hwdag.search.context import Context
 from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier, highest
 
-FETCHED_AT_ONCE = 32
-"""Nodes that are fetched together; the first that does not fit ends the set."""
+FETCHED_AT_ONCE = 32  # nodes that are fetched together; the first that does not fit ends the set
 
 
 def initial_set(

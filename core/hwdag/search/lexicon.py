@@ -19,8 +19,7 @@ from hwdag.graph.block import LONGEST_NAME, key_of, ranges
 from hwdag.search.segments import Segment
 from hwdag.text.words import content_words
 
-K1, B = 1.5, 0.75
-"""Saturation of term frequency and weight of the length in BM25."""
+K1, B = 1.5, 0.75  # saturation of term frequency and weight of the length in BM25
 
 FEW = 1000
 FEW_SHARE = 0.01

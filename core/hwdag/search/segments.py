@@ -21,8 +21,7 @@ from hwdag.graph.block import Block, NodeArrays, Postings
 SEGMENT_NODES = 1 << 16
 """Nodes of a segment, unless a single document has more: what one change copies at most."""
 
-GROWTH = 2
-"""A segment has more than twice the nodes of the next one, or the two are joined."""
+GROWTH = 2  # a segment has more than twice the nodes of the next one, or the two are joined
 
 
 _OF_NODES = ("levels", "generated", "starts", "ends", "paragraphs", "vectors", "lengths")

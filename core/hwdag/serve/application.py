@@ -33,8 +33,7 @@ from hwdag.types import Answer, Document, Retrieval, Step, shown_documents
 from hwdag.version import __version__
 
 LONGEST_NAME = 200
-CLIENT_LEFT = 499
-"""What nginx logs for it; nobody reads it."""
+CLIENT_LEFT = 499  # what nginx logs for it; nobody reads it
 
 
 def application(

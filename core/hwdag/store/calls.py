@@ -32,8 +32,7 @@ VERSION = 1
 """Part of every key. To be raised when the same input begins to give another result: a change of
 the extraction, or of how a reader lays out a window."""
 
-APPLICATION_ID = 0x48574443
-"""Of a file that holds calls alone: the letters HWDC."""
+APPLICATION_ID = 0x48574443  # of a file that holds calls alone: the letters HWDC
 
 
 class Withdrawn(Exception):

@@ -13,11 +13,8 @@ from hwdag.store import erasure
 from hwdag.store.lock import ThreadLock
 from hwdag.store.schema import PAGE_SIZE
 
-BUSY_SECONDS = 30
-"""How long to wait for another process's commit."""
-
-STEPS = 100_000
-"""Instructions of SQLite's machine between two looks at how many there were."""
+BUSY_SECONDS = 30  # how long to wait for another process's commit
+STEPS = 100_000  # instructions of SQLite's machine between two looks at how many there were
 
 MOST_STEPS_PER_PAGE = 50_000
 """Far more than anything takes that ends; pages of a stranger may lead in a circle."""
@@ -32,8 +29,7 @@ PRAGMAS = (
 )
 
 
-_LONGEST = 1_000_000_000
-"""Bytes of a value, by default of SQLite."""
+_LONGEST = 1_000_000_000  # bytes of a value, by default of SQLite
 
 
 class Database:

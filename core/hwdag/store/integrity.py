@@ -38,14 +38,9 @@ from hwdag.store.sqlite import Store, opened
 from hwdag.store.unfinished import beside, explained, settle, sync
 from hwdag.trace.bars import Reporter, as_reporter
 
-_MOST_MESSAGES = 100
-"""Of SQLite, about pages."""
-
-_LEAST_BYTES = 100
-"""Of the header of every SQLite database."""
-
-_WAIT_SECONDS = 30.0
-"""For a build to end whose calls are to be dropped."""
+_MOST_MESSAGES = 100  # of SQLite, about pages
+_LEAST_BYTES = 100  # of the header of every SQLite database
+_WAIT_SECONDS = 30.0  # for a build to end whose calls are to be dropped
 
 _UNREADABLE = (sqlite3.Error, UnicodeDecodeError, OverflowError, IndexCorrupt, InputError)
 """What reading a damaged file raises."""

@@ -22,8 +22,7 @@ from hwdag.types import Document, Node, Origin, Span
 MALFORMED = (ValueError, TypeError, AttributeError, ArithmeticError, LookupError, RecursionError)
 """What values of a wrong type, length or range raise where they are used; InputError is among it."""
 
-Row = tuple[Any, ...]
-"""Values in the order of the columns, whatever SQLite found there."""
+Row = tuple[Any, ...]  # values in the order of the columns, whatever SQLite found there
 
 DOCUMENT_COLUMNS = ("slot", "node_count", "id", "title", "metadata", "content_hash", "text")
 NODE_COLUMNS = ("position", "data")

@@ -24,11 +24,8 @@ from typing import Any
 from hwdag.errors import IndexCorrupt, IndexVersionError, NotAnIndex
 from hwdag.version import __version__
 
-APPLICATION_ID = 0x48574447
-"""The letters HWDG."""
-
-SCHEMA_VERSION = 5
-"""Raised with every change of the format; files of other formats are refused."""
+APPLICATION_ID = 0x48574447  # the letters HWDG
+SCHEMA_VERSION = 5  # raised with every change of the format; files of other formats are refused
 
 PAGE_SIZE = 4096
 """Bytes of a page. Larger ones do not read long arrays faster (8 and 16 KiB were tried), and cost
@@ -108,8 +105,7 @@ CREATE TABLE arrays (
 
 {CALLS}"""
 
-_BLANK = re.compile(r"(?:\s|--.*)+")
-"""What is no more than a blank to SQLite, comments included."""
+_BLANK = re.compile(r"(?:\s|--.*)+")  # what is no more than a blank to SQLite, comments included
 
 
 def statements(tables: str) -> list[str]:

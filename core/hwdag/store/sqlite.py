@@ -59,8 +59,7 @@ __all__ = ["Entry", "Header", "Store", "content_hash", "opened"]
 BATCH_BYTES = 4 << 20
 """Arrays that are read in one transaction: a few milliseconds that a writer may have to wait."""
 
-_BATCH_ROWS = 256
-"""Short rows that are read in one transaction."""
+_BATCH_ROWS = 256  # short rows that are read in one transaction
 
 
 class Store:

@@ -15,17 +15,13 @@ from hwdag.errors import InputError
 from hwdag.text.sentences import sentences
 from hwdag.types import Span
 
-CountTokens = Callable[[Sequence[str]], list[int]]
-"""Texts to their numbers of tokens."""
-
-Cut = Callable[[str, Span], list[Span]]
-"""A span of a text to smaller ones."""
+CountTokens = Callable[[Sequence[str]], list[int]]  # texts to their numbers of tokens
+Cut = Callable[[str, Span], list[Span]]  # a span of a text to smaller ones
 
 COUNT_BATCH = 1024
 """Texts per call of `count_tokens`, so that counting a huge document takes little memory."""
 
-FRAGMENT_TOKENS = 6
-"""A leaf of fewer tokens says nothing alone."""
+FRAGMENT_TOKENS = 6  # a leaf of fewer tokens says nothing alone
 
 LONGEST_CLUSTER = 8
 """Combining marks that are kept with their letter; more are no writing but an attack."""

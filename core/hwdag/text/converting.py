@@ -30,17 +30,10 @@ CONVERTED_SUFFIXES = frozenset({".docx", ".pptx", ".xlsx", ".epub", ".ipynb"})
 
 PACKED_SUFFIXES = CONVERTED_SUFFIXES - {".ipynb"}
 
-MEMORY_BYTES = 4 << 30
-"""Of the process that parses a file."""
-
-UNPACKED_BYTES = 1 << 29
-"""Of all members of a packed file together."""
-
-MOST_CHARACTERS = 1 << 27
-"""Of a text."""
-
-MOST_MESSAGES = 5
-"""Messages of the PDF library that are passed on for one file."""
+MEMORY_BYTES = 4 << 30  # of the process that parses a file
+UNPACKED_BYTES = 1 << 29  # of all members of a packed file together
+MOST_CHARACTERS = 1 << 27  # of a text
+MOST_MESSAGES = 5  # messages of the PDF library that are passed on for one file
 
 
 def convert(data: bytes, suffix: str, *, max_seconds: float) -> Content:

@@ -15,8 +15,7 @@ from itertools import pairwise
 
 from hwdag.types import Node, Span
 
-MAX_WORDS = 12
-"""A longer line is prose."""
+MAX_WORDS = 12  # a longer line is prose
 
 MAX_CHARACTERS = 100
 

@@ -17,11 +17,8 @@ Line = Literal["blank", "prose", "continued", "heading", "item", "row", "rule"]
 ABBREVIATIONS = "en"
 """Language whose abbreviations are known; sentence marks of all scripts are known to any."""
 
-SLAB = 4096
-"""Characters given to `sentencex` at a time: what it takes grows with their square."""
-
-LONG_SENTENCE = 300
-"""Characters beyond which a sentence is suspected to be several within quotes."""
+SLAB = 4096  # characters given to `sentencex` at a time: what it takes grows with their square
+LONG_SENTENCE = 300  # characters beyond which a sentence is suspected to be several within quotes
 
 QUOTES = "\"'“”„‟‘’‚‛«»‹›「」『』()[]{}（）【】《》"
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from hwdag.types import Document, Node, Retrieval, Step
 
-METADATA_KEY = "hwdag"
-"""The one key under which both frameworks' packages put it."""
+METADATA_KEY = "hwdag"  # the one key under which both frameworks' packages put it
 
 
 def provenance(step: Step, retrieval: Retrieval) -> dict[str, Any]:

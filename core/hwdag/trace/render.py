@@ -15,8 +15,7 @@ from hwdag.text.characters import one_line, visible
 from hwdag.types import Answer, Citation, Retrieval, Step
 
 HEADER = f"{'#':>3}  L {'attention':>9} {'similarity':>10} {'reference':>9} {'p_yes':>5}  node"
-WIDTH = 80
-"""Of a line, unless the caller knows better."""
+WIDTH = 80  # of a line, unless the caller knows better
 
 MIN_TEXT = 16
 
