@@ -24,7 +24,8 @@ from typing import Any
 
 import torch
 
-from hwdag.building.builder import Tools, build
+from hwdag.building.builder import build
+from hwdag.building.tools import Tools
 from hwdag.config import BuildConfig, SearchConfig
 from hwdag.embedding.default import default_embedder
 from hwdag.graph.block import Block

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from reprlib import repr as brief
 from typing import Any, ClassVar
@@ -189,10 +189,14 @@ class Exists(Filter):
 class _Several(Filter):
     filters: tuple[Filter, ...]
     word: ClassVar[str]
+    enough: ClassVar[Callable[[Iterable[bool]], bool]]
 
     def __init__(self, *filters: Filter) -> None:
         _check_parts(self.word, filters)
         object.__setattr__(self, "filters", filters)
+
+    def _holds(self, metadata: Mapping[str, Any]) -> bool:
+        return type(self).enough(part.matches(metadata) for part in self.filters)
 
     def _form(self) -> dict[str, Any]:
         return {self.word: [part.to_dict() for part in self.filters]}
@@ -206,20 +210,14 @@ class And(_Several):
     """
 
     __slots__ = ()
-    word = "and"
-
-    def _holds(self, metadata: Mapping[str, Any]) -> bool:
-        return all(part.matches(metadata) for part in self.filters)
+    word, enough = "and", all
 
 
 class Or(_Several):
     """One or more of at least one filter match; raises as `And` does."""
 
     __slots__ = ()
-    word = "or"
-
-    def _holds(self, metadata: Mapping[str, Any]) -> bool:
-        return any(part.matches(metadata) for part in self.filters)
+    word, enough = "or", any
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from hwdag.binding import Binding, config_of
-from hwdag.building.builder import Tools
 from hwdag.building.insertion import Insertion, Limits, as_document
 from hwdag.building.report import BuildReport
+from hwdag.building.tools import Tools
 from hwdag.config import BuildConfig, SearchConfig, checked_k
 from hwdag.embedding.base import Embedder
 from hwdag.errors import HWDAGError, IndexMismatch, InputError

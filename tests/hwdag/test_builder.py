@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from tiny import model, tokenizer
 from worlds import random_text
 
-from hwdag.building.builder import Tools, build
+from hwdag.building.builder import build
 from hwdag.building.edges import edge_mask, segment_attention, source_units
 from hwdag.building.points import Point
+from hwdag.building.tools import Tools
 from hwdag.building.windows import FULL_ENOUGH, WindowPlan, line_costs, pack
 from hwdag.config import BuildConfig
 from hwdag.embedding.hashing import HashingEmbedder

@@ -12,9 +12,10 @@ from store_world import load_all
 from tiny import model, tokenizer
 from worlds import random_text
 
-from hwdag.building.builder import Tools, build
+from hwdag.building.builder import build
 from hwdag.building.calls import Calls, Embeddings, Picks, Replays, Replies
 from hwdag.building.insertion import Insertion, LimitReached, Limits, Meter
+from hwdag.building.tools import Tools
 from hwdag.building.writing import replies
 from hwdag.config import BuildConfig
 from hwdag.embedding.hashing import HashingEmbedder

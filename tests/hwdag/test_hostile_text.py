@@ -15,8 +15,8 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 from worlds import corpus_of, random_text
 
-from hwdag.building.builder import Tools
 from hwdag.building.insertion import Insertion
+from hwdag.building.tools import Tools
 from hwdag.building.windows import WindowPlan
 from hwdag.cli.terminal import visible_output
 from hwdag.config import BuildConfig, SearchConfig

@@ -23,11 +23,9 @@ from hwdag.errors import InputError
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.store.calls import key_of
 from hwdag.text.chunking import chunk, leaves
-from hwdag.text.headings import Outline, headings, searched_text
+from hwdag.text.headings import Outline, searched_text
 from hwdag.trace.bars import Reporter
 from hwdag.types import Document, Node
-
-__all__ = ["Built", "Tools", "build", "embedded_texts"]
 
 EMBED_BATCH = 512  # texts that are embedded, and committed, at a time
 
@@ -78,7 +76,7 @@ def build(
         retries, fallbacks = retries + made.retries, fallbacks + made.fallbacks
         found = list(map(with_sources, made.points, windows, replays))
         points = _nodes(document, height, list(chain.from_iterable(found)), tools)
-        if len(windows) > 1 and _tokens(points) >= _tokens(level):
+        if len(windows) > 1 and sum(n.tokens for n in points) >= sum(n.tokens for n in level):
             notes.append(f"level {height} was not shorter than the level below: dropped")
             break
         parents, first = iter(range(len(nodes), len(nodes) + len(points))), len(nodes) - len(level)
@@ -131,16 +129,12 @@ def _nodes(document: Document, level: int, points: Sequence[Point], tools: Tools
     ]
 
 
-def _tokens(nodes: Sequence[Node]) -> int:
-    return sum(node.tokens for node in nodes)
-
-
 def embedded_texts(document: Document, nodes: Sequence[Node], config: BuildConfig) -> list[str]:
     """Say what is embedded of every node: a slice of the document behind its heading."""
     if not config.contextual:
         return [node.text for node in nodes]
-    found = headings(document.text, [node.sources[0] for node in nodes], document.title)
-    return list(map(searched_text, nodes, found))
+    outline = Outline(document.text, document.title)
+    return [searched_text(node, outline.heading_of(node.sources[0])) for node in nodes]
 
 
 def _embedded(

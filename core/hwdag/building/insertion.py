@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
 from hwdag.arrays import Vectors
-from hwdag.building.builder import Tools, build, embedded_texts
+from hwdag.building.builder import build, embedded_texts
 from hwdag.building.calls import Calls
 from hwdag.building.report import BuildReport, Stop
+from hwdag.building.tools import Tools
 from hwdag.checks import positive
 from hwdag.errors import IndexCorrupt, InputError
 from hwdag.lm.base import Metered, Reader

@@ -46,22 +46,14 @@ def replies(
             advance=advance,
         )
 
-    def call(batch: list[int]) -> list[str]:
-        return ask(writer, [prompts[i] for i in batch], max_new_tokens=limit)
-
     return calls.results(
         keys,
         Replies(),
-        call,
-        size=prompts_at_once(writer, batch_size),
+        lambda batch: ask(writer, [prompts[i] for i in batch], max_new_tokens=limit),
+        size=int(getattr(writer, "concurrency", batch_size)),
         order=lambda i: -len(prompts[i]),
         advance=advance,
     )
-
-
-def prompts_at_once(writer: Writer, batch_size: int) -> int:
-    """Say how many prompts a writer answers at a time: its `concurrency`, else `batch_size`."""
-    return int(getattr(writer, "concurrency", batch_size))
 
 
 def _waves(

@@ -55,7 +55,7 @@ def verify(options: argparse.Namespace) -> int:
         name = "" if problem.document_id is None else f"document {problem.document_id!r}: "
         print(f"{name}{problem.what}")
     state = "sound" if verdict.sound else f"damaged, {len(verdict.problems)} problems"
-    print(f"{options.file}: {state}; {verdict.documents} whole documents")
+    print(f"{options.file}: {state}; {len(verdict.whole)} whole documents")
     return 0 if verdict.sound else EXIT_DAMAGED
 
 

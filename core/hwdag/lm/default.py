@@ -84,7 +84,10 @@ def load_reader(
             "off".
     """
     if name is None:
-        name = DEFAULT_MODEL if _switched_on() else BASE_MODEL
+        switch = os.environ.get(SWITCH, "on")
+        if switch not in ("on", "off"):
+            raise InputError(f'{SWITCH} must be "on" or "off", got {switch!r}')
+        name = DEFAULT_MODEL if switch == "on" else BASE_MODEL
     if name in (BASE_MODEL, DEFAULT_MODEL):
         if adapter is not None:
             own = Adapter.load(adapter)
@@ -100,13 +103,6 @@ def load_reader(
     return HuggingFaceLM.from_pretrained(
         name, dtype=dtype or "auto", device=device, adapter=adapter
     )
-
-
-def _switched_on() -> bool:
-    switch = os.environ.get(SWITCH, "on")
-    if switch not in ("on", "off"):
-        raise InputError(f'{SWITCH} must be "on" or "off", got {switch!r}')
-    return switch == "on"
 
 
 @lru_cache(maxsize=4)

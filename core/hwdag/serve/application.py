@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -21,7 +21,7 @@ from hwdag.building.report import BuildReport
 from hwdag.errors import HWDAGError, IndexBusy, InputError
 from hwdag.page import built_file, live_page
 from hwdag.scope import Scope
-from hwdag.serve.asking import Desk, logger, message_of
+from hwdag.serve.asking import Desk, events_of, logger, message_of
 from hwdag.serve.completions import Completions
 from hwdag.serve.guard import Access, Guard, Limits, Slots, failure, limited_body
 from hwdag.serve.streams import Events, frame, json_body
@@ -165,35 +165,27 @@ class _Server:
 
     async def _inserted(self, folder: TemporaryDirectory[str], name: str) -> AsyncIterator[str]:
         """The events of an upload: `progress`, then `done` or `error`."""
-        loop = asyncio.get_running_loop()
-        arrived: asyncio.Queue[Advanced | None] = asyncio.Queue()
 
-        def tell(advanced: Advanced | None) -> None:
-            loop.call_soon_threadsafe(arrived.put_nowait, advanced)
+        def work(tell: Callable[[Advanced | BuildReport], None]) -> None:
+            with folder:
+                document = _read(Path(folder.name) / name, name)
+            tell(self.desk.systems.insert([document], Reporting(tell, shown=False)))
 
-        def work() -> BuildReport:
-            try:
-                with folder:
-                    document = _read(Path(folder.name) / name, name)
-                return self.desk.systems.insert([document], Reporting(tell, shown=False))
-            finally:
-                tell(None)
-
-        # why: what is being built is finished, whether somebody waits for it or not
-        working = asyncio.ensure_future(in_builder_thread(work))
-        while (advanced := await arrived.get()) is not None:
-            shown = {"stage": advanced.stage, "done": advanced.done, "total": advanced.total}
-            yield frame(shown, "progress")
+        outcome = "refused"
         try:
-            report = await working
+            # why not stopped: what is being built is finished, whether somebody waits or not
+            async for event in events_of(work, in_builder_thread, stops=False):
+                if isinstance(event, Advanced):
+                    shown = {"stage": event.stage, "done": event.done, "total": event.total}
+                    yield frame(shown, "progress")
+                else:
+                    outcome = "built"
+                    yield frame({"report": str(event), "id": name}, "done")
         except Exception as error:
-            self.desk.metrics.uploads.labels("refused").inc()
             if not isinstance(error, HWDAGError):
                 logger.exception("an upload failed")
             yield frame({"message": message_of(error)}, "error")
-            return
-        self.desk.metrics.uploads.labels("built").inc()
-        yield frame({"report": str(report), "id": name}, "done")
+        self.desk.metrics.uploads.labels(outcome).inc()
 
     def _check_writable(self) -> None:
         if self._access.read_only:

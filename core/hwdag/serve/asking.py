@@ -6,9 +6,10 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
@@ -27,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 class _Left(Exception):
-    """Whoever asked has gone."""
+    """Raised in a thread once whoever asked has gone."""
 
 
 class Desk:
@@ -59,10 +60,20 @@ class Desk:
         Raises:
             HWDAGError: as `Retriever.stream` does.
         """
+
+        def work(tell: Callable[[Event], None]) -> None:
+            retriever, config = system.retriever, system.config
+            stream = retriever.stream(question, config=config, scope=scope, on_step=tell)
+            tell(stream.retrieval)
+            for piece in stream:
+                tell(piece)
+            tell(stream.answer)
+
+        run = partial(asyncio.get_running_loop().run_in_executor, self._threads)
         began, outcome = time.perf_counter(), "left"
         self.metrics.asking.inc()
         try:
-            async for event in _asked(system, question, scope, self._threads):
+            async for event in events_of(work, run, stops=True):
                 if isinstance(event, Answer):
                     outcome = "answered"
                     self.metrics.count(name, event, time.perf_counter() - began)
@@ -83,38 +94,39 @@ class Desk:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-async def _asked(
-    system: System, question: str, scope: Scope | None, threads: ThreadPoolExecutor
-) -> AsyncGenerator[Event]:
-    loop = asyncio.get_running_loop()
-    arrived: asyncio.Queue[Event | BaseException | None] = asyncio.Queue()
-    left = threading.Event()
+async def events_of(
+    work: Callable[[Callable[[T], None]], None],
+    run: Callable[[Callable[[], None]], Awaitable[None]],
+    *,
+    stops: bool,
+) -> AsyncGenerator[T]:
+    """Yield what `work` tells from the thread that `run` puts it into; raises what it raises.
 
-    def tell(event: Event | BaseException | None) -> None:
-        if left.is_set():
+    With `stops` it ends at the next thing that it tells once nobody listens any more.
+    """
+    loop, left = asyncio.get_running_loop(), threading.Event()
+    arrived: asyncio.Queue[T | Exception | None] = asyncio.Queue()
+
+    def tell(event: T | Exception | None) -> None:
+        if stops and left.is_set():
             raise _Left
         loop.call_soon_threadsafe(arrived.put_nowait, event)
 
-    def work() -> None:
+    def whole() -> None:
         with suppress(_Left):
             try:
-                stream = system.retriever.stream(
-                    question, config=system.config, scope=scope, on_step=tell
-                )
-                tell(stream.retrieval)
-                for piece in stream:
-                    tell(piece)
-                tell(stream.answer)
+                work(tell)
                 tell(None)
             except Exception as error:
                 tell(error)
 
-    loop.run_in_executor(threads, work)
+    running = asyncio.ensure_future(run(whole))
     try:
         while (event := await arrived.get()) is not None:
-            if isinstance(event, BaseException):
+            if isinstance(event, Exception):
                 raise event
             yield event
+        await running
     finally:
         left.set()
 

@@ -8,10 +8,9 @@ import shutil
 import sqlite3
 import struct
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -75,11 +74,6 @@ class Verdict:
     problems: tuple[Problem, ...]
 
     @property
-    def documents(self) -> int:
-        """Number of documents that are whole."""
-        return len(self.whole)
-
-    @property
     def sound(self) -> bool:
         """Whether nothing is wrong."""
         return not self.problems
@@ -118,45 +112,30 @@ def verify(path: str | os.PathLike[str], *, show_progress: bool | Reporter = Fal
                 dimension = header_in(connection).dimension
         except _UNREADABLE as error:
             return Verdict((), (Problem(str(error)),))
-        problems = [
-            *_checked(database, partial(_page_problems, path=path)),
-            *_checked(database, _call_problems),
-        ]
+        with _moment(database) as connection:
+            problems = list(_file_problems(connection, path))
         whole, damage = _documents(database, dimension, as_reporter(show_progress))
     return Verdict(whole, tuple(dict.fromkeys((*problems, *damage))))
 
 
-def _checked(
-    database: Database, check: Callable[[sqlite3.Connection], Iterable[Problem]]
-) -> list[Problem]:
-    """Collect what a check finds before it can go no further, which is a problem too."""
-    found = list[Problem]()
+def _file_problems(connection: sqlite3.Connection, path: Path) -> Iterator[Problem]:
+    """Yield what is wrong with pages and calls; what ends the check is a problem too."""
     try:
-        with _moment(database) as connection:
-            for problem in check(connection):
-                found.append(problem)  # one by one: what was found before an error counts
+        (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+        if mode != "delete":
+            yield Problem(f"its journal mode is {mode!r}")
+        if path.stat().st_size != _size(connection):
+            yield Problem("it has not the length that it should have; it was truncated or added to")
+        for (message,) in connection.execute(f"PRAGMA integrity_check({_MOST_MESSAGES})"):
+            if message != "ok":
+                yield Problem(f"SQLite says: {message}")
+        for table, *_ in connection.execute("PRAGMA foreign_key_check"):
+            yield Problem(f"a row of table {table} belongs to a document that does not exist")
+        for _, owner, row in _calls(connection):
+            if row is None:
+                yield Problem("a cached call is damaged; it will be made again", owner)
     except _UNREADABLE as error:
-        found.append(Problem(str(error)))
-    return found
-
-
-def _page_problems(connection: sqlite3.Connection, path: Path) -> Iterator[Problem]:
-    (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-    if mode != "delete":
-        yield Problem(f"its journal mode is {mode!r}")
-    if path.stat().st_size != _size(connection):
-        yield Problem("it has not the length that it should have; it was truncated or added to")
-    for (message,) in connection.execute(f"PRAGMA integrity_check({_MOST_MESSAGES})"):
-        if message != "ok":
-            yield Problem(f"SQLite says: {message}")
-    for table, *_ in connection.execute("PRAGMA foreign_key_check"):
-        yield Problem(f"a row of table {table} belongs to a document that does not exist")
-
-
-def _call_problems(connection: sqlite3.Connection) -> Iterator[Problem]:
-    for _, owner, row in _calls(connection):
-        if row is None:
-            yield Problem("a cached call is damaged; it will be made again", owner)
+        yield Problem(str(error))
 
 
 def _documents(
@@ -507,7 +486,6 @@ def _is_sound(row: Row) -> bool:
 
 
 def _id_of(connection: sqlite3.Connection, number: int) -> str | None:
-    """Return the id of a document, if that can be read."""
     select = "SELECT slot, id FROM documents WHERE number = ?"
     for slot, found in _readable(connection, select, number):
         if isinstance(found, str) and slot == slot_of(found):

@@ -102,6 +102,7 @@ def encode(stored: Entry, *, dimension: int) -> DocumentRows:
     graph.check_integrity()
     _check_parts(stored, dimension)
     metadata = _metadata_json(document)
+    arrays = vars(Block.of(0, document, graph, vectors)) | {"attention": graph.raw.data}
     for node in graph.nodes:
         _check_unicode(node.id + node.text, f"node {node.id!r}")
     return DocumentRows(
@@ -115,7 +116,7 @@ def encode(stored: Entry, *, dimension: int) -> DocumentRows:
             document.text,
         ),
         nodes=_node_rows(graph.nodes),
-        arrays=array_row(Block.of(0, document, graph, vectors), graph.raw.data),
+        arrays=tuple(_column(arrays[name], dtype) for name, dtype in _TYPES.items()),
     )
 
 
@@ -283,14 +284,6 @@ def _graph(rows: DocumentRows, document_id: str, dimension: int) -> tuple[HWDAG,
 
 
 # Arrays
-
-
-def array_row(block: Block, attention: NDArray[np.float64]) -> Row:
-    """Return the columns of a block; `attention` is that of its edges before normalisation, (edges,)."""
-    return tuple(
-        _column(attention if name == "attention" else getattr(block, name), dtype)
-        for name, dtype in _TYPES.items()
-    )
 
 
 def arrays_of(row: Row) -> dict[str, NDArray[Any]]:
