@@ -23,8 +23,8 @@ from pydantic import AliasChoices, ConfigDict, Field, field_validator
 
 from hwdag.checks import refuse
 from hwdag.errors import InputError
-from hwdag.lm.base import Message, Reader, Reply, Role, Writer
-from hwdag.lm.chat import as_chat, pieces_in_threads
+from hwdag.lm.base import Message, Reader, Role, Writer
+from hwdag.lm.chat import Reply, as_chat, pieces_in_threads
 from langchain_hwdag.llm import DEFAULT_NEW_TOKENS
 from langchain_hwdag.tokens import chat_tokens, refuse_ids, text_tokens
 

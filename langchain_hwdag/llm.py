@@ -12,8 +12,8 @@ from langchain_core.outputs import GenerationChunk
 from pydantic import ConfigDict, Field
 
 from hwdag.checks import refuse
-from hwdag.lm.base import Message, Reply, Writer
-from hwdag.lm.chat import as_chat, pieces_in_threads
+from hwdag.lm.base import Message, Writer
+from hwdag.lm.chat import Reply, as_chat, pieces_in_threads
 from langchain_hwdag.tokens import refuse_ids, text_tokens
 
 DEFAULT_NEW_TOKENS = 128

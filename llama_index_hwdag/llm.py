@@ -24,8 +24,8 @@ from llama_index.core.llms.custom import CustomLLM
 
 from hwdag.checks import refuse
 from hwdag.errors import InputError
-from hwdag.lm.base import Chat, Message, Reader, Reply, Role
-from hwdag.lm.chat import as_chat, pieces_in_threads
+from hwdag.lm.base import Message, Reader, Role
+from hwdag.lm.chat import Chat, Reply, as_chat, pieces_in_threads
 
 T = TypeVar("T")
 

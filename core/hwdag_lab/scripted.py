@@ -16,7 +16,7 @@ from hwdag.arrays import Floats
 from hwdag.config import PAPER_CONFIDENCE, HeadList, Heads
 from hwdag.errors import ContextTooSmall, InputError, QuestionTooLong
 from hwdag.lm.base import Message, Reading, Replay, ReplayRequest
-from hwdag.lm.chat import StreamedReply, check_context, plain
+from hwdag.lm.chat import Reply, check_context, plain
 from hwdag.lm.controller import Controller
 from hwdag.text.prompts import SUMMARY, SearchPrompts
 from hwdag.types import Span, Usage
@@ -296,8 +296,8 @@ class ScriptedDecoding:
             yield piece
 
 
-class ScriptedReply(StreamedReply):
-    """See `hwdag.lm.base.Reply`; the prompt is counted with the first token."""
+class ScriptedReply(Reply):
+    """See `hwdag.lm.chat.Reply`; the prompt is counted with the first token."""
 
     def __init__(
         self, lm: ScriptedLM, prompt: str, *, max_new_tokens: int, stop: Sequence[str]

@@ -10,8 +10,8 @@ import torch
 from tiny import FAMILIES, model, tokenizer
 
 from hwdag.errors import InputError, ModelError, QuestionTooLong
-from hwdag.lm.base import Chat, Message
-from hwdag.lm.chat import as_chat, pieces_in_threads, plain
+from hwdag.lm.base import Message
+from hwdag.lm.chat import Chat, as_chat, pieces_in_threads, plain
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.layout import chat_ids
 from hwdag.lm.writers import CallableWriter

@@ -211,51 +211,6 @@ class ConcurrentWriter(Writer, Protocol):
         """
 
 
-class Reply(Iterator[str], Protocol):
-    """A reply being decoded: iterate for its pieces, which join to the whole reply.
-
-    It belongs to one thread at a time; any thread may close it.
-    """
-
-    @property
-    def prompt_tokens(self) -> int:
-        """Tokens up to the reply, the template's included; 0 where nobody can tell."""
-
-    @property
-    def new_tokens(self) -> int:
-        """Tokens decoded so far; 0 where nobody can tell."""
-
-    @property
-    def finish(self) -> Literal["stop", "length"] | None:
-        """Why it ended: at its own end or a stop string, or at the limit; None before, or closed."""
-
-    @property
-    def usage(self) -> Usage:
-        """Cost so far."""
-
-    def close(self) -> None:
-        """End it: nothing is decoded any more."""
-
-
-@runtime_checkable
-class Chat(Writer, Protocol):
-    """A Writer that replies to chat messages, piece by piece; optional."""
-
-    @property
-    def has_chat_template(self) -> bool:
-        """Whether the model knows turns; one that does not gets plain lines."""
-
-    def reply(
-        self, messages: Sequence[Message], *, max_new_tokens: int, stop: Sequence[str] = ()
-    ) -> Reply:
-        """The greedy reply, from a cache of its own; several may be decoded at the same time.
-
-        It is stripped, and ends before the first of the `stop` strings. For one message of the user
-        it is what `write` gives. Raises `QuestionTooLong` where messages and reply do not fit into
-        the context.
-        """
-
-
 @runtime_checkable
 class Metered(Protocol):
     """Something that counts what it costs; optional for a Writer."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from typing import Literal, TypeVar
+from typing import Literal, Protocol, TypeVar, runtime_checkable
 
 from hwdag.checks import whole
 from hwdag.errors import InputError, QuestionTooLong
-from hwdag.lm.base import Chat, Message, Reader, Reply, Writer
+from hwdag.lm.base import Message, Reader, Writer
 from hwdag.lm.decoding import visible
 from hwdag.threads import each_in_a_thread
 from hwdag.types import Usage
@@ -56,8 +56,16 @@ def without_system(messages: Sequence[Message]) -> list[Message]:
     return [*made, Message("user", "\n\n".join(waiting))] if waiting else made
 
 
-class StreamedReply(ABC):
-    """See `hwdag.lm.base.Reply`; a subclass decodes.
+class Reply(ABC):
+    """A reply being decoded: iterate for its pieces, which join to the whole reply.
+
+    It belongs to one thread at a time; any thread may close it. A subclass decodes.
+
+    Attributes:
+        prompt_tokens: up to the reply, the template's included; 0 where nobody can tell.
+        new_tokens: decoded so far; 0 where nobody can tell.
+        finish: why it ended: at its own end or a stop string, or at the limit; None before, or closed.
+        usage: cost so far.
 
     Raises:
         InputError: no room for a token, or stop strings that are none.
@@ -100,6 +108,25 @@ class StreamedReply(ABC):
         if not self._closed:
             full = self.new_tokens >= self._limit and not stopped
             self.finish = "length" if full else "stop"
+
+
+@runtime_checkable
+class Chat(Writer, Protocol):
+    """A Writer that replies to chat messages, piece by piece; optional."""
+
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether the model knows turns; one that does not gets plain lines."""
+
+    def reply(
+        self, messages: Sequence[Message], *, max_new_tokens: int, stop: Sequence[str] = ()
+    ) -> Reply:
+        """The greedy reply, from a cache of its own; several may be decoded at the same time.
+
+        It is stripped, and ends before the first of the `stop` strings. For one message of the user
+        it is what `write` gives. Raises `QuestionTooLong` where messages and reply do not fit into
+        the context.
+        """
 
 
 def check_context(prompt_tokens: int, max_new_tokens: int, *, name: str, context: int) -> None:
@@ -160,7 +187,7 @@ class _WriterChat:
         return _WrittenReply(self._writer, plain(messages), max_new_tokens, stop)
 
 
-class _WrittenReply(StreamedReply):
+class _WrittenReply(Reply):
     """One call of a Writer; its tokens are not known, so they are not counted."""
 
     def __init__(

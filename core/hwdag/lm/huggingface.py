@@ -232,7 +232,7 @@ class HuggingFaceLM:
     def reply(
         self, messages: Sequence[Message], *, max_new_tokens: int, stop: Sequence[str] = ()
     ) -> KVReply:
-        """The greedy reply to chat messages, piece by piece; see `hwdag.lm.base.Chat`."""
+        """The greedy reply to chat messages, piece by piece; see `hwdag.lm.chat.Chat`."""
         return KVReply(self.engine, messages, max_new_tokens=max_new_tokens, stop=stop)
 
     def pairs_of(self, heads: Heads) -> HeadList | None:

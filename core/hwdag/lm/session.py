@@ -17,7 +17,7 @@ from hwdag.config import HeadList
 from hwdag.errors import InputError, ModelError, QuestionTooLong
 from hwdag.lm.attention import SpanRequest
 from hwdag.lm.base import Message, Reading
-from hwdag.lm.chat import NEXT_TURN, StreamedReply, check_context
+from hwdag.lm.chat import NEXT_TURN, Reply, check_context
 from hwdag.lm.decoding import greedy, whole_characters
 from hwdag.lm.engine import Engine, Forward
 from hwdag.lm.layout import SearchLayout, chat_ids
@@ -221,7 +221,7 @@ class KVDecoding:
         return whole_characters(kept(), self._engine.codec.decode)
 
 
-class KVReply(StreamedReply):
+class KVReply(Reply):
     """One chat reply with a cache of its own; the model is locked for a forward at a time.
 
     So replies interleave, with each other and with all else that the model does.
