@@ -75,14 +75,14 @@ lowest:
 	$(call install,$(LOWEST),$(EXTRA_INDEX) '$(LOWEST_TORCH)')
 	$(call install,$(LOWEST),-c $(LOWEST)/constraints.txt '.[all]')
 	$(call install,$(LOWEST),$(MODELS))
-	cd $(LOWEST) && $(ONE_THREAD) bin/python $(CURDIR)/tests/installed.py core llama_index langchain evaluation
+	cd $(LOWEST) && $(ONE_THREAD) bin/python $(CURDIR)/tests/installed.py core llama_index langchain evaluation clusters
 
 newest:
 	$(PYTHON) -m venv --clear $(NEWEST)
 	$(call PIP,$(NEWEST)) $(EXTRA_INDEX) torch
 	$(call PIP,$(NEWEST)) '.[dev]'
 	$(call PIP,$(NEWEST)) $(MODELS)
-	cd $(NEWEST) && $(ONE_THREAD) bin/python $(CURDIR)/tests/installed.py core llama_index langchain evaluation
+	cd $(NEWEST) && $(ONE_THREAD) bin/python $(CURDIR)/tests/installed.py core llama_index langchain evaluation clusters
 	$(ONE_THREAD) $(NEWEST)/bin/python -m pytest -n auto -m 'not package'
 
 install: $(INSTALLED)

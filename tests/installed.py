@@ -63,16 +63,21 @@ def langchain():
 
 
 def evaluation():
-    """What the libraries of the extra `lab` are used for: metrics, plots, RAPTOR's clusters."""
-    import numpy as np
-
+    """What the libraries of the extra `lab` are used for: metrics and plots."""
     from hwdag_lab.eval.plots import check_plots
     from hwdag_lab.eval.text_metrics import bleu4, rouge_l
-    from hwdag_lab.methods.raptor import RaptorConfig, soft_clusters
 
     check_plots()
     assert rouge_l(TEXTS[0], TEXTS[:1]) == 1
     assert round(bleu4(TEXTS[0], TEXTS[:1]), 3) in (1, 100)
+
+
+def clusters():
+    """Those of RAPTOR; their libraries take long to compile."""
+    import numpy as np
+
+    from hwdag_lab.methods.raptor import RaptorConfig, soft_clusters
+
     vectors = np.random.default_rng(1).normal(size=(40, 16)).astype(np.float32)
     members = soft_clusters(vectors, RaptorConfig())
     assert set(np.concatenate(members)) == set(range(40))

