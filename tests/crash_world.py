@@ -184,7 +184,7 @@ class World:
         if not path.exists() and self.before.exists():
             shutil.copy(self.before, path)
         fresh = not holds_something(path)
-        given = list(documents(edited))[: 2 if self.mode == "model" else None]
+        given = list(documents(edited))[: 1 if self.mode == "model" else None]
         header = Header(self.reader.name, self.embedder.name, self.embedder.dimension, {})
         with Store.create(path, header) if fresh else Store.open(path) as store:
             Insertion(tools, store, replace=True).run(given, Silent())
@@ -272,7 +272,7 @@ def world_of(folder, mode):
     from hwdag.lm.default import default_reader
 
     torch.set_num_threads(1)
-    config = BuildConfig(chunk_tokens=100, window_tokens=600, batch_size=1)
+    config = BuildConfig(chunk_tokens=40, window_tokens=330, batch_size=1)
     return World(folder, mode, default_reader(), default_embedder(), config)
 
 

@@ -98,10 +98,10 @@ def test_blank_text_has_no_chunks(text):
 @pytest.mark.parametrize("limit", [8, 300])
 @pytest.mark.parametrize(
     "text",
-    ["a" * 1_000_000, "word " * 200_000, "字" * 300_000, "a\n\n" * 100_000, "\u0301" * 100_000],
+    ["a" * 200_000, "word " * 40_000, "字" * 60_000, "a\n\n" * 20_000, "\u0301" * 20_000],
     ids=["spaceless", "words", "chinese", "tiny", "marks"],
 )
-def test_megabytes_are_counted_a_handful_of_times_in_batches(text, limit):
+def test_long_texts_are_counted_a_handful_of_times_in_batches(text, limit):
     counted = calls = 0
 
     def count_tokens(texts):

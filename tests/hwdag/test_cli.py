@@ -178,7 +178,17 @@ def test_ctrl_c_leaves_a_file_with_the_finished_documents(tmp_path):
         (docs / f"{i:02}.md").write_text(HARBOUR.replace("Brightwater", f"Town {i}"))
     path = tmp_path / "town.hwdag"
     child = subprocess.Popen(
-        [sys.executable, "-m", "hwdag.cli.main", "build", str(docs), "-o", str(path)],
+        [
+            sys.executable,
+            "-m",
+            "hwdag.cli.main",
+            "build",
+            docs,
+            "-o",
+            path,
+            "--embedder",
+            "hashing-64",
+        ],
         stderr=subprocess.PIPE,
         env=os.environ | {"PYTHONUNBUFFERED": "1"},
     )

@@ -36,8 +36,8 @@ def run(script, *arguments):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("mode", ["extractive", "written", "streamed", "refresh"])
 def test_a_killed_build_goes_on(folder, mode):
-    first = 25 * ["extractive", "written", "streamed", "refresh"].index(mode)
-    assert run("crash_world.py", folder, mode, first, 25).startswith("25 points")
+    first = 16 * ["extractive", "written", "streamed", "refresh"].index(mode)
+    assert run("crash_world.py", folder, mode, first, 16).startswith("16 points")
 
 
 @pytest.mark.model

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import sentencex
 from hostile import ATTACKS, CONTROL_TOKENS, LINE_BREAKS
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_chunking import COUNTERS
 from test_sentences import assert_partition
@@ -60,15 +60,10 @@ TEXTS = st.text(max_size=80) | st.lists(PIECES, max_size=60).map("".join)
 LONG = st.tuples(TEXTS, st.integers(1, 200)).map(lambda pair: pair[0] * pair[1])
 
 
-def for_any(*strategies, **named):
-    """`given`, the same examples every time, however slow the machine is."""
-    return lambda test: settings(deadline=None, derandomize=True)(given(*strategies, **named)(test))
-
-
 # --- characters ---------------------------------------------------------------------------------
 
 
-@for_any(TEXTS)
+@given(TEXTS)
 def test_stand_ins_keep_every_offset(text):
     line, (sound, replaced) = one_line(text), without_surrogates(text)
     assert len(line) == len(sound) == len(text)
@@ -78,7 +73,7 @@ def test_stand_ins_keep_every_offset(text):
     sound.encode()
 
 
-@for_any(TEXTS)
+@given(TEXTS)
 def test_what_is_shown_says_the_same(text):
     shown = visible(text)
     assert visible(shown) == shown
@@ -86,7 +81,7 @@ def test_what_is_shown_says_the_same(text):
     assert quoted.encode("utf-16", "surrogatepass") == text.encode("utf-16", "surrogatepass")
 
 
-@for_any(st.lists(st.sampled_from([*CONTROL_TOKENS, *"<|>[]/ ab_"]), max_size=20).map("".join))
+@given(st.lists(st.sampled_from([*CONTROL_TOKENS, *"<|>[]/ ab_"]), max_size=20).map("".join))
 def test_disarming_adds_spaces_and_nothing_else(text):
     harmless = disarmed(text)
     assert harmless.replace(" ", "") == text.replace(" ", "")
@@ -96,7 +91,7 @@ def test_disarming_adds_spaces_and_nothing_else(text):
 # --- sentences, chunks, headings ----------------------------------------------------------------
 
 
-@for_any(LONG)
+@given(LONG)
 def test_long_texts_are_partitioned(text):
     assert_partition(text, sentences(text))
 
@@ -126,7 +121,7 @@ def test_sentences_look_at_every_character_a_few_times(unit, monkeypatch):
     assert sum(seen) <= 5 * len(text)
 
 
-@for_any(TEXTS, st.sampled_from(COUNTERS), st.integers(1, 12))
+@given(TEXTS, st.sampled_from(COUNTERS), st.integers(1, 12))
 def test_chunks_and_leaves_are_the_same_for_a_text_and_its_copy_after_a_break(text, count, limit):
     """Where a text begins does not matter: offsets move, and nothing else."""
     for cut in (chunk, leaves):
@@ -135,7 +130,7 @@ def test_chunks_and_leaves_are_the_same_for_a_text_and_its_copy_after_a_break(te
         assert [Span(s.start + 2, s.end + 2) for s in spans] == moved
 
 
-@for_any(TEXTS, st.lists(st.integers(0, 400), max_size=8))
+@given(TEXTS, st.lists(st.integers(0, 400), max_size=8))
 def test_headings_are_short_pieces_of_the_text_before_what_follows(text, starts):
     spans = [Span(min(start, len(text)), len(text)) for start in starts]
     for span, heading in zip(spans, headings(text, spans), strict=True):
@@ -145,7 +140,7 @@ def test_headings_are_short_pieces_of_the_text_before_what_follows(text, starts)
         assert not heading or text.find(heading) <= span.start + LONGEST_HEADING
 
 
-@for_any(st.integers(0, 600), st.sampled_from(["a", "word ", "\t#", "é "]), st.integers(1, 6))
+@given(st.integers(0, 600), st.sampled_from(["a", "word ", "\t#", "é "]), st.integers(1, 6))
 def test_a_markdown_heading_is_kept_up_to_a_limit(count, unit, rank):
     title = (unit * count).strip()
     [heading] = headings(f"{'#' * rank} {title}\n\nText.", [Span(len(title) + 8, len(title) + 8)])
@@ -171,7 +166,7 @@ def test_markdown_headings(line, heading):
     assert headings(f"{line}\n\nText.", [Span(len(line) + 2, len(line) + 2)]) == [heading]
 
 
-@for_any(TEXTS, TEXTS)
+@given(TEXTS, TEXTS)
 def test_a_passage_is_put_behind_its_heading_once(heading, passage):
     found = in_context(heading, passage)
     assert found.endswith(passage)
@@ -181,7 +176,7 @@ def test_a_passage_is_put_behind_its_heading_once(heading, passage):
 # --- words --------------------------------------------------------------------------------------
 
 
-@for_any(TEXTS)
+@given(TEXTS)
 def test_words_are_found_again_in_themselves(text):
     found = words(text)
     assert words(" ".join(found)) == found
@@ -198,7 +193,7 @@ def tokenised(draw):
     return text, [Span(a, b) for a, b in pairwise(borders)]
 
 
-@for_any(tokenised())
+@given(tokenised())
 def test_whole_words_are_a_partition_of_what_is_not_blank(given_tokens):
     text, tokens = given_tokens
     found = whole_words.words(text, tokens)
@@ -213,7 +208,7 @@ def test_whole_words_are_a_partition_of_what_is_not_blank(given_tokens):
 # --- points -------------------------------------------------------------------------------------
 
 
-@for_any(TEXTS)
+@given(TEXTS)
 def test_points_are_no_more_than_the_lines_and_no_longer_than_the_reply(reply):
     points = parse_points(reply)
     assert len(points) <= len(reply.splitlines())
@@ -222,7 +217,7 @@ def test_points_are_no_more_than_the_lines_and_no_longer_than_the_reply(reply):
     "\n".join(points).encode()
 
 
-@for_any(TEXTS, st.lists(st.sampled_from(["one fact", "two facts"]), max_size=2, unique=True))
+@given(TEXTS, st.lists(st.sampled_from(["one fact", "two facts"]), max_size=2, unique=True))
 def test_what_precedes_the_points_changes_none_of_them(before, points):
     plain = "".join(c for c in before if c.isalpha() and c.isascii())
     reply = f"{plain}\n\n" + "\n".join(f"* {point}" for point in points)
@@ -232,7 +227,7 @@ def test_what_precedes_the_points_changes_none_of_them(before, points):
 # --- prompts ------------------------------------------------------------------------------------
 
 
-@for_any(TEXTS, TEXTS, TEXTS)
+@given(TEXTS, TEXTS, TEXTS)
 def test_a_summary_prompt_is_cut_at_its_field(before, after, language):
     template = before + "{information}" + after
     if template.count("{information}") != 1:
@@ -245,7 +240,7 @@ def test_a_summary_prompt_is_cut_at_its_field(before, after, language):
     assert language == "same" or tail.endswith(f" Write in {language}.")
 
 
-@for_any(TEXTS, TEXTS)
+@given(TEXTS, TEXTS)
 def test_search_prompts_are_cut_or_refused(before, between):
     template = before + "{question}" + between + "{information}"
     try:
@@ -259,7 +254,7 @@ def test_search_prompts_are_cut_or_refused(before, between):
 # --- tokens -------------------------------------------------------------------------------------
 
 
-@for_any(TEXTS.map(lambda text: without_surrogates(text)[0]))
+@given(TEXTS.map(lambda text: without_surrogates(text)[0]))
 def test_encoded_text_is_decoded_to_itself_and_has_no_control_token(text):
     codec = Codec(tokenizer())
     ids = codec.encode(text)
@@ -268,7 +263,7 @@ def test_encoded_text_is_decoded_to_itself_and_has_no_control_token(text):
     assert codec.count([text]) == [len(ids)]
 
 
-@for_any(st.lists(TEXTS.map(lambda text: without_surrogates(text)[0]), min_size=1, max_size=4))
+@given(st.lists(TEXTS.map(lambda text: without_surrogates(text)[0]), min_size=1, max_size=4))
 def test_counts_do_not_depend_on_the_company(texts):
     codec = Codec(tokenizer())
     assert codec.count(texts) == [codec.count([text])[0] for text in texts]
@@ -283,7 +278,7 @@ def read(path, data):
     return found
 
 
-@for_any(text=TEXTS)
+@given(text=TEXTS)
 def test_text_files_are_read_as_they_are(tmp_path_factory, text):
     sound = without_surrogates(text)[0].replace("\0", "").lstrip("\ufeff")
     path = tmp_path_factory.getbasetemp() / "a.txt"
@@ -292,7 +287,7 @@ def test_text_files_are_read_as_they_are(tmp_path_factory, text):
     assert found.metadata["notes"] == []
 
 
-@for_any(text=TEXTS)
+@given(text=TEXTS)
 def test_the_title_of_a_markdown_file_is_a_line_of_it(tmp_path_factory, text):
     path = tmp_path_factory.getbasetemp() / "name.md"
     found = read(path, without_surrogates(text)[0].replace("\0", "").encode())
@@ -345,7 +340,7 @@ TAGS = st.sampled_from(
 )
 
 
-@for_any(st.lists(TAGS | PIECES, max_size=40).map("".join))
+@given(st.lists(TAGS | PIECES, max_size=40).map("".join))
 def test_any_page_is_read_or_refused(markup):
     try:
         found = html_content(without_surrogates(markup)[0].encode())
@@ -373,7 +368,7 @@ def pages(inner):
     ).map(lambda parts: (" ".join(m for m, _ in parts), [w for _, ws in parts for w in ws]))
 
 
-@for_any(st.recursive(WORDS.map(lambda word: (word, [word])), pages, max_leaves=12))
+@given(st.recursive(WORDS.map(lambda word: (word, [word])), pages, max_leaves=12))
 def test_a_page_has_the_words_that_a_reader_sees(page):
     markup, expected = page
     assert html_content(markup.encode()).text.split() == expected
@@ -427,7 +422,7 @@ def test_any_declared_encoding_is_used_or_not(name):
     assert html_content(page.encode()).text.startswith("Gr")
 
 
-@for_any(st.binary(max_size=200))
+@given(st.binary(max_size=200))
 def test_any_line_is_a_record_or_malformed(line):
     try:
         parse_record(decoded(line))
@@ -445,7 +440,7 @@ JSON = st.recursive(
 FIELDS = ("dataset", "id", "title", "text", "paragraphs", "questions", "answers", "evidence")
 
 
-@for_any(st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=8))
+@given(st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=8))
 def test_any_row_is_a_record_or_malformed(row):
     try:
         parse_record(row)

@@ -33,12 +33,6 @@ def run(*command, cwd):
     return done.stdout
 
 
-def venv(folder):
-    """The Python of a new environment."""
-    run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=folder.parent)
-    return folder / "bin" / "python"
-
-
 def uv(python, command, *what):
     pip = (sys.executable, "-m", "uv", "pip", command, "--quiet", "--python", python)
     return run(*pip, *what, cwd=python.parent)
@@ -113,7 +107,8 @@ def test_the_adapter_is_small_and_whole(built):
 def test_it_works_with_each_framework_with_none_and_with_every_extra(built, tmp_path):
     """One environment after the other in one place, so that Python compiles torch once."""
     wheel, sdist = built
-    python = venv(tmp_path / "venv")
+    run(sys.executable, "-m", "venv", "--without-pip", "venv", cwd=tmp_path)
+    python = tmp_path / "venv" / "bin" / "python"
     torch = next(line for line in PINS.read_text().splitlines() if line.startswith("torch=="))
     # torch first, so that nothing pulls another build of it
     install(python, torch)
