@@ -134,6 +134,11 @@ class Mortal(ScriptedLM):
 
 
 if __name__ == "__main__":
+    # why: a run needs them, and every child would load them again
+    import rouge_score.rouge_scorer
+    import sacrebleu
+    import torch  # noqa: F401
+
     folder, log, *points = sys.argv[1:]
     for kill_at in points:
         if (child := os.fork()) == 0:

@@ -177,18 +177,9 @@ def test_ctrl_c_leaves_a_file_with_the_finished_documents(tmp_path):
     for i in range(30):
         (docs / f"{i:02}.md").write_text(HARBOUR.replace("Brightwater", f"Town {i}"))
     path = tmp_path / "town.hwdag"
+    command = f"-m hwdag.cli.main build {docs} -o {path} --embedder hashing-64".split()
     child = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "hwdag.cli.main",
-            "build",
-            docs,
-            "-o",
-            path,
-            "--embedder",
-            "hashing-64",
-        ],
+        [sys.executable, *command],
         stderr=subprocess.PIPE,
         env=os.environ | {"PYTHONUNBUFFERED": "1"},
     )
