@@ -1,6 +1,5 @@
 """Settings for all tests, and a database server for those that want one."""
 
-import os
 import shutil
 import signal
 import tempfile
@@ -15,9 +14,6 @@ from hypothesis import settings
 settings.register_profile("hwdag", deadline=None, derandomize=True)
 settings.register_profile("quick", settings.get_profile("hwdag"), max_examples=10)
 settings.load_profile("hwdag")
-
-# why: numba compiles UMAP in every worker, and to optimize it takes longer than it ever saves
-os.environ.setdefault("NUMBA_OPT", "0")
 
 # why: what a shell starts in the background ignores Ctrl-C, and so would everything under test
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -12,6 +12,7 @@ ended is printed, a line each.
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
 import os
 import signal
@@ -135,9 +136,8 @@ class Mortal(ScriptedLM):
 
 if __name__ == "__main__":
     # why: a run needs them, and every child would load them again
-    import rouge_score.rouge_scorer
-    import sacrebleu
-    import torch  # noqa: F401
+    for name in ("rouge_score.rouge_scorer", "sacrebleu", "torch"):
+        importlib.import_module(name)
 
     folder, log, *points = sys.argv[1:]
     for kill_at in points:
