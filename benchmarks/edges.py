@@ -23,7 +23,7 @@ ROOT = Path(__file__).parent.parent
 DATA = Path(os.environ.get("HWDAG_DATA") or ROOT / ".." / "shared" / "data") / "dev"
 SETS = ("hotpotqa", "2wikimultihopqa", "musique")
 SYSTEMS = (
-    "hwdag,hwdag-no-edges,hwdag-shuffled-edges,hwdag-uniform-edges,"
+    "hwdag,hwdag-attention-edges,hwdag-shuffled-edges,hwdag-uniform-edges,"
     "hwdag-garlic,hwdag-garlic-no-attention,hwdag-garlic-shuffled-edges,hwdag-garlic-uniform-edges"
 )
 

@@ -38,7 +38,7 @@ from hwdag_lab.scripted import ScriptedLM, first_sentences
 
 KINDS = ("start", "end", "statement", "step", "moment")
 STEPS = 40  # instructions of SQLite's machine between two looks
-CONFIG = BuildConfig(chunk_tokens=40, window_tokens=330, batch_size=2)
+CONFIG = BuildConfig(chunk_tokens=40, window_tokens=330, batch_size=2, edges="attention")
 
 
 class Trap:
@@ -272,7 +272,7 @@ def world_of(folder, mode):
     from hwdag.lm.default import default_reader
 
     torch.set_num_threads(1)
-    config = BuildConfig(chunk_tokens=40, window_tokens=330, batch_size=1)
+    config = BuildConfig(chunk_tokens=40, window_tokens=330, batch_size=1, edges="attention")
     return World(folder, mode, default_reader(), default_embedder(), config)
 
 

@@ -31,7 +31,7 @@ DOCUMENTS = [
     Document(id="ferry", page_content=FERRY, metadata={"source": "b.txt"}),
 ]
 
-CHUNKS = BuildConfig(chunk_tokens=12)
+CHUNKS = BuildConfig(chunk_tokens=12, edges="attention")
 """Small enough that every document has several chunks and a level above them."""
 
 

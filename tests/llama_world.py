@@ -28,7 +28,7 @@ TEXTS = {
 
 QUESTION = "Who mends the bell of the ferry?"
 
-CONFIG = BuildConfig(chunk_tokens=12, window_tokens=220)
+CONFIG = BuildConfig(chunk_tokens=12, window_tokens=220, edges="attention")
 """Several chunks, windows and levels for texts of four sentences."""
 
 ALL = SearchConfig(progress="budget")

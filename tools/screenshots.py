@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from playwright.sync_api import sync_playwright
 
-from hwdag import Document, HWDAGIndex, SearchConfig
+from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
 from hwdag.text.files import read_documents
 
 ROOT = Path(__file__).parents[1]
@@ -25,7 +25,7 @@ def main() -> None:
     """Write the pictures of one answer, its parts, and the graph."""
     documents = [d for d in read_documents([ROOT / "examples" / "town"]) if isinstance(d, Document)]
     documents = [Document(Path(d.id).stem, d.text, d.title) for d in documents]
-    index = HWDAGIndex.from_documents(documents)
+    index = HWDAGIndex.from_documents(documents, config=BuildConfig(edges="attention"))
     answer = index.answer(QUESTION, config=SearchConfig(token_budget=256))
     IMAGES.mkdir(exist_ok=True)
     with sync_playwright() as play, TemporaryDirectory() as folder:

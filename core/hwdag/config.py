@@ -26,6 +26,7 @@ PAPER_PATIENCE = 1
 
 Leaves = Literal["sentences", "chunks"]
 Points = Literal["auto", "generated", "required", "extractive"]
+Edges = Literal["auto", "attention"]
 Windows = Literal["content", "greedy"]
 Progress = Literal["budget", "p_yes", "head_mass", "calibrated"]
 HeadList = tuple[tuple[int, int], ...]
@@ -55,6 +56,10 @@ class BuildConfig:
         points: who makes the Information Points. "generated" asks the writer, "required" too, but is
             an error where that is a reader too small to write, "extractive" picks sentences, "auto"
             is extractive for the embedded model and generated for any other.
+        edges: what the edges of a point come from: the reader's "attention" to the window while it reads
+            the point, or "auto", which is that for written points. A picked one has an edge to what it
+            was picked from, and no model reads it: attention makes nothing measured better there, and
+            takes most of the time of a build (`docs/evaluation.md`).
         tree: one point per window, its bullets joined, so that every node has one parent: a tree
             of summaries (GARLIC Table 2, "w/o graph-based summary"; give a short window with it).
         points_ratio: tokens of extractive points per token of the window.
@@ -75,6 +80,7 @@ class BuildConfig:
     window_tokens: int | None = None
     windows: Windows = "content"
     points: Points = "auto"
+    edges: Edges = "auto"
     tree: bool = False
     points_ratio: float = 0.2
     summary_tokens: float = 0.25
@@ -89,7 +95,12 @@ class BuildConfig:
             whole(name, getattr(self, name), least)
         if self.window_tokens is not None:
             whole("window_tokens", self.window_tokens, 64)
-        for name, legal in (("leaves", Leaves), ("points", Points), ("windows", Windows)):
+        for name, legal in (
+            ("leaves", Leaves),
+            ("points", Points),
+            ("edges", Edges),
+            ("windows", Windows),
+        ):
             one_of(name, getattr(self, name), get_args(legal))
         object.__setattr__(self, "title_from", _names(self.title_from, "title_from"))
         for name in ("points_ratio", "summary_tokens"):
@@ -121,6 +132,7 @@ class BuildConfig:
             "window_tokens": PAPER_WINDOW_TOKENS,
             "windows": "greedy",
             "points": "required",
+            "edges": "attention",
             "edge_heads": "all",
         }
         return cls(**papers | options)

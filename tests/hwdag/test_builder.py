@@ -73,7 +73,7 @@ def test_extractive_points_are_slices_of_the_document():
 def test_edges_are_the_replayed_attention():
     """One window, so every point has an edge to every chunk; weights by the scripted formula."""
     document = prose(12)
-    graph = built(document, leaves="chunks", chunk_tokens=40).graph
+    graph = built(document, leaves="chunks", chunk_tokens=40, edges="attention").graph
     assert graph.height == 2
     chunks = graph.at_level(1)
     for index in graph.top:
@@ -87,7 +87,7 @@ def test_edges_are_the_replayed_attention():
 def test_a_point_has_no_edge_to_its_own_copy():
     """Leaves are sentences and points are picked from them, on level 3 from points as well."""
     document = prose(60)
-    graph = built(document, chunk_tokens=40, window_tokens=300).graph
+    graph = built(document, chunk_tokens=40, window_tokens=300, edges="attention").graph
     assert graph.height == 3
     for index, node in enumerate(graph.nodes):
         children, weights = graph.children(index)
@@ -95,6 +95,36 @@ def test_a_point_has_no_edge_to_its_own_copy():
         assert node.text not in [child.text for child in below]
         if node.level > 1:
             assert weights.sum() == pytest.approx(1)
+
+
+class Unread(ScriptedLM):
+    """A reader that nobody may ask to read."""
+
+    def replay(self, requests, *, heads="auto"):
+        raise AssertionError("a replay")
+
+
+@pytest.mark.parametrize("leaves", ["sentences", "chunks"])
+def test_no_model_reads_points_that_were_picked(leaves):
+    """Each has an edge to what it was picked from; nodes and vectors are those of a build with attention."""
+    config = {"chunk_tokens": 40, "window_tokens": 300, "leaves": leaves}
+    found = built(prose(60), reader=Unread(), **config)
+    found.graph.check_integrity()
+    whole = built(prose(60), edges="attention", **config)
+    assert found.graph.nodes == whole.graph.nodes
+    np.testing.assert_array_equal(found.vectors, whole.vectors)
+    for index, node in enumerate(found.graph.nodes):
+        if node.level > 1:
+            children, weights = found.graph.children(index)
+            assert weights.sum() == pytest.approx(1)
+            shared = [
+                sum(a.overlap(b) for a in node.sources for b in found.graph.nodes[c].sources)
+                for c in children
+            ]
+            assert min(shared) > 0
+            assert weights.tolist() == pytest.approx([s / sum(shared) for s in shared])
+    tree = built(prose(60), tree=True, **config).graph
+    assert tree.edges.nnz > len(tree) - len(tree.at_level(1))  # as the reader attends
 
 
 def test_a_copy_is_what_says_the_same():

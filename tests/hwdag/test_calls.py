@@ -29,7 +29,7 @@ from hwdag.trace.bars import Silent
 from hwdag.types import Document, Span, Usage
 from hwdag_lab.scripted import ScriptedLM, first_sentences
 
-CONFIG = BuildConfig(chunk_tokens=40, window_tokens=330, batch_size=2)
+CONFIG = BuildConfig(chunk_tokens=40, window_tokens=330, batch_size=2, edges="attention")
 
 
 def text_of(sentences, seed=0):
@@ -177,7 +177,7 @@ def test_a_finished_build_costs_nothing_again(writer):
 
 def test_batches_of_a_resumed_build_are_those_of_an_uninterrupted_one():
     """Padding makes rounding depend on the company of a window, so the company must not change."""
-    config = BuildConfig(chunk_tokens=60, window_tokens=800, batch_size=3)
+    config = BuildConfig(chunk_tokens=60, window_tokens=800, batch_size=3, edges="attention")
     document, seen = prose(40), []
 
     class Spy(HuggingFaceLM):
@@ -219,7 +219,7 @@ def windows_of(tape):
 @pytest.mark.parametrize("writer", [None, Streaming])
 def test_an_edited_document_pays_for_windows_whose_text_changed(writer):
     """A sentence more in the middle of 10,000 words: at most three windows of a level."""
-    config = BuildConfig(chunk_tokens=40, window_tokens=1400)
+    config = BuildConfig(chunk_tokens=40, window_tokens=1400, edges="attention")
     sentences = text_of(1000)
     cache, first = CallCache.open(), Tape()
     built(Document("doc", " ".join(sentences)), first, writer, cache, config)

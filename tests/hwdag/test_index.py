@@ -29,7 +29,7 @@ from hwdag.scope import Scope
 from hwdag.trace.provenance import provenance
 from hwdag_lab.scripted import ScriptedLM
 
-CONFIG = BuildConfig(chunk_tokens=30, window_tokens=400)
+CONFIG = BuildConfig(chunk_tokens=30, window_tokens=400, edges="attention")
 BUDGET = SearchConfig(token_budget=120, progress="budget")
 
 

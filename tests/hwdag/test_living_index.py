@@ -8,6 +8,7 @@ import sys
 import textwrap
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -97,7 +98,7 @@ def test_refresh_with_prune_leaves_exactly_what_was_given():
 
 
 def test_a_run_that_was_stopped_prunes_nothing():
-    index = index_of(documents())
+    index = index_of(documents(), config=replace(CONFIG, edges="attention"))
     report = index.refresh(documents(2, seed=5, prefix="new"), prune=True, max_tokens=1)
     assert report.stopped == "max_tokens"
     assert set(index.documents) >= {"doc0", "doc1", "doc2", "doc3"}

@@ -570,7 +570,7 @@ def test_other_edges_are_made_of_the_same_attention(tmp_path):
     kept = shuffled(replay, np.random.default_rng(1), own)
     assert (kept.attention[:, [0, 1, 3]][own] == means[own]).all()
 
-    names = ("hwdag", "hwdag-shuffled-edges", "hwdag-uniform-edges")
+    names = ("hwdag-attention-edges", "hwdag-shuffled-edges", "hwdag-uniform-edges")
     plan = Plan(systems=names, budgets=(40,), limit=None, answer_budgets=())
     run([world.long_record(0)], world.models(), plan, tmp_path)
     rows = {}

@@ -1,6 +1,8 @@
 """A document becomes a graph: leaves, then points over windows, level by level (GARLIC 3.1).
 
 leaves -> [ fill windows -> make points -> replay: attention -> edges ] until one window remains
+
+Points that were picked from the text need no replay: each has an edge to what it was picked from.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import numpy as np
 
 from hwdag.arrays import Vectors
 from hwdag.building.calls import Calls, Embeddings
-from hwdag.building.edges import edges_of, replay, with_sources
+from hwdag.building.edges import edges_of, picked_edges, replay, with_sources
 from hwdag.building.points import Point, make_points
 from hwdag.building.tools import Tools
 from hwdag.building.windows import Window, line_costs, pack
@@ -21,6 +23,7 @@ from hwdag.config import BuildConfig
 from hwdag.embedding.base import Embedder
 from hwdag.errors import InputError
 from hwdag.graph.dag import HWDAG, EdgeRow
+from hwdag.lm.base import Replay
 from hwdag.store.calls import key_of
 from hwdag.text.chunking import chunk, leaves
 from hwdag.text.headings import Outline, searched_text
@@ -71,18 +74,25 @@ def build(
         windows = [Window.of(level[r.start : r.stop], outline) for r in ranges]
         with reporter.stage(f"points of level {height}", len(windows), "window") as advance:
             made = make_points(windows, tools, calls, advance)
-        with reporter.stage(f"edges of level {height}", len(windows), "window") as advance:
-            replays = replay(windows, made.points, tools, calls, advance)
         retries, fallbacks = retries + made.retries, fallbacks + made.fallbacks
-        found = list(map(with_sources, made.points, windows, replays))
+        found, replays = made.points, list[Replay]()
+        if tools.reads_attention:
+            with reporter.stage(f"edges of level {height}", len(windows), "window") as advance:
+                replays = replay(windows, found, tools, calls, advance)
+            found = list(map(with_sources, found, windows, replays))
         points = _nodes(document, height, list(chain.from_iterable(found)), tools)
         if len(windows) > 1 and sum(n.tokens for n in points) >= sum(n.tokens for n in level):
             notes.append(f"level {height} was not shorter than the level below: dropped")
             break
         parents, first = iter(range(len(nodes), len(nodes) + len(points))), len(nodes) - len(level)
-        for window, its_points, replayed in zip(ranges, found, replays, strict=True):
+        for i, (window, its_points) in enumerate(zip(ranges, found, strict=True)):
             below = level[window.start : window.stop]
-            for places, raw in edges_of(its_points, below, replayed, is_tree=tools.config.tree):
+            edges = (
+                edges_of(its_points, below, replays[i], is_tree=tools.config.tree)
+                if replays
+                else picked_edges(its_points, below)
+            )
+            for places, raw in edges:
                 rows.append(EdgeRow(next(parents), first + window.start + places, raw))
         nodes += points
         level = points

@@ -92,6 +92,16 @@ def edges_of(
         yield paid, attention[paid]
 
 
+def picked_edges(
+    points: Sequence[Point], window: Sequence[Node]
+) -> Iterator[tuple[Indices, Floats]]:
+    """Yield for every point the places in its window that it was picked from, by shared characters."""
+    for point in points:
+        shared = np.array([_shared(point, node) for node in window], np.float64)
+        places = np.flatnonzero(shared)
+        yield places, shared[places]
+
+
 def edge_mask(point: Point, window: Sequence[Node], attention: Floats) -> Mask:
     """Find the nodes that a point has an edge to, (window,): all that it pays to but its own copy.
 
@@ -107,7 +117,12 @@ def _is_copy(point: Point, node: Node) -> bool:
     """Whether they are the same text, or the point was picked from the node and is most of it."""
     if point.origin != "extractive" or node.origin == "generated":
         return point.text == node.text
-    return 2 * sum(a.overlap(b) for a in point.sources for b in node.sources) > len(node.text)
+    return 2 * _shared(point, node) > len(node.text)
+
+
+def _shared(point: Point, node: Node) -> int:
+    """Count the characters of the document that both were taken from."""
+    return sum(a.overlap(b) for a in point.sources for b in node.sources)
 
 
 def with_sources(points: Sequence[Point], window: Window, replayed: Replay) -> list[Point]:

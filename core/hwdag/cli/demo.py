@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hwdag.cli.asking import show_answer
 from hwdag.cli.inputs import read
-from hwdag.config import SearchConfig
+from hwdag.config import BuildConfig, SearchConfig
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
 from hwdag.lm.default import cache_folder, default_reader
@@ -31,8 +31,12 @@ PAGES = ("how-it-works", "index-files", "method", "models", "writers")
 """Of hwdag's own documentation: prose enough for a walk, little enough for two cores."""
 
 
+PAPERS_WAY = "How does a question walk the graph?"
+"""Asked of the first page alone, whose points the model writes: that takes it half a minute."""
+
+
 def demo(options: argparse.Namespace) -> int:
-    """Build (or reuse) the index and ask every question."""
+    """Build (or reuse) the index and ask every question, then one in the way of the papers."""
     folder = options.docs or documentation()
     files = [folder] if options.docs else [folder / f"{page}.md" for page in PAGES]
     model = default_reader().name.rsplit("/")[-1].lower()
@@ -46,6 +50,14 @@ def demo(options: argparse.Namespace) -> int:
         answer = show_answer(index, question, SearchConfig(token_budget=budget))
     page = path.with_suffix(".html")
     page.write_text(answer.to_html(), "utf-8")
+    if not options.docs:
+        print(
+            "\n--- the papers' way: points written, attention as edges, from the top down "
+            + "-" * 19
+        )
+        papers = BuildConfig.garlic(points="generated")
+        short = build_or_reuse(folder, files[:1], path.with_stem(path.stem + "-papers"), papers)
+        show_answer(short, PAPERS_WAY, SearchConfig.garlic())
     print(
         "\nThe default model has 135 million parameters: look at the walks and the sources rather "
         f"than at its answers.\nThe last answer with its walk, in a browser: {page}\n"
@@ -54,14 +66,16 @@ def demo(options: argparse.Namespace) -> int:
     return 0
 
 
-def build_or_reuse(folder: Path, files: Sequence[Path], path: Path) -> HWDAGIndex:
+def build_or_reuse(
+    folder: Path, files: Sequence[Path], path: Path, config: BuildConfig | None = None
+) -> HWDAGIndex:
     """The index over files of a folder; documents that did not change cost nothing."""
     found, _ = read(files)
     # ids that do not depend on where the package is installed
     documents = [replace(d, id=Path(d.id).relative_to(folder).as_posix()) for d in found]
     words = sum(len(document.text.split()) for document in documents)
     print(f"{len(documents)} documents, {words:,} words: {folder}")
-    index = HWDAGIndex.from_documents(documents, path=path, show_progress=True)
+    index = HWDAGIndex.from_documents(documents, path=path, config=config, show_progress=True)
     for gone in index.documents.keys() - {document.id for document in documents}:
         index.delete(gone)
     print(f"{index.report}\nindex: {path}")

@@ -60,6 +60,7 @@ def _ablated(build: Mapping[str, Any] | None = None, **search: Any) -> Variant:
 _GARLIC = BuildConfig.garlic(points="generated")
 """Whoever names such a row insists that points are written, however small the model is."""
 
+_ATTENTION = BuildConfig(edges="attention")
 
 VARIANTS: Mapping[str, Variant] = {
     "hwdag": Variant(),
@@ -72,9 +73,9 @@ VARIANTS: Mapping[str, Variant] = {
     "hwdag-no-embedding": Variant(
         search=SearchConfig(scoring=Scoring(similarity=0.0), initial_share="equal")
     ),
-    "hwdag-shuffled-edges": Variant(edges="shuffled"),
-    "hwdag-uniform-edges": Variant(edges="uniform"),
-    "hwdag-no-edges": Variant(search=SearchConfig(scoring=Scoring(attention=0.0))),
+    "hwdag-attention-edges": Variant(_ATTENTION),
+    "hwdag-shuffled-edges": Variant(_ATTENTION, edges="shuffled"),
+    "hwdag-uniform-edges": Variant(_ATTENTION, edges="uniform"),
     "hwdag-no-references": Variant(search=SearchConfig(scoring=Scoring(mentions=0.0, echoes=0.0))),
     "hwdag-no-sparse": Variant(search=SearchConfig(scoring=Scoring(sparse=0.0))),
     "hwdag-no-paragraph": Variant(search=SearchConfig(scoring=Scoring(paragraph=0.0))),
@@ -94,10 +95,11 @@ VARIANTS: Mapping[str, Variant] = {
 GARLIC Table 2, which leave a part out of those. "garlic-no-progress" reads a fixed number of tokens:
 to be compared at the mean that "hwdag-garlic" read (`Plan.match`).
 
-"shuffled-edges" and "uniform-edges" say what the weights of the graph are worth: the same points, and
-edges that the model did not make. "no-attention" leaves out all that attention decides, the weights of references too; "no-edges" only
-what is passed on along the edges. Without similarity nothing is known before something is read, so
-"no-embedding" starts from the top level.
+"attention-edges" is built as by default, but the reader's attention makes the edges of the points;
+"shuffled-edges" and "uniform-edges" say what those weights are worth: the same points, and edges that
+the model did not make. "no-attention" leaves out all that attention decides, the weights of references
+too. Without similarity nothing is known before something is read, so "no-embedding" starts from the top
+level.
 """
 
 
