@@ -41,7 +41,8 @@ from hwdag.text.sentences import sentences
 from hwdag.trace.bars import Silent
 from hwdag.types import Document, Node, Retrieval, Span
 from hwdag.version import __version__
-from hwdag_lab.eval.data import Question, Record, read_records, sample
+from hwdag_lab.eval.data import read_records, sample
+from hwdag_lab.eval.schema import Question, Record
 from hwdag_lab.eval.statistics import Interval, bootstrap
 from hwdag_lab.scripted import ScriptedLM
 

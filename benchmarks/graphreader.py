@@ -33,8 +33,9 @@ from hwdag.lm.default import load_reader
 from hwdag.scope import Scope
 from hwdag.store.calls import CallCache
 from hwdag.types import Document
-from hwdag_lab.eval.data import Record, by_dataset, records_of, sample
+from hwdag_lab.eval.data import by_dataset, records_of, sample
 from hwdag_lab.eval.models import CachedReader, CachedWriter
+from hwdag_lab.eval.schema import Record
 from hwdag_lab.methods.graphreader import Exploration, GraphReaderConfig, GraphReaderRetriever
 from hwdag_lab.methods.graphreader.graph import FactGraph, World
 

@@ -22,10 +22,10 @@ from pathlib import Path
 
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.types import Span
-from hwdag_lab.eval.data import Paragraph, Question, Record
 from hwdag_lab.eval.models import Models
 from hwdag_lab.eval.plan import Plan
 from hwdag_lab.eval.run import run
+from hwdag_lab.eval.schema import Paragraph, Question, Record
 from hwdag_lab.scripted import ScriptedLM, ScriptedSession
 
 CRAFTS = ("miller", "painter", "baker", "sailor", "weaver", "mason", "tailor", "cooper")

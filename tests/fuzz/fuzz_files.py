@@ -9,7 +9,7 @@ from harness import fuzz, instrumented, some_text
 
 with instrumented("hwdag.text", "hwdag_lab.eval", "bs4", "html", "_markupbase"):
     import bs4  # noqa: F401, I001 # which hwdag would import later
-    from hwdag_lab.eval.data import parse_record
+    from hwdag_lab.eval.schema import parse_record
     from hwdag_lab.eval.fields import MalformedRecord, decoded
     from hwdag.text.content import UnreadableError, plain_content
     from hwdag.text.converting import parse

@@ -31,8 +31,8 @@ from hwdag.text.prompts import SearchPrompts, SummaryPrompt
 from hwdag.text.sentences import SLAB, sentences
 from hwdag.text.words import content_words, words
 from hwdag.types import Document, Span
-from hwdag_lab.eval.data import parse_record
 from hwdag_lab.eval.fields import MalformedRecord, decoded
+from hwdag_lab.eval.schema import parse_record
 from hwdag_lab.methods.longllmlingua import whole_words
 
 PIECES = st.sampled_from(

@@ -13,7 +13,7 @@ from hwdag.errors import InputError
 from hwdag.lm.controller import CONTROLLERS, FEATURES, Controller, controllers_from
 from hwdag.search.progress import LEAST, signals
 from hwdag.types import Span
-from hwdag_lab.eval.data import Question
+from hwdag_lab.eval.schema import Question
 from hwdag_lab.heads.calibration import CONFIDENCES, Readings, calibrate, fit_logistic, report_lines
 from hwdag_lab.heads.judging import auc, auc_interval, judged, reliability
 from hwdag_lab.heads.observations import Trail, Visit, is_complete, observe

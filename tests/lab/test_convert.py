@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from hwdag.errors import UnknownOption
 from hwdag_lab.eval.convert import Counts, convert, reader_of
-from hwdag_lab.eval.data import DataError, read_records
+from hwdag_lab.eval.data import read_records
+from hwdag_lab.eval.fields import DataError
 from hwdag_lab.eval.formats import FORMATS
 
 HOTPOT = {

@@ -15,9 +15,9 @@ from worlds import random_text
 from hwdag.lm.tokens import Codec
 from hwdag.text.sentences import sentences
 from hwdag.types import Span
-from hwdag_lab.methods.longllmlingua.model_likelihood import tokens_with_spans
+from hwdag_lab.methods.longllmlingua.likelihood import tokens_with_spans
+from hwdag_lab.methods.youra.columns import BLOCK, wiggled
 from hwdag_lab.methods.youra.easy import by_offsets, by_wiggling
-from hwdag_lab.methods.youra.model_columns import BLOCK, wiggled
 
 
 class WithoutOffsets(PreTrainedTokenizerFast):

@@ -9,20 +9,10 @@ from hypothesis import strategies as st
 
 from hwdag.errors import InputError, UnknownOption
 from hwdag.types import Node, Span
-from hwdag_lab.eval.data import (
-    DataError,
-    Paragraph,
-    Question,
-    Record,
-    by_dataset,
-    parse_record,
-    pooled,
-    read_records,
-    records_of,
-    sample,
-    write_records,
-)
+from hwdag_lab.eval.data import by_dataset, pooled, read_records, records_of, sample, write_records
+from hwdag_lab.eval.fields import DataError
 from hwdag_lab.eval.places import paragraph_spans, sentence_spans
+from hwdag_lab.eval.schema import Paragraph, Question, Record, parse_record
 
 DATA = Path(os.environ.get("HWDAG_DATA", "../shared/data"))
 DEV = sorted((DATA / "dev").glob("*.jsonl"))

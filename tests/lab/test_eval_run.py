@@ -10,6 +10,7 @@ from pathlib import Path
 import evaluation_world as world
 import numpy as np
 import pytest
+from scripted_scoring import ScoringLM
 
 from hwdag.config import BuildConfig
 from hwdag.errors import InputError, UnknownOption, WriterFailed
@@ -19,7 +20,7 @@ from hwdag.lm.controller import CONTROLLERS, Controller
 from hwdag.lm.writers import CallableWriter
 from hwdag.types import Usage
 from hwdag_lab.eval.builds import INDEXES
-from hwdag_lab.eval.data import Question, pooled
+from hwdag_lab.eval.data import pooled
 from hwdag_lab.eval.edges import shuffled
 from hwdag_lab.eval.models import CachedReader, CachedWriter, open_calls
 from hwdag_lab.eval.plan import Plan
@@ -33,6 +34,7 @@ from hwdag_lab.eval.records import (
     read_results,
 )
 from hwdag_lab.eval.run import CALLS, Counts, matched_budgets, run
+from hwdag_lab.eval.schema import Question
 from hwdag_lab.eval.settings import SETTINGS, read_settings
 from hwdag_lab.eval.systems import BASELINES, VARIANTS, family, is_baseline, patience_of, systems
 from hwdag_lab.scripted import ScriptedLM, logprobs_after
@@ -266,7 +268,7 @@ def test_another_writer_writes_and_the_reader_answers(tmp_path):
     "system", [*VARIANTS, "bm25", "dense", "bm25+title", "dense+title", *BASELINES]
 )
 def test_every_system_runs(tmp_path, system):
-    lm = ScriptedLM(
+    lm = ScoringLM(
         prefers_extraction=system in ("hwdag-garlic-no-graph", "hwdag-garlic", "memwalker")
     )
     lm.controllers = {

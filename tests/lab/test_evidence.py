@@ -10,7 +10,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hwdag.types import Node, Origin, Retrieval, Span, Step, Usage
-from hwdag_lab.eval.data import Paragraph, Question, Record
 from hwdag_lab.eval.evidence import (
     HALF,
     PARAGRAPH_METRICS,
@@ -21,6 +20,7 @@ from hwdag_lab.eval.evidence import (
     passage_recall,
     retrieval_scores,
 )
+from hwdag_lab.eval.schema import Paragraph, Question, Record
 from hwdag_lab.heads.observations import trail_of
 
 SPANS = st.lists(

@@ -13,7 +13,7 @@ from worlds import random_text
 from hwdag.building.calls import Calls
 from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder, unit_rows
-from hwdag.errors import ContextTooSmall, InputError, UnknownOption, WriterFailed
+from hwdag.errors import ContextTooSmall
 from hwdag.lm.writers import CallableWriter
 from hwdag.types import Document
 from hwdag_lab.methods.gemrag import GemRagConfig, GemRagRetriever
@@ -485,28 +485,6 @@ def test_themes_fit_into_the_writers_context():
         built(reader=ScriptedLM(context_tokens=40, prefers_extraction=False, reply=write))
 
 
-def test_interrupted_it_repeats_no_question(tmp_path):
-    prompts, documents = [], [Document(f"d{i}", text_of(20, i)) for i in range(3)]
-
-    def write(prompt):
-        if len(prompts) == 24:
-            prompts.append(None)
-            raise OSError("no route")
-        prompts.append(prompt)
-        return asks(prompt)
-
-    with pytest.raises(WriterFailed, match="no route"):
-        gem(writer=write, cache=tmp_path / "calls").insert(documents)
-    retriever = gem(writer=write, cache=tmp_path / "calls")
-    report = retriever.insert(documents)
-    assert report.reused > 0
-    asked = [prompt for prompt in prompts if prompt]
-    assert len(asked) == len(set(asked))
-    whole = gem(writer=asks)
-    whole.insert(documents)
-    assert every(retriever, "castle dragon") == every(whole, "castle dragon")
-
-
 def test_progress_shows_the_questions():
     from contextlib import nullcontext
 
@@ -654,43 +632,3 @@ def test_the_search_follows_edges():
     retriever.insert([Document("doc", " ".join(texts))])
     found = every(retriever, "What did the smith forge?")
     assert [node.text for node in found[:2]] == texts[:2]
-
-
-@pytest.mark.parametrize("mode", ["graph", "questions"])
-@given(seed=st.integers(0, 1000), budget=st.integers(1, 120))
-@settings(max_examples=10, deadline=None)
-def test_budgets_hold_and_every_node_is_found_once(mode, seed, budget):
-    lm = ScriptedLM()
-    retriever = gem(reader=lm, mode=mode)
-    retriever.insert([Document(f"d{i}", text_of(12, seed + i)) for i in range(2)])
-    config = SearchConfig(token_budget=budget)
-    retrieval = retriever.search("castle dragon", config=config, k=10_000)
-    cost = sum(lm.sessions[-1].cost(step.node.text) for step in retrieval.steps)
-    assert cost == retrieval.context_tokens <= budget
-    found = [step.node for step in (*retrieval.steps, *retrieval.beyond)]
-    nodes = [node for memory in retriever.memories.values() for node in memory.nodes]
-    assert len({node.id for node in found}) == len(found)
-    assert {node.text for node in found} == {node.text for node in nodes}
-    texts = {key: document.text for key, document in retriever.documents.items()}
-    for node in found:
-        assert " ".join(texts[node.document_id][s.start : s.end] for s in node.sources) == node.text
-
-
-def test_options_that_cannot_be():
-    for wrong in (
-        {"chunk_tokens": 3},
-        {"questions": -1},
-        {"components": -1},
-        {"members": 1},
-        {"gap": 0.0},
-        {"near_one": 1.5},
-        {"max_components": 1},
-    ):
-        with pytest.raises(InputError, match=next(iter(wrong))):
-            GemRagConfig(**wrong)
-    with pytest.raises(UnknownOption, match='"spectral" or "kmeans"'):
-        GemRagConfig(themes="louvain")
-    with pytest.raises(UnknownOption, match='"graph" or "questions"'):
-        gem(mode="walk")
-    with pytest.raises(InputError, match="prompt_share"):
-        gem(prompt_share=1.5)

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hwdag.config import SearchConfig
-from hwdag.errors import ContextTooSmall, InputError, QuestionTooLong, UnknownOption
+from hwdag.errors import ContextTooSmall, QuestionTooLong
 from hwdag.types import Document
-from hwdag_lab.methods.graphreader import FunctionCall, GraphReaderConfig, GraphReaderRetriever
+from hwdag_lab.methods.graphreader import FunctionCall, GraphReaderConfig
 from hwdag_lab.scripted import ScriptedLM, tokens_of
 
 
@@ -245,16 +245,3 @@ def test_what_does_not_fit_is_an_error():
         built.explore("why? " * 450)
     with pytest.raises(QuestionTooLong):
         built.search("why? " * 450)
-
-
-def test_options_are_checked():
-    with pytest.raises(UnknownOption, match='must be "nodes" or "notebooks"'):
-        GraphReaderRetriever(answers="both")  # type: ignore[arg-type]
-    with pytest.raises(UnknownOption, match="facts must be one of"):
-        GraphReaderConfig(facts="none")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="max_calls must be"):
-        GraphReaderConfig(max_calls=0)
-    with pytest.raises(InputError, match="alias_similarity must be"):
-        GraphReaderConfig(alias_similarity=1.5)
-    with pytest.raises(InputError, match="is empty"):
-        retriever().explore(" ")

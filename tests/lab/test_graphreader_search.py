@@ -8,7 +8,6 @@ from graphreader_world import (
     PARAGRAPHS,
     QUESTION,
     READING,
-    SMALL,
     TEXT,
     THREE,
     Script,
@@ -17,8 +16,6 @@ from graphreader_world import (
 )
 
 from hwdag.config import SearchConfig
-from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.errors import WriterFailed
 from hwdag.types import Document
 from hwdag_lab.methods.graphreader import GraphReaderConfig
 from hwdag_lab.scripted import ScriptedLM, tokens_of
@@ -185,35 +182,6 @@ def test_threads_do_not_see_each_others_notebooks():
 
 
 # builds
-
-
-def test_a_build_that_was_interrupted_asks_for_nothing_twice(tmp_path):
-    class Dying(Script):
-        """Fails at its fourth reply, once; hands over every reply as it is finished."""
-
-        left = 3
-
-        def replies(self, prompts, *, max_new_tokens):
-            for i, prompt in enumerate(prompts):
-                if self.left == 0:
-                    self.left = -1
-                    raise OSError("gone")
-                self.left -= 1
-                yield i, self.write([prompt], max_new_tokens=max_new_tokens)[0]
-
-    script = Dying()
-    path = tmp_path / "notes.graphreader"
-    options = {"embedder": HashingEmbedder(4096), "config": SMALL, "cache": path}
-    with pytest.raises(WriterFailed, match="gone"):
-        retriever(script, **options)
-    assert len(script.prompts("build")) == 3
-    built = retriever(script, **options)
-    assert len(script.prompts("build")) == 4
-    assert len(set(script.prompts("build"))) == 4
-    assert built.graphs["doc"].nodes == graph_of().nodes
-    again = retriever(script, **options)
-    assert again.graphs["doc"].nodes == built.graphs["doc"].nodes
-    assert len(script.prompts("build")) == 4
 
 
 def test_stages_are_reported():

@@ -15,7 +15,7 @@ from hwdag.errors import ContextTooSmall, InputError, ReaderRequired, UnknownOpt
 from hwdag.index import HWDAGIndex
 from hwdag.lm.heads import HeadFile
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag_lab.eval.data import DataError
+from hwdag_lab.eval.fields import DataError
 from hwdag_lab.eval.models import load_models
 from hwdag_lab.heads import AttentionScoring, Example, capture_ranking, detect_heads, read_examples
 from hwdag_lab.heads.detection import contrast, detection_scoring, head_values, ndcg, weights_digest

@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scripted_scoring import ScoringLM
 from tiny import model, tokenizer
 from worlds import random_text
 
@@ -17,7 +18,6 @@ from hwdag.errors import InputError, QuestionTooLong, ReaderRequired
 from hwdag.lm.base import Reader
 from hwdag.lm.default import default_reader
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.scope import Scope
 from hwdag.text.chunking import chunk
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Span
@@ -34,7 +34,6 @@ from hwdag_lab.methods.longllmlingua.retriever import (
     survivors,
 )
 from hwdag_lab.methods.longllmlingua.whole_words import owners, words
-from hwdag_lab.scripted import ScriptedLM
 
 QUESTION = "Who rules the silver castle on the island?"
 SMALL = LongLLMLinguaConfig(chunk_tokens=60, segment_tokens=25)
@@ -70,13 +69,13 @@ def check(retrieval, text):
 
 @pytest.fixture(scope="module", params=["scripted", "tiny"])
 def lm(request):
-    return ScriptedLM() if request.param == "scripted" else tiny_lm()
+    return ScoringLM() if request.param == "scripted" else tiny_lm()
 
 
 def test_it_needs_a_scorer():
     class Foreign:
         def __init__(self):
-            self._lm = ScriptedLM()
+            self._lm = ScoringLM()
 
         def __getattr__(self, name):
             if name == "scoring":
@@ -104,7 +103,7 @@ def test_the_budget_is_used_and_never_exceeded(lm, budget):
 
 def test_better_passages_keep_more_of_themselves():
     text = text_of(2, 250)
-    retriever = LongLLMLinguaRetriever(reader=ScriptedLM())
+    retriever = LongLLMLinguaRetriever(reader=ScoringLM())
     retrieval = searched(retriever, text, 512)
     check(retrieval, text)
     assert 0.95 * 512 <= retrieval.context_tokens <= 512
@@ -201,27 +200,13 @@ def test_any_text_is_compressed_to_slices_of_it(text, budget):
         return
     retrieval = searched(
         LongLLMLinguaRetriever(
-            reader=ScriptedLM(), config=LongLLMLinguaConfig(chunk_tokens=20, segment_tokens=8)
+            reader=ScoringLM(), config=LongLLMLinguaConfig(chunk_tokens=20, segment_tokens=8)
         ),
         text,
         budget,
     )
     check(retrieval, text)
     assert retrieval.context_tokens <= budget
-
-
-def test_several_documents_are_ranked_together_and_numbers_are_given():
-    retriever = LongLLMLinguaRetriever(reader=ScriptedLM(), config=SMALL)
-    texts = {name: text_of(seed, 25) for seed, name in enumerate("abc")}
-    retriever.insert([Document(name, text) for name, text in texts.items()])
-    config = SearchConfig(token_budget=90, max_new_tokens=8)
-    retrieval = retriever.search(QUESTION, config=config, k=7)
-    assert len(retrieval.best(7)) == 7
-    for step in retrieval.steps:
-        text = texts[step.node.document_id]
-        assert step.node.text == "".join(text[s.start : s.end] for s in step.node.sources)
-    alone = retriever.search(QUESTION, config=config, scope=Scope(["b"]))
-    assert {step.node.document_id for step in alone.steps} == {"b"}
 
 
 def test_it_answers_with_the_cost_of_both_stages():
@@ -256,7 +241,7 @@ def test_passages_beyond_the_context_count_by_their_best_window():
 
 def test_a_question_that_fills_the_context_is_refused():
     bare = SearchPrompts(sufficiency="{question}\n{information}", answer="Answer!")
-    lm = ScriptedLM(context_tokens=120)
+    lm = ScoringLM(context_tokens=120)
     retriever = LongLLMLinguaRetriever(reader=lm, prompts=bare, config=SMALL)
     with pytest.raises(QuestionTooLong, match="no room for a passage in the context of scripted"):
         searched(retriever, text_of(8, 20), 40, question="why " * 107)

@@ -6,7 +6,7 @@ from worlds import random_text
 
 from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.errors import ContextTooSmall, InputError, QuestionTooLong, WriterFailed
+from hwdag.errors import ContextTooSmall, QuestionTooLong, WriterFailed
 from hwdag.graph.dag import union_of_spans
 from hwdag.scope import Scope
 from hwdag.types import Document
@@ -288,14 +288,6 @@ def test_a_leaf_beyond_the_budget_is_cut_to_its_best_sentences():
     assert "doc#1.0: left out, the budget has no room for a sentence of it" in nothing.notes
 
 
-@pytest.mark.parametrize("budget", [1, 9, 18, 40, 200])
-def test_budgets_are_kept(budget):
-    retriever, _ = walker("Action: 1", "Action: 1", "Action: 1", "Action: -1", "Action: 0")
-    retrieval = retriever.search("wolf", config=SearchConfig(token_budget=budget))
-    assert retrieval.context_tokens <= budget
-    assert len(leaves(retrieval)) == min(2, budget // 9)
-
-
 def test_usage_is_what_navigation_cost():
     reader = ScriptedLM(reply=lambda prompt: "Action: 0" if "0 or -1" in prompt else "Action: 1")
     retriever, _ = walker("", writer=None, reader=reader)
@@ -363,14 +355,6 @@ def test_memory_and_questions_fit_into_the_context():
     assert any("in summary" in prompt for prompt in prompts)
     with pytest.raises(QuestionTooLong, match="shorten the question"):
         retriever.search("castle " * 250, config=search)
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"segment_tokens": 7}, {"max_children": 1}, {"ratio": 0}, {"max_tries": True}]
-)
-def test_impossible_options_are_refused(wrong):
-    with pytest.raises(InputError, match=next(iter(wrong))):
-        MemWalkerConfig(**wrong)
 
 
 @pytest.mark.model

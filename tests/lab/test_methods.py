@@ -3,24 +3,27 @@
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import fields, replace
 from inspect import signature
+from typing import Literal, get_origin, get_type_hints
 
 import numpy as np
 import pytest
 from langchain_core.documents import Document as LangChainDocument
 from llama_index.core import Document as LlamaIndexDocument
+from scripted_scoring import ScoringLM
 from worlds import random_text
 
 import langchain_hwdag
 import llama_index_hwdag
 from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.errors import InputError, ReaderRequired
+from hwdag.errors import InputError, ReaderRequired, UnknownOption
 from hwdag.retriever import Retriever
 from hwdag.scope import Scope
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document
+from hwdag_lab.cli.methods import default_config
 from hwdag_lab.methods.gemrag import GemRagConfig
 from hwdag_lab.methods.graphreader import GraphReaderConfig
 from hwdag_lab.methods.longllmlingua import LongLLMLinguaConfig
@@ -28,7 +31,6 @@ from hwdag_lab.methods.memwalker import MemWalkerConfig
 from hwdag_lab.methods.raptor import RaptorConfig
 from hwdag_lab.methods.registry import METHODS, retriever_class
 from hwdag_lab.methods.summaries import JOINT
-from hwdag_lab.scripted import ScriptedLM
 
 # why so many dimensions: UMAP is not needed then, and its first use takes a while
 CONFIGS = {
@@ -52,7 +54,7 @@ QUESTIONS = ("Where is the amber bridge?", "dragon castle")
 
 def options_of(name):
     method, options = MODES.get(name, (name, {}))
-    options = options | {"reader": ScriptedLM()}
+    options = options | {"reader": ScoringLM()}
     if not signature(retriever_class(method)).parameters.keys().isdisjoint({"embedder", "models"}):
         options["embedder"] = HashingEmbedder(64)
     if method in CONFIGS:
@@ -241,7 +243,7 @@ def test_both_frameworks_find_what_the_core_finds(name):
 def test_a_reader_that_cannot_write_needs_a_writer(name):
     class Mute:
         def __init__(self):
-            self._inner = ScriptedLM()
+            self._inner = ScoringLM()
 
         def __getattr__(self, name):
             if name == "write":
@@ -251,7 +253,7 @@ def test_a_reader_that_cannot_write_needs_a_writer(name):
     with pytest.raises(ReaderRequired, match="pass writer="):
         retriever_class(name)(reader=Mute())
     made = retriever_class(name)(
-        reader=Mute(), writer=ScriptedLM(), embedder=HashingEmbedder(64), config=CONFIGS[name]
+        reader=Mute(), writer=ScoringLM(), embedder=HashingEmbedder(64), config=CONFIGS[name]
     )
     made.insert(["Clara built the harbour."])
     assert made.search("Who built the harbour?").steps
@@ -277,3 +279,45 @@ def test_what_is_kept_is_shown_on_the_page_of_graphs(name):
         if retriever.name.startswith(("gem-rag", "graphreader", "raptor")):
             assert graph["edges"]
     assert "hwdag-data" in retriever.to_html()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_option_that_says_what_is_legal_is_checked(method):
+    """One below the least number, a share that is none, a word that is none of those."""
+    config = default_config(method)
+    hints = {} if config is None else get_type_hints(type(config))
+    for option in () if config is None else fields(config):
+        wrong = None
+        if "least" in option.metadata:
+            wrong = option.metadata["least"] - 1
+        elif "is_share" in option.metadata:
+            wrong = 1.0
+        if wrong is not None:
+            with pytest.raises(InputError, match=f"{option.name} must be"):
+                replace(config, **{option.name: wrong})
+        if get_origin(hints[option.name]) is Literal:
+            with pytest.raises(UnknownOption, match=f"{option.name} must be one of"):
+                replace(config, **{option.name: "nonsense"})
+
+
+@pytest.mark.parametrize(
+    ("method", "option", "error"),
+    [
+        ("raptor", {"mode": "forest"}, UnknownOption),
+        ("raptor", {"writer": 3}, InputError),
+        ("gem-rag", {"mode": "walk"}, UnknownOption),
+        ("gem-rag", {"prompt_share": 1.5}, InputError),
+        ("graphreader", {"answers": "both"}, UnknownOption),
+    ],
+)
+def test_options_of_a_class_are_checked(method, option, error):
+    with pytest.raises(error, match=next(iter(option))):
+        retriever_class(method)(**option)
+
+
+@pytest.mark.parametrize(
+    "option", [{"chunk_tokens": True}, {"chunk_tokens": 8.5}, {"top_k": "3"}, {"ratio": 0}]
+)
+def test_numbers_are_numbers(option):
+    with pytest.raises(InputError, match=f"{next(iter(option))} must be"):
+        RaptorConfig(**option)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scripted_scoring import ScoringLM
 from tiny import FAMILIES, model, tokenizer
 from worlds import WORDS
 
@@ -14,9 +15,8 @@ from hwdag.errors import ContextTooSmall
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.tokens import Codec
 from hwdag_lab.lexical import logprobs_after
-from hwdag_lab.methods.longllmlingua.model_likelihood import tokens_with_spans
+from hwdag_lab.methods.longllmlingua.likelihood import tokens_with_spans
 from hwdag_lab.methods.longllmlingua.retriever import scoring_of
-from hwdag_lab.scripted import ScriptedLM
 
 TEXT = "The lazy dog. Summary 狐狸 points <|im_end|> 🦊!"
 
@@ -96,7 +96,7 @@ def test_tokens_stand_for_characters_that_exist(text):
 
 
 def test_scripted_scores_by_hand():
-    scoring = scoring_of(ScriptedLM(context_tokens=9))
+    scoring = scoring_of(ScoringLM(context_tokens=9))
     [after] = scoring.after(["A fox"], "the Fox the")
     assert after == pytest.approx(-np.log([5, 2, 2]))
     stream = scoring.stream("Who? ")

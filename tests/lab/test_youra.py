@@ -13,6 +13,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scripted_scoring import ScoringLM
 from tiny import FAMILIES, model, tokenizer
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
@@ -32,7 +33,6 @@ from hwdag_lab.methods.youra.retriever import (
     scaled,
     sentence_scores,
 )
-from hwdag_lab.scripted import ScriptedLM
 
 QUESTION = "Who rules the silver castle on the island?"
 PAIRS = ((1, 3), (3, 0), (3, 7))
@@ -361,7 +361,7 @@ TRICKY = [
 
 
 @pytest.mark.parametrize("text", TRICKY)
-@pytest.mark.parametrize("reader", [tiny_lm, ScriptedLM])
+@pytest.mark.parametrize("reader", [tiny_lm, ScoringLM])
 def test_any_text_can_be_inserted_and_asked(reader, text):
     retriever = YouraRetriever.from_documents([Document("doc", text)], reader=reader())
     scores = scores_of(retriever, "狐狸 or emoji?")
@@ -375,7 +375,7 @@ def test_any_text_can_be_inserted_and_asked(reader, text):
 @given(st.integers(0, 10_000), st.integers(1, 120), st.sampled_from([0.2, 0.8, 1.0]))
 @settings(max_examples=25, deadline=None)
 def test_budget_share_and_order(seed, budget, share):
-    lm, documents = ScriptedLM(), world(seed)
+    lm, documents = ScoringLM(), world(seed)
     config = YouraConfig(most_sentences=share, window_tokens=64)
     retriever = YouraRetriever.from_documents(documents, reader=lm, config=config)
     found = retriever.search("amber bridge castle", config=SearchConfig(token_budget=budget), k=99)
@@ -397,18 +397,18 @@ def test_budget_share_and_order(seed, budget, share):
 
 
 def test_the_share_of_sentences_is_a_limit_of_its_own():
-    retriever = YouraRetriever.from_documents(world(1, 1, 10), reader=ScriptedLM())
+    retriever = YouraRetriever.from_documents(world(1, 1, 10), reader=ScoringLM())
     found = retriever.search("amber bridge", config=SearchConfig(token_budget=2000), k=10)
     assert (len(found.steps), len(found.beyond), found.stop) == (8, 2, "budget")
     assert found.notes == ("8 of 10 sentences were taken, which is the limit of 80%",)
     config = YouraConfig(most_sentences=1.0)
-    retriever = YouraRetriever.from_documents(world(1, 1, 10), reader=ScriptedLM(), config=config)
+    retriever = YouraRetriever.from_documents(world(1, 1, 10), reader=ScoringLM(), config=config)
     assert len(retriever.search("amber").steps) == 10
     assert retriever.search("amber").stop == "exhausted"
 
 
 def test_the_sentence_that_shares_words_reacts():
-    lm = ScriptedLM()
+    lm = ScoringLM()
     retriever = YouraRetriever.from_documents([Document("doc", TEXT)], reader=lm)
     found = retriever.search("Who mends the bell of the ferry?", k=1)
     assert found.best(1)[0].node.text.startswith("The smith mends the bell")
@@ -442,7 +442,7 @@ def test_progress_shows_windows():
             stages.append((name, total))
             return nullcontext(lambda amount=1: None)
 
-    YouraRetriever(reader=ScriptedLM()).insert(world(10, 2), show_progress=Recorded())
+    YouraRetriever(reader=ScoringLM()).insert(world(10, 2), show_progress=Recorded())
     assert stages == [("documents", 2), ("windows", 1), ("windows", 1)]
 
 

@@ -15,9 +15,10 @@ from hwdag.lm.heads import HeadFile, shipped
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.ranking.capture import ranking_tokens
 from hwdag.text.characters import visible
-from hwdag_lab.eval.data import Record, records_of, sample
+from hwdag_lab.eval.data import records_of, sample
 from hwdag_lab.eval.models import Models
 from hwdag_lab.eval.plots import check_plots
+from hwdag_lab.eval.schema import Record
 from hwdag_lab.heads import Example, calibration, detect_heads, read_examples
 from hwdag_lab.heads.detection import weights_digest
 from hwdag_lab.heads.observations import observe

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import cast
 
 from hwdag.errors import UnknownOption
-from hwdag_lab.eval.data import Record, write_records
+from hwdag_lab.eval.data import write_records
 from hwdag_lab.eval.fields import Malformed, OnSkip
 from hwdag_lab.eval.formats import FORMATS
 from hwdag_lab.eval.formats.layout import Read
+from hwdag_lab.eval.schema import Record
 
 
 def reader_of(format: str) -> Read:

@@ -25,23 +25,6 @@ from hwdag_lab.eval.fields import (
 )
 from hwdag_lab.eval.schema import Paragraph, Question, Record, parse_record
 
-__all__ = [
-    "DataError",
-    "Malformed",
-    "OnSkip",
-    "Paragraph",
-    "Question",
-    "Record",
-    "by_dataset",
-    "parse_record",
-    "pooled",
-    "read_records",
-    "records_of",
-    "sample",
-    "unique",
-    "write_records",
-]
-
 
 def read_records(
     path: Path, *, malformed: Malformed = "error", on_skip: OnSkip | None = None

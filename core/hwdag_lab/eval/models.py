@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hwdag.config import Heads
 from hwdag.embedding.base import Embedder
@@ -17,10 +17,12 @@ from hwdag.store.calls import CallCache, key_of
 from hwdag.store.lock import build_lock
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Usage
-from hwdag_lab.methods.longllmlingua.likelihood import ScoringSession
 from hwdag_lab.methods.longllmlingua.retriever import scoring_of
-from hwdag_lab.methods.youra.columns import ColumnHeads, ColumnReader
-from hwdag_lab.methods.youra.retriever import column_reader
+from hwdag_lab.methods.youra.retriever import ColumnHeads, column_reader
+
+if TYPE_CHECKING:  # why: torch is imported only by those who need a model
+    from hwdag_lab.methods.longllmlingua.likelihood import TextScoring
+    from hwdag_lab.methods.youra.columns import ModelColumns
 
 
 @contextmanager
@@ -147,11 +149,11 @@ class CachedReader(CachedWriter):
             question, prompts=prompts, heads=heads, max_new_tokens=max_new_tokens
         )
 
-    def scoring(self) -> ScoringSession:
+    def scoring(self) -> TextScoring:
         """Log-probabilities of texts; raises `ReaderRequired` if the model cannot tell them."""
         return scoring_of(self._model)
 
-    def columns(self, heads: ColumnHeads, *, memory_bytes: int) -> ColumnReader:
+    def columns(self, heads: ColumnHeads, *, memory_bytes: int) -> ModelColumns:
         """Means of the columns of attention; raises `ReaderRequired` if the model has none."""
         return column_reader(self._model, heads, memory_bytes=memory_bytes)
 

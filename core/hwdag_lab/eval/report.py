@@ -15,23 +15,6 @@ from hwdag_lab.eval.summary import LEVEL, BuildRow, DatasetSummary, Gain, Row, w
 
 REPORT = "report.md"
 
-TABLED = (
-    "accuracy",
-    "f1",
-    "em",
-    "rouge_l",
-    "corpus_bleu",
-    "sentence_recall",
-    "paragraph_touched",
-    "paragraph_half",
-    "all_half",
-    "evidence_precision",
-    "recall_at_2",
-    "recall_at_5",
-    "written_half",
-)
-"""Metrics with a table of their own; the others are in `summary.json`."""
-
 MEANINGS = {
     "accuracy": "the right option is the most likely one",
     "f1": "token F1 of the answer",
@@ -47,6 +30,7 @@ MEANINGS = {
     "recall_at_5": "gold paragraphs among the first 5 that the ranking meets, read or not",
     "written_half": "gold paragraphs at least 50 % inside the sources of written nodes: not read",
 }
+"""Metrics with a table of their own; the others are in `summary.json`."""
 
 _NOTES = """\
 Every system reads, counts tokens and answers with the same model, and may put the same number of
@@ -138,13 +122,13 @@ def _dataset(one: DatasetSummary) -> Iterator[str]:
             f"Not every row has all of them yet (the smallest has {min(questions)}): rows compare "
             "once the run is complete."
         )
-    for metric in (m for m in TABLED if m in one.metrics):
+    for metric in (m for m in MEANINGS if m in one.metrics):
         yield from ("", f"### {metric}: {MEANINGS[metric]}", "", *_scores(one, metric))
     yield from ("", "### Costs of a question", "", *_costs(one))
     if one.builds:
         yield from ("", "### Costs of a document", "", *_builds(one.builds))
     if one.variants:
-        found = [(one.dataset, gain) for gain in one.variants if gain.metric in TABLED]
+        found = [(one.dataset, gain) for gain in one.variants if gain.metric in MEANINGS]
         yield from ("", "### Variants against `hwdag`", "", *_gain_table(found))
     if one.stopping:
         found = [(one.dataset, gain) for gain in one.stopping]

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from hwdag.config import PECAN_CONFIDENCE, BuildConfig, Scoring, SearchConfig
 from hwdag.errors import InputError, UnknownOption
+from hwdag_lab.methods.registry import METHODS
 
 if TYPE_CHECKING:  # why: names are asked for by `hwdag --help`, which must not wait for torch
     from hwdag.retriever import Retriever
@@ -172,7 +173,7 @@ def patience_of(name: str) -> int | None:
 
 def family(name: str) -> str:
     """The method that a row belongs to: "hwdag", "bm25", "raptor", ..."""
-    return re.split(r"[-@/+]", name)[0] if name not in BASELINES else BASELINES[name].family
+    return next(method for method in ("hwdag", "oracle", *METHODS) if name.startswith(method))
 
 
 def is_baseline(name: str) -> bool:
@@ -208,8 +209,7 @@ def _system(name: str) -> System:
     if match := _RANKED.fullmatch(name):
         make = partial(_ranked, match[1], match[2], bool(match[3]))
         return System(name, name, make)
-    baseline = BASELINES[name]
-    return System(name, name, baseline.make, bounded=baseline.bounded, whole=baseline.whole)
+    return BASELINES[name]
 
 
 def _hwdag(name: str, variant: Variant) -> System:
@@ -278,33 +278,33 @@ def _oracle(models: Models) -> Retriever:
     return OracleRetriever(reader=models.reader)
 
 
-@dataclass(frozen=True, slots=True)
-class _Baseline:
-    make: Make
-    family: str
-    bounded: bool = True
-    whole: bool = False
-
-
 _ALL = ("reader", "writer", "embedder")
 _EMBEDDED = ("reader", "embedder")
 
-BASELINES: Mapping[str, _Baseline] = {
-    "dos-rag": _Baseline(_made("dos-rag", *_EMBEDDED), "dos-rag"),
-    "linear-rag": _Baseline(_made("linear-rag", *_EMBEDDED), "linear-rag"),
-    "raptor-collapsed": _Baseline(_made("raptor", *_ALL, mode="collapsed"), "raptor", whole=True),
-    "raptor-tree": _Baseline(_made("raptor", *_ALL, mode="tree"), "raptor", whole=True),
-    "memwalker": _Baseline(_made("memwalker", *_ALL), "memwalker"),
-    "gem-rag-graph": _Baseline(_made("gem-rag", *_ALL, mode="graph"), "gem-rag"),
-    "gem-rag-questions": _Baseline(_made("gem-rag", *_ALL, mode="questions"), "gem-rag"),
-    "graphreader": _Baseline(_made("graphreader", *_ALL), "graphreader"),
-    "graphreader-nodes": _Baseline(_made("graphreader", *_ALL, answers="nodes"), "graphreader"),
-    "youra": _Baseline(_made("youra", "reader"), "youra"),
-    "youra-paper": _Baseline(_youra_of_the_paper, "youra"),
-    "longllmlingua": _Baseline(_made("longllmlingua", "reader"), "longllmlingua"),
-    "truncate-middle": _Baseline(_made("truncate-middle", "reader"), "truncate-middle"),
-    "full-context": _Baseline(_made("full-context", "reader"), "full-context", bounded=False),
-    "oracle": _Baseline(_oracle, "oracle", whole=True),
+
+def _baseline(name: str, make: Make, *, bounded: bool = True, whole: bool = False) -> System:
+    return System(name, name, make, bounded=bounded, whole=whole)
+
+
+BASELINES: Mapping[str, System] = {
+    system.name: system
+    for system in (
+        _baseline("dos-rag", _made("dos-rag", *_EMBEDDED)),
+        _baseline("linear-rag", _made("linear-rag", *_EMBEDDED)),
+        _baseline("raptor-collapsed", _made("raptor", *_ALL, mode="collapsed"), whole=True),
+        _baseline("raptor-tree", _made("raptor", *_ALL, mode="tree"), whole=True),
+        _baseline("memwalker", _made("memwalker", *_ALL)),
+        _baseline("gem-rag-graph", _made("gem-rag", *_ALL, mode="graph")),
+        _baseline("gem-rag-questions", _made("gem-rag", *_ALL, mode="questions")),
+        _baseline("graphreader", _made("graphreader", *_ALL)),
+        _baseline("graphreader-nodes", _made("graphreader", *_ALL, answers="nodes")),
+        _baseline("youra", _made("youra", "reader")),
+        _baseline("youra-paper", _youra_of_the_paper),
+        _baseline("longllmlingua", _made("longllmlingua", "reader")),
+        _baseline("truncate-middle", _made("truncate-middle", "reader")),
+        _baseline("full-context", _made("full-context", "reader"), bounded=False),
+        _baseline("oracle", _oracle, whole=True),
+    )
 }
 """What is neither HWDAG nor has granularities; `bounded` repeats that of the retriever's class.
 

@@ -23,10 +23,10 @@ from hwdag.lm.base import heads_of
 from hwdag.search.progress import Visit
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag.types import Document, Retrieval, Span
-from hwdag_lab.eval.data import Question, Record
 from hwdag_lab.eval.evidence import evidence_scores, read_spans
 from hwdag_lab.eval.models import Models
 from hwdag_lab.eval.records import Journal, read_lines
+from hwdag_lab.eval.schema import Question, Record
 from hwdag_lab.eval.systems import index_options
 
 LABELS = ("all_sentences", "all_half")

@@ -16,7 +16,7 @@ counted in `Retrieval.notes`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Unpack
 
@@ -29,11 +29,11 @@ from hwdag.embedding.base import Embedder
 from hwdag.errors import ContextTooSmall, QuestionTooLong
 from hwdag.graph.dag import HWDAG
 from hwdag.lm.base import Reader, Writer
-from hwdag.types import Document, Node, Usage
+from hwdag.types import Document, Usage
 from hwdag_lab.methods.document_retriever import ModelOptions
 from hwdag_lab.methods.found import Found, Query, Scored, distinct
-from hwdag_lab.methods.options import check_counts, check_shares
-from hwdag_lab.methods.summaries import Summarizer, filled, joined, units
+from hwdag_lab.methods.options import CheckedOptions, at_least, share
+from hwdag_lab.methods.summaries import Summarizer, best_parts, excerpt, filled, units
 from hwdag_lab.methods.trees import GrowingTree, SummarizingRetriever, SummaryTree, repetitions_last
 
 SUMMARY = """\
@@ -89,7 +89,7 @@ _ACTION = re.compile(r"\baction\b\W*?(?:part\W*?)?(-?\d+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class MemWalkerConfig:
+class MemWalkerConfig(CheckedOptions):
     """How memory trees are built and walked.
 
     Attributes:
@@ -102,25 +102,13 @@ class MemWalkerConfig:
         reply_tokens: length limit of reasoning and action.
     """
 
-    segment_tokens: int = 1000
-    summary_tokens: int = 200
-    ratio: float = 0.2
-    max_children: int = 8
-    max_tries: int = 3
-    max_steps: int = 16
-    reply_tokens: int = 192
-
-    def __post_init__(self) -> None:
-        least = {
-            "segment_tokens": 8,
-            "summary_tokens": 8,
-            "max_children": 2,
-            "max_tries": 1,
-            "max_steps": 1,
-            "reply_tokens": 8,
-        }
-        check_counts(self, least)
-        check_shares(self, ("ratio",))
+    segment_tokens: int = at_least(8, 1000)
+    summary_tokens: int = at_least(8, 200)
+    ratio: float = share(0.2)
+    max_children: int = at_least(2, 8)
+    max_tries: int = at_least(1, 3)
+    max_steps: int = at_least(1, 16)
+    reply_tokens: int = at_least(8, 192)
 
 
 def action_of(reply: str) -> int | None:
@@ -231,11 +219,11 @@ class MemWalkerRetriever(SummarizingRetriever[SummaryTree]):
             walks[0].descend()
             leaves, way = walks[0].leaves, walks[0].way
             guide.notes.append("no leaf was visited: the most similar one was taken")
-        cutter = _Cutter(query, self.reader, self.embedder, vector)
-        ranked = list(distinct([*cutter.within_budget(leaves), *way]))
+        read, cuts = within_budget(leaves, query, self.reader, self.embedder, vector)
+        ranked = list(distinct([*read, *way]))
         spent = _spent(navigator) - before
         notes = [note for tree in built.values() for note in tree.notes]
-        notes += [*guide.notes, *guide.counted, *cutter.notes]
+        notes += [*guide.notes, *guide.counted, *cuts]
         return Found(repetitions_last(ranked), spent, tuple(notes))
 
 
@@ -243,56 +231,35 @@ def _spent(navigator: Writer) -> Usage:
     return navigator.usage if isinstance(navigator, Reader) else Usage()
 
 
-class _Cutter:
-    """Cuts leaves to what is left of a token budget; `notes` say which."""
+def within_budget(
+    leaves: Sequence[Scored], query: Query, reader: Reader, embedder: Embedder, question: Vectors
+) -> tuple[list[Scored], list[str]]:
+    """The leaves in turn, the longer ones cut to the sentences most similar to the question.
 
-    def __init__(self, query: Query, reader: Reader, embedder: Embedder, question: Vectors) -> None:
-        self._room, self._cost = query.budget, query.cost
-        self._reader = reader
-        self._embedder = embedder
-        self._question = question
-        self.notes: list[str] = []
-
-    def within_budget(self, leaves: Sequence[Scored]) -> Iterator[Scored]:
-        """The leaves in turn, the longer ones cut; those that nothing is left for are left out."""
-        for scored in leaves:
-            node = scored.node if self._fits(scored.node.text) else self._cut(scored.node)
-            if node is not None:
-                self._room -= self._cost(node.text)
-                yield replace(scored, node=node)
-
-    def _fits(self, text: str) -> bool:
-        return self._cost(text) <= self._room
-
-    def _cut(self, leaf: Node) -> Node | None:
-        picked = self._picked(leaf)
-        if picked is None:
-            self.notes.append(f"{leaf.id}: left out, the budget has no room for a sentence of it")
-            return None
-        text, origin, sources = picked.text, picked.origin, picked.sources
-        [tokens] = self._reader.count_tokens([text])
-        self.notes.append(
-            f"{leaf.id}: cut from {leaf.tokens} to {tokens} tokens, the most similar sentences"
-        )
-        return replace(leaf, text=text, origin=origin, sources=sources, tokens=max(1, tokens))
-
-    def _picked(self, leaf: Node) -> Point | None:
-        """The sentences most similar to the question, as many as fit; in reading order."""
-        points = [
-            Point(leaf.text[unit.start : unit.end], "extractive", (source,))
-            for unit, source in units(leaf)
-        ]
-        similarity = self._embedder.embed([point.text for point in points]) @ self._question
-        chosen: list[Point] = []
-        room = self._room
-        for i in np.argsort(-similarity, kind="stable"):
-            if (cost := self._cost(points[i].text)) <= room:
-                chosen.append(points[i])
-                room -= cost
-        # why: the parts of a text do not always have as many tokens as the text
-        while chosen and not self._fits(joined(chosen).text):
-            chosen.pop()
-        return joined(chosen) if chosen else None
+    Those that nothing is left for are left out. The second result says which were cut or left out.
+    """
+    room, found, notes = query.budget, list[Scored](), list[str]()
+    for scored in leaves:
+        node = scored.node
+        if query.cost(node.text) > room:
+            parts = [
+                (0, Point(node.text[unit.start : unit.end], "extractive", (source,)))
+                for unit, source in units(node)
+            ]
+            similarity = embedder.embed([part.text for _, part in parts]) @ question
+            kept = best_parts(parts, similarity.astype(np.float64), query.cost, room)
+            if not kept:
+                notes.append(f"{node.id}: left out, the budget has no room for a sentence of it")
+                continue
+            cut = excerpt(node, kept[0], reader)
+            notes.append(
+                f"{node.id}: cut from {node.tokens} to {cut.tokens} tokens, the most similar "
+                "sentences"
+            )
+            node = cut
+        room -= query.cost(node.text)
+        found.append(replace(scored, node=node))
+    return found, notes
 
 
 LABEL_TOKENS = 8

@@ -23,18 +23,19 @@ from numpy.typing import NDArray
 
 from hwdag.arrays import Floats, Vectors
 from hwdag.building.windows import pack
-from hwdag.errors import ContextTooSmall, InputError, UnknownOption
+from hwdag.checks import one_of
+from hwdag.errors import ContextTooSmall, InputError
 from hwdag.graph.dag import HWDAG
 from hwdag.types import Document, Node
 from hwdag_lab.methods.document_retriever import ModelOptions
 from hwdag_lab.methods.found import Found, Query, Scored, distinct
-from hwdag_lab.methods.options import check_counts, check_shares
+from hwdag_lab.methods.options import CheckedOptions, at_least, share
 from hwdag_lab.methods.summaries import Summarizer
 from hwdag_lab.methods.trees import GrowingTree, SummarizingRetriever, SummaryTree, repetitions_last
 
 
 @dataclass(frozen=True, slots=True)
-class RaptorConfig:
+class RaptorConfig(CheckedOptions):
     """How trees are built and traversed.
 
     The chunk length is the paper's; dimensions, threshold, max_components, max_cluster_tokens and
@@ -54,32 +55,17 @@ class RaptorConfig:
         seed: of UMAP and of the mixtures.
     """
 
-    chunk_tokens: int = 100
-    summary_tokens: int = 200
-    ratio: float = 0.28
-    dimensions: int = 10
-    threshold: float = 0.1
-    max_components: int = 50
-    max_cluster_tokens: int = 3500
-    min_nodes: int = 12
-    max_layers: int = 5
-    top_k: int | None = None
-    seed: int = 224
-
-    def __post_init__(self) -> None:
-        least = {
-            "chunk_tokens": 8,
-            "summary_tokens": 8,
-            "dimensions": 2,
-            "max_components": 1,
-            "max_cluster_tokens": 8,
-            "min_nodes": 2,
-            "max_layers": 0,
-            "top_k": 1,
-            "seed": 0,
-        }
-        check_counts(self, least, may_be_none=("top_k",))
-        check_shares(self, ("ratio", "threshold"))
+    chunk_tokens: int = at_least(8, 100)
+    summary_tokens: int = at_least(8, 200)
+    ratio: float = share(0.28)
+    dimensions: int = at_least(2, 10)
+    threshold: float = share(0.1)
+    max_components: int = at_least(1, 50)
+    max_cluster_tokens: int = at_least(8, 3500)
+    min_nodes: int = at_least(2, 12)
+    max_layers: int = at_least(0, 5)
+    top_k: int | None = at_least(1, None)
+    seed: int = at_least(0, 224)
 
 
 Mode = Literal["collapsed", "tree"]
@@ -113,8 +99,7 @@ class RaptorRetriever(SummarizingRetriever[SummaryTree]):
         config: RaptorConfig | None = None,
         **models: Unpack[ModelOptions],
     ) -> None:
-        if mode not in get_args(Mode):
-            raise UnknownOption(f'mode must be "collapsed" or "tree", got {mode!r}')
+        one_of("mode", mode, get_args(Mode))
         self.mode = mode
         self.config = config or RaptorConfig()
         super().__init__(**models)

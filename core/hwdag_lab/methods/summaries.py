@@ -12,9 +12,12 @@ says which, and `Node.sources` follow from it:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
+import numpy as np
+
+from hwdag.arrays import Floats
 from hwdag.building.calls import Calls
 from hwdag.building.points import Point, extract
 from hwdag.building.windows import Part, Window
@@ -128,6 +131,44 @@ def joined(points: Sequence[Point]) -> Point:
     if all(point.origin == "extractive" for point in ordered):
         return Point(text, "extractive", tuple(spans))
     return Point(text, "generated", union_of_spans(spans))
+
+
+def best_parts(
+    parts: Sequence[tuple[int, Point]], relevance: Floats, cost: Callable[[str], int], budget: int
+) -> dict[int, list[Point]]:
+    """The most relevant parts of some nodes that fit into a budget, by node.
+
+    Args:
+        parts: the ordinal of its node, and the part.
+        relevance: of every part, (parts,).
+        cost: of a text as a node.
+        budget: of the nodes that are made of the parts, together.
+    """
+    kept, room = list[int](), budget
+    for i in np.argsort(-relevance, kind="stable").tolist():
+        if (needed := cost(parts[i][1].text)) <= room:
+            kept.append(i)
+            room -= needed
+
+    def by_node() -> dict[int, list[Point]]:
+        found: dict[int, list[Point]] = {}
+        for node, part in (parts[i] for i in kept):
+            found.setdefault(node, []).append(part)
+        return found
+
+    # why: the parts of a text do not always have as many tokens as the text
+    while sum(cost(joined(points).text) for points in by_node().values()) > budget:
+        kept.pop()
+    return by_node()
+
+
+def excerpt(node: Node, points: Sequence[Point], reader: Reader) -> Node:
+    """A node cut down to some of its parts, in reading order."""
+    point = joined(points)
+    [tokens] = reader.count_tokens([point.text])
+    return replace(
+        node, text=point.text, origin=point.origin, sources=point.sources, tokens=max(1, tokens)
+    )
 
 
 def _sources(group: Sequence[Node]) -> tuple[Span, ...]:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hwdag_lab.eval.data import Record, parse_record, unique
+from hwdag_lab.eval.data import unique
 from hwdag_lab.eval.fields import DataError, Malformed, MalformedRecord, OnSkip, checked, json_file
+from hwdag_lab.eval.schema import Record, parse_record
 
 Item = TypeVar("Item")
 Built = dict[str, Any]

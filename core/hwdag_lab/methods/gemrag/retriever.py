@@ -18,7 +18,8 @@ from typing import Literal, Unpack, get_args
 import numpy as np
 
 from hwdag.arrays import Floats, Vectors
-from hwdag.errors import InputError, UnknownOption
+from hwdag.checks import one_of
+from hwdag.errors import InputError
 from hwdag.graph.dag import HWDAG
 from hwdag.types import Document
 from hwdag_lab.methods.document_retriever import ModelOptions
@@ -34,7 +35,7 @@ from hwdag_lab.methods.gemrag.memory import (
 )
 from hwdag_lab.methods.gemrag.questions import Questioner
 from hwdag_lab.methods.gemrag.spectrum import clusters, spectrum
-from hwdag_lab.methods.options import check_counts, check_shares
+from hwdag_lab.methods.options import CheckedOptions, at_least, share
 from hwdag_lab.methods.summaries import Summarizer
 from hwdag_lab.methods.trees import GrowingTree, SummarizingRetriever, repetitions_last
 
@@ -52,7 +53,7 @@ SUMMARY = (
 
 
 @dataclass(frozen=True, slots=True)
-class GemRagConfig:
+class GemRagConfig(CheckedOptions):
     """How memory graphs are built.
 
     Length of chunks, number of questions and of eigenvectors are the paper's; the rest is ours.
@@ -71,32 +72,17 @@ class GemRagConfig:
         ratio: tokens of an extractive summary per token of its members.
     """
 
-    chunk_tokens: int = 100
-    questions: int = 5
-    question_tokens: int = 192
+    chunk_tokens: int = at_least(8, 100)
+    questions: int = at_least(0, 5)
+    question_tokens: int = at_least(8, 192)
     themes: Themes = "spectral"
-    components: int | None = 2
-    members: int = 10
-    near_one: float = 0.5
-    gap: float = 0.1
-    max_components: int = 10
-    summary_tokens: int = 100
-    ratio: float = 0.28
-
-    def __post_init__(self) -> None:
-        least = {
-            "chunk_tokens": 8,
-            "questions": 0,
-            "question_tokens": 8,
-            "components": 0,
-            "members": 2,
-            "max_components": 2,
-            "summary_tokens": 8,
-        }
-        check_counts(self, least, may_be_none=("components",))
-        check_shares(self, ("near_one", "gap", "ratio"))
-        if self.themes not in get_args(Themes):
-            raise UnknownOption(f'themes must be "spectral" or "kmeans", got {self.themes!r}')
+    components: int | None = at_least(0, 2)
+    members: int = at_least(2, 10)
+    near_one: float = share(0.5)
+    gap: float = share(0.1)
+    max_components: int = at_least(2, 10)
+    summary_tokens: int = at_least(8, 100)
+    ratio: float = share(0.28)
 
 
 FEWEST_CHUNKS = 3
@@ -137,8 +123,7 @@ class GemRagRetriever(SummarizingRetriever[Memory]):
         config: GemRagConfig | None = None,
         **models: Unpack[ModelOptions],
     ) -> None:
-        if mode not in get_args(Mode):
-            raise UnknownOption(f'mode must be "graph" or "questions", got {mode!r}')
+        one_of("mode", mode, get_args(Mode))
         if not 0 <= prompt_share <= 1:
             raise InputError(f"prompt_share must be in [0, 1], got {prompt_share!r}")
         self.mode, self.prompt_share = mode, prompt_share

@@ -7,6 +7,7 @@ the citations, as it does where the reader answers itself.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -39,83 +40,75 @@ def reasoned(explored: Exploration, agent: Agent) -> str | None:
     return answer
 
 
+@dataclass(slots=True, eq=False)
 class NotebookSession:
     """A session whose answer was written from notebooks; all else is the session's own.
 
-    Args:
+    Attributes:
         session: has read the nodes, or nothing.
         reader: replays the answer.
         search: the prompts of the session.
         heads: whose attention makes the citations.
         question: of the session.
         answer: what was written.
-        spent: on writing it.
+        spent: on writing it, and on replaying it.
+        texts: nodes so far.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        reader: Reader,
-        search: SearchPrompts,
-        heads: Heads,
-        question: str,
-        answer: str,
-        spent: Usage,
-    ) -> None:
-        self._session = session
-        self._reader = reader
-        self._search = search
-        self._heads = heads
-        self._question = question
-        self._answer = answer
-        self._spent = spent
-        self._texts: list[str] = []
+    session: Session
+    reader: Reader
+    search: SearchPrompts
+    heads: Heads
+    question: str
+    answer: str
+    spent: Usage
+    texts: list[str] = field(default_factory=list)
 
     @property
     def room(self) -> int:
         """Node tokens that still fit into the context."""
-        return self._session.room
+        return self.session.room
 
     @property
     def usage(self) -> Usage:
         """Cost so far, that of the answer included."""
-        return self._session.usage + self._spent
+        return self.session.usage + self.spent
 
     def cost(self, text: str) -> int:
         """Tokens that appending `text` as a node would take."""
-        return self._session.cost(text)
+        return self.session.cost(text)
 
     def read(self, texts: Sequence[str]) -> Reading:
         """Append nodes and probe the answer slot."""
-        self._texts += texts
-        return self._session.read(texts)
+        self.texts += texts
+        return self.session.read(texts)
 
     def likelihoods(self, texts: Sequence[str], *, enough: bool) -> Floats:
         """How likely the reader finds each text as the answer from the nodes, (texts,)."""
-        return self._session.likelihoods(texts, enough=enough)
+        return self.session.likelihoods(texts, enough=enough)
 
     def decode(
         self, *, enough: bool, max_new_tokens: int, spans: Sequence[tuple[int, Span]] = ()
     ) -> Decoding:
         """The answer that was written; the length limit was the writer's."""
-        return _Written(self, self._answer, spans)
+        return _Written(self, self.answer, spans)
 
     def attention(self, spans: Sequence[tuple[int, Span]]) -> Floats:
         """The attention of the answer to parts of the nodes, (spans,)."""
         if not spans:
             return np.zeros(0)
-        before, between, _ = self._search.cut()
-        units = [[span for node, span in spans if node == i] for i in range(len(self._texts))]
+        before, between, _ = self.search.cut()
+        units = [[span for node, span in spans if node == i] for i in range(len(self.texts))]
         request = ReplayRequest(
-            before + self._question + between,
-            tuple(self._texts),
-            "\n\n" + self._search.answer,
-            (self._answer,),
+            before + self.question + between,
+            tuple(self.texts),
+            "\n\n" + self.search.answer,
+            (self.answer,),
             tuple(map(tuple, units)),
         )
-        began = self._reader.usage
-        [replay] = self._reader.replay([request], heads=self._heads)
-        self._spent += self._reader.usage - began
+        began = self.reader.usage
+        [replay] = self.reader.replay([request], heads=self.heads)
+        self.spent += self.reader.usage - began
         mass: Floats = replay.attention[0] * replay.unit_tokens
         return mass
 

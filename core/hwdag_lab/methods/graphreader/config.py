@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
-from hwdag.errors import UnknownOption
-from hwdag_lab.methods.options import check_counts, check_shares
+from hwdag_lab.methods.options import CheckedOptions, at_least, share
 
 Facts = Literal["auto", "written", "sentences"]
 """Who says what the facts of a chunk are: the writer, or the text itself."""
@@ -16,7 +15,7 @@ Answers = Literal["nodes", "notebooks"]
 
 
 @dataclass(frozen=True, slots=True)
-class GraphReaderConfig:
+class GraphReaderConfig(CheckedOptions):
     """How graphs are built and explored. The first four numbers are the paper's, the rest ours.
 
     Attributes:
@@ -36,34 +35,15 @@ class GraphReaderConfig:
         batch_size: prompts that are answered in one forward.
     """
 
-    chunk_tokens: int = 2000
-    initial_nodes: int = 5
-    max_calls: int = 10
-    window_tokens: int = 4096
+    chunk_tokens: int = at_least(8, 2000)
+    initial_nodes: int = at_least(1, 5)
+    max_calls: int = at_least(1, 10)
+    window_tokens: int = at_least(64, 4096)
     facts: Facts = "auto"
-    alias_similarity: float = 0.9
-    max_elements: int = 100
-    fact_tokens: int = 1024
-    plan_tokens: int = 128
-    notebook_tokens: int = 192
-    reply_tokens: int = 320
-    batch_size: int = 5
-
-    def __post_init__(self) -> None:
-        least = {
-            "chunk_tokens": 8,
-            "initial_nodes": 1,
-            "max_calls": 1,
-            "window_tokens": 64,
-            "max_elements": 1,
-            "fact_tokens": 8,
-            "plan_tokens": 8,
-            "notebook_tokens": 8,
-            "reply_tokens": 8,
-            "batch_size": 1,
-        }
-        check_counts(self, least)
-        check_shares(self, ("alias_similarity",))
-        if self.facts not in get_args(Facts):
-            known = ", ".join(map(repr, get_args(Facts)))
-            raise UnknownOption(f"facts must be one of {known}, got {self.facts!r}")
+    alias_similarity: float = share(0.9)
+    max_elements: int = at_least(1, 100)
+    fact_tokens: int = at_least(8, 1024)
+    plan_tokens: int = at_least(8, 128)
+    notebook_tokens: int = at_least(8, 192)
+    reply_tokens: int = at_least(8, 320)
+    batch_size: int = at_least(1, 5)

@@ -9,8 +9,9 @@ follow for the rest of the budget.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -18,11 +19,10 @@ from hwdag.arrays import Floats, Vectors
 from hwdag.building.points import Point
 from hwdag.embedding.base import Embedder
 from hwdag.lm.base import Reader
-from hwdag.types import Node
 from hwdag_lab.methods.found import Query, Scored, distinct
 from hwdag_lab.methods.graphreader.exploration import Exploration
 from hwdag_lab.methods.graphreader.graph import World
-from hwdag_lab.methods.summaries import joined
+from hwdag_lab.methods.summaries import best_parts, excerpt
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +53,23 @@ def evidence(
         chunk: count + _best(of_sentences, world.rows(chunk)) for chunk, count in readers.items()
     }
     chunks = sorted(readers, key=lambda chunk: -scores[chunk])
-    cut = _within_budget(chunks, world, of_sentences, query)
-    nodes = {chunk: _excerpt(world, chunk, cut[chunk], reader) for chunk in chunks if chunk in cut}
+    fit = sum(query.cost(world.chunks[chunk].text) for chunk in chunks) <= query.budget
+    cut = {} if fit else _within_budget(chunks, world, of_sentences, query)
+    whole = [c for c in chunks if fit or len(cut.get(c, ())) == len(world.sentences[c])]
+    nodes = {
+        chunk: world.chunks[chunk]
+        if chunk in whole
+        else excerpt(world.chunks[chunk], cut[chunk], reader)
+        for chunk in chunks
+        if chunk in whole or chunk in cut
+    }
     found = [Scored(node, scores[chunk]) for chunk, node in nodes.items()]
     of_facts = relevance.of(world.fact_vectors)
     seen = dict.fromkeys(fact for path in explored.paths for fact in path.facts)
     facts = [fact for fact in seen if world.chunk_of[fact] not in readers]
     facts.sort(key=lambda fact: -of_facts[fact])
     found += [Scored(world.facts[fact], max(0.0, float(of_facts[fact]))) for fact in facts]
-    is_whole = all(len(cut.get(chunk, ())) == len(world.sentences[chunk]) for chunk in chunks)
-    return Evidence(list(distinct(found)), not is_whole)
+    return Evidence(list(distinct(found)), len(whole) < len(chunks))
 
 
 class _Relevance:
@@ -88,53 +95,12 @@ def _best(relevance: Floats, rows: range) -> float:
 
 def _within_budget(
     chunks: Sequence[int], world: World, relevance: Floats, query: Query
-) -> dict[int, list[int]]:
-    """Numbers of the sentences of every chunk that are kept, in reading order."""
-    whole = {chunk: list(range(len(world.sentences[chunk]))) for chunk in chunks}
-    if sum(query.cost(world.chunks[chunk].text) for chunk in chunks) <= query.budget:
-        return whole
-    candidates = [(chunk, number) for chunk in chunks for number in whole[chunk]]
-    candidates.sort(key=lambda one: -relevance[world.rows(one[0])[one[1]]])
-    costs = _costs(query.cost, [world.sentence(*one) for one in candidates])
-    kept: dict[int, list[int]] = {}
-    room = query.budget
-    for (chunk, number), cost in zip(candidates, costs, strict=True):
-        if cost <= room:
-            room -= cost
-            kept.setdefault(chunk, []).append(number)
-    # why: the parts of a text do not always have as many tokens as the text
-    while kept and _cost(kept, world, query) > query.budget:
-        chunk, number = next(one for one in reversed(candidates) if one[1] in kept.get(one[0], ()))
-        kept[chunk].remove(number)
-        kept = {chunk: numbers for chunk, numbers in kept.items() if numbers}
-    return {chunk: sorted(numbers) for chunk, numbers in kept.items()}
-
-
-def _costs(cost: Callable[[str], int], texts: Sequence[str]) -> list[int]:
-    known: dict[str, int] = {}
-    for text in texts:
-        known.setdefault(text, cost(text))
-    return [known[text] for text in texts]
-
-
-def _cost(kept: dict[int, list[int]], world: World, query: Query) -> int:
-    return sum(
-        query.cost(_picked(world, chunk, sorted(numbers)).text) for chunk, numbers in kept.items()
-    )
-
-
-def _picked(world: World, chunk: int, numbers: Sequence[int]) -> Point:
-    spans = world.sentences[chunk]
-    return joined([Point(world.sentence(chunk, i), "extractive", (spans[i],)) for i in numbers])
-
-
-def _excerpt(world: World, chunk: int, numbers: Sequence[int], reader: Reader) -> Node:
-    """The chunk, or these sentences of it."""
-    node = world.chunks[chunk]
-    if len(numbers) == len(world.sentences[chunk]):
-        return node
-    point = _picked(world, chunk, numbers)
-    [tokens] = reader.count_tokens([point.text])
-    return replace(
-        node, text=point.text, origin=point.origin, sources=point.sources, tokens=max(1, tokens)
-    )
+) -> dict[int, list[Point]]:
+    """Sentences of every chunk that are kept."""
+    parts = [
+        (chunk, Point(world.sentence(chunk, i), "extractive", (span,)))
+        for chunk in chunks
+        for i, span in enumerate(world.sentences[chunk])
+    ]
+    rows = [row for chunk in chunks for row in world.rows(chunk)]
+    return best_parts(parts, relevance[rows], cache(query.cost), query.budget)

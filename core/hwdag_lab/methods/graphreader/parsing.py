@@ -5,11 +5,10 @@ Each function gives nothing for a reply that it cannot use, whatever the reply i
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from hwdag.text.characters import without_surrogates
 from hwdag.text.points import parse_points
@@ -192,9 +191,8 @@ def answer_of(reply: str, notebooks: int) -> str | None:
 
 
 def facts_of(reply: str) -> list[Extracted]:
-    """The facts of a reply, as a list of lines, as a table, or as JSON; each once."""
-    text = sound(reply)
-    rows = _json_facts(text) or _line_facts(text)
+    """The facts of a reply, as a list of lines or as a table; each once."""
+    rows = _line_facts(sound(reply))
     kept = {row.text.casefold(): row for row in reversed(rows) if _is_fact(row.text)}
     return list(reversed(kept.values()))
 
@@ -240,31 +238,8 @@ def _line_fact(line: str) -> Extracted:
     return Extracted(" ".join(fact.split()), _elements(re.split(separator, rest)))
 
 
-def _elements(names: Sequence[object]) -> tuple[str, ...]:
-    texts = (name for name in names if isinstance(name, str) and len(name) <= LONGEST_ELEMENT)
+def _elements(names: Sequence[str]) -> tuple[str, ...]:
+    texts = (name for name in names if len(name) <= LONGEST_ELEMENT)
     plain = (" ".join(name.split()).strip("\"'`*[](){}<> .") for name in texts)
     kept = (n for n in plain if key_of(n) and not _ELEMENT_ECHO.fullmatch(n))
     return tuple(dict.fromkeys(kept))[:MOST_ELEMENTS]
-
-
-def _json_facts(text: str) -> list[Extracted]:
-    """Facts of `[{"atomic_fact": ..., "key_elements": [...]}]`, or of such a list in an object."""
-    bare = text.strip().removeprefix("```json").strip("`~ \n")
-    if bare[:1] not in ("[", "{"):
-        return []
-    try:
-        return list(_facts_in(json.loads(bare)))
-    except (ValueError, RecursionError):
-        return []
-
-
-def _facts_in(value: Any) -> Iterator[Extracted]:
-    if isinstance(value, dict):
-        value = next((one for one in value.values() if isinstance(one, list)), [])
-    for row in value if isinstance(value, list) else ():
-        fields = {str(k).lower(): v for k, v in row.items()} if isinstance(row, dict) else {}
-        fact = fields.get("atomic_fact", fields.get("fact"))
-        elements = fields.get("key_elements", fields.get("elements"))
-        if isinstance(fact, str):
-            fact, _ = without_surrogates(" ".join(fact.split()))
-            yield Extracted(fact, _elements(elements if isinstance(elements, list) else []))

@@ -15,8 +15,9 @@ from typing import Unpack, get_args
 
 from hwdag.arrays import Vectors
 from hwdag.building.report import BuildReport
+from hwdag.checks import one_of
 from hwdag.config import SearchConfig
-from hwdag.errors import ContextTooSmall, InputError, UnknownOption
+from hwdag.errors import ContextTooSmall, InputError
 from hwdag.graph.dag import HWDAG
 from hwdag.lm.base import Reader, Session, Writer
 from hwdag.scope import Scope
@@ -74,8 +75,7 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
         config: GraphReaderConfig | None = None,
         **models: Unpack[ModelOptions],
     ) -> None:
-        if answers not in get_args(Answers):
-            raise UnknownOption(f'answers must be "nodes" or "notebooks", got {answers!r}')
+        one_of("answers", answers, get_args(Answers))
         self.answers = answers
         self.config = config or GraphReaderConfig()
         super().__init__(**models)

@@ -1,20 +1,35 @@
-"""What LongLLMLingua needs of a Reader: log-probabilities of plain texts, token by token.
+"""How likely texts are to a Hugging Face model, token by token: after a context, or in a growing text.
 
-After a context, or within a growing text; of the scripted model here, of a Hugging Face model in
-`model_likelihood`.
+Every token passes through the model with all that precedes it, in a KV cache or anew, so that the
+numbers are those of one plain forward over the whole.
 """
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from itertools import accumulate, pairwise
+
+import numpy as np
+import torch
+from transformers import DynamicCache
 
 from hwdag.arrays import Floats
 from hwdag.errors import ContextTooSmall
+from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.lm.session import logprobs
+from hwdag.lm.tokens import Codec
 from hwdag.types import Span, Usage
-from hwdag_lab.lexical import TOKEN, logprobs_after, tokens_of
-from hwdag_lab.scripted import ScriptedLM
+
+BATCH = 8
+"""Contexts in one padded forward, where the model scores in batches."""
+
+BLANK_LINE = "\n\n"
+"""Between a context and the text after it."""
+
+_PIECE = re.compile(r"\s*\S+|\s+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,99 +43,136 @@ class TokenScores:
     logprobs: Floats  # (tokens,)
 
 
-class ScoringStream(Protocol):
-    """A growing text in a KV cache: what is kept precedes all that is scored later."""
+def tokens_with_spans(codec: Codec, text: str) -> tuple[list[int], list[Span]]:
+    """Token ids of plain text, and the characters that each of them stands for.
+
+    A tokenizer without offsets is asked word by word, and a token then stands for its whole word.
+    """
+    if codec.tokenizer.is_fast:
+        ids, offsets = codec.encode_with_offsets(text)
+        return ids, [Span(start, end) for start, end in offsets]
+    pieces = _PIECE.findall(text) or [text]
+    ids, ranges = codec.encode_parts(*pieces)
+    borders = pairwise(accumulate(map(len, pieces), initial=0))
+    spans = [
+        Span(*border)
+        for border, (start, end) in zip(borders, ranges, strict=True)
+        for _ in range(start, end)
+    ]
+    return ids, spans
+
+
+class TextScoring:
+    """Log-probabilities of plain texts, without a chat template; belongs to one thread.
+
+    What stands first has nothing before it that could predict it. The tokenizer's opening token
+    takes that place; where a tokenizer has none, a line break does.
+    """
+
+    def __init__(self, lm: HuggingFaceLM) -> None:
+        self._lm = lm
+        self._usage = Usage()
+        self._opening = lm.codec.opening or lm.codec.encode("\n")
 
     @property
-    def room(self) -> int:
-        """Tokens that a text to be scored may have, if all that was kept is forgotten."""
-
-    def score(self, text: str) -> TokenScores:
-        """Score a text after the prefix and all that was kept, and forget it again.
-
-        Where the context is full, the oldest of what was kept is forgotten for good. Raises
-        `ContextTooSmall` for a text longer than `room`.
-        """
-
-    def keep(self, text: str) -> None:
-        """Append a text; costs nothing before the next `score`."""
-
-
-class ScoringSession(Protocol):
-    """Log-probabilities of plain texts. Belongs to one thread, and meters its own cost."""
+    def usage(self) -> Usage:
+        """Cost so far, streams included."""
+        return self._usage
 
     def room(self, text: str) -> int:
         """Tokens that a context of `text` may have."""
+        return self._lm.context_tokens - len(self._opening) - len(self._tail(text))
 
     def after(self, contexts: Sequence[str], text: str) -> list[Floats]:
         """Log-probability of every token of `text` after each context and a blank line.
 
         Raises `ContextTooSmall` for a context longer than `room(text)`.
         """
+        codec = self._lm.codec
+        tail, scored = self._tail(text), codec.encode(text)
+        # the last token predicts nothing that is asked for
+        rows = [[*self._opening, *codec.encode(one), *tail[:-1]] for one in contexts]
+        _check_fits(self._lm, max(map(len, rows), default=0) + 1)
+        size = BATCH if self._lm.batched else 1
+        return [
+            logprobs(logits, scored)
+            for first in range(0, len(rows), size)
+            for logits in self._together(rows[first : first + size], len(scored))
+        ]
 
-    def stream(self, prefix: str) -> ScoringStream:
+    def stream(self, prefix: str) -> TextStream:
         """A text that begins with `prefix`."""
+        return TextStream(self, [*self._opening, *self._lm.codec.encode(prefix)])
 
-    @property
-    def usage(self) -> Usage:
-        """Cost so far, streams included."""
+    def logits(self, ids: list[int], last: int, cache: DynamicCache) -> torch.Tensor:
+        """Run new tokens on top of a cache, metered: float32 logits, (last, vocabulary)."""
+        found = self._lm.engine.forward(ids, cache, logit_rows=last)
+        self._usage += found.cost
+        return found.logits
 
+    def _tail(self, text: str) -> list[int]:
+        return [*self._lm.codec.encode(BLANK_LINE), *self._lm.codec.encode(text)]
 
-class ScriptedScoring:
-    """Score by `logprobs_after`; every text is counted whenever it is scored."""
-
-    def __init__(self, lm: ScriptedLM) -> None:
-        self.lm = lm
-        self._usage = Usage()
-
-    @property
-    def usage(self) -> Usage:
-        """Tokens so far, streams included."""
-        return self._usage
-
-    def room(self, text: str) -> int:
-        """Tokens that a context of `text` may have."""
-        return self.lm.context_tokens - len(tokens_of(text))
-
-    def after(self, contexts: Sequence[str], text: str) -> list[Floats]:
-        """`logprobs_after` each context; raises `ContextTooSmall` beyond `room`."""
-        for context in contexts:
-            self.charge(len(tokens_of(context)) + len(tokens_of(text)))
-        return [logprobs_after(context, text) for context in contexts]
-
-    def stream(self, prefix: str) -> ScriptedStream:
-        """A text that begins with `prefix`."""
-        return ScriptedStream(self, prefix)
-
-    def charge(self, tokens: int) -> None:
-        """Add a forward to `usage`."""
-        if tokens > self.lm.context_tokens:
-            raise ContextTooSmall(
-                f"a text of {tokens} tokens was to be scored, but the context of {self.lm.name} "
-                f"holds {self.lm.context_tokens}; score shorter texts"
-            )
-        self._usage += Usage(tokens)
+    def _together(self, rows: Sequence[list[int]], last: int) -> torch.Tensor:
+        began = time.perf_counter()
+        logits = self._lm.engine.logits(rows, last=last)
+        tflops = sum(self._lm.tflops(len(row), 0, logit_rows=last) for row in rows)
+        self._usage += Usage(sum(map(len, rows)), tflops, time.perf_counter() - began)
+        return logits
 
 
-class ScriptedStream:
-    """See `ScoringStream`; nothing that was kept is ever forgotten."""
+class TextStream:
+    """A growing text in a KV cache: what is kept precedes all that is scored later."""
 
-    def __init__(self, scoring: ScriptedScoring, prefix: str) -> None:
+    def __init__(self, scoring: TextScoring, prefix: list[int]) -> None:
         self._scoring = scoring
-        self._prefix = len(tokens_of(prefix))
-        self._known = prefix
+        self._lm = scoring._lm
+        self._known = prefix  # never empty; its last token is never cached, since it predicts
+        self._prefix = len(prefix)
+        self._cache = DynamicCache()  # no config, see KVSession
 
     @property
     def room(self) -> int:
-        """Tokens that a text to be scored may have."""
-        return self._scoring.lm.context_tokens - self._prefix
+        """Tokens that a text to be scored may have, if all that was kept is forgotten."""
+        return self._lm.context_tokens - self._prefix
 
     def score(self, text: str) -> TokenScores:
-        """Score a text after the prefix and all that was kept."""
-        self._scoring.charge(len(tokens_of(text)))
-        spans = tuple(Span(*match.span()) for match in TOKEN.finditer(text))
-        return TokenScores(spans, logprobs_after(self._known, text))
+        """Score a text after the prefix and all that was kept, and forget it again.
+
+        Where the context is full, the older half of what was kept is forgotten for good. Raises
+        `ContextTooSmall` for a text longer than `room`.
+        """
+        ids, spans = tokens_with_spans(self._lm.codec, text)
+        if not ids:
+            return TokenScores((), np.zeros(0))
+        self._make_room(len(ids))
+        new = [*self._known[self._cache.get_seq_length() :], *ids[:-1]]
+        logits = self._scoring.logits(new, len(ids), self._cache)
+        self._crop(len(self._known) - 1)
+        return TokenScores(tuple(spans), logprobs(logits, ids))
 
     def keep(self, text: str) -> None:
-        """Append a text."""
-        self._known += text
+        """Append a text; costs nothing before the next `score`."""
+        self._known = [*self._known, *self._lm.codec.encode(text)]
+
+    def _make_room(self, tokens: int) -> None:
+        _check_fits(self._lm, self._prefix + tokens)
+        left = self.room - tokens
+        if len(self._known) - self._prefix <= left:
+            return
+        latest = self._known[max(self._prefix, len(self._known) - left // 2) :]
+        self._known = [*self._known[: self._prefix], *latest]
+        self._crop(min(self._prefix, len(self._known) - 1))
+
+    def _crop(self, length: int) -> None:
+        """Leave the first `length` tokens in the cache."""
+        if (surplus := self._cache.get_seq_length() - length) > 0:
+            self._cache.crop(-surplus)
+
+
+def _check_fits(lm: HuggingFaceLM, tokens: int) -> None:
+    if tokens > lm.context_tokens:
+        raise ContextTooSmall(
+            f"a text of {tokens} tokens was to be scored, but the context of {lm.name} holds "
+            f"{lm.context_tokens}; score shorter texts, or use a model with a longer context"
+        )

@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from hwdag.errors import InputError, QuestionTooLong, ReaderRequired
 from hwdag.lm.base import Reader
@@ -30,10 +31,12 @@ from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node, Span
 from hwdag_lab.methods.document_retriever import DocumentRetriever
 from hwdag_lab.methods.found import Found, Query, Scored
-from hwdag_lab.methods.longllmlingua.likelihood import ScoringSession, ScriptedScoring
 from hwdag_lab.methods.longllmlingua.whole_words import owners, words
+from hwdag_lab.methods.options import CheckedOptions, at_least
 from hwdag_lab.methods.passages import verbatim_nodes
-from hwdag_lab.scripted import ScriptedLM
+
+if TYPE_CHECKING:  # why: torch is imported only by those who need a model
+    from hwdag_lab.methods.longllmlingua.likelihood import TextScoring
 
 RESTRICTION = "We can get the answer to this question in the given documents."
 """The statement after the question, to the letter of section 4.1."""
@@ -43,7 +46,7 @@ HALVINGS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class LongLLMLinguaConfig:
+class LongLLMLinguaConfig(CheckedOptions):
     """How much is dropped where; the defaults are the paper's.
 
     Attributes:
@@ -58,16 +61,16 @@ class LongLLMLinguaConfig:
         InputError: a number outside its range.
     """
 
-    chunk_tokens: int = 300
+    chunk_tokens: int = at_least(8, 300)
     coarse_ratio: float = 2.0
     delta_tau: float = 0.25
-    segment_tokens: int = 200
+    segment_tokens: int = at_least(8, 200)
     restriction: str = RESTRICTION
 
     def __post_init__(self) -> None:
-        for name, least in (("chunk_tokens", 8), ("segment_tokens", 8), ("coarse_ratio", 1.0)):
-            if not least <= getattr(self, name) < math.inf:
-                raise InputError(f"{name} must be at least {least}, got {getattr(self, name)!r}")
+        CheckedOptions.__post_init__(self)
+        if not 1.0 <= self.coarse_ratio < math.inf:
+            raise InputError(f"coarse_ratio must be at least 1, got {self.coarse_ratio!r}")
         if not 0.0 <= self.delta_tau <= 1.0:
             raise InputError(f"delta_tau must be between 0 and 1, got {self.delta_tau!r}")
 
@@ -130,7 +133,7 @@ class LongLLMLinguaRetriever(DocumentRetriever[Passages]):
         return Found([*compressed, *ranked[count:]], scoring.usage, (note,))
 
     def _perplexities(
-        self, scoring: ScoringSession, question: str, nodes: Sequence[Node]
+        self, scoring: TextScoring, question: str, nodes: Sequence[Node]
     ) -> list[float]:
         """Of the question after each passage (eq. 2); a long passage counts by its best window."""
         if len(nodes) == 1:
@@ -150,7 +153,7 @@ class LongLLMLinguaRetriever(DocumentRetriever[Passages]):
         spans = chunk(node.text, count_tokens=self.reader.count_tokens, limit=room)
         return [node.text[span.start : span.end] for span in spans]
 
-    def _compressor(self, scoring: ScoringSession, question: str) -> Compressor:
+    def _compressor(self, scoring: TextScoring, question: str) -> Compressor:
         made = Compressor(scoring, question, self.reader.count_tokens, self.config.segment_tokens)
         _checked_room(made.segment_tokens, self.reader)
         return made
@@ -210,7 +213,7 @@ class Compressor:
 
     def __init__(
         self,
-        scoring: ScoringSession,
+        scoring: TextScoring,
         question: str,
         count_tokens: Callable[[Sequence[str]], list[int]],
         segment_tokens: int,
@@ -335,28 +338,25 @@ def _checked_room(room: int, reader: Reader) -> int:
     return room
 
 
-def scoring_of(reader: Reader) -> ScoringSession:
+def scoring_of(reader: Reader) -> TextScoring:
     """Score with a reader: a fresh session, with a cost of zero.
 
     Args:
-        reader: `HuggingFaceLM`, `ScriptedLM`, or one with a method `scoring()` of its own.
+        reader: `HuggingFaceLM`, or one with a method `scoring()` that gives what `TextScoring` does.
 
     Raises:
         ReaderRequired: the reader has nothing of the kind.
     """
     if make := getattr(reader, "scoring", None):
-        made: ScoringSession = make()
+        made: TextScoring = make()
         return made
-    if isinstance(reader, ScriptedLM):
-        return ScriptedScoring(reader)
     # why: torch is imported only by those who need a model
     from hwdag.lm.huggingface import HuggingFaceLM
-    from hwdag_lab.methods.longllmlingua.model_likelihood import TextScoring
+    from hwdag_lab.methods.longllmlingua.likelihood import TextScoring
 
     if isinstance(reader, HuggingFaceLM):
         return TextScoring(reader)
     raise ReaderRequired(
         f"the log-probabilities of texts were asked of a {type(reader).__name__}, which has no "
-        "scoring(); use HuggingFaceLM as the reader, or give yours a method that makes a "
-        "hwdag_lab.methods.longllmlingua.likelihood.ScoringSession"
+        "scoring(); use HuggingFaceLM as the reader"
     )

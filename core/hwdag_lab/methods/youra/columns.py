@@ -1,32 +1,42 @@
-"""Means of the columns of attention: how much a context, and a question after it, attend to it.
+"""Vectors of the columns of attention: how much a context, and a question after it, attend to it.
 
-What YOURA needs of a Reader. The rows of a causal model see nothing that comes later, so those of
-the context are the same with and without the question: their mean is computed once per context and
-can be stored, and a question adds its own rows.
+The rows of a causal model see nothing that comes later, so those of the context are the same with
+and without the question: their mean is computed once per context and can be stored, and a question
+adds its own rows. KV caches of contexts stay in memory up to a limit.
 """
 
 from __future__ import annotations
 
+import copy
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
-from zlib import crc32
+from hashlib import blake2b
+from itertools import pairwise
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from transformers import DynamicCache
 
+from hwdag.arrays import Vectors
 from hwdag.config import HeadList, Heads
 from hwdag.errors import ContextTooSmall, QuestionTooLong
+from hwdag.lm.attention import ColumnRequest, layer_count
+from hwdag.lm.tokens import Codec
 from hwdag.types import Span, Usage
-from hwdag_lab.lexical import TOKEN, content_words, tokens_of
-from hwdag_lab.methods.youra.easy import by_offsets
-from hwdag_lab.scripted import ScriptedLM
+from hwdag_lab.methods.longllmlingua.likelihood import BLANK_LINE, tokens_with_spans
+from hwdag_lab.methods.youra.easy import Ids, Range, by_offsets, by_wiggling
 
-Ids = NDArray[np.int32]
-Means = NDArray[np.float32]
+if TYPE_CHECKING:
+    from hwdag.lm.huggingface import HuggingFaceLM
 
-ColumnHeads = Heads | Literal["last"]
-"""Which heads count; "last" are those of the last layer."""
+BLOCK = 32
+"""Sentences that are encoded together where a tokenizer has no offsets.
+
+Algorithm 1 encodes the text from its beginning for every sentence, which is quadratic.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,17 +55,33 @@ class Located:
 class Asked:
     """Mean attention of the `rows` tokens of a question to every token of a context before it."""
 
-    means: Means  # (tokens,)
+    means: Vectors  # (tokens,)
     rows: int
     usage: Usage
 
 
-class ColumnReader(Protocol):
-    """A model that reads contexts and questions after them; threads may share it."""
+class ModelColumns:
+    """A model that reads contexts and questions after them; threads may share it.
+
+    Args:
+        lm: the model.
+        heads: whose attention is averaged.
+        memory_bytes: KV caches of contexts are kept up to this size, the latest used ones; a
+            question then costs its own tokens only.
+    """
+
+    def __init__(
+        self, lm: HuggingFaceLM, heads: Heads | Literal["last"], *, memory_bytes: int
+    ) -> None:
+        self._lm = lm
+        self._pairs = _pairs(lm, heads)
+        self._before = lm.codec.opening or lm.codec.encode("\n")
+        self.caches = ContextCaches(memory_bytes)
 
     @property
     def heads(self) -> HeadList | None:
-        """The (layer, head) pairs that are averaged; None is all of them."""
+        """The pairs that are averaged; None is all."""
+        return self._pairs
 
     @property
     def opening(self) -> int:
@@ -63,77 +89,161 @@ class ColumnReader(Protocol):
 
         They take the attention that models pay to whatever stands first.
         """
+        return len(self._before)
 
     def locate(self, text: str, sentences: Sequence[Span]) -> Located:
         """The tokens of a text and of its sentences, which are ascending and disjoint."""
+        codec = self._lm.codec
+        if codec.tokenizer.is_fast:
+            ids, spans = tokens_with_spans(codec, text)
+            ranges = by_offsets(spans, sentences)
+        else:
+            ids, ranges = wiggled(codec, text, sentences)
+        return Located(
+            np.array(ids, np.int32), np.array(ranges, np.int32).reshape(len(sentences), 2)
+        )
 
-    def context(self, ids: Ids) -> Means:
+    def context(self, ids: Ids) -> Vectors:
         """Mean attention of all tokens of a context, its opening among them, to each, (tokens,).
 
         Metered in the reader's usage. Raises `ContextTooSmall` where the model cannot hold it.
         """
+        row = [*self._before, *ids.tolist()]
+        if len(row) > self._lm.context_tokens:
+            raise ContextTooSmall(
+                f"a window takes {len(row)} tokens, the context of {self._lm.name} holds "
+                f"{self._lm.context_tokens}; lower window_tokens"
+            )
+        cache = DynamicCache() if self.caches.limit else None  # no config, see KVSession
+        means, cost = self._means(row, 0, cache)
+        self._lm.engine.charge(cost)
+        self.caches.put(ids, cache)
+        return means[len(self._before) :]
 
     def ask(self, ids: Ids, question: str) -> Asked:
-        """A question after a context. Raises `QuestionTooLong` if both do not fit."""
+        """Mean attention of a question, a blank line before it, to each token of a context.
+
+        Raises `QuestionTooLong` if both do not fit.
+        """
+        asked = self._lm.codec.encode(BLANK_LINE + question)
+        length = len(self._before) + len(ids)
+        if length + len(asked) > self._lm.context_tokens:
+            raise QuestionTooLong(
+                f"a window of {length} tokens and a question of {len(asked)} exceed the context of "
+                f"{self._lm.name}, which holds {self._lm.context_tokens}; shorten the question, or "
+                "build with smaller window_tokens"
+            )
+        cache = self.caches.get(ids)
+        known = 0 if cache is None else length
+        row = [*self._before, *ids.tolist(), *asked][known:]
+        if cache is None and self.caches.limit:
+            cache = DynamicCache()
+        means, cost = self._means(row, len(row) - len(asked), cache)
+        if cache is not None and not known:
+            cache.crop(-len(asked))
+            self.caches.put(ids, cache)
+        return Asked(means[len(self._before) : length], len(asked), cost)
 
     def forget(self, ids: Ids) -> None:
-        """Drop what is kept of a context in memory."""
+        """Drop a context's cache."""
+        self.caches.drop(ids)
+
+    def _means(
+        self, row: list[int], first: int, cache: DynamicCache | None
+    ) -> tuple[Vectors, Usage]:
+        """Run new tokens: the mean of the rows from `first` on, for every token seen, (seen,)."""
+        request = ColumnRequest([(first, len(row))])
+        captured, cost = self._lm.engine.attention([row], [request], self._pairs, cache=cache)
+        return captured.mean(0)[0].cpu().numpy(), cost
 
 
-class ScriptedColumns:
-    """The columns of the scripted model, derived by hand; see `ColumnReader`.
-
-    The n tokens of a context attend to each of them alike, 1 / n. A question pays 2 / n to those
-    that are among its content words, and 1 / n to all others. Contexts are kept, so a question
-    costs its own tokens.
+class ContextCaches:
+    """KV caches by their tokens, up to a number of bytes; those used last stay.
 
     Attributes:
-        contexts: contexts read so far.
-        asks: questions read so far, each window counted.
+        limit: in bytes.
+        bytes: of all that is held.
+        held: caches and their bytes by a digest of their tokens, those used last in the end.
     """
 
-    heads = None
-    opening = 0
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.bytes = 0
+        self.held: OrderedDict[bytes, tuple[DynamicCache, int]] = OrderedDict()
+        self._lock = Lock()
 
-    def __init__(self, lm: ScriptedLM) -> None:
-        self._lm = lm
-        self.contexts = 0
-        self.asks = 0
+    def get(self, ids: Ids) -> DynamicCache | None:
+        """One that may be grown: what it shares with the one that is held is never changed."""
+        with self._lock:
+            held, _ = self.held.get(_digest(ids), (None, 0))
+            if held is None:
+                return None
+            self.held.move_to_end(_digest(ids))
+        grown = copy.copy(held)
+        grown.layers = [copy.copy(layer) for layer in held.layers]
+        return grown
 
-    def locate(self, text: str, sentences: Sequence[Span]) -> Located:
-        """Tokens of a text, numbered by their lower-cased letters, and of its sentences."""
-        spans = [Span(*match.span()) for match in TOKEN.finditer(text)]
-        ids = [_number(text[span.start : span.end]) for span in spans]
-        ranges = np.array(by_offsets(spans, sentences), np.int32)
-        return Located(np.array(ids, np.int32), ranges.reshape(len(sentences), 2))
+    def put(self, ids: Ids, cache: DynamicCache | None) -> None:
+        """Keep a cache, and drop the oldest ones beyond the limit."""
+        if cache is None or (size := _size(cache)) > self.limit:
+            return
+        with self._lock:
+            self._drop(_digest(ids))
+            self.held[_digest(ids)] = cache, size
+            self.bytes += size
+            while self.bytes > self.limit:
+                self._drop(next(iter(self.held)))
 
-    def context(self, ids: Ids) -> Means:
-        """1 / n for each of n tokens."""
-        self._check(len(ids), ContextTooSmall)
-        with self._lm._lock:
-            self._lm._usage += Usage(len(ids))
-        self.contexts += 1
-        return np.full(len(ids), 1 / len(ids), np.float32)
+    def drop(self, ids: Ids) -> None:
+        """Forget one, if it is there."""
+        with self._lock:
+            self._drop(_digest(ids))
 
-    def ask(self, ids: Ids, question: str) -> Asked:
-        """2 / n for tokens among the question's content words, 1 / n for others."""
-        rows = len(tokens_of(question))
-        self._check(len(ids) + rows, QuestionTooLong)
-        self.asks += 1
-        shared = np.isin(ids, [_number(word) for word in content_words(question)])
-        means = ((1 + shared) / len(ids)).astype(np.float32)
-        return Asked(means, rows, Usage(rows))
-
-    def forget(self, ids: Ids) -> None:
-        """Nothing is kept."""
-
-    def _check(self, tokens: int, error: type[ContextTooSmall | QuestionTooLong]) -> None:
-        if tokens > self._lm.context_tokens:
-            raise error(
-                f"a window takes {tokens} tokens, but the context of {self._lm.name} holds "
-                f"{self._lm.context_tokens}; use smaller window_tokens, or a shorter question"
-            )
+    def _drop(self, digest: bytes) -> None:
+        self.bytes -= self.held.pop(digest, (None, 0))[1]
 
 
-def _number(token: str) -> int:
-    return crc32(token.lower().encode("utf-8", "surrogatepass")) & 0x7FFFFFFF
+def _digest(ids: Ids) -> bytes:
+    return blake2b(ids.tobytes(), digest_size=16).digest()
+
+
+def _size(cache: DynamicCache) -> int:
+    layers: Any = cache.layers
+    return sum(int(layer.keys.nbytes + layer.values.nbytes) for layer in layers)
+
+
+def _pairs(lm: HuggingFaceLM, heads: Heads | Literal["last"]) -> HeadList | None:
+    if heads != "last":
+        return lm.pairs_of(heads)
+    last = layer_count(lm.model) - 1
+    return tuple((last, head) for head in range(lm.engine.shape.heads))
+
+
+def wiggled(codec: Codec, text: str, sentences: Sequence[Span]) -> tuple[list[int], list[Range]]:
+    """Ids of a text, and the tokens of its sentences, by Algorithm 1 within blocks of sentences."""
+    ids: list[int] = []
+    ranges: list[Range] = []
+    for first in range(0, len(sentences), BLOCK):
+        block = sentences[first : first + BLOCK]
+        starts = [*(span.start for span in block), block[-1].end]
+        parts = [text[a:b] for a, b in pairwise(starts)]
+        found = codec.encode("".join(parts))
+        ends = by_wiggling(found, parts, encode=codec.encode, decode=codec.decode, clean=_bare)
+        for start, end in pairwise([0, *ends]):
+            ranges.append(_visible(codec, found, start, end, len(ids)))
+        ids += found
+    return ids, ranges
+
+
+def _visible(codec: Codec, ids: Sequence[int], start: int, end: int, origin: int) -> Range:
+    """A range without the white space around it, moved by `origin`."""
+    while end > start and not codec.decode(ids[end - 1 : end]).strip():
+        end -= 1
+    while start < end and not codec.decode(ids[start : start + 1]).strip():
+        start += 1
+    return (origin + start, origin + end) if start < end else (0, 0)
+
+
+def _bare(text: str) -> str:
+    """What is left of a text that a tokenizer may have lower-cased, or spaced otherwise."""
+    return "".join(text.split()).casefold()

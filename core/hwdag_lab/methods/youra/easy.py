@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hwdag.types import Span
+
+Ids = NDArray[np.int32]
+"""Tokens, (tokens,)."""
 
 Range = tuple[int, int]
 """A half-open range of tokens."""

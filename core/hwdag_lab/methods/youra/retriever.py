@@ -15,16 +15,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, Self, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hwdag.arrays import Floats
+from hwdag.arrays import Floats, Vectors
 from hwdag.building.calls import Embeddings
 from hwdag.building.windows import pack
-from hwdag.config import SearchConfig
-from hwdag.errors import InputError, ReaderRequired, UnknownOption
+from hwdag.config import Heads, SearchConfig
+from hwdag.errors import InputError, ReaderRequired
 from hwdag.lm.base import Reader
 from hwdag.store.calls import key_of
 from hwdag.text.chunking import leaves
@@ -32,10 +32,15 @@ from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node, Usage
 from hwdag_lab.methods.document_retriever import DocumentRetriever
 from hwdag_lab.methods.found import Found, Query, Scored, may_cost
-from hwdag_lab.methods.options import check_counts
+from hwdag_lab.methods.options import CheckedOptions, at_least
 from hwdag_lab.methods.passages import SENTENCE_TOKENS, verbatim_nodes
-from hwdag_lab.methods.youra.columns import ColumnHeads, ColumnReader, Ids, Means, ScriptedColumns
-from hwdag_lab.scripted import ScriptedLM
+from hwdag_lab.methods.youra.easy import Ids
+
+if TYPE_CHECKING:  # why: torch is imported only by those who need a model
+    from hwdag_lab.methods.youra.columns import ModelColumns
+
+ColumnHeads = Heads | Literal["last"]
+"""Which heads count; "last" are those of the last layer."""
 
 Difference = Literal["absolute", "increase"]
 Mean = Literal["geometric", "arithmetic"]
@@ -58,7 +63,7 @@ QUESTION_TOKENS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class YouraConfig:
+class YouraConfig(CheckedOptions):
     """What decides how much a sentence reacts, and how many are taken.
 
     The first two belong to the build, all others to the search. `YouraConfig.paper()` has the
@@ -84,24 +89,20 @@ class YouraConfig:
         UnknownOption: a word that is none of those above.
     """
 
-    window_tokens: int | None = None
+    window_tokens: int | None = at_least(16, None)
     heads: ColumnHeads = "auto"
     difference: Difference = "increase"
     mean: Mean = "arithmetic"
     scale: Scale = "length"
     most_sentences: float = PAPER_SHARE
-    memory_bytes: int = 1 << 30
+    memory_bytes: int = at_least(0, 1 << 30)
 
     def __post_init__(self) -> None:
-        check_counts(self, {"window_tokens": 16, "memory_bytes": 0}, ["window_tokens"])
+        CheckedOptions.__post_init__(self)
         if not 0.0 < self.most_sentences <= 1.0:
             raise InputError(
                 f"most_sentences must be above 0 and at most 1, got {self.most_sentences!r}"
             )
-        for name, kind in (("difference", Difference), ("mean", Mean), ("scale", Scale)):
-            if (value := getattr(self, name)) not in get_args(kind):
-                known = ", ".join(get_args(kind))
-                raise UnknownOption(f"{name} must be one of {known}, got {value!r}")
         if self.heads != "last":
             object.__setattr__(self, "heads", SearchConfig(heads=self.heads).heads)
 
@@ -123,7 +124,7 @@ class Window:
     sentences: range
     ids: Ids  # (tokens,)
     ranges: NDArray[np.int32]  # (sentences, 2), within these tokens
-    context: Means  # (tokens,)
+    context: Vectors  # (tokens,)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,7 +135,7 @@ class Contexts:
     ids: Ids  # (tokens,)
     ranges: NDArray[np.int32]  # (nodes, 2)
     borders: NDArray[np.int32]  # (windows + 1,) ordinals of sentences
-    context: Means  # (tokens,); of the windows, one after the other
+    context: Vectors  # (tokens,); of the windows, one after the other
 
     @property
     def windows(self) -> Iterator[Window]:
@@ -189,7 +190,7 @@ class YouraRetriever(DocumentRetriever[Contexts]):
                     self.columns.forget(window.ids)
 
     @cached_property
-    def columns(self) -> ColumnReader:
+    def columns(self) -> ModelColumns:
         """What reads contexts and questions; loads the model."""
         config = self.config
         return column_reader(self.reader, config.heads, memory_bytes=config.memory_bytes)
@@ -215,7 +216,7 @@ class YouraRetriever(DocumentRetriever[Contexts]):
                 advance()
         return replace(bare, context=np.concatenate(context))
 
-    def _context(self, ids: Ids) -> Means:
+    def _context(self, ids: Ids) -> Vectors:
         """The attention of a context to itself; what the cache has is not read again."""
         heads, opening = self.columns.heads, self.columns.opening
         key = key_of("context", self.reader.name, heads, opening, ids.tolist())
@@ -224,7 +225,7 @@ class YouraRetriever(DocumentRetriever[Contexts]):
             Embeddings([1], len(ids)),
             lambda _: [self.columns.context(ids)[None]],
         )
-        return cast("Means", means[0])
+        return cast("Vectors", means[0])
 
     def _sentences(self, document: Document) -> tuple[Node, ...]:
         count, text = self.reader.count_tokens, document.text
@@ -316,7 +317,7 @@ token that does not react at all must not erase its sentence."""
 
 
 def reaction(
-    context: Means, question: Means, *, rows: tuple[int, int], difference: Difference
+    context: Vectors, question: Vectors, *, rows: tuple[int, int], difference: Difference
 ) -> Floats:
     """AttnVec(context + question) - AttnVec(context), or its absolute value (eq. 1), (tokens,).
 
@@ -359,32 +360,28 @@ def sentence_scores(found: Floats, ranges: NDArray[np.int32], mean: Mean) -> Flo
     return scores
 
 
-def column_reader(reader: Reader, heads: ColumnHeads, *, memory_bytes: int) -> ColumnReader:
-    """The means of a reader's columns.
+def column_reader(reader: Reader, heads: ColumnHeads, *, memory_bytes: int) -> ModelColumns:
+    """The means of a reader's columns; see `ModelColumns`.
 
     Args:
-        reader: `HuggingFaceLM`, `ScriptedLM`, or one with a method `columns(heads, memory_bytes=)`
-            of its own.
+        reader: `HuggingFaceLM`, or one with a method `columns(heads, memory_bytes=)` that gives what
+            `ModelColumns` does.
         heads: whose attention is averaged.
-        memory_bytes: KV caches of contexts are kept up to this size, the latest used ones; a
-            question then costs its own tokens only.
+        memory_bytes: of KV caches that are kept.
 
     Raises:
         ReaderRequired: the reader has nothing of the kind.
     """
     if make := getattr(reader, "columns", None):
-        made: ColumnReader = make(heads, memory_bytes=memory_bytes)
+        made: ModelColumns = make(heads, memory_bytes=memory_bytes)
         return made
-    if isinstance(reader, ScriptedLM):
-        return ScriptedColumns(reader)
     # why: torch is imported only by those who need a model
     from hwdag.lm.huggingface import HuggingFaceLM
-    from hwdag_lab.methods.youra.model_columns import ModelColumns
+    from hwdag_lab.methods.youra.columns import ModelColumns
 
     if isinstance(reader, HuggingFaceLM):
         return ModelColumns(reader, heads, memory_bytes=memory_bytes)
     raise ReaderRequired(
         f"the columns of attention were asked of a {type(reader).__name__}, which cannot tell them; "
-        "use HuggingFaceLM as the reader, or give yours the method columns of "
-        "hwdag_lab.methods.youra.retriever.column_reader"
+        "use HuggingFaceLM as the reader"
     )
