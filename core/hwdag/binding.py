@@ -15,7 +15,6 @@ from hwdag.store.lock import build_lock
 from hwdag.store.opening import check_folder, holds_something
 from hwdag.store.sqlite import Header, Store
 from hwdag.store.unfinished import beside, explained, take_place
-from hwdag.version import __version__
 
 
 class Binding:
@@ -23,39 +22,33 @@ class Binding:
 
     Attributes:
         path: of the file; None for memory.
-        config: what the index is built with.
         store: None before the first change.
     """
 
-    def __init__(self, path: Path | None, config: BuildConfig) -> None:
+    def __init__(self, path: Path | None, config: BuildConfig, models: Models) -> None:
         self.path = path
-        self.config = config
-        self._opened: tuple[Store, Searcher] | None = None
-
-    @property
-    def store(self) -> Store | None:
-        """The store, if there is one."""
-        return None if self._opened is None else self._opened[0]
+        self.store: Store | None = None
+        self._searcher: Searcher | None = None
+        self._config = config
+        self._models = models
 
     @property
     def filled(self) -> Store:
         """The store; raises `EmptyIndex` while there is none."""
-        return self._both[0]
+        if self.store is None:
+            raise _empty()
+        return self.store
 
     @property
     def searcher(self) -> Searcher:
-        """What walks over it; raises `EmptyIndex` while there is none."""
-        return self._both[1]
-
-    @property
-    def _both(self) -> tuple[Store, Searcher]:
-        if self._opened is None:
-            raise EmptyIndex("the index holds no document; insert some first")
-        return self._opened
+        """What walks over the store; raises `EmptyIndex` while there is none."""
+        if self._searcher is None:
+            raise _empty()
+        return self._searcher
 
     def bind(self, store: Store) -> None:
         """Take a store for the one."""
-        self._opened = (store, Searcher(store))
+        self.path, self.store, self._searcher = store.path, store, Searcher(store)
 
     def bind_existing(self) -> None:
         """Open the file that somebody else has made meanwhile, if it is like this index.
@@ -63,52 +56,51 @@ class Binding:
         Raises:
             IndexMismatch: it was built with another config.
         """
-        if self._opened is None and self.path is not None and holds_something(self.path):
+        if self.store is None and self.path is not None and holds_something(self.path):
             store = Store.open(self.path)
             try:
-                config_of(store, self.config)
+                config_of(store, self._config)
             except BaseException:
                 store.close()
                 raise
             self.bind(store)
 
     @contextmanager
-    def building(self, models: Models, timeout: float) -> Iterator[Store]:
+    def building(self, timeout: float) -> Iterator[Store]:
         """The store, which nobody else builds into meanwhile; raises `IndexBusy`."""
         if self.path is not None:
             check_folder(self.path)
         with build_lock(self.path, timeout):
             self.bind_existing()
-            if self._opened is None:
-                self.bind(Store.create(self.path, self._header_of(models)))
+            if self.store is None:
+                self.bind(Store.create(self.path, self._header()))
             yield self.filled
 
-    def save(self, target: Path, models: Models, *, overwrite: bool) -> None:
+    def save(self, target: Path, *, overwrite: bool) -> None:
         """Write everything to another file; see `HWDAGIndex.save`."""
         if not overwrite or not target.exists():
-            self._write(target, models)
+            self._write(target)
         elif self.store is None or not self.store.database.is_in(target):
             with explained(), beside(target) as unfinished:
-                self._write(unfinished, models)
+                self._write(unfinished)
                 take_place(unfinished, target)
 
-    def header(
-        self, reader: str, embedder: str, dimension: int, dtype: str | None = None
-    ) -> Header:
-        """What a store of this index begins with."""
-        return Header(reader, embedder, dimension, asdict(self.config), __version__, dtype)
-
-    def _header_of(self, models: Models) -> Header:
-        reader, embedder = models.reader, models.embedder
-        # why optional: a reader of one's own may have no weights
-        dtype = getattr(reader, "dtype", None)
-        return self.header(reader.name, embedder.name, embedder.dimension, dtype)
-
-    def _write(self, path: Path, models: Models) -> None:
+    def _write(self, path: Path) -> None:
         if self.store is None:
-            Store.create(path, self._header_of(models)).close()
+            Store.create(path, self._header()).close()
         else:
             self.store.copy(path)
+
+    def _header(self) -> Header:
+        reader, embedder = self._models.reader, self._models.embedder
+        # why optional: a reader of one's own may have no weights
+        dtype = getattr(reader, "dtype", None)
+        config = asdict(self._config)
+        return Header(reader.name, embedder.name, embedder.dimension, config, dtype=dtype)
+
+
+def _empty() -> EmptyIndex:
+    return EmptyIndex("the index holds no document; insert some first")
 
 
 def config_of(store: Store, expected: BuildConfig | None) -> BuildConfig:

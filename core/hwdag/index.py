@@ -12,6 +12,7 @@ What is seldom asked for is imported where it is needed: a tenth of the time of 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -34,7 +35,7 @@ from hwdag.search.snapshots import some
 from hwdag.search.walk import OnStep, Walked
 from hwdag.store.lock import ThreadLock
 from hwdag.store.opening import holds_something
-from hwdag.store.sqlite import Entry, Store
+from hwdag.store.sqlite import Entry, Header, Store
 from hwdag.store.views import Stored
 from hwdag.tenancy import required_filter, tenant_of
 from hwdag.text.characters import without_surrogates
@@ -95,7 +96,7 @@ class HWDAGIndex:
         self.prompts = prompts or Prompts()
         self._models = Models(reader, writer, embedder)
         self._models.check(self.config)
-        self._binding = Binding(None if path is None else Path(path), self.config)
+        self._binding = Binding(None if path is None else Path(path), self.config, self._models)
         self._changes = ThreadLock("the index" if path is None else str(path))
         self.report: BuildReport | None = None
         """What `from_documents` did."""
@@ -172,7 +173,6 @@ class HWDAGIndex:
         except BaseException:
             store.close()
             raise
-        index._binding.path = store.path
         index._binding.bind(store)
         return index
 
@@ -202,8 +202,8 @@ class HWDAGIndex:
         found = list(entries)
         if found:
             dimension = found[0].vectors.shape[1]
-            name = index._models.embedder_name or index._models.embedder.name
-            store = Store.create(None, index._binding.header(built_by, name, dimension))
+            name = embedder if isinstance(embedder, str) else index.embedder.name
+            store = Store.create(None, Header(built_by, name, dimension, asdict(index.config)))
             for entry in found:
                 store.put(entry.document, entry.graph, entry.vectors)
             index._binding.bind(store)
@@ -443,7 +443,7 @@ class HWDAGIndex:
             InputError: the file exists.
             IndexFileError: it cannot be written, or somebody else is writing to it.
         """
-        self._binding.save(Path(path).resolve(), self._models, overwrite=overwrite)
+        self._binding.save(Path(path).resolve(), overwrite=overwrite)
 
     def export(self, path: str | Path, *, show_progress: bool | Reporter = False) -> None:
         """Write all documents and graphs for other programs; the ending of the path says how.
@@ -568,7 +568,7 @@ class HWDAGIndex:
             checked: Iterable[Document] = map(self._checked, documents)
             if isinstance(documents, Collection):  # what is wrong is told before anything is built
                 checked = list(checked)
-            with self._binding.building(self._models, WAIT_SECONDS) as store:
+            with self._binding.building(WAIT_SECONDS) as store:
                 insertion = Insertion(
                     self._tools(),
                     store,

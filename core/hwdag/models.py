@@ -14,14 +14,7 @@ from hwdag.lm.writers import as_writer
 
 
 class Models:
-    """A reader, an embedder and a writer; threads may share them.
-
-    Args:
-        reader: the local model, its hub name or path, or None for the embedded default.
-        writer: who writes Information Points; a Writer, a function from prompt to text, or None for
-            the reader itself (or extraction, see `BuildConfig.points`).
-        embedder: an Embedder, a sentence-transformers name, or None for the embedded default.
-    """
+    """A reader, an embedder and a writer, as `HWDAGIndex` takes them; threads may share them."""
 
     def __init__(
         self,
@@ -31,7 +24,7 @@ class Models:
     ) -> None:
         self._reader = reader
         self._embedder = embedder
-        self._writer = as_writer(writer)
+        self.writer = as_writer(writer)
         self._loading = threading.RLock()
 
     @property
@@ -52,19 +45,9 @@ class Models:
             self._embedder = as_embedder(self._embedder)
             return self._embedder
 
-    @property
-    def embedder_name(self) -> str | None:
-        """Its name as far as it is known without loading it."""
-        return self._embedder.name if isinstance(self._embedder, Embedder) else self._embedder
-
-    @property
-    def writer(self) -> Writer | None:
-        """The writer, if one was passed."""
-        return self._writer
-
     def check(self, config: BuildConfig) -> None:
         """Raise `InputError` for a writer that would never be asked."""
-        if config.points == "extractive" and self._writer is not None:
+        if config.points == "extractive" and self.writer is not None:
             raise InputError('a writer was passed, but points="extractive" never asks one')
 
     def points_writer(self, config: BuildConfig) -> Writer | None:
@@ -72,8 +55,8 @@ class Models:
         reader = self.reader
         if config.points == "extractive":
             return None
-        if self._writer is not None:
-            return self._writer
+        if self.writer is not None:
+            return self.writer
         if config.points == "auto" and reader.prefers_extraction:
             return None
         if config.points == "required" and reader.prefers_extraction:
