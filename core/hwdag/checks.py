@@ -63,13 +63,7 @@ def json_object(
 ) -> dict[str, Any]:
     """Return the fields of a JSON object that a stranger may have written, lists as tuples.
 
-    Args:
-        data: parsed JSON.
-        kinds: what each field is, in the words of `_LEGAL`.
-        required: fields that must be there.
-
-    Raises:
-        InputError: it is something else; the message names the field.
+    `kinds` says what each field is, in the words of `_LEGAL`. Raises `InputError` for anything else.
     """
     if not isinstance(data, dict):
         raise InputError(f"it holds a {type(data).__name__}, not an object")

@@ -153,7 +153,6 @@ def _active_intermediate(text: Any, hidden: int) -> int:
 
 
 def _first(config: Any, *names: str, default: int | None = None) -> int:
-    """The first of these sizes that the config gives."""
     sizes = (getattr(config, name, None) for name in names)
     value = next((value for value in sizes if value is not None), default)
     if value is None:

@@ -78,7 +78,6 @@ class _Abandoned(threading.Event):
         self._passed = passed
 
     def is_set(self) -> bool:
-        """Whether either of the two was set."""
         return super().is_set() or (self._passed is not None and bool(self._passed.is_set()))
 
 

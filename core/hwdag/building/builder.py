@@ -53,12 +53,8 @@ def build(
 ) -> Built:
     """Build the graph of one document.
 
-    Args:
-        document: what to build from.
-        tools: the models and their settings.
-        reporter: is told about every window.
-        calls: finished calls, and where further ones are kept; None keeps none.
-        known: embeddings that need not be made, by text, (dimension,) each.
+    `calls` has finished calls, and keeps further ones; `known` are embeddings that need not be made,
+    by text, (dimension,) each.
 
     Raises:
         InputError: the document has no text.

@@ -43,12 +43,8 @@ class Codec(Protocol[T]):
 class Calls:
     """The calls of one document's build.
 
-    Args:
-        cache: results of finished calls.
-        before_call: raises where no further call may be made.
-
     Attributes:
-        before_call: for those who make calls, before each of them.
+        before_call: for those who make calls, before each of them; raises where none may be made.
         kept: keys of the calls that a later version of the document may need again.
         reused: calls that were not made, because the cache had their results.
     """

@@ -118,7 +118,6 @@ def _word_count(text: str) -> float:
 
 
 def _letter_share(text: str) -> float:
-    """Share of letters and their marks in what is not blank."""
     kinds = [unicodedata.category(char)[0] for char in text if not char.isspace()]
     return sum(kind in "LM" for kind in kinds) / max(1, len(kinds))
 
@@ -159,7 +158,6 @@ class _Picker:
 
     @property
     def is_affordable(self) -> Mask:
-        """Not picked yet, and within what is left of the budget, (n,)."""
         return self.is_free & (self.tokens <= self.budget)
 
     def pick_best(self, eligible: Mask) -> bool:

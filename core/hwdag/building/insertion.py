@@ -128,8 +128,7 @@ class Insertion:
         replace: whether a document takes the place of another one with its id.
         prune: whether documents that do not come are deleted, or which ones by id; none of a
             tenant of whom no document comes.
-        limits: what the run may spend.
-        clock: seconds, from any origin.
+        limits: what the run may spend, by a `clock` that gives seconds from any origin.
     """
 
     def __init__(
@@ -233,7 +232,6 @@ class Insertion:
         self._report.add(document.id, built)
 
     def _embedded(self, document_id: str) -> Mapping[str, Vectors]:
-        """Embeddings of the stored version by text; none if that is damaged."""
         if self._store.number_of(document_id) is None:
             return {}
         with suppress(IndexCorrupt):

@@ -102,7 +102,6 @@ def _kind(hint: Any) -> dict[str, Any]:
 
 
 def _members(hint: Any) -> list[Any]:
-    """The types and the words of a union."""
     if get_origin(hint) is Literal:
         return list(get_args(hint))
     if get_origin(hint) is tuple or not get_args(hint):

@@ -210,7 +210,6 @@ class EdgeRow:
 
 
 def _shares(row: EdgeRow, nodes: Sequence[Node]) -> Floats:
-    """Raw attention as shares of its sum (GARLIC 3.1)."""
     total = float(row.raw.sum())
     if not 0 < total < np.inf:
         raise InputError(

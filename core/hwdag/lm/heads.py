@@ -269,6 +269,5 @@ def _bare(name: str) -> str:
 
 
 def _pretty(data: Mapping[str, Any]) -> str:
-    """JSON with one line per field."""
     lines = (f"  {json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}" for k, v in data.items())
     return "{\n" + ",\n".join(lines) + "\n}\n"

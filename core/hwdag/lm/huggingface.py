@@ -200,7 +200,6 @@ class HuggingFaceLM:
         return [found for one in requests for found in self._replay_together([one], heads)]
 
     def _replay_together(self, requests: Sequence[ReplayRequest], heads: Heads) -> list[Replay]:
-        """Several windows in one left-padded forward."""
         layouts = [ReplayLayout(self.codec, self.turns, request) for request in requests]
         longest = max(len(layout.ids) for layout in layouts)
         if longest > self.context_tokens:

@@ -339,7 +339,6 @@ def _requests(last: httpx2.Request) -> str:
 
 
 def _text(body: Any) -> str | None:
-    """What the model said; None where the body is no chat completion."""
     match body:
         case {"choices": []} | {"choices": [{"message": {"content": None}}, *_]}:
             return ""
@@ -361,7 +360,6 @@ def _tokens(usage: object) -> int:
 
 
 def _checked_url(url: str) -> str:
-    """The address without a slash at its end."""
     if any(mark in url for mark in "@?#"):
         raise InputError(
             "base_url holds a user, a query or a fragment, which may be a secret; pass an address "

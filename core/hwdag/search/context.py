@@ -95,7 +95,6 @@ class Context:
             yield Step(position, node, False, relevance=0.0, p_yes=None, **parts)
 
     def _fetch(self, indices: Sequence[int]) -> list[Node]:
-        """Nodes with their texts, each of them fetched once."""
         if missing := [index for index in indices if index not in self._nodes]:
             self._nodes.update(zip(missing, self._corpus.fetch(missing), strict=True))
         return [self._nodes[index] for index in indices]

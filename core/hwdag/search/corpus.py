@@ -78,7 +78,6 @@ class Corpus:
         return [0, *np.cumsum(sizes, dtype=np.int64).tolist()]
 
     def _parts(self) -> Iterator[tuple[int, Segment]]:
-        """Segments with the index of their first node."""
         return zip(self._starts, self.segments, strict=False)
 
     def __len__(self) -> int:
@@ -148,7 +147,6 @@ class Corpus:
         return found
 
     def _address(self, index: int) -> tuple[int, int]:
-        """Number of a node's document, and the node's position in it."""
         _, segment, row = self._place(index)
         document = segment.document_of(row)
         return int(segment.numbers[document]), row - int(segment.first[document])

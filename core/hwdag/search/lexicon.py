@@ -40,7 +40,6 @@ class _Entries:
     end: Ints  # (segments, words)
 
     def only(self, which: Mask) -> _Entries:
-        """Those of some of the words."""
         return _Entries(self.keys[which], self.begin[:, which], self.end[:, which])
 
 
@@ -48,11 +47,8 @@ class Lexicon:
     """Words of the nodes that one search may see.
 
     Why not a library: those fix document frequencies when they index, but what a filter leaves out
-    must not show in anybody's scores, so they are taken from the nodes that may be seen.
-
-    Args:
-        segments: with all nodes.
-        visible: nodes that may be seen, (n,); None for all.
+    must not show in anybody's scores, so they are taken from the nodes that may be seen, `visible`,
+    (n,); None for all.
     """
 
     def __init__(self, segments: Sequence[Segment], visible: Mask | None = None) -> None:
@@ -103,14 +99,12 @@ class Lexicon:
 
     @cached_property
     def _count(self) -> int:
-        """Number of visible nodes."""
         if self._visible is None:
             return self._size
         return int(np.count_nonzero(self._visible))
 
     @cached_property
     def _words(self) -> int:
-        """Number of words of all visible nodes."""
         return sum(
             int(segment.lengths.sum(dtype=np.int64, where=True if seen is None else seen))
             for _, segment, seen in self._parts
@@ -132,7 +126,6 @@ class Lexicon:
         return np.array([self._known[key] for key in keys], np.int64)
 
     def _count_visible(self, entries: _Entries, word: int) -> int:
-        """Number of visible nodes that have the word, segment by segment."""
         return sum(
             int(np.count_nonzero(seen[segment.words.rows[begin:end]]))
             for (_, segment, seen), begin, end in zip(

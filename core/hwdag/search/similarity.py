@@ -20,16 +20,10 @@ def similarity(
 ) -> Floats:
     """Similarity of every node to the question, at least 0, (n,); 0 for those not allowed.
 
-    Cosine similarity clipped at 0 (GARLIC 3.2.2); with `scoring.sparse`, mixed with BM25 after both
-    were stretched to [0, 1], as the two are on different scales; with `scoring.paragraph`, mixed with
-    the highest similarity of a leaf of the same paragraph.
-
-    Args:
-        corpus: the graph.
-        question: its words are searched.
-        vector: its embedding, (dimension,).
-        scoring: the shares of BM25 and of the paragraph.
-        allowed: nodes that may be shown, (n,); words are counted in them. None allows all.
+    Cosine similarity to `vector`, (dimension,), clipped at 0 (GARLIC 3.2.2); with `scoring.sparse`,
+    mixed with BM25 after both were stretched to [0, 1], as the two are on different scales; with
+    `scoring.paragraph`, mixed with the highest similarity of a leaf of the same paragraph. Words are
+    counted in the nodes that are `allowed`, (n,); None allows all.
     """
     allowed = corpus.visible(allowed)
     keep = np.ones(len(corpus), bool) if allowed is None else allowed

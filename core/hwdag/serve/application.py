@@ -102,7 +102,6 @@ class _Server:
         return PlainTextResponse(self.desk.metrics.text(), media_type="text/plain; version=0.0.4")
 
     async def state(self, request: Request) -> Response:
-        """What can be asked, and about what."""
         documents = await asyncio.to_thread(lambda: [*self.desk.systems.index.documents.values()])
         return JSONResponse(
             {
@@ -222,7 +221,6 @@ def _read(path: Path, name: str) -> Document:
 
 
 def _shown(event: Step | Retrieval | str | Answer) -> str:
-    """An event of a question as the page reads it."""
     match event:
         case Step():
             return frame(event.to_dict(), "step")

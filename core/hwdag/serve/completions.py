@@ -63,7 +63,6 @@ class Completions:
         )
 
     async def _whole(self, name: str, system: System, question: str) -> tuple[Answer, int]:
-        """The answer, and the number of pieces that it came in."""
         pieces = 0
         async for event in self._desk.ask(name, system, question):
             pieces += isinstance(event, str)

@@ -96,7 +96,6 @@ class Guard:
             await refused(scope, receive, guarded)
 
     def _refused(self, path: str, headers: Headers) -> JSONResponse | None:
-        """The answer to a request that is not let in; None for one that is."""
         host, origin, token = headers.get("host", ""), headers.get("origin"), self._access.token
         if origin is not None and urlsplit(origin).netloc != host:
             return failure(403, f"a page of {origin!r} may not use this server")

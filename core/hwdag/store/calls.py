@@ -186,7 +186,6 @@ def tenant_of_calls(connection: sqlite3.Connection, owner: str) -> str | None:
 
 
 def _make_tables(connection: sqlite3.Connection, name: str) -> None:
-    """Make the table of a new file of calls, or raise `InputError` if it is something else."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if connection.execute("SELECT 1 FROM sqlite_master").fetchone():
         if application != APPLICATION_ID:

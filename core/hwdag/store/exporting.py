@@ -31,15 +31,10 @@ def export_index(
     *,
     show_progress: bool | Reporter = False,
 ) -> None:
-    """Write all documents of an index to a new file, which appears when it is complete.
+    """Write all documents of an index to a new file, `.jsonl` or `.graphml`.
 
-    Documents that are deleted meanwhile are left out. JSON is written document by document; the
+    It appears when it is complete. Documents that are deleted meanwhile are left out. JSON is written document by document; the
     graph of a `.graphml` file is in memory as a whole.
-
-    Args:
-        source: an open store, or the path of an index.
-        path: ends in `.jsonl` or `.graphml`, which decides what is written.
-        show_progress: `True` for a bar, or your own.
 
     Raises:
         InputError: there is something at the path already, or it has another ending.

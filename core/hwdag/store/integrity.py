@@ -215,11 +215,6 @@ def repair(
     The first page and the number of pages are the same in every file of that length, so they cost
     nothing. Of the rest a document is saved if all of it can be read and its checksums hold.
 
-    Args:
-        path: an index file.
-        output: a file that does not exist yet.
-        show_progress: `True` for a bar, or your own.
-
     Raises:
         InputError: `output` exists, or `FILE.damaged` and is another file.
         IndexFileError: there is no such file, or the new one cannot be written.
@@ -338,7 +333,6 @@ class _Copying:
         return name
 
     def _copy_calls(self) -> tuple[int, int]:
-        """Copy whole calls; returns how many were whole, and how many were not."""
         whole = damaged = 0
         for number, _, row in _calls(self._source):
             if row is None:
@@ -390,10 +384,8 @@ def compact(source: Store | str | os.PathLike[str], *, drop_calls: bool = False)
     Other processes may have the file open; they wait while pages are written. Twice the size of the
     file must be free on the disk meanwhile; the file stays as it was if it is not.
 
-    Args:
-        source: an open store, or the path of an index.
-        drop_calls: also forget finished model calls, which an unfinished build or the next version
-            of a document would not pay for again.
+    With `drop_calls` finished model calls are forgotten too, which an unfinished build or the next
+    version of a document would not pay for again.
 
     Raises:
         IndexFileError: the file cannot be read or written, or another process keeps it locked.

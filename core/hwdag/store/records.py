@@ -205,7 +205,6 @@ def _check_unicode(text: str, what: str) -> None:
 
 
 def _check_parts(stored: Entry, dimension: int) -> None:
-    """Raise `InputError` unless document, graph and vectors belong together."""
     document, graph, vectors = stored
     if vectors.dtype != np.float32 or vectors.shape != (len(graph), dimension):
         raise InputError(

@@ -73,8 +73,6 @@ def leaves(text: str, *, count_tokens: CountTokens, limit: int) -> list[Span]:
 
 @dataclass(frozen=True, slots=True)
 class _Meter:
-    """Counts the tokens of slices of one text."""
-
     text: str
     count_tokens: CountTokens
 
@@ -128,7 +126,6 @@ def _characters(text: str, span: Span) -> list[Span]:
 
 
 def _packed(meter: _Meter, spans: list[Span], counts: list[int], limit: int) -> Iterator[Span]:
-    """Runs of spans that fit, as long as possible by their own counts."""
     # why: one token at least for each, so that no run is longer than the limit, whatever is counted
     totals = list(accumulate((max(1, count) for count in counts), initial=0))
     first = 0

@@ -193,7 +193,6 @@ def _pages(data: bytes) -> list[str | None]:
 
 
 def _page_text(pdf: PdfReader, number: int) -> str | None:
-    """Text of a page, counted from 0; None if it cannot be read."""
     try:
         return pdf.pages[number].extract_text().replace("\r\n", "\n").replace("\r", "\n").strip()
     except Exception as error:
@@ -206,8 +205,6 @@ def _said(error: Exception) -> str:
 
 
 class _Messages(logging.Handler):
-    """Keeps what is logged."""
-
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.found: list[str] = []

@@ -112,7 +112,6 @@ class Outline:
         ]
 
     def _last(self, span: Span) -> _Heading | None:
-        """The heading that begins last, of those that begin no later than the span."""
         i = bisect_right(self._starts, span.start)
         return self._headings[i - 1] if i else None
 

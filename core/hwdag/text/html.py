@@ -114,7 +114,6 @@ def _pieces(soup: BeautifulSoup) -> Iterator[str]:
 
 
 def _separators(name: str) -> tuple[str, str]:
-    """What stands before and after an element."""
     if _BLOCK.fullmatch(name):
         return "\n\n", "\n\n"
     if name == "br":

@@ -55,7 +55,6 @@ def _without_thinking(reply: str) -> str:
 
 
 def _bullets(reply: str) -> Iterator[list[str]]:
-    """The lines of each bullet, without its marker."""
     current: list[str] | None = None
     for line in map(str.strip, reply.splitlines()):
         if _FENCE.match(line):
@@ -75,7 +74,6 @@ def _bullets(reply: str) -> Iterator[list[str]]:
 
 
 def _after_marker(line: str) -> str | None:
-    """What follows the marker of a bullet; None if it has none."""
     marker = _SIGN.match(line) or _NUMBER.match(line)
     if marker is None:
         return None
@@ -85,7 +83,6 @@ def _after_marker(line: str) -> str | None:
 
 
 def _plain(point: str) -> str:
-    """Without emphasis marks that enclose all of it."""
     for mark in _EMPHASIS:
         inner = point[len(mark) : -len(mark)]
         encloses = point.startswith(mark) and point.endswith(mark) and len(point) > 2 * len(mark)

@@ -99,7 +99,6 @@ def _is_item(line: str, previous: Line) -> bool:
 
 
 def _pieces(block: str) -> Iterator[tuple[int, int]]:
-    """Consecutive ranges that together are the block."""
     if not block.strip():
         return
     start = 0

@@ -90,5 +90,4 @@ def _node_lines(graph: HWDAG, index: int, width: int) -> Iterator[str]:
 
 
 def _short(text: str, width: int) -> str:
-    """The beginning of a text on one line."""
     return shorten(visible(text), max(MIN_TEXT, width), placeholder=" ...")
