@@ -74,6 +74,11 @@ class HWDAG:
         return np.array([node.level for node in self.nodes], dtype=np.int32)
 
     @property
+    def _parents(self) -> NDArray[np.intp]:
+        """The node that every edge begins at, (edges,)."""
+        return np.repeat(np.arange(len(self)), np.diff(self.edges.indptr))
+
+    @property
     def height(self) -> int:
         """Number of levels."""
         return int(self.levels[-1]) if len(self) else 0
@@ -133,7 +138,7 @@ class HWDAG:
         data = np.concatenate([self.edges.data, self.raw.data])
         if not np.isfinite(data).all() or (data < 0).any():
             yield "an edge is negative or not finite"
-        parents = np.repeat(np.arange(len(self)), np.diff(self.edges.indptr))
+        parents = self._parents
         if (self.levels[parents] - self.levels[self.edges.indices] != 1).any():
             yield "an edge does not point exactly one level down"
         if len(np.unique(parents * len(self) + self.edges.indices)) != len(parents):
@@ -148,14 +153,11 @@ class HWDAG:
         Keys: `nodes` (of `Node.to_dict()`), `edges` ([parent, child, weight], by ordinal, none below
         `least_weight`), and `x`, the horizontal place of every node in [0, 1], with levels as layers.
         """
-        parents = np.repeat(np.arange(len(self)), np.diff(self.edges.indptr))
-        kept = self.edges.data >= least_weight
-        columns = (parents, self.edges.indices, self.edges.data)
+        columns = (self._parents, self.edges.indices, self.edges.data)
+        edges = zip(*(column.tolist() for column in columns), strict=True)
         return {
             "nodes": [node.to_dict() for node in self.nodes],
-            "edges": [
-                list(edge) for edge in zip(*(c[kept].tolist() for c in columns), strict=True)
-            ],
+            "edges": [[i, j, weight] for i, j, weight in edges if weight >= least_weight],
             "x": self.places().tolist(),
         }
 
@@ -183,20 +185,12 @@ class HWDAG:
 
         graph: nx.DiGraph[str] = nx.DiGraph()
         for node in self.nodes:
-            graph.add_node(
-                node.id,
-                level=node.level,
-                text=node.text,
-                origin=node.origin,
-                tokens=node.tokens,
-                document_id=node.document_id,
-            )
-        parents = np.repeat(np.arange(len(self)), np.diff(self.edges.indptr))
-        edges = zip(parents, self.edges.indices, self.edges.data, self.raw.data, strict=True)
+            names = ("level", "text", "origin", "tokens", "document_id")
+            graph.add_node(node.id, **{name: getattr(node, name) for name in names})
+        edges = zip(self._parents, self.edges.indices, self.edges.data, self.raw.data, strict=True)
         for i, j, weight, raw in edges:
-            graph.add_edge(
-                self.nodes[i].id, self.nodes[j].id, weight=float(weight), attention=float(raw)
-            )
+            one, other = self.nodes[i].id, self.nodes[j].id
+            graph.add_edge(one, other, weight=float(weight), attention=float(raw))
         return graph
 
 

@@ -65,25 +65,23 @@ def convert(data: bytes, suffix: str, *, max_seconds: float) -> Content:
         ) from None
     if "reason" in found:
         raise UnreadableError(found["reason"])
-    return Content(
-        found["text"], found["title"], tuple(found["notes"]), tuple(found["page_starts"])
-    )
+    return Content(**found | {name: tuple(found[name]) for name in ("notes", "page_starts")})
 
 
 def main() -> None:
     """Parse standard input as a file with the suffix that is the argument, for `convert`."""
-    suffix, answer = sys.argv[1], os.fdopen(os.dup(1), "wb")
+    answer = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # why: what a library prints is no answer
     with suppress(ImportError, ValueError, OSError):  # Windows, or a lower limit that is there
         from resource import RLIMIT_AS, setrlimit
 
         setrlimit(RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     try:
-        found = asdict(parse(sys.stdin.buffer.read(), suffix))
+        found = asdict(parse(sys.stdin.buffer.read(), sys.argv[1]))
     except UnreadableError as error:
         found = {"reason": str(error)}
-    answer.write(json.dumps(found).encode())
-    answer.close()
+    with answer:
+        answer.write(json.dumps(found).encode())
 
 
 def parse(data: bytes, suffix: str) -> Content:
