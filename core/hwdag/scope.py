@@ -41,7 +41,7 @@ class Scope:
             raise InputError(f"a tenant is named by a text, got {self.tenant!r}")
         object.__setattr__(self, "filters", as_filter(self.filters))
 
-    def admits(self, metadata: Mapping[str, Any]) -> bool:
-        """Whether the filters let a document with this metadata through."""
-        filters = as_filter(self.filters)
-        return filters is None or filters.matches(metadata)
+    def admits(self, metadata: Mapping[str, Any], tenant: Filter | None = None) -> bool:
+        """Whether the filters, and that of the tenant, let a document with this metadata through."""
+        wanted = (as_filter(self.filters), tenant)
+        return all(one is None or one.matches(metadata) for one in wanted)

@@ -21,6 +21,7 @@ from hwdag.errors import IndexCorrupt, InputError
 from hwdag.lm.base import Metered, Reader
 from hwdag.store.calls import Withdrawn
 from hwdag.store.sqlite import Store, content_hash
+from hwdag.tenancy import tenant_of
 from hwdag.text.characters import without_surrogates
 from hwdag.trace.bars import Reporter
 from hwdag.types import Document, Usage
@@ -187,7 +188,7 @@ class Insertion:
         document, field = titled(document, self._tools.config.title_from)
         self._titles.update(filter(None, [field]))
         self._store.check_tenant(document)  # again in the transaction that writes
-        self._tenants.add(self._store.tenant_of(document))
+        self._tenants.add(tenant_of(document, self._tools.config.tenant_key))
         text, replaced = without_surrogates(document.text)
         if replaced:
             document = replace(document, text=text)

@@ -106,11 +106,8 @@ def document_of(index: HWDAGIndex, scope: Scope, document_id: str) -> Document:
 
 def _is_in(scope: Scope, index: HWDAGIndex, document: Document) -> bool:
     tenant = required_filter(index.config.tenant_key, scope)
-    return (
-        (scope.document_ids is None or document.id in scope.document_ids)
-        and scope.admits(document.metadata)
-        and (tenant is None or tenant.matches(document.metadata))
-    )
+    is_named = scope.document_ids is None or document.id in scope.document_ids
+    return is_named and scope.admits(document.metadata, tenant)
 
 
 def _explained(tool: Callable[..., Any]) -> Callable[..., Any]:

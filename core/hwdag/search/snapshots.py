@@ -52,11 +52,7 @@ class Snapshots:
             numbers = self._numbers(corpus, scope.document_ids, tenant)
         if scope.filters is not None or tenant is not None:
             found = self._metadata_of(numbers)
-            numbers = [
-                n
-                for n in numbers
-                if scope.admits(found[n]) and (tenant is None or tenant.matches(found[n]))
-            ]
+            numbers = [n for n in numbers if scope.admits(found[n], tenant)]
         return corpus.within(numbers)
 
     def _catch_up(self) -> None:

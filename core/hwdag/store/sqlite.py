@@ -223,7 +223,7 @@ class Store:
 
     def building(self, document: Document) -> DocumentCalls:
         """Return its cache for a build, which keeps nothing of a deleted document: it raises `Withdrawn`."""
-        return DocumentCalls(self.database, document.id, self.tenant_of(document))
+        return DocumentCalls(self.database, document.id, tenant_of(document, self._tenant_key))
 
     def abandon(self, document_id: str) -> None:
         """Drop the calls of a version of a stored document that was begun and is not wanted now."""
@@ -247,14 +247,6 @@ class Store:
 
     # Tenants
 
-    def tenant_of(self, document: Document) -> str | None:
-        """Say whose a document is; None where the index has no tenants.
-
-        Raises:
-            InputError: there are tenants, and it does not say.
-        """
-        return tenant_of(document, self._tenant_key)
-
     def tenant_under(self, document_id: str) -> str | None:
         """Say whose the document under an id is, or the one that was begun; None if there is none."""
         with self.database.reading() as connection:
@@ -270,7 +262,7 @@ class Store:
         return self.header.config.get("tenant_key")
 
     def _check_tenant(self, connection: sqlite3.Connection, document: Document) -> None:
-        tenant = self.tenant_of(document)
+        tenant = tenant_of(document, self._tenant_key)
         check_same_tenant(document.id, tenant, self._tenant_under(connection, document.id))
 
     def _tenant_under(self, connection: sqlite3.Connection, document_id: str) -> str | None:
