@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 # why: examples are the same on every machine, and a busy machine is no failure
-settings.register_profile("hwdag", deadline=None, derandomize=True)
+settings.register_profile("hwdag", deadline=None, derandomize=True, max_examples=50)
 settings.register_profile("quick", settings.get_profile("hwdag"), max_examples=10)
 settings.load_profile("hwdag")
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import islice
 
 import numpy as np
@@ -40,6 +41,7 @@ def tokens_of(text: str) -> list[str]:
     return TOKEN.findall(text)
 
 
+@lru_cache(maxsize=10_000)
 def content_words(text: str) -> frozenset[str]:
     """Lower-cased words without stopwords and punctuation."""
     words = {token.lower() for token in tokens_of(text) if token[0].isalnum()}

@@ -153,7 +153,7 @@ def same(one, two):
 
 @pytest.mark.parametrize("writer", WRITERS)
 def test_a_build_cut_off_at_any_call_goes_on_without_repeating_one(writer):
-    document, whole = prose(45), Tape()
+    document, whole = prose(34), Tape()
     expected = built(document, whole, writer)
     assert expected.graph.height >= 3
     for at in range(len(whole.made)):
@@ -426,13 +426,13 @@ LIMITS = [Limits(max_tokens=1), Limits(max_tokens=400), Limits(max_seconds=1.0),
 @pytest.mark.parametrize("limits", LIMITS)
 def test_limited_runs_add_up_to_one_without_limits(limits, writer):
     whole, cache, made = Tape(), CallCache.open(), []
-    expected = built(prose(60), whole, writer)
+    expected = built(prose(50), whole, writer)
     for runs in itertools.count(1):
         tape = Tape()
         tools = tools_of(tape, writer)
         meter = Meter(tools.reader, tools.writer, limits, Clock())
         try:
-            result = build(prose(60), tools, Silent(), Calls(cache, meter.before_call))
+            result = build(prose(50), tools, Silent(), Calls(cache, meter.before_call))
             break
         except LimitReached as reached:
             assert runs < len(whole.made)

@@ -563,7 +563,7 @@ def built(
 ) -> HWDAGIndex:
     writer = OpenAIWriter("m", base_url=url, concurrency=concurrency)
     return HWDAGIndex.from_documents(
-        [Document("a", " ".join(f"The mill number {i} grinds at {i} past." for i in range(150)))],
+        [Document("a", " ".join(f"The mill number {i} grinds at {i} past." for i in range(80)))],
         reader=ScriptedLM(prefers_extraction=False),
         writer=writer,
         embedder=HashingEmbedder(),

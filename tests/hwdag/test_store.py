@@ -153,7 +153,7 @@ def test_whatever_happened_before_nothing_is_left_of_what_is_gone(
     rng = random.Random(seed)
     living: dict[str, list[bytes]] = {}
     with Store.open(path) as other:
-        for round_ in range(50):
+        for round_ in range(30):
             name = rng.choice([*living, f"new{round_}"])
             gone = living.pop(name, [])
             if gone and rng.random() < 0.5:

@@ -84,8 +84,8 @@ def test_it_works_in_an_environment_of_its_own(name, tmp_path):
     shared = [ROOT / "core", ROOT, sysconfig.get_path("purelib")]
     purelib = run(python, "-c", "import site; print(site.getsitepackages()[0])", cwd=tmp_path)
     (Path(purelib.strip()) / "shared.pth").write_text("\n".join(map(str, shared)))
-    pip = (sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps")
-    run(*pip, "--no-index", wheel, cwd=tmp_path)
+    uv = (sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", python)
+    run(*uv, "--no-deps", "--no-index", wheel, cwd=tmp_path)
     assert run(python, "-c", PACKAGES[name][1], cwd=tmp_path).strip() == (
         "Clara Holm built the harbour."
     )
