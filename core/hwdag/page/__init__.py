@@ -49,7 +49,7 @@ def page(title: str, data: Mapping[str, Any]) -> str:
     )
 
 
-def live_page() -> str:
+def served_page() -> str:
     """Return the page of a server, which has script and style at `/page.js` and `/page.css`."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'

@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from hwdag.building.report import BuildReport
 from hwdag.errors import HWDAGError, IndexBusy, InputError
-from hwdag.page import built_file, live_page
+from hwdag.page import built_file, served_page
 from hwdag.scope import Scope
 from hwdag.serve.asking import Desk, events_of, logger, message_of
 from hwdag.serve.completions import Completions
@@ -92,7 +92,7 @@ class _Server:
         self._uploads = Slots(limits.uploads, "uploads")
 
     async def page(self, request: Request) -> Response:
-        return Response(live_page(), media_type="text/html")
+        return Response(served_page(), media_type="text/html")
 
     async def health(self, request: Request) -> Response:
         return JSONResponse({"status": "ok", "version": __version__})

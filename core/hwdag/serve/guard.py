@@ -138,17 +138,16 @@ class Slots:
 
 async def limited_body(request: Request, most: int) -> AsyncIterator[bytes]:
     """Yield the body of a request in pieces. Raises `HTTPException` (413) beyond `most` bytes."""
+    too_long = HTTPException(413, f"more than the {most:,} bytes that this server takes")
     said = request.headers.get("content-length", "")
-    taken = int(said) if said.isdecimal() else 0
-    if taken <= most:
-        taken = 0
-        async for piece in request.stream():
-            taken += len(piece)
-            if taken > most:
-                break
-            yield piece
-    if taken > most:
-        raise HTTPException(413, f"more than the {most:,} bytes that this server takes")
+    if said.isdecimal() and int(said) > most:
+        raise too_long
+    taken = 0
+    async for piece in request.stream():
+        taken += len(piece)
+        if taken > most:
+            raise too_long
+        yield piece
 
 
 def failure(status: int, message: str) -> JSONResponse:

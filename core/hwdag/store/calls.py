@@ -68,7 +68,7 @@ class CallCache:
             InputError: the file is something else.
             IndexFileError: it cannot be read or written.
         """
-        database = Database(None if path is None else Path(path), create=True, readonly=False)
+        database = Database(None if path is None else Path(path), create=True)
         try:
             with database.writing() as connection:
                 _make_tables(connection, database.name)

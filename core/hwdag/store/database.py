@@ -41,7 +41,7 @@ class Database:
         readonly: whether `writing` is refused.
     """
 
-    def __init__(self, path: Path | None, *, create: bool, readonly: bool) -> None:
+    def __init__(self, path: Path | None, *, create: bool = False, readonly: bool = False) -> None:
         """Connect; only with `create` may the file be missing."""
         self.path = path
         self.name = "the index in memory" if path is None else str(path)

@@ -100,7 +100,7 @@ def verify(path: str | os.PathLike[str], *, show_progress: bool | Reporter = Fal
     if not path.is_file():
         raise IndexFileError(f"there is no file {path}; check the path")
     try:
-        database = Database(path, create=False, readonly=True)
+        database = Database(path, readonly=True)
     except IndexCorrupt as error:
         if path.stat().st_size < _LEAST_BYTES:
             raise NotAnIndex(f"{path} is too short for an hwdag index; check the path") from error
@@ -258,7 +258,7 @@ def _save(path: Path, unfinished: Path, reporter: Reporter) -> Repaired:
         shutil.copyfile(path, copy)
         _restore_first_page(copy)
         with (
-            closing(Database(copy, create=False, readonly=True)) as database,
+            closing(Database(copy, readonly=True)) as database,
             _moment(database) as connection,
         ):
             try:

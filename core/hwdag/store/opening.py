@@ -38,7 +38,7 @@ def holds_something(path: Path) -> bool:
     if journal_of(path).exists():
         with (
             suppress(HWDAGError),
-            closing(Database(path, create=False, readonly=False)) as database,
+            closing(Database(path)) as database,
             database.reading() as connection,
         ):
             connection.execute("SELECT 1 FROM sqlite_master").fetchone()

@@ -100,7 +100,7 @@ class Store:
         if path is not None:
             check_free(path)
         rows = encode_header(header)
-        database = Database(path, create=True, readonly=False)
+        database = Database(path, create=True)
         try:
             write_schema(database, rows)
         except BaseException:
@@ -127,7 +127,7 @@ class Store:
             )
         if not path.is_file():
             raise NotAnIndex(f"{path} is a folder, an index is a single file; name the file")
-        store = cls(Database(path, create=False, readonly=readonly))
+        store = cls(Database(path, readonly=readonly))
         if not readonly:
             remove_leftovers(path.resolve())
         return store
@@ -155,7 +155,7 @@ class Store:
             if self.path is None or not self.database.is_in(self.path):
                 self.database.copy(unfinished)
             else:  # on a connection of its own, so that searches need not wait
-                with closing(Database(self.path, create=False, readonly=False)) as database:
+                with closing(Database(self.path)) as database:
                     database.copy(unfinished)
             sync(unfinished)
             path.unlink(missing_ok=True)  # an empty file, as a build killed at its start leaves
