@@ -65,6 +65,24 @@ def _not_json(document: Document, error: Exception) -> InputError:
     )
 
 
+class Provenance(dict[str, Any]):
+    """Where a node is from and why it was read.
+
+    Equal for one node, whatever the question: LangChain joins the results of several questions by
+    the equality of documents, and scores belong to one question.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Provenance):
+            return bool(self["id"] == other["id"])
+        return super().__eq__(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None  # type: ignore[assignment]  # as of every dict
+
+
 def node_document(step: Step, retrieval: Retrieval) -> Document:
     """A returned node under its own id: its text, its document's metadata, and its provenance."""
     node, sources = step.node, retrieval.sources
@@ -72,7 +90,7 @@ def node_document(step: Step, retrieval: Retrieval) -> Document:
     return Document(
         id=node.id,
         page_content=node.text,
-        metadata={**deepcopy(own), METADATA_KEY: provenance(step, retrieval)},
+        metadata={**deepcopy(own), METADATA_KEY: Provenance(provenance(step, retrieval))},
     )
 
 

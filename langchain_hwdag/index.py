@@ -11,9 +11,9 @@ from langchain_core.documents import Document
 from langchain_core.indexing import DeleteResponse, UpsertResponse
 from langchain_core.indexing.base import DocumentIndex
 
-from hwdag.checks import refuse
+from hwdag.checks import refuse, under_one_name
 from hwdag.config import BuildConfig, SearchConfig
-from hwdag.errors import InputError
+from hwdag.errors import InputError, UnknownOption
 from hwdag.index import HWDAGIndex as CoreIndex
 from hwdag.lm.base import Writer
 from hwdag.lm.chat import as_chat
@@ -58,8 +58,9 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
     def from_texts(
         cls,
         texts: Iterable[str],
-        *,
+        embedding: object = None,
         metadatas: Iterable[Mapping[str, Any]] | None = None,
+        *,
         ids: Iterable[str] | None = None,
         **options: Unpack[MakingOptions],
     ) -> Self:
@@ -68,19 +69,21 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         Raises:
             InputError: not one metadata and one id per text.
         """
-        return cls.from_documents(_as_documents(texts, metadatas, ids), **options)
+        return cls.from_documents(_as_documents(texts, metadatas, ids), embedding, **options)
 
     @classmethod
     async def afrom_texts(
         cls,
         texts: Iterable[str],
-        *,
+        embedding: object = None,
         metadatas: Iterable[Mapping[str, Any]] | None = None,
+        *,
         ids: Iterable[str] | None = None,
         **options: Unpack[MakingOptions],
     ) -> Self:
         """`from_texts` in a thread; see `afrom_documents`."""
-        return await cls.afrom_documents(_as_documents(texts, metadatas, ids), **options)
+        made = _as_documents(texts, metadatas, ids)
+        return await cls.afrom_documents(made, embedding, **options)
 
     def upsert(
         self, items: Sequence[Document], /, *, show_progress: bool = False, **unknown: Any
@@ -131,6 +134,38 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         named = _named(documents, ids)
         return (await self.aupsert(named, show_progress=show_progress))["succeeded"]
 
+    def add_texts(
+        self,
+        texts: Iterable[str],
+        metadatas: Iterable[Mapping[str, Any]] | None = None,
+        *,
+        ids: Iterable[str] | None = None,
+    ) -> list[str]:
+        """`add_documents` of plain texts; errors as in `from_texts`."""
+        return self.add_documents(_as_documents(texts, metadatas, ids))
+
+    def similarity_search(
+        self, query: str, k: int = 4, filter: Filters = None, **unknown: Any
+    ) -> list[Document]:
+        """`invoke`, as vector stores call it: the `k` best nodes, best first."""
+        refuse(unknown, "similarity_search", "k, filter")
+        return self.invoke(query, k=k, filters=filter)
+
+    async def asimilarity_search(
+        self, query: str, k: int = 4, filter: Filters = None, **unknown: Any
+    ) -> list[Document]:
+        """`ainvoke`, as vector stores call it; see `similarity_search`."""
+        refuse(unknown, "asimilarity_search", "k, filter")
+        return await self.ainvoke(query, k=k, filters=filter)
+
+    def similarity_search_with_score(
+        self, query: str, k: int = 4, filter: Filters = None, **unknown: Any
+    ) -> list[tuple[Document, float]]:
+        """The same with scores, higher is better, which only compare nodes of one question."""
+        refuse(unknown, "similarity_search_with_score", "k, filter")
+        found = self.similarity_search(query, k, filter)
+        return [(document, document.metadata["hwdag"]["score"]) for document in found]
+
     def delete(self, ids: list[str] | None = None, **unknown: Any) -> DeleteResponse:
         """Remove documents with their graphs; ids that are not there are no failure.
 
@@ -159,9 +194,14 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         found = map(self.index.documents.get, _distinct(ids))
         return [as_langchain_document(document) for document in found if document is not None]
 
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        """`get`, as vector stores call it."""
+        return self.get(ids)
+
     def as_retriever(
         self,
         *,
+        search_type: str = "similarity",
         search: SearchConfig | None = None,
         k: int | None = None,
         document_ids: Iterable[str] | None = None,
@@ -176,6 +216,7 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         """Return a retriever that sees later changes; None takes the index's own value.
 
         Args:
+            search_type: "similarity", the only type that a walk has an equal of.
             search: see `HWDAGRetriever`, as the following.
             k: number of nodes.
             document_ids: only these documents.
@@ -190,6 +231,11 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         Raises:
             UnknownOption: there is no such option.
         """
+        if search_type != "similarity":
+            raise UnknownOption(
+                f'search_type must be "similarity", got {search_type!r}: a walk chooses nodes that '
+                "add to what was read by itself; leave the option out"
+            )
         if search_kwargs:
             wanted = {FILTERS.get(name, name): value for name, value in search_kwargs.items()}
             refuse(
@@ -254,6 +300,7 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
     def load_local(
         cls,
         folder: str | Path,
+        embeddings: object = None,
         *,
         reader: object = None,
         writer: object = None,
@@ -266,7 +313,7 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
 
         Models are those that the file names, unless given, and are loaded on first use. LangChain
         `Embeddings` cannot be loaded by a name: give those that the index was built with. Arguments
-        are as in `from_documents`, with `options` for searching; errors as in
+        are as in `from_documents`, with `options` for searching, and `embeddings` for `embedder`; errors as in
         `hwdag.HWDAGIndex.load`.
         """
         made = cls(index=CoreIndex(), **options)  # type: ignore[arg-type]  # pydantic makes tuples
@@ -274,7 +321,7 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
             Path(folder) / FILE_NAME,
             reader=as_reader(reader),
             writer=as_writer(writer),
-            embedder=as_embedder(embedder),
+            embedder=as_embedder(under_one_name(embedder=embedder, embeddings=embeddings)),
             config=config,
             prompts=prompts,
         )

@@ -12,6 +12,7 @@ from langchain_core.documents import Document
 from langchain_core.load.serializable import SerializedConstructor, SerializedNotImplemented
 from pydantic import Field, field_validator
 
+from hwdag.checks import under_one_name
 from hwdag.config import BuildConfig, SearchConfig
 from hwdag.filters import Filter
 from hwdag.index import HWDAGIndex as CoreIndex
@@ -65,6 +66,7 @@ class HWDAGRetriever(CoreSearchRetriever):
     def from_documents(
         cls,
         documents: Iterable[Document],
+        embedding: object = None,
         *,
         reader: object = None,
         writer: object = None,
@@ -85,6 +87,7 @@ class HWDAGRetriever(CoreSearchRetriever):
         Args:
             documents: their ids (or a hash of their content) and metadata are kept; what is blank
                 is listed in `report.skipped`.
+            embedding: what vector stores call `embedder`.
             reader: the local model: a `HuggingFacePipeline` or a `ChatHuggingFace` over one (the
                 loaded weights are used), an hwdag `Reader`, a model name, or None for the embedded
                 default.
@@ -118,7 +121,7 @@ class HWDAGRetriever(CoreSearchRetriever):
             found,
             reader=as_reader(reader),
             writer=as_writer(writer),
-            embedder=as_embedder(embedder),
+            embedder=as_embedder(under_one_name(embedder=embedder, embedding=embedding)),
             config=config,
             prompts=prompts,
             path=path,
@@ -129,10 +132,13 @@ class HWDAGRetriever(CoreSearchRetriever):
 
     @classmethod
     async def afrom_documents(
-        cls, documents: Iterable[Document], **options: Unpack[MakingOptions]
+        cls,
+        documents: Iterable[Document],
+        embedding: object = None,
+        **options: Unpack[MakingOptions],
     ) -> Self:
         """`from_documents` in a thread; a task that is cancelled ends the build, not what is done."""
-        return await building(partial(cls.from_documents, documents, **options))
+        return await building(partial(cls.from_documents, documents, embedding, **options))
 
     @field_validator("index", mode="before")
     @classmethod

@@ -19,9 +19,9 @@ from llama_index.core.schema import BaseNode, Document, TextNode, TransformCompo
 from llama_index.core.storage.docstore.types import RefDocInfo
 from llama_index.core.storage.storage_context import StorageContext
 
-from hwdag.checks import refuse
+from hwdag.checks import refuse, under_one_name
 from hwdag.config import BuildConfig, SearchConfig
-from hwdag.errors import IndexMismatch, UnknownOption
+from hwdag.errors import IndexMismatch
 from hwdag.index import HWDAGIndex as CoreIndex
 from hwdag.search.passages import Returns
 from hwdag.text.prompts import Prompts
@@ -85,6 +85,7 @@ class HWDAGIndex(ChangingIndex):
         reader: object = None,
         writer: object = None,
         embedder: object = None,
+        embed_model: object = None,
         config: BuildConfig | None = None,
         prompts: Prompts | None = None,
         path: str | Path | None = None,
@@ -106,6 +107,7 @@ class HWDAGIndex(ChangingIndex):
             embedder: a `BaseEmbedding`, an hwdag `Embedder`, a sentence-transformers name, or None
                 for the one that the nodes were embedded with; of a new index for
                 `Settings.embed_model` where it was set, else for the embedded default.
+            embed_model: LlamaIndex's name of `embedder`.
             config: how documents become graphs.
             prompts: replacements for the papers' prompts.
             path: a file to keep the graphs in, which is opened if it is there; None keeps them in
@@ -121,7 +123,11 @@ class HWDAGIndex(ChangingIndex):
         self.report = None
         # why: the base class builds from within its __init__
         self._options = Options(
-            as_reader(reader), as_writer(writer), as_embedder(embedder), config, prompts
+            as_reader(reader),
+            as_writer(writer),
+            as_embedder(under_one_name(embedder=embedder, embed_model=embed_model)),
+            config,
+            prompts,
         )
         self._path = path
         super().__init__(
@@ -150,6 +156,7 @@ class HWDAGIndex(ChangingIndex):
         reader: object = None,
         writer: object = None,
         embedder: object = None,
+        embed_model: object = None,
         config: BuildConfig | None = None,
         prompts: Prompts | None = None,
         path: str | Path | None = None,
@@ -173,6 +180,7 @@ class HWDAGIndex(ChangingIndex):
             reader=reader,
             writer=writer,
             embedder=embedder,
+            embed_model=embed_model,
             config=config,
             prompts=prompts,
             path=path,
@@ -261,14 +269,11 @@ class HWDAGIndex(ChangingIndex):
             UnknownOption: any other argument, or both names of `k` with different numbers.
         """
         refuse(kwargs, "as_retriever", ", ".join(RETRIEVAL_OPTIONS))
-        if None not in (k, similarity_top_k) and k != similarity_top_k:
-            raise UnknownOption(
-                f"k={k!r} and similarity_top_k={similarity_top_k!r} are one option; pass one of them"
-            )
         return HWDAGRetriever(
             self,
             search=search,
-            k=similarity_top_k if k is None else k,
+            k=k,
+            similarity_top_k=similarity_top_k,
             document_ids=document_ids,
             filters=filters,
             tenant=tenant,

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from llama_index.core.callbacks.base import CallbackManager
 
+from hwdag.checks import under_one_name
 from hwdag.config import SearchConfig
 from hwdag.index import HWDAGIndex as CoreIndex
 from hwdag.search.passages import Returns
@@ -48,6 +49,7 @@ class HWDAGRetriever(CoreSearchRetriever):
         *,
         search: SearchConfig | None = None,
         k: int | None = None,
+        similarity_top_k: int | None = None,
         document_ids: Collection[str] | None = None,
         filters: Filters | None = None,
         tenant: str | None = None,
@@ -62,6 +64,7 @@ class HWDAGRetriever(CoreSearchRetriever):
             index: later changes to it are seen.
             search: budget, progress control, heads.
             k: number of nodes.
+            similarity_top_k: LlamaIndex's name of `k`.
             document_ids: ref doc ids; only these documents are walked. None for all.
             filters: only documents whose metadata match: `MetadataFilters`, a core filter, or its
                 JSON form.
@@ -75,12 +78,13 @@ class HWDAGRetriever(CoreSearchRetriever):
 
         Raises:
             UnknownOption: `MetadataFilters` with an operator that the core has no equal of.
+            UnknownOption: `k` and `similarity_top_k` differ.
             InputError: k is not a number, or a filter cannot be used.
         """
         self._index = index
         super().__init__(
             search=search,
-            k=k,
+            k=under_one_name(k=k, similarity_top_k=similarity_top_k),
             document_ids=document_ids,
             filters=filters,
             tenant=tenant,

@@ -54,7 +54,7 @@ def browser() -> Iterator[Any]:
     """A headless Chromium; skipped where there is none."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
     if CHROMIUM is None:
-        pytest.skip("no chromium on this machine")
+        pytest.skip("needs chromium or google-chrome (Debian: apt-get install chromium)")
     quiet = ["--no-sandbox", "--disable-quic", "--disable-background-networking"]
     quiet += ["--disable-component-update", "--disable-sync", "--enable-unsafe-swiftshader"]
     with sync_api.sync_playwright() as play:

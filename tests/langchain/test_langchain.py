@@ -212,7 +212,7 @@ def test_a_question_that_is_no_text_is_refused_with_the_way_out() -> None:
 
 
 def test_options_of_vector_stores_are_refused_with_those_that_there_are() -> None:
-    with pytest.raises(UnknownOption, match=r"no option 'search_type'; it has sea"):
+    with pytest.raises(UnknownOption, match=r"search_type must be \"similarity\", got 'mmr'"):
         an_index([]).as_retriever(search_type="mmr", search_kwargs={"k": 3})
 
 
