@@ -80,7 +80,7 @@ class Provenance(dict[str, Any]):
     def __ne__(self, other: object) -> bool:
         return not self == other
 
-    __hash__ = None  # type: ignore[assignment]  # as of every dict
+    __hash__ = None  # as of every dict
 
 
 def node_document(step: Step, retrieval: Retrieval) -> Document:
