@@ -14,10 +14,12 @@ import argparse
 import json
 import os
 import platform
+import resource
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -36,6 +38,7 @@ from hwdag.lm.default import load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.text.prompts import SearchPrompts
 from hwdag.text.sentences import sentences
+from hwdag.types import Answer
 from hwdag_lab.eval.data import read_records, sample
 from hwdag_lab.eval.evidence import retrieval_scores
 from hwdag_lab.eval.text_metrics import f1
@@ -68,7 +71,9 @@ class Plan:
 
 QUICK = Plan(rounds=3, tokens=512, new_tokens=16, batches=(1, 16), questions=4)
 
-PARTS = ("forwards", "capture", "walk", "writing", "indexes")
+PARTS = ("forwards", "capture", "walk", "writing", "questions", "indexes")
+
+AT_ONCE = 16
 
 PROMPT_CHARACTERS = 240
 """Of a prompt that is replied to: short, so that it is decoding that is measured."""
@@ -109,7 +114,12 @@ def figures(
     full, half = readers["float32"], readers["bfloat16"]
     if "forwards" in parts:
         yield from precision_of_forwards(full, half, plan)
-    for name, part in (("capture", capturing), ("walk", walking), ("writing", writing)):
+    for name, part in (
+        ("capture", capturing),
+        ("walk", walking),
+        ("writing", writing),
+        ("questions", asking),
+    ):
         for lm in (full, half) if name in parts else ():
             yield from part(lm, plan)
     data = Path(os.environ.get("HWDAG_DATA") or ROOT / ".." / "shared" / "data")
@@ -136,17 +146,22 @@ def _processor() -> str:
     return next(names, platform.processor() or platform.machine())
 
 
+def clock() -> float:
+    """Seconds: of the processor where nothing else computes, so that others on it do not count."""
+    return time.perf_counter() if torch.cuda.is_available() else time.process_time()
+
+
 def taking_turns(*ways: Callable[[], object], rounds: int) -> list[list[float]]:
     """Seconds of each way in each round, after one that is not counted."""
     seconds: list[list[float]] = [[] for _ in ways]
     for turn in range(rounds + 1):
         for way, spent in zip(ways, seconds, strict=True):
-            began = time.perf_counter()
+            began = clock()
             way()
             if torch.cuda.is_available():
                 torch.cuda.synchronize()
             if turn:
-                spent.append(time.perf_counter() - began)
+                spent.append(clock() - began)
     return seconds
 
 
@@ -268,6 +283,46 @@ def writing(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
     found = taking_turns(bare, write, rounds=plan.rounds)
     claim = f"`write` of {size}, speed / bare `generate`, {lm.dtype}"
     yield Row(claim, ratio(*found), "at least 0.9")
+
+
+def asking(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
+    """Many questions at once, each in a thread of its own, against one after the other."""
+    index = HWDAGIndex.from_documents([TEXT], reader=lm, embedder=default_embedder())
+    about = [TEXT[span.start : span.end].split() for span in sentences(TEXT)]
+    questions = [f"What about {' '.join(words[-4:])}?" for words in about if len(words) > 8]
+    config = SearchConfig(max_new_tokens=plan.new_tokens)
+
+    def ask(question: str) -> Answer:
+        return index.answer(question, config=config)
+
+    def alone() -> list[Answer]:
+        return [ask(question) for question in questions[:AT_ONCE]]
+
+    def together() -> list[Answer]:
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            return list(pool.map(ask, questions[:AT_ONCE]))
+
+    ask(questions[0])
+    seconds, found, peaks = [], [], []
+    for way in (alone, together):
+        began = clock()
+        found.append(way())
+        seconds.append(clock() - began)
+        peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    index.close()
+    about_them = f"{AT_ONCE} questions at once, {lm.dtype}"
+    yield Row(f"{about_them}: questions/s / one by one", seconds[0] / seconds[1], "at least 4")
+    pairs = list(zip(*found, strict=True))
+    same = [nodes_of(one) == nodes_of(other) for one, other in pairs]
+    yield Row(f"{about_them}: same nodes, share", float(np.mean(same)), "1 in float32")
+    same = [one.text == other.text for one, other in pairs]
+    yield Row(f"{about_them}: same answer, share", float(np.mean(same)), "1 in float32")
+    yield Row(f"{about_them}: memory beyond that of one, MB at the peak", peaks[1] - peaks[0])
+
+
+def nodes_of(answer: Answer) -> list[str]:
+    """The nodes that were read, in order."""
+    return [step.node.id for step in answer.retrieval.steps]
 
 
 def precision_of_indexes(

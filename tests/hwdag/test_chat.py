@@ -83,14 +83,14 @@ def test_writing_is_greedy_whatever_the_checkpoint_prefers():
 def test_a_reply_from_the_cache_equals_one_from_scratch(family):
     lm = a_model(family, seed=5)
     steps = []
-    original = lm.engine.logits
-    lm.engine.logits = lambda rows, **options: steps.append(original(rows, **options)) or steps[-1]
+    original = lm.engine.forward
+    lm.engine.forward = lambda *args: steps.append(original(*args)) or steps[-1]
     joined(lm, TALK)
     ids = chat_ids(lm.codec, lm.turns, TALK)
     for step in steps:
-        scratch = original([ids], last=1)
-        torch.testing.assert_close(step, scratch, atol=2e-5, rtol=1e-4)
-        ids = [*ids, int(step.argmax())]
+        scratch = lm.engine.logits([ids], last=1)[0]
+        torch.testing.assert_close(step.logits, scratch, atol=2e-5, rtol=1e-4)
+        ids = [*ids, int(step.logits.argmax())]
 
 
 def test_replies_interleave_and_run_in_threads():
@@ -189,12 +189,12 @@ def test_a_model_without_turns_does_not_speak_for_the_user():
     lm = a_model(chat=False)
     script = iter([*lm.codec.encode("A dog.\nuser: And"), lm.codec.tokenizer.eos_token_id])
 
-    def logits(rows, *, last, cache):
-        scores = torch.zeros(1, 1, len(lm.codec.tokenizer))
-        scores[0, 0, next(script)] = 1.0
-        return scores
+    def forward(ids, cache):
+        scores = torch.zeros(1, len(lm.codec.tokenizer))
+        scores[0, next(script)] = 1.0
+        return Forward(scores, np.zeros((0, 1)), Usage())
 
-    lm.engine.logits = logits
+    lm.engine.forward = forward
     assert joined(lm, TALK, max_new_tokens=40) == "A dog."
 
 

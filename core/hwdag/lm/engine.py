@@ -7,7 +7,6 @@ who called it decides whose usage that belongs to.
 from __future__ import annotations
 
 import copy
-import inspect
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,8 +21,17 @@ from transformers import Cache, GenerationConfig, PreTrainedModel, PreTrainedTok
 from hwdag.arrays import Floats
 from hwdag.config import HeadList
 from hwdag.flops import ModelShape, capture_flops, cut_flops, forward_flops
-from hwdag.lm.attention import Capture, Request, SpanRequest, capture, check_supported, lock_of
+from hwdag.lm.attention import (
+    Capture,
+    Request,
+    SpanRequest,
+    capture,
+    check_complete,
+    check_supported,
+    lock_of,
+)
 from hwdag.lm.layout import Turns
+from hwdag.lm.packing import Row, keeps_logits, line_of
 from hwdag.lm.tokens import Codec
 from hwdag.types import Usage
 
@@ -126,14 +134,13 @@ class Engine:
         """Run new tokens on top of a cache, which they enter; `heads=None` are all."""
         began, cached = time.perf_counter(), int(cache.get_seq_length())
         tflops, attention = self.tflops(len(ids), cached, logit_rows=logit_rows), np.zeros((0, 1))
-        if request is None:
-            logits = self.logits([ids], last=logit_rows, cache=cache)
-        else:
-            with self._lock, capture(self.model, [request], heads) as captured:
-                logits = self.logits([ids], last=logit_rows, cache=cache)
-            attention = captured.mean(0).double().cpu().numpy()
+        row = Row(ids, cache, logit_rows, None if request is None else Capture([request], heads))
+        logits = line_of(self.model).run(self.model, row)
+        if row.capture is not None and request is not None:
+            check_complete(self.model, row.capture)
+            attention = row.capture.mean(0).double().cpu().numpy()
             tflops += self._capture_tflops(len(ids) + cached, request, heads)
-        return Forward(logits[0], attention, Usage(len(ids), tflops, time.perf_counter() - began))
+        return Forward(logits, attention, Usage(len(ids), tflops, time.perf_counter() - began))
 
     def attention(
         self,
@@ -250,7 +257,7 @@ class Engine:
 
     @cached_property
     def _keeps_logits(self) -> bool:
-        return "logits_to_keep" in inspect.signature(self.model.forward).parameters
+        return keeps_logits(self.model)
 
     @property
     def _pad_token(self) -> int:

@@ -1,0 +1,213 @@
+"""One forward for many callers: the new tokens of all their sequences in one row.
+
+What a model does to a token by itself, nearly all of its work, is done to all tokens at once, so its
+weights are read once for all callers. Only attention goes sequence by sequence, each with a cache of
+its own: nothing is padded, whatever the lengths are, and a walk reads its nodes in the forward in
+which answers of others are decoded by a token each.
+
+One thread runs the model. A forward takes what waits, first come, first served; sequences join and
+leave with every forward. A caller waits for its own result, so no more can wait than there are
+callers.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from threading import Condition, Lock
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+from transformers import AttentionInterface, Cache, PreTrainedModel
+
+from hwdag.lm.attention import Capture, attend, lock_of
+
+IMPLEMENTATION = "hwdag_packed"
+
+MOST_TOKENS = 2048
+"""New tokens of one forward, unless a single sequence has more."""
+
+PATIENCE = 0.02
+"""Seconds without a new caller after which a forward no longer waits for those of the last one."""
+
+
+@dataclass(eq=False)
+class Row:
+    """The new tokens of one sequence, on top of a cache that they enter.
+
+    Attributes:
+        last: of so many of the last positions logits are wanted.
+        capture: attention that is read, if any is.
+        logits: the result, in float32, (last, vocabulary).
+    """
+
+    ids: list[int]
+    cache: Cache
+    last: int = 1
+    capture: Capture | None = None
+    logits: Future[Tensor] = field(default_factory=Future)
+
+
+class Line:
+    """Where callers of one model stand in line."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Row] = deque()
+        self._changed = Condition()
+        self._together = 1  # rows of the last forward
+        self._process = os.getpid()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="hwdag-model")
+
+    def run(self, model: PreTrainedModel, row: Row) -> Tensor:
+        """The logits of a row, computed with what others are waiting for."""
+        if self._process != os.getpid():  # a fork has no threads
+            self.__init__()  # type: ignore[misc]
+        with self._changed:
+            self._waiting.append(row)
+            self._changed.notify()
+        self._thread.submit(self._serve, model)
+        return row.logits.result()
+
+    def _serve(self, model: PreTrainedModel) -> None:
+        if not (rows := self._next(model)):
+            return  # an earlier forward has taken the row that was submitted with this call
+        try:
+            found = packed_forward(model, rows)
+        except BaseException as error:
+            for row in rows:
+                row.logits.set_exception(error)
+        else:
+            for row, logits in zip(rows, found, strict=True):
+                row.logits.set_result(logits)
+
+    def _next(self, model: PreTrainedModel) -> list[Row]:
+        """The rows of the next forward; those who were in the last one are given time to come back."""
+        most = 1 if _depends_on_length(model) else len(self._waiting) + self._together
+        with self._changed:
+            while 0 < len(self._waiting) < min(most, self._together):
+                if not self._changed.wait(PATIENCE):
+                    break
+            rows, room = list[Row](), MOST_TOKENS
+            while self._waiting and len(rows) < most:
+                if rows and len(self._waiting[0].ids) > room:
+                    break
+                rows.append(self._waiting.popleft())
+                room -= len(rows[-1].ids)
+            self._together = max(1, len(rows))
+            return rows
+
+
+_LINES: WeakKeyDictionary[PreTrainedModel, Line] = WeakKeyDictionary()
+_LINING = Lock()
+
+
+def line_of(model: PreTrainedModel) -> Line:
+    """The line of all who use these weights."""
+    with _LINING:
+        return _LINES.setdefault(model, Line())
+
+
+_ROWS: ContextVar[_Rows] = ContextVar("hwdag_rows")
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of the forward that runs, and where each stands in it."""
+
+    rows: Sequence[Row]
+    places: Sequence[slice]
+    masks: dict[tuple[int, int, int | None], Tensor | None] = field(default_factory=dict)
+
+    def mask(self, new: int, seen: int, window: int | None, device: torch.device) -> Tensor | None:
+        """Which of the tokens seen each new one may see, (1, 1, new, seen); None for the usual."""
+        key = new, seen, window
+        if key not in self.masks:
+            self.masks[key] = _mask(new, seen, window, device)
+        return self.masks[key]
+
+
+def packed_forward(model: PreTrainedModel, rows: Sequence[Row]) -> list[Tensor]:
+    """Logits of every row from one forward, in float32, (last, vocabulary) each."""
+    ids, positions, wanted, places = list[int](), list[int](), list[int](), list[slice]()
+    for row in rows:
+        cached = int(row.cache.get_seq_length())
+        places.append(slice(len(ids), len(ids) + len(row.ids)))
+        ids += row.ids
+        positions += range(cached, cached + len(row.ids))
+        wanted += range(len(ids) - row.last, len(ids))
+    device = model.device
+    tensors = (torch.tensor([values], device=device) for values in (ids, positions, wanted))
+    token_ids, position_ids, kept = tensors
+    options = {"logits_to_keep": kept[0]} if keeps_logits(model) else {}
+    with lock_of(model), _packed(model, _Rows(rows, places)), torch.inference_mode():
+        logits = model(token_ids, position_ids=position_ids, use_cache=False, **options).logits[0]
+    if not options:
+        logits = logits[kept[0].to(logits.device)]
+    return list(logits.float().split([row.last for row in rows]))
+
+
+@contextmanager
+def _packed(model: PreTrainedModel, rows: _Rows) -> Iterator[None]:
+    """Attention goes row by row inside the block; then the model has its own again."""
+    before = model.config._attn_implementation
+    token = _ROWS.set(rows)
+    model.set_attn_implementation(IMPLEMENTATION)
+    try:
+        yield
+    finally:
+        _ROWS.reset(token)
+        model.set_attn_implementation(before)
+
+
+def _attention(
+    module: torch.nn.Module,
+    query: Tensor,  # (1, heads, new of all rows, dim)
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """The registered attention function: every row sees its own cache and itself."""
+    packed, outputs = _ROWS.get(), list[Tensor]()
+    for row, place in zip(packed.rows, packed.places, strict=True):
+        layer = int(module.layer_idx)  # type: ignore[arg-type]
+        keys, values = row.cache.update(key[:, :, place], value[:, :, place], layer)
+        new, window = len(row.ids), kwargs.get("sliding_window")
+        mask = packed.mask(new, keys.shape[2], window, query.device)
+        options = {"scaling": None} | kwargs
+        output = attend(row.capture, module, query[:, :, place], keys, values, mask, **options)
+        outputs.append(output)
+    return torch.cat(outputs, dim=1), None
+
+
+def _mask(new: int, seen: int, window: int | None, device: torch.device) -> Tensor | None:
+    if (new == 1 or new == seen) and (window is None or seen <= window):
+        return None  # the attention call's own
+    keys = torch.arange(seen, device=device)
+    rows = torch.arange(seen - new, seen, device=device).unsqueeze(1)
+    visible = keys <= rows
+    if window is not None:
+        visible &= keys > rows - window
+    return visible[None, None]
+
+
+def _depends_on_length(model: PreTrainedModel) -> bool:
+    """Whether the angles of positions depend on the longest sequence of a forward."""
+    rope = str(getattr(model.config.get_text_config(decoder=True), "rope_parameters", ""))
+    return "longrope" in rope or "dynamic" in rope
+
+
+def keeps_logits(model: PreTrainedModel) -> bool:
+    """Whether its forward can be told which logits are wanted."""
+    return "logits_to_keep" in inspect.signature(model.forward).parameters
+
+
+AttentionInterface.register(IMPLEMENTATION, _attention)
