@@ -33,6 +33,7 @@ from transformers import DynamicCache
 from hwdag import HWDAGIndex, SearchConfig
 from hwdag.config import HeadList
 from hwdag.embedding.default import default_embedder
+from hwdag.lm import packing
 from hwdag.lm.attention import SpanRequest
 from hwdag.lm.default import load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
@@ -287,6 +288,7 @@ def writing(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
 
 def asking(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
     """Many questions at once, each in a thread of its own, against one after the other."""
+    yield from sharing(lm, plan)
     index = HWDAGIndex.from_documents([TEXT], reader=lm, embedder=default_embedder())
     about = [TEXT[span.start : span.end].split() for span in sentences(TEXT)]
     questions = [f"What about {' '.join(words[-4:])}?" for words in about if len(words) > 8]
@@ -318,6 +320,27 @@ def asking(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
     same = [one.text == other.text for one, other in pairs]
     yield Row(f"{about_them}: same answer, share", float(np.mean(same)), "1 in float32")
     yield Row(f"{about_them}: memory beyond that of one, MB at the peak", peaks[1] - peaks[0])
+
+
+def sharing(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
+    """New tokens of many sequences in one forward against a forward each."""
+    ids, caches = tokens_of(lm, 1100), [DynamicCache() for _ in range(AT_ONCE)]
+    for cache in caches:
+        packing.packed_forward(lm.model, [packing.Row(ids, cache)])
+
+    def step(new: int, size: int) -> None:
+        for start in range(0, AT_ONCE, size):
+            rows = [packing.Row(ids[:new], cache) for cache in caches[start : start + size]]
+            packing.packed_forward(lm.model, rows)
+        for cache in caches:
+            cache.crop(-new)
+
+    for new in (1, 120):
+        found = taking_turns(
+            lambda new=new: step(new, 1), lambda new=new: step(new, AT_ONCE), rounds=plan.rounds
+        )
+        about = f"{new} new tokens of {AT_ONCE} sequences of {len(ids)}, {lm.dtype}"
+        yield Row(f"{about}: one forward, speed / a forward each", ratio(*found))
 
 
 def nodes_of(answer: Answer) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from langchain_core.callbacks import adispatch_custom_event, dispatch_custom_event
 from langchain_core.runnables import RunnableConfig, ensure_config
 
-from hwdag.threads import in_builder_thread
+from hwdag.threads import in_builder_thread, in_question_thread
 from hwdag.trace.bars import Advanced, Reporter, Reporting
 
 STEP_EVENT = "hwdag.step"
@@ -76,7 +76,7 @@ async def building(work: Callable[[], T]) -> T:
 async def in_thread(
     work: Callable[[Callable[[E], None]], T],
     tell: Callable[[E], Awaitable[Any]],
-    start: Callable[[Callable[[], T]], Awaitable[T]] = asyncio.to_thread,
+    start: Callable[[Callable[[], T]], Awaitable[T]] = in_question_thread,
 ) -> T:
     """Work in a thread, and await `tell` here for all that it reports, in order, meanwhile.
 

@@ -19,6 +19,7 @@ from llama_index.core.instrumentation.events.base import BaseEvent  # type: igno
 from llama_index.core.instrumentation.span import active_span_id
 
 from hwdag.building.report import BuildReport
+from hwdag.threads import in_question_thread
 from hwdag.trace.bars import Advance, Reporter, as_reporter
 from hwdag.types import Retrieval, Step
 
@@ -162,9 +163,9 @@ class OpenSpan:
 async def in_thread(work: Callable[[], T]) -> T:
     """What `work` returns; a walk in it ends at its next step if the caller is cancelled."""
     abandoned = threading.Event()
-    token = _ABANDONED.set(abandoned)  # `asyncio.to_thread` takes the context along
+    token = _ABANDONED.set(abandoned)  # the thread takes the context along
     try:
-        return await asyncio.to_thread(work)
+        return await in_question_thread(work)
     finally:
         abandoned.set()
         _ABANDONED.reset(token)

@@ -26,6 +26,12 @@ P = ParamSpec("P")
 MAX_BUILDERS = 4
 """Asynchronous builds, of all indexes together, that run or wait for a lock at a time."""
 
+MAX_QUESTIONS = 16
+"""Asynchronous questions, of all indexes together, that run at a time; others wait their turn.
+
+The threads of `asyncio.to_thread` would be six on two cores, and forwards are shared by so many.
+"""
+
 
 def asynchronous(
     method: Callable[Concatenate[S, P], T], *, builds: bool = False, stops: bool = False
@@ -41,7 +47,7 @@ def asynchronous(
         ask: Any = partial(_bound(self, method), *args, **options)
         call = partial(ask, stop=flag) if stops else ask
         try:
-            found: T = await (in_builder_thread(call) if builds else asyncio.to_thread(call))
+            found: T = await (in_builder_thread if builds else in_question_thread)(call)
         finally:
             flag.set()
         return found
@@ -61,7 +67,7 @@ def asynchronous_pieces(
         flag = _Abandoned(options.get("stop"))
         ask: Any = partial(_bound(self, method), *args, **options)
         try:
-            stream = await asyncio.to_thread(ask, **({"stop": flag} if stops else {}))
+            stream = await in_question_thread(partial(ask, stop=flag) if stops else ask)
             async for piece in each_in_a_thread(iter(stream)):
                 yield piece
         finally:
@@ -87,14 +93,23 @@ async def in_builder_thread(change: Callable[[], T]) -> T:
     However many builds wait for each other, searches, and what else the program does in threads, go
     on.
     """
+    return await _in_thread_of(_builders(), change)
+
+
+async def in_question_thread(work: Callable[[], T]) -> T:
+    """What `work` returns, one of so many at a time."""
+    return await _in_thread_of(_askers(), work)
+
+
+async def _in_thread_of(pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
     context = copy_context()  # as asyncio.to_thread does
-    return await asyncio.get_running_loop().run_in_executor(_builders(), context.run, change)
+    return await asyncio.get_running_loop().run_in_executor(pool, context.run, work)
 
 
 async def each_in_a_thread(pieces: Iterator[T]) -> AsyncGenerator[T]:
     """The pieces, each made in a thread, one after the other; the loop goes on meanwhile."""
     # why None: StopIteration cannot leave a thread through a future
-    while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+    while (piece := await in_question_thread(partial(next, pieces, None))) is not None:
         yield piece
 
 
@@ -117,3 +132,8 @@ def _named(twin: T, method: Callable[..., Any]) -> T:
 @cache
 def _builders() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(MAX_BUILDERS, thread_name_prefix="hwdag-build")
+
+
+@cache
+def _askers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(MAX_QUESTIONS, thread_name_prefix="hwdag-question")

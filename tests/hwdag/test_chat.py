@@ -5,6 +5,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import zip_longest
 
+import numpy as np
 import pytest
 import torch
 from tiny import FAMILIES, model, tokenizer
@@ -12,9 +13,11 @@ from tiny import FAMILIES, model, tokenizer
 from hwdag.errors import InputError, ModelError, QuestionTooLong
 from hwdag.lm.base import Message
 from hwdag.lm.chat import Chat, as_chat, pieces_in_threads, plain
+from hwdag.lm.engine import Forward
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.layout import chat_ids
 from hwdag.lm.writers import CallableWriter
+from hwdag.types import Usage
 from hwdag_lab.scripted import ScriptedLM
 
 SYSTEM, USER = Message("system", "Be brief."), Message("user", "Who jumps?")

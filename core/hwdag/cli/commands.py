@@ -84,7 +84,7 @@ def _add_serve(commands: Commands) -> None:
     serve.add_argument(
         "--max-questions",
         type=int,
-        default=4,
+        default=16,
         metavar="N",
         help="answered at a time, others are told to come back (default: %(default)s)",
     )

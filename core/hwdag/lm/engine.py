@@ -54,7 +54,8 @@ class Forward:
 class Engine:
     """A model and its tokenizer.
 
-    Thread-safe: a lock guards the forward, and all engines of one model share it. The model keeps
+    Thread-safe: a lock guards the forward, and all engines of one model share it; forwards on top of
+    caches are shared by those who wait for one (`hwdag.lm.packing`). The model keeps
     its weights, dtype, device and attention implementation; nothing of it is changed for good.
 
     Attributes:

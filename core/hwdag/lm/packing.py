@@ -7,7 +7,7 @@ which answers of others are decoded by a token each.
 
 One thread runs the model. A forward takes what waits, first come, first served; sequences join and
 leave with every forward. A caller waits for its own result, so no more can wait than there are
-callers.
+callers; the server and the asynchronous methods limit how many these are.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from hwdag.lm.attention import Capture, attend, lock_of
 
 IMPLEMENTATION = "hwdag_packed"
 
+MOST_ROWS = 64
 MOST_TOKENS = 2048
 """New tokens of one forward, unless a single sequence has more."""
 
@@ -89,20 +90,20 @@ class Line:
                 row.logits.set_result(logits)
 
     def _next(self, model: PreTrainedModel) -> list[Row]:
-        """The rows of the next forward; those who were in the last one are given time to come back."""
-        most = 1 if _depends_on_length(model) else len(self._waiting) + self._together
+        """The rows of the next forward; those who were in the last one have time to come back."""
+        most = 1 if _depends_on_length(model) else MOST_ROWS
+        rows, room = list[Row](), MOST_TOKENS
         with self._changed:
             while 0 < len(self._waiting) < min(most, self._together):
                 if not self._changed.wait(PATIENCE):
                     break
-            rows, room = list[Row](), MOST_TOKENS
             while self._waiting and len(rows) < most:
                 if rows and len(self._waiting[0].ids) > room:
                     break
                 rows.append(self._waiting.popleft())
                 room -= len(rows[-1].ids)
-            self._together = max(1, len(rows))
-            return rows
+            self._together = len(rows)
+        return rows
 
 
 _LINES: WeakKeyDictionary[PreTrainedModel, Line] = WeakKeyDictionary()

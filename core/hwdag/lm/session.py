@@ -222,9 +222,9 @@ class KVDecoding:
 
 
 class KVReply(Reply):
-    """One chat reply with a cache of its own; the model is locked for a forward at a time.
+    """One chat reply with a cache of its own; its forwards are shared.
 
-    So replies interleave, with each other and with all else that the model does.
+    Replies interleave, with each other and with all else that the model does.
 
     Raises:
         QuestionTooLong: messages and reply do not fit into the context.

@@ -45,7 +45,7 @@ class Limits:
 
     upload_bytes: int = 50_000_000
     json_bytes: int = 1_000_000
-    questions: int = 4
+    questions: int = 16
     uploads: int = 4
 
     def __post_init__(self) -> None:
