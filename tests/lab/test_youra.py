@@ -276,9 +276,9 @@ def test_memory_changes_nothing_but_the_cost(memory):
         documents, reader=lm, config=YouraConfig(window_tokens=120, memory_bytes=0)
     )
     retriever = YouraRetriever.from_documents(documents, reader=lm, config=config)
+    expected = scores_of(plain)
     for _ in range(2):
-        found = scores_of(retriever)
-        assert found == pytest.approx(scores_of(plain), rel=1e-3)
+        assert scores_of(retriever) == pytest.approx(expected, rel=1e-3)
     held = retriever.columns.caches
     size = sum(
         layer.keys.nbytes + layer.values.nbytes

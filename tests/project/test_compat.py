@@ -112,6 +112,8 @@ def test_everything_that_is_asked_for_is_pinned_within_its_range():
 def test_the_lowest_versions_work(tmp_path):
     """With the torch of this machine: CI has a job with the lowest one, too."""
     command = ["make", "lowest", f"LOWEST={tmp_path / 'venv'}", f"PYTHON={sys.executable}"]
+    command += [f"UV={sys.executable} -m uv"]
     torch = f"LOWEST_TORCH=torch=={pins('constraints.txt')['torch']}"
-    done = subprocess.run([*command, torch], cwd=ROOT, capture_output=True, text=True)
+    outside = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run([*command, torch], cwd=ROOT, env=outside, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
