@@ -193,6 +193,7 @@ def test_windows_cover_every_node_in_order_and_fit(costs, limit):
         assert sum(costs[i] for i in one) + costs[two.start] > limit
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.integers(1, 50), st.text(max_size=2)), max_size=60), st.integers(1, 200)
 )
@@ -337,6 +338,7 @@ def test_an_empty_document_is_an_input_error(text):
         built(Document("nothing", text))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

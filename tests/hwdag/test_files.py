@@ -211,6 +211,7 @@ def test_a_pdf_that_unpacks_to_gigabytes_is_given_up(tmp_path):
     assert isinstance(found, Skipped) or not found.text
 
 
+@pytest.mark.slow
 def test_a_package_that_unpacks_to_gigabytes_is_not_unpacked(tmp_path):
     path = tmp_path / "bomb.docx"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
@@ -250,6 +251,7 @@ NOTEBOOK = {
 }
 
 
+@pytest.mark.slow
 def test_office_files_and_notebooks_are_markdown(tmp_path):
     pytest.importorskip("markitdown")
     with zipfile.ZipFile(tmp_path / "a.docx", "w") as packed:

@@ -122,6 +122,7 @@ def test_it_is_a_reader_and_a_writer():
     assert isinstance(lm, Writer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_written_batches_equal_single_replies(family):
     lm = HuggingFaceLM(model(family, seed=4), tokenizer(), concurrency=3)

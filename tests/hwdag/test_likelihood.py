@@ -41,6 +41,7 @@ def until_answer(lm, nodes, verdict):
     return [*ids, *codec.encode(SearchPrompts().answer), *turns.second_reply]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("enough", [True, False])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_options_equal_a_cold_forward_over_the_whole_chat(family, enough):

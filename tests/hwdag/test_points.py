@@ -14,6 +14,7 @@ def test_any_reply_is_parsed_into_distinct_lines_that_say_something(reply):
         assert any(c.isalnum() for c in point)
 
 
+@pytest.mark.slow
 @given(st.lists(st.from_regex(r"[a-z]{3,9}( [a-z]{2,9}){2,5}\.", fullmatch=True), unique=True))
 def test_round_trip(points):
     assert parse_points("\n".join(f"* {point}" for point in points)) == points

@@ -235,6 +235,7 @@ def checkpoint(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_the_command_fits_and_its_file_steers(checkpoint, tmp_path, capsys):
     data, output, plot = tmp_path / "towns.jsonl", tmp_path / "fitted.json", tmp_path / "curves.png"
     write_records(data, two_hops(3))

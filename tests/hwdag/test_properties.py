@@ -106,6 +106,7 @@ def test_slabs_do_not_show_in_plain_prose(seed, blank):
     assert [text[span.start : span.end] for span in sentences(text)] == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["他。", "“", "```a", "<!", "「他。", "(Ab. ", "Mr. ", "a"])
 def test_sentences_look_at_every_character_a_few_times(unit, monkeypatch):
     seen, original = [], sentencex.segment
@@ -448,6 +449,7 @@ def test_any_row_is_a_record_or_malformed(row):
         assert str(error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ATTACKS)
 @pytest.mark.parametrize("suffix", ["txt", "md", "html", "pdf"])
 def test_hostile_files_are_read_or_skipped(tmp_path, name, suffix):

@@ -145,6 +145,7 @@ def marked(name: str, seed: int) -> tuple[Entry, dict[bytes, bytes], list[bytes]
     return entry, calls, marks + [part for v in calls.values() for part in (v[:20], v[-20:])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_whatever_happened_before_nothing_is_left_of_what_is_gone(
     store: Store, path: Path, seed: int
@@ -659,6 +660,7 @@ def test_a_search_names_a_damaged_document_too(
         read_like_a_search(store)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(data=st.data())
 def test_damaged_arrays_are_refused_or_safe_to_search(data: st.DataObject) -> None:

@@ -105,6 +105,7 @@ def interior(child: int) -> bytes:
     return bytes(page)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["documents", "calls"])
 def test_pages_that_lead_in_a_circle_end_in_an_error(path: Path, table: str) -> None:
     with_a_circle(path, table, levels=4)

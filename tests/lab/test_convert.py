@@ -399,6 +399,7 @@ def holes(value):
             yield from ((key, *rest) for rest in holes(each))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", sorted({*ORIGINALS, "qasper"}))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(data=st.data())

@@ -454,6 +454,7 @@ COUNTS = {
 }
 
 
+@pytest.mark.slow
 @needs_data
 @pytest.mark.parametrize("path", DEV, ids=lambda path: path.stem)
 def test_real_data(path):
@@ -471,6 +472,7 @@ def test_real_data(path):
             assert len(question.sentences) == len(set(asked.get("evidence_text", [])))
 
 
+@pytest.mark.slow
 @needs_data
 def test_real_data_together():
     records = records_of([DATA / "dev"])

@@ -42,6 +42,7 @@ from hwdag_lab.scripted import ScriptedLM, logprobs_after
 SIMPLE = Plan(systems=("bm25@sentence",), budgets=(20, 40), limit=None, max_new_tokens=8)
 
 
+@pytest.mark.slow
 def test_a_run_killed_at_any_point_ends_as_if_it_had_not_been(tmp_path):
     whole, killed, log = tmp_path / "whole", tmp_path / "killed", tmp_path / "log.jsonl"
     uninterrupted = ScriptedLM(prefers_extraction=False)
@@ -264,6 +265,7 @@ def test_another_writer_writes_and_the_reader_answers(tmp_path):
     assert read_settings(tmp_path)["models"]["writer"] == "writer"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "system", [*VARIANTS, "bm25", "dense", "bm25+title", "dense+title", *BASELINES]
 )

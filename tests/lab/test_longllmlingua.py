@@ -88,6 +88,7 @@ def test_it_needs_a_scorer():
         searched(LongLLMLinguaRetriever(reader=foreign), "A fox.", 20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [20, 64, 150, 300])
 def test_the_budget_is_used_and_never_exceeded(lm, budget):
     text = text_of(1, 90)

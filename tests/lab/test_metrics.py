@@ -176,6 +176,7 @@ def test_a_missing_library_is_named_with_the_way_to_get_it(
         metric("a", ["a"])
 
 
+@pytest.mark.slow
 def test_the_libraries_are_loaded_by_the_metrics_that_need_them() -> None:
     code = (
         "import sys, logging\n"

@@ -113,6 +113,7 @@ CONFIGS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("config", "memory"),
     [*((config, LARGE) for config in CONFIGS), (CONFIGS[0], NONE)],
@@ -268,6 +269,7 @@ def test_questions_do_not_know_of_each_other():
         assert list(pool.map(lambda q: scores_of(retriever, q), questions)) == alone
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", [NONE, 200_000, LARGE])
 def test_memory_changes_nothing_but_the_cost(memory):
     lm, documents = tiny_lm(), world(2, documents=4)
