@@ -1,5 +1,7 @@
 """Replies of GraphReader's agent: usable in any layout, harmless in any other."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,10 +10,10 @@ from hypothesis import strategies as st
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag_lab.methods.elements import Element, key_of, normalised, terms_of
 from hwdag_lab.methods.graphreader.parsing import (
-    FUNCTIONS,
     LONGEST_FACT,
     Call,
     Extracted,
+    Function,
     answer_of,
     call_of,
     chosen_elements,
@@ -24,6 +26,9 @@ from hwdag_lab.methods.graphreader.parsing import (
 )
 
 # calls
+
+
+FUNCTIONS = get_args(Function)
 
 
 @pytest.mark.parametrize(

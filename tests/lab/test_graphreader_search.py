@@ -4,16 +4,7 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from graphreader_world import (
-    PARAGRAPHS,
-    QUESTION,
-    READING,
-    TEXT,
-    THREE,
-    Script,
-    act,
-    retriever,
-)
+from graphreader_world import PARAGRAPHS, QUESTION, READING, TEXT, THREE, Script, act, retriever
 
 from hwdag.config import SearchConfig
 from hwdag.types import Document

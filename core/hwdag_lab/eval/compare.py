@@ -11,7 +11,7 @@ from hwdag.errors import InputError
 from hwdag_lab.eval.records import Key, Result, read_results
 from hwdag_lab.eval.settings import read_settings
 from hwdag_lab.eval.statistics import Difference
-from hwdag_lab.eval.summary import LEVEL, gain, headlines
+from hwdag_lab.eval.summary import LEVEL, gain, grouped, headlines
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,12 @@ def _sides(
 
 
 def _compared(a: Side, b: Side, ours: Run, theirs: Run, metrics: Sequence[str]) -> list[Comparison]:
-    mine, other = _grouped(ours, a.system), _grouped(theirs, b.system)
+    mine, other = (
+        grouped(
+            (r for r in run.values() if r.system == side.system), lambda r: (r.dataset, r.budget)
+        )
+        for run, side in ((ours, a), (theirs, b))
+    )
     found = []
     for key in sorted(mine.keys() & other.keys(), key=lambda k: (k[0], k[1] or math.inf)):
         for metric in metrics or headlines(_common(mine[key], other[key])):
@@ -116,15 +121,6 @@ def _compared(a: Side, b: Side, ours: Run, theirs: Run, metrics: Sequence[str]) 
             if difference is not None:
                 found.append(Comparison(*key, metric, a, b, difference))
     return found
-
-
-def _grouped(run: Run, system: str) -> dict[tuple[str, int | None], list[Result]]:
-    """Results of a system by data set and budget."""
-    groups: dict[tuple[str, int | None], list[Result]] = {}
-    for result in run.values():
-        if result.system == system:
-            groups.setdefault((result.dataset, result.budget), []).append(result)
-    return groups
 
 
 def _common(ours: Sequence[Result], theirs: Sequence[Result]) -> set[str]:

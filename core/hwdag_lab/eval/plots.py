@@ -80,7 +80,7 @@ def _figures(folder: Path, one: DatasetSummary) -> Iterator[Path]:
             if _has_spread(one, metric, cost):
                 with _figure(folder / f"{name}-{metric}-{cost}") as (axes, path):
                     _draw_quality(axes, one, metric, cost)
-                    _label(axes, label, metric, one.dataset)
+                    axes.set(xlabel=label, ylabel=metric, title=one.dataset)
                     _set_log(axes, _points(one, metric, cost), base)
                 yield path
 
@@ -152,12 +152,6 @@ def _set_log(axes: Any, points: Sequence[float], base: int) -> None:
         axes.set_xscale("symlog", base=base, linthresh=smallest)
         axes.set_xlim(left=-smallest / 10)
     axes.xaxis.set_major_formatter("{x:g}")
-
-
-def _label(axes: Any, x: str, y: str, title: str) -> None:
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
-    axes.set_title(title)
 
 
 def _or_zero(value: float) -> float:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from hwdag_lab.eval.evidence import (
     PARAGRAPH_METRICS,
@@ -23,6 +23,9 @@ from hwdag_lab.eval.settings import read_settings
 from hwdag_lab.eval.statistics import Difference, Interval, bootstrap, paired_bootstrap
 from hwdag_lab.eval.systems import is_baseline
 from hwdag_lab.eval.text_metrics import corpus_bleu
+
+T = TypeVar("T")
+K = TypeVar("K")
 
 SUMMARY = "summary.json"
 
@@ -174,10 +177,10 @@ def summarise_dataset(
     match: str = "",
 ) -> DatasetSummary:
     """The numbers of one data set; `order` is that of its systems, `match` that of `Plan`."""
-    rows = _grouped(results, lambda r: (r.system, r.budget))
+    rows = grouped(results, lambda r: (r.system, r.budget))
     place = {system: i for i, system in enumerate(order)}
     keys = sorted(rows, key=lambda k: (place.get(k[0], len(place)), k[1] or math.inf))
-    by_build = _grouped(builds, lambda b: b.build)
+    by_build = grouped(builds, lambda b: b.build)
     return DatasetSummary(
         dataset=name,
         rows=[_row(system, budget, rows[system, budget]) for system, budget in keys],
@@ -195,25 +198,26 @@ def write_summary(folder: Path) -> list[DatasetSummary]:
     return found
 
 
+Scores = Mapping[tuple[str, str], float]
+"""By document and question."""
+
+
 def gain(ours: Iterable[Result], theirs: Iterable[Result], metric: str) -> Difference | None:
     """Paired difference over the questions of one data set that both have a score for."""
-    pairs = _pairs(ours, theirs, metric)
-    if not pairs:
+    return _difference(_scores(ours, metric), _scores(theirs, metric))
+
+
+def _difference(ours: Scores, theirs: Scores) -> Difference | None:
+    if not (both := [key for key in ours if key in theirs]):
         return None
-    documents, mine, other = zip(*pairs, strict=True)
-    return paired_bootstrap(mine, other, groups=documents)
+    return paired_bootstrap(
+        [ours[key] for key in both],
+        [theirs[key] for key in both],
+        groups=[document for document, _ in both],
+    )
 
 
-def _pairs(
-    ours: Iterable[Result], theirs: Iterable[Result], metric: str
-) -> list[tuple[str, float, float]]:
-    """Document, and both scores, of every question that both have."""
-    mine, other = _scores(ours, metric), _scores(theirs, metric)
-    return [(key[0], score, other[key]) for key, score in mine.items() if key in other]
-
-
-def _scores(results: Iterable[Result], metric: str) -> dict[tuple[str, str], float]:
-    """By document and question."""
+def _scores(results: Iterable[Result], metric: str) -> Scores:
     return {(r.document, r.question): r.metrics[metric] for r in results if metric in r.metrics}
 
 
@@ -288,8 +292,9 @@ def _gains(rows: Rows) -> Iterator[Gain]:
 
 
 def _mean_gain(rows: Rows, other: str, budget: int, metric: str) -> float | None:
-    pairs = _pairs(rows["hwdag", budget], rows[other, budget], metric)
-    return sum(a - b for _, a, b in pairs) / len(pairs) if pairs else None
+    ours, theirs = (_scores(rows[name, budget], metric) for name in ("hwdag", other))
+    gains = [score - theirs[key] for key, score in ours.items() if key in theirs]
+    return sum(gains) / len(gains) if gains else None
 
 
 def _variants(rows: Rows) -> Iterator[Gain]:
@@ -338,14 +343,7 @@ def _at_equal_tflops(rows: Rows, match: str, budget: int) -> Iterator[Gain]:
         for metric in headlines({m for result in ours for m in result.metrics}):
             one, two = _scores(first, metric), _scores(second, metric)
             between = {key: (1 - share) * one[key] + share * two[key] for key in one.keys() & two}
-            mine = _scores(ours, metric)
-            keys = [key for key in mine if key in between]
-            if keys:
-                difference = paired_bootstrap(
-                    [mine[key] for key in keys],
-                    [between[key] for key in keys],
-                    groups=[key[0] for key in keys],
-                )
+            if difference := _difference(_scores(ours, metric), between):
                 at = f"{min(target, high):.3g} TFLOPs"
                 yield Gain(match, other, budget, metric, difference, at)
 
@@ -365,8 +363,9 @@ def _compared(rows: Rows, budget: int, metric: str, pairs: Iterable[tuple[str, s
     return [Gain(a, b, budget, metric, one) for a, b, one in found if one is not None]
 
 
-def _grouped(items: Iterable[Any], key: Callable[[Any], Any]) -> dict[Any, list[Any]]:
-    groups: dict[Any, list[Any]] = {}
+def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Items by a key of theirs, in order of appearance."""
+    groups: dict[K, list[T]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)
     return groups

@@ -119,7 +119,9 @@ class LinearRagRetriever(DocumentRetriever[LinkedPassages]):
         vectors = self.embedder.embed(asked)
         scores = world.scores(asked, vectors, self.embedder.embed_query(query.question))
         nodes = [node for document in world.documents for node in document.nodes]
-        return Found([Scored(nodes[i], float(scores[i])) for i in _best_first(scores)])
+        return Found(
+            [Scored(nodes[i], float(scores[i])) for i in np.argsort(-scores, kind="stable")]
+        )
 
 
 class LinkedWorld:
@@ -276,7 +278,3 @@ def _entities(said: Sequence[Sequence[str]], passage_of: Sequence[int]) -> dict[
 
 def _key(term: str) -> str:
     return key_of(term) or term
-
-
-def _best_first(scores: Floats) -> list[int]:
-    return [int(i) for i in np.argsort(-scores, kind="stable")]

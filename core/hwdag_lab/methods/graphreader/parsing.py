@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from hwdag.text.characters import without_surrogates
 from hwdag.text.points import parse_points
@@ -24,8 +24,6 @@ Function = Literal[
     "termination",
 ]
 """The predefined functions of the paper (section 3.3.2)."""
-
-FUNCTIONS: tuple[Function, ...] = get_args(Function)
 
 LONGEST_ARGUMENT = 400
 """Characters of a call's argument that are looked at."""
