@@ -275,16 +275,6 @@ def test_properties_1_to_3_of_the_spectrum(seed, positive):
         assert values.max() == values[0]
 
 
-def test_as_printed_with_several_questions_these_properties_do_not_hold():
-    asked, texts = world(12, questions=5)
-    weights = printed(asked, texts)
-    assert not np.allclose(weights, weights.T)
-    weights = (weights + weights.T) / 2 - np.eye(12)
-    degrees = weights.sum(axis=1)
-    laplacian = weights / np.sqrt(np.outer(degrees, degrees))
-    assert np.trace(laplacian) > 0.5
-
-
 def test_remark_1_as_many_eigenvalues_near_1_as_there_are_themes():
     for sizes in ([9, 14, 20], [30, 6]):
         values = by_dense(affinity_of(*blocks(sizes)), sum(sizes)).values
@@ -483,23 +473,6 @@ def test_themes_fit_into_the_writers_context():
     assert max(reader.count_tokens(seen)) <= 120
     with pytest.raises(ContextTooSmall, match="lower summary_tokens"):
         built(reader=ScriptedLM(context_tokens=40, prefers_extraction=False, reply=write))
-
-
-def test_progress_shows_the_questions():
-    from contextlib import nullcontext
-
-    stages, done = [], []
-
-    class Watching:
-        def stage(self, name, total, unit):
-            stages.append((name, total, unit))
-            return nullcontext(lambda amount=1: done.append(amount))
-
-    retriever = gem(writer=asks)
-    retriever.insert([Document("doc", text_of(20))], show_progress=Watching())
-    count = sum(node.level == 1 for node in memory_of(retriever).nodes)
-    assert stages == [("documents", 1, "document"), ("utility questions", count, "node")]
-    assert sum(done) == count + 1
 
 
 # searching

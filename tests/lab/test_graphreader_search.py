@@ -7,7 +7,6 @@ import pytest
 from graphreader_world import PARAGRAPHS, QUESTION, READING, TEXT, THREE, Script, act, retriever
 
 from hwdag.config import SearchConfig
-from hwdag.types import Document
 from hwdag_lab.methods.graphreader import GraphReaderConfig
 from hwdag_lab.scripted import ScriptedLM, tokens_of
 
@@ -173,22 +172,6 @@ def test_threads_do_not_see_each_others_notebooks():
 
 
 # builds
-
-
-def test_stages_are_reported():
-    class Stages:
-        def __init__(self):
-            self.seen = []
-
-        def stage(self, name, total, unit):
-            from contextlib import nullcontext
-
-            self.seen.append((name, total, unit))
-            return nullcontext(lambda amount=1: None)
-
-    progress = Stages()
-    retriever(documents=[]).insert([Document("doc", TEXT)], show_progress=progress)
-    assert progress.seen == [("documents", 1, "document"), ("facts", 4, "chunk")]
 
 
 def test_a_random_real_model_ends_within_the_limits():

@@ -211,17 +211,31 @@ async def test_twins_do_what_the_methods_do(name):
     assert set(made.documents) == {"d0", "d2"}
 
 
+STAGES = {
+    "graphreader": ("facts", "chunk"),
+    "gem-rag": ("utility questions", "node"),
+    "youra": ("windows", "window"),
+}
+
+
 @EVERY
-def test_progress_shows_documents(name):
-    stages = []
+def test_progress_shows_documents_and_what_takes_long(name):
+    stages, done = [], []
 
     class Watching:
         def stage(self, name, total, unit):
             stages.append((name, total, unit))
-            return nullcontext(lambda amount=1: None)
+            return nullcontext(lambda amount=1: done.append(amount))
 
-    make(name).insert(world(), show_progress=Watching())
+    cls, options = options_of(name)
+    method = MODES.get(name, (name,))[0]
+    if method in ("graphreader", "gem-rag"):
+        options["writer"] = ScoringLM()
+    cls(**options).insert(world(), show_progress=Watching())
     assert stages[0] == ("documents", 3, "document")
+    longer = {(name, unit) for name, _, unit in stages[1:]}
+    assert longer == ({STAGES[method]} if method in STAGES else set())
+    assert sum(done) == sum(total for _, total, _ in stages)
 
 
 @EVERY

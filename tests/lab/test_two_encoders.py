@@ -16,7 +16,7 @@ from hwdag.errors import IndexMismatch, ModelError, ModelNotFound, UnknownOption
 from hwdag.index import HWDAGIndex
 from hwdag.types import Document
 from hwdag_lab.methods.dense import DenseRetriever
-from hwdag_lab.methods.two_encoders import KNOWN, TwoEncoderEmbedder, pair_or_as_it_is, two_encoders
+from hwdag_lab.methods.two_encoders import TwoEncoderEmbedder, pair_or_as_it_is, two_encoders
 from hwdag_lab.scripted import ScriptedLM
 
 PASSAGES = [
@@ -150,16 +150,6 @@ def test_an_index_records_and_loads_a_pair(folders, tmp_path):
     other = HWDAGIndex.load(path, reader=ScriptedLM(), embedder=turned)
     with pytest.raises(IndexMismatch):
         other.search(QUESTION)
-
-
-def test_known_pairs():
-    assert KNOWN["facebook/dragon-plus"] == (
-        "facebook/dragon-plus-query-encoder",
-        "facebook/dragon-plus-context-encoder",
-    )
-    for name, (query_model, passage_model) in KNOWN.items():
-        assert name.startswith("facebook/")
-        assert query_model != passage_model
 
 
 @pytest.mark.parametrize("name", ["a|", "a|b|c", "a|b|mean|dot|e", "|"])

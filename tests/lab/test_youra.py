@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -434,18 +433,6 @@ def test_what_is_in_the_cache_is_not_computed_again(tmp_path):
     assert scores_of(again) == pytest.approx(scores_of(retriever), rel=1e-4)
     YouraRetriever.from_documents(world(8), **options | {"config": replace(config, heads="last")})
     assert forwards  # other heads attend otherwise
-
-
-def test_progress_shows_windows():
-    stages = []
-
-    class Recorded:
-        def stage(self, name, total, unit):
-            stages.append((name, total))
-            return nullcontext(lambda amount=1: None)
-
-    YouraRetriever(reader=ScoringLM()).insert(world(10, 2), show_progress=Recorded())
-    assert stages == [("documents", 2), ("windows", 1), ("windows", 1)]
 
 
 # options

@@ -162,9 +162,7 @@ class World:
 
     def sentence(self, chunk: int, number: int) -> str:
         """A sentence of a chunk, as it stands there."""
-        node, span = self.chunks[chunk], self.sentences[chunk][number]
-        start = node.sources[0].start
-        return node.text[span.start - start : span.end - start]
+        return _slice(self.chunks[chunk], self.sentences[chunk][number])
 
     def neighbors(self, element: int) -> list[int]:
         """Elements that share a fact with it, those that share most first."""
