@@ -41,7 +41,7 @@ def main() -> None:
         page.wait_for_timeout(1000)  # the page scrolls to the citation
         page.evaluate("scrollTo(0, 0)")
         page.screenshot(path=IMAGES / "answer.png")
-        page.locator(".citations").screenshot(path=IMAGES / "citations.png")
+        page.locator(".citations").first.screenshot(path=IMAGES / "citations.png")
         page.get_by_label("Source documents").screenshot(path=IMAGES / "source.png")
         page.locator(".walk li").first.screenshot(path=IMAGES / "walk.png")
         file.write_text(index.to_html(), "utf-8")

@@ -40,8 +40,7 @@ def rank_passages(
         passages: texts of at least a word.
         scoring: the choices, or the name of a preset.
         window_tokens: of a prompt; None is the model's context, which is never exceeded.
-        batch_size: windows that are read in one padded forward. A GPU gains from more; a CPU does
-            not.
+        batch_size: windows that are read in one padded forward; more than 1 is for GPUs.
 
     Returns:
         One score per passage, (passages,).
