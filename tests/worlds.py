@@ -7,6 +7,8 @@ the level below), so nodes share children and some have no parent at all.
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,6 +19,7 @@ from hwdag.arrays import Vectors
 from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG, EdgeRow, union_of_spans
 from hwdag.search.corpus import Corpus
+from hwdag.threads import MAX_QUESTIONS, in_question_thread
 from hwdag.types import Document, Node, Span
 from hwdag_lab.scripted import tokens_of
 
@@ -89,6 +92,12 @@ def graphs(*, max_chunks: int = 9, max_levels: int = 4) -> st.SearchStrategy[HWD
         st.integers(1, max_chunks),
         st.integers(1, max_levels),
     )
+
+
+async def all_questions_ended() -> None:
+    """Wait until no thread of an asynchronous question is at work."""
+    met = threading.Barrier(MAX_QUESTIONS)
+    await asyncio.gather(*(in_question_thread(met.wait) for _ in range(MAX_QUESTIONS)))
 
 
 def _chunks(rng: np.random.Generator, count: int, document_id: str) -> list[Node]:

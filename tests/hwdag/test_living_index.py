@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from worlds import random_text
+from worlds import all_questions_ended, random_text
 
 from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
@@ -552,8 +552,9 @@ def test_a_question_that_nobody_waits_for_ends_at_its_next_step(twin):
         with pytest.raises(asyncio.CancelledError):
             await task
         go.set()
+        await all_questions_ended()
 
-    asyncio.run(run())  # waits for the thread
+    asyncio.run(run())
     assert len(seen) == 1
 
 

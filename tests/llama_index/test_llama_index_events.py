@@ -26,6 +26,7 @@ from llama_index.core.instrumentation.events.synthesis import (
 from llama_index.core.instrumentation.span.simple import SimpleSpan
 from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
 from llama_world import ALL, QUESTION, TEXTS, built, documents, events_seen
+from worlds import all_questions_ended
 
 from hwdag.errors import WriterFailed
 from hwdag.types import Step
@@ -269,5 +270,5 @@ async def test_cancelling_the_caller_ends_the_walk(ask: str) -> None:
     with pytest.raises(asyncio.CancelledError):
         await walking
     released.set()
-    await loop.shutdown_default_executor()  # waits for the thread of the walk
+    await all_questions_ended()
     assert lm.reads == 1
