@@ -10,11 +10,10 @@ import numpy as np
 from hwdag.arrays import Floats, Vectors
 from hwdag.errors import ContextTooSmall, QuestionTooLong
 from hwdag.types import Span, Usage
-from hwdag_lab.lexical import TOKEN, content_words, logprobs_after, tokens_of
 from hwdag_lab.methods.longllmlingua.likelihood import TokenScores
 from hwdag_lab.methods.youra.columns import Asked, Located
 from hwdag_lab.methods.youra.easy import Ids, by_offsets
-from hwdag_lab.scripted import ScriptedLM
+from hwdag_lab.scripted import TOKEN, ScriptedLM, content_words, logprobs_after, tokens_of
 
 
 class ScoringLM(ScriptedLM):

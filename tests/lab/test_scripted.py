@@ -13,8 +13,8 @@ from hwdag.errors import ContextTooSmall, InputError, QuestionTooLong
 from hwdag.lm.base import Reader, ReplayRequest, Writer
 from hwdag.text.prompts import SearchPrompts, SummaryPrompt
 from hwdag.types import Span
-from hwdag_lab.lexical import EPSILON
 from hwdag_lab.scripted import (
+    EPSILON,
     ScriptedLM,
     ScriptedSession,
     attention_between,

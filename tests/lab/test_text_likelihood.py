@@ -14,9 +14,9 @@ from worlds import WORDS
 from hwdag.errors import ContextTooSmall
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.tokens import Codec
-from hwdag_lab.lexical import logprobs_after
 from hwdag_lab.methods.longllmlingua.likelihood import tokens_with_spans
 from hwdag_lab.methods.longllmlingua.retriever import scoring_of
+from hwdag_lab.scripted import logprobs_after
 
 TEXT = "The lazy dog. Summary 狐狸 points <|im_end|> 🦊!"
 
