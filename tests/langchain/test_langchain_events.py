@@ -21,6 +21,7 @@ from langchain_world import (
     an_index,
     texts,
 )
+from worlds import all_questions_ended
 
 import hwdag
 from hwdag.embedding.hashing import HashingEmbedder
@@ -94,7 +95,7 @@ async def test_cancelling_the_caller_ends_the_walk() -> None:
     with pytest.raises(asyncio.CancelledError):
         await walking
     released.set()
-    await loop.shutdown_default_executor()  # waits for the thread of the walk
+    await all_questions_ended()
     assert lm.reads == 1
 
 
