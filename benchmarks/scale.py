@@ -27,7 +27,7 @@ from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier
 from hwdag.search.references import References
-from hwdag.search.similarity import similarity
+from hwdag.search.similarity import Similarity
 from hwdag.search.snapshots import Snapshots
 from hwdag.store.sqlite import Header, Store
 from hwdag_lab.scripted import ScriptedLM
@@ -114,7 +114,8 @@ def steps_of_the_frontier(corpus: Corpus, rng: np.random.Generator) -> float:
     taken = []
     for _ in range(QUESTIONS):
         question = sentence(rng)
-        likeness = similarity(corpus, question, random_vectors(rng, 1)[0], scoring)
+        vector = random_vectors(rng, 1)[0]
+        likeness = Similarity(corpus, question, vector, scoring).values
         references = References(corpus, question, scoring)
         frontier = Frontier(corpus, likeness, scoring=scoring, references=references)
         for _ in range(STEPS):

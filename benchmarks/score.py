@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from hwdag.embedding.default import default_embedder
 from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG
 from hwdag.lm.default import converted, embedded_gguf
+from hwdag.navigator import navigator_of
 from hwdag.search.corpus import Corpus
 from hwdag.search.walk import walk
 from hwdag.text.chunking import leaves
@@ -69,17 +71,24 @@ def main() -> None:
         key = f"{path.stem} {options.budget}"
         if key not in done:
             records = sample(records_of([path]), limit=options.limit, seed=0)
-            done[key] = measured(records, reader, embedder, options.budget)
+            done[key] = measured(records, reader, embedder, options.budget, options.navigator)
             options.output.write_text(json.dumps(done), "utf-8")
     print("\n".join(table(done)))
 
 
-VARIANTS = {f"paragraph {share}": Scoring(paragraph=share) for share in (0.0, 0.1, 0.2)}
-"""How the walks differ; the first one is what the others are compared with."""
+def variants(budget: int, navigator: str) -> dict[str, SearchConfig]:
+    """How the walks differ; the first one is what the others are compared with."""
+    found = {
+        f"paragraph {share}": SearchConfig(
+            token_budget=budget, initial_share=0.0, scoring=Scoring(paragraph=share)
+        )
+        for share in (0.0, 0.1, 0.2)
+    }
+    return found | {"navigator": replace(found["paragraph 0.1"], navigator=navigator)}
 
 
 def measured(
-    records: Sequence[Record], reader: WordReader, embedder: Embedder, budget: int
+    records: Sequence[Record], reader: WordReader, embedder: Embedder, budget: int, navigator: str
 ) -> dict[str, Any]:
     """Documents of the questions that have gold paragraphs, and their scores by variant."""
     documents: list[str] = []
@@ -92,15 +101,17 @@ def measured(
                 continue
             documents.append(record.id)
             vector = embedder.embed_query(question.text)
-            for name, scoring in VARIANTS.items():
+            for name, config in variants(budget, navigator).items():
+                asked_again = navigator_of(config.navigator, embedder) if config.navigator else None
                 walked = walk(
                     corpus,
                     question.text,
                     reader=reader,
                     embedder=embedder,
-                    config=SearchConfig(token_budget=budget, scoring=scoring, initial_share=0.0),
+                    config=config,
                     prompts=SearchPrompts(),
                     query_vector=vector,
+                    navigator=asked_again,
                 )
                 read = [step.node for step in walked.retrieval.steps]
                 scores = retrieval_scores(read, record, question)
@@ -160,6 +171,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("data", type=Path, nargs="*", help="JSONL files with gold paragraphs")
     parser.add_argument("--limit", type=int, default=100, help="questions of each file")
     parser.add_argument("--budget", type=int, default=512)
+    parser.add_argument("--navigator", default="default", help="as SearchConfig.navigator")
     parser.add_argument("-o", "--output", type=Path, required=True, help="JSON, added to")
     return parser.parse_args()
 

@@ -231,6 +231,9 @@ class SearchConfig:
         heads: heads whose attention to the question is read: "all" (the papers' mean), "auto" (the
             head list known for the model, else "all"), or (layer, head) pairs.
         scoring: what the score of the next node consists of.
+        navigator: what embeds the question again with each of the first nodes that were read, so that
+            the next hop is found by what the last one said: "default" for that of the default
+            embedder, a folder for one of your own, None for none.
         initial_share: share of the budget for the most similar top-level nodes, which are read
             first: a number, or "equal" for 1 / number of levels (GARLIC 4.4). "auto" is "equal" for
             generated points and 0 for extractive ones: all that they say is among the leaves.
@@ -246,6 +249,7 @@ class SearchConfig:
     patience: int = PAPER_PATIENCE
     heads: Heads = "auto"
     scoring: Scoring = field(default_factory=Scoring)
+    navigator: str | None = None
     initial_share: float | Literal["auto", "equal"] = "auto"
     stride: int | None = None
     max_new_tokens: int = 64

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -43,8 +43,16 @@ class LoRALinear(nn.Module):
         return {DOWN: self.lora_A, UP: self.lora_B}
 
 
-def add(model: PreTrainedModel, *, rank: int, alpha: float, first_layer: int, seed: int) -> None:
-    """Freeze a model and put adapters on all projections from `first_layer` on.
+def add(
+    model: PreTrainedModel,
+    *,
+    rank: int,
+    alpha: float,
+    first_layer: int,
+    seed: int,
+    projections: Sequence[str] = PROJECTIONS,
+) -> None:
+    """Freeze a model and put adapters on these projections from `first_layer` on.
 
     Layers below the first adapter need no backward pass.
     """
@@ -52,7 +60,7 @@ def add(model: PreTrainedModel, *, rank: int, alpha: float, first_layer: int, se
     generator = torch.Generator().manual_seed(seed)
     for name, module in list(model.named_modules()):
         *path, leaf = name.split(".")
-        if isinstance(module, nn.Linear) and leaf in PROJECTIONS and _layer(path) >= first_layer:
+        if isinstance(module, nn.Linear) and leaf in projections and _layer(path) >= first_layer:
             parent = model.get_submodule(".".join(path))
             setattr(parent, leaf, LoRALinear(module, rank, alpha, generator))
 
@@ -62,7 +70,15 @@ def parameters(model: PreTrainedModel) -> dict[str, nn.Parameter]:
     return {name: p for name, p in model.named_parameters() if p.requires_grad}
 
 
-def save(model: PreTrainedModel, folder: Path, *, rank: int, alpha: float, base: str) -> None:
+def save(
+    model: PreTrainedModel,
+    folder: Path,
+    *,
+    rank: int,
+    alpha: float,
+    base: str,
+    projections: Sequence[str] = PROJECTIONS,
+) -> None:
     """Write the adapter as PEFT does, in bfloat16."""
     folder.mkdir(parents=True, exist_ok=True)
     tensors, layers = {}, set()
@@ -80,7 +96,7 @@ def save(model: PreTrainedModel, folder: Path, *, rank: int, alpha: float, base:
         "lora_dropout": 0.0,
         "peft_type": "LORA",
         "r": rank,
-        "target_modules": list(PROJECTIONS),
+        "target_modules": list(projections),
         "task_type": "CAUSAL_LM",
     }
     (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")

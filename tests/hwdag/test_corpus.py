@@ -22,7 +22,7 @@ from hwdag.search import segments
 from hwdag.search.corpus import Corpus, Vanished
 from hwdag.search.frontier import Frontier, highest
 from hwdag.search.references import References
-from hwdag.search.similarity import similarity as similarity_of
+from hwdag.search.similarity import Similarity
 from hwdag.search.walk import walk
 from hwdag.text.headings import headings, searched_text
 from hwdag.text.prompts import SearchPrompts
@@ -293,7 +293,7 @@ def test_the_frontier_equals_the_dense_reference(seed, choices, scoring, stride,
             return
         world, rows = dense(library, corpus, visible)
         query = random_vectors(rng, 1)[0]
-        similarity = similarity_of(corpus, QUESTION, query, scoring, allowed)
+        similarity = Similarity(corpus, QUESTION, query, scoring, allowed).values
         vectors = np.concatenate([block.vectors for block in library.blocks.values()])
         cosine = vectors[visible[living(corpus)]].astype(float) @ query.astype(float)
         places = [(n, int(p)) for n, block in library.blocks.items() for p in block.paragraphs]

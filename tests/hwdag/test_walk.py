@@ -15,7 +15,7 @@ from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.search.frontier import Frontier
 from hwdag.search.interruption import Interruption
-from hwdag.search.similarity import similarity
+from hwdag.search.similarity import Similarity
 from hwdag.search.walk import walk
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Node, Span
@@ -264,11 +264,12 @@ def test_a_sentence_is_lifted_by_the_best_one_of_its_paragraph():
     query = np.ones(1, np.float32)
     for share, beside in ((0.0, 0.2), (0.2, 0.8 * 0.2 + 0.2 * 1.0)):
         scoring = Scoring(sparse=0.0, paragraph=share)
-        found = similarity(corpus, QUESTION, query, scoring)
+        found = Similarity(corpus, QUESTION, query, scoring).values
         expected = np.array([1.0, beside, 0.4, 0.6])  # what is written is in no paragraph
         np.testing.assert_allclose(found, [*expected, *(0.5 * expected)], rtol=1e-6)
     hidden = np.array([False, *[True] * 7])  # what may not be seen lifts nothing
-    found = similarity(corpus, QUESTION, query, Scoring(sparse=0.0, paragraph=0.2), hidden)
+    scoring = Scoring(sparse=0.0, paragraph=0.2)
+    found = Similarity(corpus, QUESTION, query, scoring, hidden).values
     np.testing.assert_allclose(found[:3], [0.0, 0.2, 0.4], rtol=1e-6)
 
 

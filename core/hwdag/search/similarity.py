@@ -1,43 +1,65 @@
-"""How much a node looks like the question, before anything is read: embeddings, and words."""
+"""How much a node looks like the question: embeddings, and words."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hwdag.arrays import Floats, Mask
+from hwdag.arrays import Floats, Mask, Vectors
 from hwdag.config import Scoring
 from hwdag.search.corpus import Corpus
 from hwdag.text.words import content_words
 
 
-def similarity(
-    corpus: Corpus,
-    question: str,
-    vector: NDArray[np.float32],
-    scoring: Scoring,
-    allowed: Mask | None = None,
-) -> Floats:
-    """Similarity of every node to the question, at least 0, (n,); 0 for those not allowed.
+class Similarity:
+    """Similarity of every node to a question, at least 0; 0 for nodes that are not allowed.
 
-    Cosine similarity to `vector`, (dimension,), clipped at 0 (GARLIC 3.2.2); with `scoring.sparse`,
-    mixed with BM25 after both were stretched to [0, 1], as the two are on different scales; with
-    `scoring.paragraph`, mixed with the highest similarity of a leaf of the same paragraph. Words are
-    counted in the nodes that are `allowed`, (n,); None allows all.
+    Cosine similarity clipped at 0 (GARLIC 3.2.2); with `scoring.sparse`, mixed with BM25 after both
+    were stretched to [0, 1], as the two are on different scales; with `scoring.paragraph`, mixed with
+    the highest similarity of a leaf of the same paragraph. Where a question has several embeddings,
+    the most similar one counts.
+
+    Args:
+        corpus: the graph.
+        question: its words are searched.
+        vector: its embedding, (dimension,).
+        scoring: the shares of BM25 and of the paragraph.
+        allowed: nodes that may be shown, (n,); words are counted in them. None allows all.
     """
-    allowed = corpus.visible(allowed)
-    keep = np.ones(len(corpus), bool) if allowed is None else allowed
-    found = corpus.similarity(vector)
-    if scoring.sparse > 0 and keep.any():
-        words = corpus.lexicon(allowed).scores(content_words(question))
-        found = (1 - scoring.sparse) * stretched(found, keep) + scoring.sparse * stretched(
-            words, keep
-        )
-    found = np.where(keep, found, 0.0)
-    if scoring.paragraph == 0:
-        return found
-    best = corpus.best_in_paragraph(found)
-    return np.where(keep, (1 - scoring.paragraph) * found + scoring.paragraph * best, 0.0)
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        question: str,
+        vector: Vectors,
+        scoring: Scoring,
+        allowed: Mask | None = None,
+    ) -> None:
+        self._corpus, self._scoring = corpus, scoring
+        allowed = corpus.visible(allowed)
+        self._keep = np.ones(len(corpus), bool) if allowed is None else allowed
+        self._cosine = corpus.similarity(vector)
+        self._words: Floats | None = None
+        if scoring.sparse > 0 and self._keep.any():
+            words = corpus.lexicon(allowed).scores(content_words(question))
+            self._words = stretched(words, self._keep)
+
+    def add(self, vectors: Vectors) -> None:
+        """Take further embeddings of the question into account, (k, dimension)."""
+        for vector in vectors:
+            np.maximum(self._cosine, self._corpus.similarity(vector), out=self._cosine)
+
+    @property
+    def values(self) -> Floats:
+        """The similarity of every node, (n,)."""
+        share, found = self._scoring.sparse, self._cosine
+        if self._words is not None:
+            found = (1 - share) * stretched(found, self._keep) + share * self._words
+        found = np.where(self._keep, found, 0.0)
+        share = self._scoring.paragraph
+        if share == 0:
+            return found
+        best = self._corpus.best_in_paragraph(found)
+        return np.where(self._keep, (1 - share) * found + share * best, 0.0)
 
 
 def stretched(values: Floats, keep: Mask) -> Floats:

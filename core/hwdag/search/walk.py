@@ -15,12 +15,14 @@ from hwdag.arrays import Mask, Vectors
 from hwdag.config import SearchConfig
 from hwdag.embedding.base import Embedder
 from hwdag.lm.base import Reader, Session
-from hwdag.search.context import Context
+from hwdag.navigator import Navigator
+from hwdag.search.context import FIRST_POSITION, Context
 from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier
 from hwdag.search.initial import initial_set
 from hwdag.search.interruption import Interruption
 from hwdag.search.progress import ProgressControl
+from hwdag.search.similarity import Similarity
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Retrieval, Step, Usage
 
@@ -56,6 +58,7 @@ def walk(
     allowed: Mask | None = None,
     k: int | None = None,
     query_vector: Vectors | None = None,
+    navigator: Navigator | None = None,
     on_step: OnStep | None = None,
     interruption: Interruption | None = None,
 ) -> Walked:
@@ -72,6 +75,7 @@ def walk(
         k: number of nodes wanted; where fewer were visited, the best unread ones are added as
             `Retrieval.beyond`.
         query_vector: the question's embedding, (dimension,); None asks the embedder.
+        navigator: embeds the question with what was read first; None asks with the question alone.
         on_step: called with every visited node as it happens.
         interruption: ends the walk from outside; None for what the config says alone.
 
@@ -86,15 +90,22 @@ def walk(
     )
     vector = embedder.embed_query(question) if query_vector is None else query_vector
     allowed = corpus.visible(allowed)
-    frontier = Frontier.of(corpus, question, vector, config.scoring, allowed)
+    similarity = Similarity(corpus, question, vector, config.scoring, allowed)
+    frontier = Frontier.of(corpus, question, similarity.values, config.scoring, allowed)
     context = Context(corpus, session, min(config.token_budget, session.room))
     stride = config.stride or (1 if progress.steers else UNSTEERED_STRIDE)
 
     def read(nodes: Sequence[int], *, initial: bool = False) -> None:
-        for step in context.read(nodes, frontier, progress, initial=initial):
+        new = context.read(nodes, frontier, progress, initial=initial)
+        for step in new:
             progress.take(step)
             if on_step:
                 on_step(step)
+        if navigator is not None:
+            first = [s.node.text for s in new if s.position < FIRST_POSITION + navigator.reads]
+            if first:
+                similarity.add(navigator.embed(question, first))
+                frontier.resemble(similarity.values)
 
     if not progress.reason:
         read(initial_set(corpus, frontier, context, config.initial_share, allowed), initial=True)

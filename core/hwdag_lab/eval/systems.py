@@ -65,6 +65,7 @@ _ATTENTION = BuildConfig(edges="attention")
 
 VARIANTS: Mapping[str, Variant] = {
     "hwdag": Variant(),
+    "hwdag-navigator": Variant(search=SearchConfig(navigator="default")),
     "hwdag-p-yes": Variant(search=SearchConfig(progress="p_yes")),
     "hwdag-head-mass": Variant(search=SearchConfig(progress="head_mass")),
     "hwdag-calibrated": Variant(search=SearchConfig(progress="calibrated")),

@@ -1,0 +1,150 @@
+"""A navigator: embeds a question together with what was read for it (ours).
+
+Evidence for a question with two hops is named by what answers the first one. A low-rank adapter of the
+embedder's question side was trained to find, from "question [SEP] sentence that was read", the next
+gold sentence; the embeddings of the nodes stay what they are (`examples/train_navigator`). It is a
+folder: the adapter in PEFT's format, and `navigator.json`, which says whose question side it changes.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import threading
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hwdag.arrays import Vectors
+from hwdag.embedding.base import Embedder
+from hwdag.embedding.hashing import unit_rows
+from hwdag.embedding.sentence_transformer import SentenceTransformerEmbedder
+from hwdag.errors import InputError, ModelNotFound
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+SHIPPED = Path(__file__).parent / "embedding" / "navigators" / "all-minilm-l6-v2"
+"""The navigator of the default embedder."""
+
+CARD = "navigator.json"
+MAX_CARD_BYTES = 1 << 16
+MAX_TOKENS = 128
+"""Of question and sentence together; what is longer is cut from the longer one."""
+
+
+class Navigator:
+    """Embeds questions with what was read for them; threads may share it, they take turns.
+
+    Args:
+        model: the question side.
+        reads: how many of the first nodes that a walk reads are worth asking with.
+    """
+
+    def __init__(self, model: SentenceTransformer, reads: int) -> None:
+        self.reads = reads
+        self._model = model
+        self._lock = threading.Lock()
+
+    @classmethod
+    def load(cls, folder: Path, embedder: Embedder) -> Navigator:
+        """The navigator in a folder, for the embedder that the nodes were embedded with.
+
+        Raises:
+            ModelNotFound: there is none in that folder.
+            InputError: it belongs to another embedder, or its files are not what they should be.
+        """
+        from hwdag.lm.adapter import Adapter
+
+        reads, fingerprint = _card(folder)
+        embedder = _sentence_transformer(embedder)
+        if embedder.fingerprint != fingerprint:
+            raise InputError(
+                f"the navigator in {folder} was trained for another embedder than {embedder.name!r}; "
+                "train one for it (examples/train_navigator), or search without one (navigator=None)"
+            )
+        model = copy.deepcopy(embedder.model)
+        inner = model.transformers_model
+        if inner is None:
+            raise InputError(f"the embedder {embedder.name!r} has no transformer to navigate with")
+        Adapter.load(folder).merge(inner)
+        return cls(model, reads)
+
+    def embed(self, question: str, read: Sequence[str]) -> Vectors:
+        """The question with each of these texts to unit vectors, (texts, dimension)."""
+        import torch
+
+        if not read:
+            return np.zeros((0, self._model.get_embedding_dimension() or 0), np.float32)
+        with self._lock, torch.inference_mode():
+            found = self._model(pairs(self._model, question, read))["sentence_embedding"]
+        return unit_rows(found.float().cpu().numpy())
+
+
+def pairs(model: SentenceTransformer, question: str, read: Sequence[str]) -> dict[str, Any]:
+    """What the model is given for a question with each of these texts."""
+    encoded = model.tokenizer(
+        [question] * len(read),
+        list(read),
+        padding=True,
+        truncation="longest_first",
+        max_length=MAX_TOKENS,
+        return_tensors="pt",
+    )
+    return {name: tensor.to(model.device) for name, tensor in encoded.items()}
+
+
+def navigator_of(name: str, embedder: Embedder) -> Navigator:
+    """A navigator by the name that `SearchConfig.navigator` has: "default", or a folder.
+
+    Loaded once for an embedder. Raises what `Navigator.load` raises.
+    """
+    folder = SHIPPED if name == "default" else Path(name)
+    return _loaded(folder, _sentence_transformer(embedder))
+
+
+@lru_cache(maxsize=4)
+def _loaded(folder: Path, embedder: SentenceTransformerEmbedder) -> Navigator:
+    return Navigator.load(folder, embedder)
+
+
+def _sentence_transformer(embedder: Embedder) -> SentenceTransformerEmbedder:
+    """The embedder as one that has a question side to change; raises `InputError` for others."""
+    if not isinstance(embedder, SentenceTransformerEmbedder):
+        raise InputError(
+            f"a navigator changes the question side of a sentence-transformers model, and the "
+            f"embedder is {embedder.name!r}; search without one (navigator=None)"
+        )
+    return embedder
+
+
+def write_card(folder: Path, *, reads: int, embedder: SentenceTransformerEmbedder) -> None:
+    """Write the file that says whose question side the adapter in a folder changes."""
+    card = {"embedder": embedder.name, "fingerprint": embedder.fingerprint, "reads": reads}
+    (folder / CARD).write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
+
+
+def _card(folder: Path) -> tuple[int, str]:
+    """How many reads, and the fingerprint of the embedder."""
+    try:
+        with (folder / CARD).open("rb") as file:
+            text = file.read(MAX_CARD_BYTES)
+    except OSError as error:
+        raise ModelNotFound(
+            f"no navigator in {folder}: {error.strerror} ({CARD}); SearchConfig.navigator is "
+            '"default" or the folder of one (examples/train_navigator makes it)'
+        ) from error
+    try:
+        card = json.loads(text)
+        reads, fingerprint = card["reads"], card["fingerprint"]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise InputError(f"{folder / CARD} is no navigator's card: {error!r}") from error
+    if type(reads) is not int or reads < 1 or not isinstance(fingerprint, str):
+        raise InputError(
+            f"{folder / CARD} must have a whole number of reads of at least 1 and a fingerprint, got "
+            f"{reads!r} and {fingerprint!r}"
+        )
+    return reads, fingerprint

@@ -1,0 +1,127 @@
+"""What a walk has read after its first steps, and what it should read next, without a reader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hwdag.arrays import Indices, Vectors
+from hwdag.building.builder import embedded_texts
+from hwdag.config import BuildConfig, Scoring
+from hwdag.embedding.base import Embedder
+from hwdag.graph.block import Block
+from hwdag.graph.dag import HWDAG
+from hwdag.search.corpus import Corpus
+from hwdag.search.frontier import Frontier
+from hwdag.search.similarity import Similarity
+from hwdag.text.chunking import leaves
+from hwdag.types import Document, Node, Span
+from hwdag_lab.eval.evidence import HALF, TOUCHED
+from hwdag_lab.eval.schema import Question, Record
+
+LEAF_WORDS = 200
+"""Longest leaf; the library's limit is in tokens of the reader, which is not needed here."""
+
+SCORING = Scoring(attention=0.0)
+"""Of the walks that are imitated: nothing is passed along edges."""
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """A question after some reads.
+
+    Attributes:
+        reads: how many of the nodes in `Asked.read` are read.
+        next: nodes that should be read next, ascending.
+        gain: what that would bring: 2 for a gold paragraph that is not touched yet, else 1 for one
+            that is not half covered.
+    """
+
+    reads: int
+    next: Indices
+    gain: float
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A question about a document: embeddings of question and leaves, what was read, and its states."""
+
+    text: str
+    vector: Vectors  # (dimension,)
+    vectors: Vectors  # (leaves, dimension)
+    read: Indices  # (reads,)
+    texts: tuple[str, ...]  # of what was read
+    states: tuple[State, ...]
+
+
+def asked(records: Iterable[Record], embedder: Embedder, reads: int) -> Iterator[Asked]:
+    """Walk for every question with evidence, and look where the walk stands after each read."""
+    for record in records:
+        if not any(question.evidence for question in record.questions):
+            continue
+        nodes, corpus, vectors = _world(record.whole, embedder)
+        for question in record.questions:
+            vector = embedder.embed_query(question.text)
+            read = _first_reads(corpus, nodes, question.text, vector, reads)
+            states = tuple(_states(question, nodes, read))
+            if states:
+                texts = tuple(nodes[i].text for i in read)
+                yield Asked(question.text, vector, vectors, np.array(read), texts, states)
+
+
+def _world(document: Document, embedder: Embedder) -> tuple[list[Node], Corpus, Vectors]:
+    """The leaves of a document, as the library cuts and embeds them."""
+    spans = leaves(document.text, count_tokens=_words, limit=LEAF_WORDS)
+    nodes = [
+        Node(
+            f"{document.id}#1.{i}", document.id, 1, document.text[s.start : s.end], "chunk", 1, (s,)
+        )
+        for i, s in enumerate(spans)
+    ]
+    vectors = embedder.embed(embedded_texts(document, nodes, BuildConfig()))
+    block = Block.of(1, document, HWDAG.from_rows(nodes, []), vectors)
+    corpus = Corpus(lambda addresses: [nodes[at] for _, at in addresses]).extended([block])
+    return nodes, corpus, vectors
+
+
+def _words(texts: Sequence[str]) -> list[int]:
+    return [len(text.split()) for text in texts]
+
+
+def _first_reads(
+    corpus: Corpus, nodes: Sequence[Node], question: str, vector: Vectors, reads: int
+) -> list[int]:
+    similarity = Similarity(corpus, question, vector, SCORING)
+    frontier = Frontier.of(corpus, question, similarity.values, SCORING)
+    found: list[int] = []
+    while len(found) < reads and (best := frontier.best(lambda some: [1] * len(some), 1)):
+        found += best
+        frontier.visit(best[0], 1.0, nodes[best[0]].text)
+    return found
+
+
+def _states(question: Question, nodes: Sequence[Node], read: Sequence[int]) -> Iterator[State]:
+    gold = [
+        [i for i, n in enumerate(nodes) if n.sources[0].overlap(span)] for span in question.evidence
+    ]
+    for count in range(1, len(read) + 1):
+        done = set(read[:count])
+        covered = [
+            sum(nodes[i].sources[0].overlap(span) for i in done) / len(span)
+            for span in question.evidence
+        ]
+        for gain, share in ((2.0, TOUCHED), (1.0, HALF)):
+            left = [rows for rows, has in zip(gold, covered, strict=True) if has < share]
+            if wanted := _wanted(
+                question.sentences, nodes, {i for rows in left for i in rows} - done
+            ):
+                yield State(count, np.array(wanted), gain)
+                break
+
+
+def _wanted(sentences: Sequence[Span], nodes: Sequence[Node], rows: set[int]) -> list[int]:
+    """Of these rows the gold sentences, where the data name them."""
+    named = [i for i in rows if any(nodes[i].sources[0].overlap(span) for span in sentences)]
+    return sorted(named or rows)

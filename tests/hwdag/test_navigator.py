@@ -1,0 +1,174 @@
+"""Questions that are asked again with what was read: similarity, files, and the second hop."""
+
+import json
+
+import numpy as np
+import pytest
+from worlds import corpus_of, random_graph, random_vectors
+
+from examples.train_navigator.states import asked
+from examples.train_navigator.train import QuestionSide, loss_of
+from hwdag.config import BuildConfig, Scoring, SearchConfig
+from hwdag.embedding.default import default_embedder
+from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.errors import InputError, ModelNotFound
+from hwdag.index import HWDAGIndex
+from hwdag.navigator import CARD, Navigator
+from hwdag.search.frontier import Frontier
+from hwdag.search.similarity import Similarity
+from hwdag.types import Document
+from hwdag_lab.eval.schema import parse_record
+from hwdag_lab.scripted import ScriptedLM
+
+QUESTION = "Which dragon guards the silver bridge?"
+PARAGRAPHS = {
+    "p0": "Clara Holm built the harbour of Brightwater in 1871.",
+    "p1": "Clara Holm was born in Elm Hill.",
+    "p2": "The ferry of Oakport was replaced by a bridge.",
+}
+RECORD = parse_record(
+    {
+        "id": "towns",
+        "dataset": "towns",
+        "text": "\n\n".join(PARAGRAPHS.values()),
+        "paragraphs": [{"id": key, "text": text} for key, text in PARAGRAPHS.items()],
+        "questions": [
+            {
+                "id": "q",
+                "question": "Where was the builder of the harbour of Brightwater born?",
+                "answers": ["Elm Hill"],
+                "evidence": ["p0", "p1"],
+            }
+        ],
+    }
+)
+
+
+def world(seed, count=2):
+    rng = np.random.default_rng(seed)
+    graph = random_graph(rng, chunks=8, levels=3)
+    corpus = corpus_of([graph], [random_vectors(rng, len(graph))])
+    return corpus, random_vectors(rng, count)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_the_most_similar_form_of_a_question_counts(share):
+    corpus, vectors = world(0, count=3)
+    scoring = Scoring(sparse=share, paragraph=0.0)
+    found = Similarity(corpus, QUESTION, vectors[0], scoring)
+    found.add(vectors[1:])
+    cosine = np.max([corpus.similarity(vector) for vector in vectors], axis=0)
+    words = Similarity(corpus, QUESTION, np.zeros_like(vectors[0]), scoring).values
+    low, high = cosine.min(), cosine.max()
+    mixed = (1 - share) * (cosine - low) / (high - low) + words if share else cosine
+    np.testing.assert_allclose(found.values, mixed, rtol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_another_similarity_midway_is_as_if_it_had_been_there_before(seed):
+    corpus, vectors = world(seed)
+    scoring, rng = Scoring(), np.random.default_rng(seed)
+    before, after = (Similarity(corpus, QUESTION, v, scoring).values for v in vectors)
+    changed = Frontier.of(corpus, QUESTION, before, scoring)
+    expected = Frontier.of(corpus, QUESTION, after, scoring)
+    texts = [node.text for node in corpus.fetch(range(len(corpus)))]
+    read = rng.permutation(len(corpus))[:4].tolist()
+    for at, index in enumerate(read):
+        if at == 2:
+            changed.resemble(after)
+        relevance = float(rng.random())
+        for frontier in (changed, expected):
+            frontier.visit(index, relevance, texts[index])
+
+    def costs(some):
+        return [1] * len(some)
+
+    assert changed.best(costs, 50, 5) == expected.best(costs, 50, 5)
+    assert changed.ranking(9).tolist() == expected.ranking(9).tolist()
+    assert changed.parts(0) == expected.parts(0)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with a navigator that changes nothing yet, and one step of training after it."""
+    import torch
+
+    folder = tmp_path_factory.mktemp("navigator")
+    embedder = default_embedder()
+    side = QuestionSide(embedder.model)
+    side.save(folder / "plain", embedder)
+    (one,) = map(side.below, asked([RECORD], embedder, reads=2))
+    optimizer = torch.optim.SGD(side.trained, lr=0.1)
+    losses = []
+    for _ in range(3):
+        loss = loss_of(side, one)
+        losses.append(loss.item())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert losses[2] < losses[0]
+    side.save(folder / "trained", embedder)
+    # what was trained is what will be asked with, also where texts of several lengths are padded
+    expected = side.embed(one).detach().numpy()
+    found = Navigator.load(folder / "trained", embedder).embed(one.asked.text, one.asked.texts)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    return folder
+
+
+@pytest.mark.model
+def test_states_say_what_should_be_read_next():
+    (one,) = asked([RECORD], default_embedder(), reads=2)
+    assert one.texts[0] == PARAGRAPHS["p0"]
+    assert one.read[0] == 0
+    assert (one.states[0].reads, one.states[0].next.tolist(), one.states[0].gain) == (1, [1], 2.0)
+
+
+@pytest.mark.model
+def test_a_saved_navigator_asks_as_the_trained_model_does(trained):
+    embedder = default_embedder()
+    question, texts = RECORD.questions[0].text, list(PARAGRAPHS.values())
+    plain = Navigator.load(trained / "plain", embedder).embed(question, texts)
+    joined = embedder.embed([f"{question} [SEP] {text}" for text in texts])
+    assert plain.shape == joined.shape and plain.dtype == np.float32
+    assert (plain * joined).sum(1).min() > 0.98  # the second text is marked as one, that is all
+    moved = Navigator.load(trained / "trained", embedder).embed(question, texts)
+    assert 0 < np.abs(moved - plain).max() < 0.5
+    assert Navigator.load(trained / "plain", embedder).embed(question, []).shape == (0, 384)
+    sizes = [file.stat().st_size for file in (trained / "trained").iterdir()]
+    assert sum(sizes) < 1_500_000
+
+
+@pytest.mark.model
+def test_a_navigator_is_refused_where_it_does_not_belong(trained, tmp_path):
+    embedder = default_embedder()
+    with pytest.raises(InputError, match="the embedder is 'hashing-256'"):
+        Navigator.load(trained / "plain", HashingEmbedder())
+    with pytest.raises(ModelNotFound, match="no navigator in"):
+        Navigator.load(tmp_path, embedder)
+    card = json.loads((trained / "plain" / CARD).read_text("utf-8"))
+    for changed, message in (
+        (card | {"fingerprint": "0"}, "another embedder"),
+        (card | {"reads": 0}, "at least 1"),
+        ([], "no navigator's card"),
+    ):
+        (tmp_path / CARD).write_text(json.dumps(changed), "utf-8")
+        with pytest.raises(InputError, match=message):
+            Navigator.load(tmp_path, embedder)
+
+
+@pytest.mark.model
+def test_a_walk_with_a_navigator_reads_another_similarity(trained):
+    index = HWDAGIndex(reader=ScriptedLM(), config=BuildConfig())
+    index.insert([Document("towns", RECORD.text)])
+    question = RECORD.questions[0].text
+    config = SearchConfig(token_budget=60, stride=1)
+    alone = index.search(question, config=config)
+    folder = str(trained / "trained")
+    asked_again = index.search(
+        question, config=SearchConfig(token_budget=60, stride=1, navigator=folder)
+    )
+    assert asked_again.steps[0] == alone.steps[0]
+    similarities = [
+        {step.node.id: step.similarity for step in found.steps} for found in (alone, asked_again)
+    ]
+    assert similarities[0] != similarities[1]
