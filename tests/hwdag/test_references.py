@@ -52,7 +52,8 @@ def test_a_shared_rare_word_brings_the_second_hop():
 
 @pytest.mark.parametrize("scale", ["share", "peak"])
 def test_the_parts_of_a_score_are_reported_and_add_up(scale):
-    index = HWDAGIndex(reader=ScriptedLM(), embedder=HashingEmbedder())
+    built = BuildConfig(edges="attention")
+    index = HWDAGIndex(reader=ScriptedLM(), embedder=HashingEmbedder(), config=built)
     index.insert([Document("d", TEXT)])
     scoring = Scoring(attention=0.5, similarity=0.7, sparse=0.4, scale=scale)
     config = SearchConfig(token_budget=500, progress="budget", stride=1, scoring=scoring)

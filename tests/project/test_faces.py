@@ -51,10 +51,10 @@ def fields(model: Any) -> set[str]:
 def test_building_has_the_same_options() -> None:
     # why: documents of LlamaIndex pass through stores and transformations; and an index of
     # LangChain is a retriever itself, so it takes the options of one
-    llama_index = {"storage_context", "transformations", "callback_manager"}
+    llama_index = {"storage_context", "transformations", "callback_manager", "embed_model"}
     assert options(llama_index_hwdag.HWDAGIndex.from_documents) == BUILDING | llama_index
     for made in (langchain_hwdag.HWDAGIndex, langchain_hwdag.HWDAGRetriever):
-        assert options(made.from_documents) == BUILDING | SEARCHING
+        assert options(made.from_documents) == BUILDING | SEARCHING | {"embedding"}
 
 
 def test_retrievers_have_the_same_options() -> None:
@@ -62,9 +62,10 @@ def test_retrievers_have_the_same_options() -> None:
     own = {"similarity_top_k"}
     assert options(llama_index_hwdag.HWDAGIndex.as_retriever) == SEARCHING | own
     # why: LlamaIndex has its callbacks in the index
-    own = {"tags", "metadata", "search_kwargs"}
+    own = {"tags", "metadata", "search_kwargs", "search_type"}
     assert options(langchain_hwdag.HWDAGIndex.as_retriever) == SEARCHING | own
-    assert options(llama_index_hwdag.HWDAGRetriever) == SEARCHING | OF_LLAMA_INDEX | {"index"}
+    own = OF_LLAMA_INDEX | {"index", "similarity_top_k"}
+    assert options(llama_index_hwdag.HWDAGRetriever) == SEARCHING | own
     assert fields(langchain_hwdag.HWDAGRetriever) == SEARCHING | OF_LANGCHAIN | {"index"}
 
 
