@@ -24,6 +24,7 @@ from hwdag.index import HWDAGIndex
 from hwdag.lm import engine
 from hwdag.lm.base import ReplayRequest
 from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.lm.packing import Line, packed_forward
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Span
 from hwdag_lab.methods.longllmlingua import LongLLMLinguaConfig, LongLLMLinguaRetriever
@@ -63,6 +64,12 @@ def every_pair(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     for module in (flops, engine):
         monkeypatch.setattr(module, "forward_flops", partial(forward_flops, causal=False))
+
+
+@pytest.fixture
+def on_this_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run forwards where they are asked for: torch's counter sees those of its own thread alone."""
+    monkeypatch.setattr(Line, "run", lambda self, model, row: packed_forward(model, [row])[0])
 
 
 def eager(family: str = "llama") -> HuggingFaceLM:
@@ -161,7 +168,7 @@ def test_a_config_without_sizes_is_refused() -> None:
 HEADS = ["all", ((0, 1), (2, 3), (2, 5))]
 
 
-@pytest.mark.usefixtures("every_pair")
+@pytest.mark.usefixtures("every_pair", "on_this_thread")
 @pytest.mark.parametrize("heads", HEADS)
 @pytest.mark.parametrize("family", ["llama", "mistral", "gemma2", "qwen3"])
 def test_a_session_counts_what_runs(family: str, heads: Any) -> None:
@@ -182,9 +189,9 @@ def test_a_session_counts_what_runs(family: str, heads: Any) -> None:
     check((session.usage - before).tflops, found)
 
 
-@pytest.mark.usefixtures("every_pair")
+@pytest.mark.usefixtures("every_pair", "on_this_thread")
 def test_a_build_and_a_walk_with_its_answer_count_what_runs() -> None:
-    config, lm = BuildConfig(points="extractive"), eager()
+    config, lm = BuildConfig(points="extractive", edges="attention"), eager()
     with counter() as found:
         index = HWDAGIndex.from_documents([TEXT], reader=lm, embedder="hashing-64", config=config)
     check(index.report.usage.tflops, found)
@@ -220,7 +227,7 @@ def test_writing_counts_what_runs() -> None:
     assert len(prompt) < lm.usage.tokens < len(prompt) + 10
 
 
-@pytest.mark.usefixtures("every_pair")
+@pytest.mark.usefixtures("every_pair", "on_this_thread")
 @pytest.mark.parametrize("family", ["llama", "mistral"])
 def test_compression_counts_what_runs(family: str) -> None:
     config = LongLLMLinguaConfig(chunk_tokens=80, segment_tokens=40)
@@ -232,13 +239,13 @@ def test_compression_counts_what_runs(family: str) -> None:
     check(retrieval.usage.tflops, found)
 
 
-@pytest.mark.usefixtures("every_pair")
+@pytest.mark.usefixtures("every_pair", "on_this_thread")
 def test_a_model_that_gives_all_logits_pays_for_them() -> None:
     inner = model("llama")
     forward = inner.forward
     # a signature without logits_to_keep, as older models have it
-    inner.forward = lambda input_ids, past_key_values: forward(  # type: ignore[method-assign]
-        input_ids, past_key_values=past_key_values
+    inner.forward = lambda input_ids, position_ids, use_cache: forward(  # type: ignore[method-assign]
+        input_ids, position_ids=position_ids, use_cache=use_cache
     )
     inner.set_attn_implementation("eager")
     lm = HuggingFaceLM(inner, tokenizer())
