@@ -460,7 +460,8 @@ def test_each_step_keeps_the_best_candidates_that_it_passed_over():
         found = search(graph, vectors, query, lm, config).retrieval
         numbers = {node.id: i for i, node in enumerate(graph.nodes)}
         corpus = corpus_of([graph], [vectors])
-        frontier = Frontier.of(corpus, QUESTION, query, config.scoring)
+        likeness = Similarity(corpus, QUESTION, query, config.scoring).values
+        frontier = Frontier.of(corpus, QUESTION, likeness, config.scoring)
         for step in found.steps:
             index = numbers[step.node.id]
             best = [graph.nodes[i] for i in frontier.ranking(len(graph)) if i != index]

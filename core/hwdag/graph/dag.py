@@ -112,7 +112,7 @@ class HWDAG:
         if len({node.id for node in self.nodes}) != len(self):
             yield "two nodes share an id"
         for node in self.nodes:
-            if not node.text.strip() or node.tokens < 1 or not node.sources:
+            if not node.text.strip() or not 1 <= node.tokens < 2**31 or not node.sources:
                 yield f"node {node.id} lacks text, tokens or sources"
         levels = self.levels.tolist()
         if levels[:1] not in ([], [1]) or any(b - a not in (0, 1) for a, b in pairwise(levels)):
