@@ -3,10 +3,6 @@
     python benchmarks/evaluation.py retrieval pools -o runs --jobs 2     # 2 cores, resumable
     python benchmarks/evaluation.py retrieval pools -o runs --tables     # Markdown of what is there
 
-With `--without-model` no language model runs: systems that need one are left out, a walk reads to its
-budget, and the attention of what it read to the question, which weighs references, is the share of
-words that the two have in common. Budgets count the tokens of the default reader all the same.
-
 `retrieval` measures what is found, without answers: all systems, all development questions of nine
 data sets (400 of FairytaleQA), three budgets. `pools` asks the
 questions of three multi-hop sets over all their paragraphs in one index of more than 10,000
@@ -30,16 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hwdag.lm.scripted import ScriptedLM
-
 from hwdag.cli.main import main as hwdag
-from hwdag.embedding.default import default_embedder
-from hwdag.lm.default import converted, embedded_gguf
 from hwdag_lab.eval.data import pooled, records_of, write_records
-from hwdag_lab.eval.models import Models
-from hwdag_lab.eval.plan import Plan
-from hwdag_lab.eval.report import report
-from hwdag_lab.eval.run import run as run_plan
 
 ROOT = Path(__file__).parent.parent
 DATA = Path(os.environ.get("HWDAG_DATA") or ROOT / ".." / "shared" / "data")
@@ -74,33 +62,6 @@ ANSWERED = ("--dtype", "bfloat16", "--max-new-tokens", "32", "--match", "hwdag-p
 """Options of runs with answers; the others are also asked at what the walk read when it stopped."""
 
 
-NEED_A_MODEL = (
-    "raptor-collapsed",
-    "raptor-tree",
-    "gem-rag-graph",
-    "youra",
-    "hwdag-p-yes",
-    "hwdag-shuffled-edges",
-    "hwdag-uniform-edges",
-)
-"""Systems of `RETRIEVAL` and `POOLS` that `--without-model` leaves out."""
-
-
-class WordCounter(ScriptedLM):
-    """Reads without a model: attention by shared words, tokens as the default reader counts them."""
-
-    def __init__(self) -> None:
-        from tokenizers import Tokenizer
-
-        super().__init__(name="shared words", context_tokens=8192)
-        self._tokenizer = Tokenizer.from_file(str(converted(embedded_gguf()) / "tokenizer.json"))
-
-    def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Number of tokens of each text, by the default reader's tokenizer."""
-        found = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
-        return [len(one.ids) for one in found]
-
-
 @dataclass(frozen=True)
 class Run:
     """One `hwdag eval` command over one data set, and the folder of its results."""
@@ -117,19 +78,6 @@ class Run:
         data = folder / "pools.jsonl" if self.data == "pools" else DATA / f"dev/{self.data}.jsonl"
         plan = ["--systems", self.systems, "--budgets", self.budgets, "--limit", self.limit]
         return ["eval", str(data), *plan, *self.options, "-o", str(folder / self.name), *extra]
-
-    def without_model(self, folder: Path) -> None:
-        """Measure what is found by systems that need no language model, HWDAG among them."""
-        models = Models(WordCounter(), default_embedder())
-        plan = Plan(
-            systems=[name for name in self.systems.split(",") if name not in NEED_A_MODEL],
-            budgets=[int(budget) for budget in self.budgets.split(",")],
-            limit=None if self.limit == "all" else int(self.limit),
-            answer_budgets=(),
-        )
-        data = folder / "pools.jsonl" if self.data == "pools" else DATA / f"dev/{self.data}.jsonl"
-        run_plan(records_of([data]), models, plan, folder / self.name, show_progress=True)
-        report(folder / self.name)
 
 
 TABLES: Mapping[str, Sequence[Run]] = {
@@ -161,9 +109,6 @@ def main() -> None:
     parser.add_argument("--tables", dest="show", action="store_true", help="print, run nothing")
     parser.add_argument("--jobs", type=int, default=1, help="data sets at a time, one thread each")
     parser.add_argument("--run", help="only the run of this name")
-    parser.add_argument(
-        "--without-model", action="store_true", help="retrieval alone, attention by shared words"
-    )
     options, extra = parser.parse_known_args()
     found = [run for name in options.tables for run in TABLES[name]]
     runs = [run for run in found if options.run in (None, run.name)]
@@ -174,10 +119,6 @@ def main() -> None:
     options.output.mkdir(parents=True, exist_ok=True)
     if any(run.data == "pools" for run in runs):
         make_pools(options.output / "pools.jsonl")
-    if options.without_model:
-        for one in runs:
-            one.without_model(options.output)
-        return
     if len(runs) == 1:
         sys.exit(hwdag(runs[0].arguments(options.output, extra)))
     with ThreadPoolExecutor(options.jobs) as workers:
