@@ -23,6 +23,7 @@ from hwdag.embedding.base import Embedder
 from hwdag.embedding.hashing import unit_rows
 from hwdag.embedding.sentence_transformer import SentenceTransformerEmbedder
 from hwdag.errors import InputError, ModelNotFound
+from hwdag.lm.side_files import json_bytes
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -31,7 +32,6 @@ SHIPPED = Path(__file__).parent / "embedding" / "navigators" / "all-minilm-l6-v2
 """The navigator of the default embedder."""
 
 CARD = "navigator.json"
-MAX_CARD_BYTES = 1 << 16
 MAX_TOKENS = 128
 """Of question and sentence together; what is longer is cut from the longer one."""
 
@@ -130,8 +130,7 @@ def write_card(folder: Path, *, reads: int, embedder: SentenceTransformerEmbedde
 def _card(folder: Path) -> tuple[int, str]:
     """How many reads, and the fingerprint of the embedder."""
     try:
-        with (folder / CARD).open("rb") as file:
-            text = file.read(MAX_CARD_BYTES)
+        text = json_bytes(folder / CARD)
     except OSError as error:
         raise ModelNotFound(
             f"no navigator in {folder}: {error.strerror} ({CARD}); SearchConfig.navigator is "

@@ -12,6 +12,13 @@ from tiny import model, tokenizer
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted(BENCHMARKS.glob("*.py")), ids=lambda path: path.stem)
+def test_every_benchmark_can_be_loaded(path, monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    assert import_module(path.stem).__doc__
+
+
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory) -> str:
     folder = tmp_path_factory.mktemp("tiny")
