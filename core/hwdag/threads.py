@@ -12,6 +12,7 @@ step; what the thread of any other task has begun goes on to its end.
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -93,12 +94,12 @@ async def in_builder_thread(change: Callable[[], T]) -> T:
     However many builds wait for each other, searches, and what else the program does in threads, go
     on.
     """
-    return await _in_thread_of(_builders(), change)
+    return await _in_thread_of(_pool(MAX_BUILDERS, "hwdag-build", os.getpid()), change)
 
 
 async def in_question_thread(work: Callable[[], T]) -> T:
     """What `work` returns, one of so many at a time."""
-    return await _in_thread_of(_askers(), work)
+    return await _in_thread_of(_pool(MAX_QUESTIONS, "hwdag-question", os.getpid()), work)
 
 
 async def _in_thread_of(pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
@@ -130,10 +131,6 @@ def _named(twin: T, method: Callable[..., Any]) -> T:
 
 
 @cache
-def _builders() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(MAX_BUILDERS, thread_name_prefix="hwdag-build")
-
-
-@cache
-def _askers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(MAX_QUESTIONS, thread_name_prefix="hwdag-question")
+def _pool(threads: int, name: str, process: int) -> ThreadPoolExecutor:
+    """The threads of a process: a fork copies none of them, and needs a pool of its own."""
+    return ThreadPoolExecutor(threads, thread_name_prefix=name)
