@@ -32,13 +32,13 @@ def one_of(name: str, value: str, legal: Collection[str]) -> str:
     return value
 
 
-def under_one_name(**given: object) -> Any:
+def under_one_name(**values: object) -> Any:
     """Return the value of an option that has several names, None where it has none.
 
     Raises:
         UnknownOption: two names have different values.
     """
-    found = {name: value for name, value in given.items() if value is not None}
+    found = {name: value for name, value in values.items() if value is not None}
     first = next(iter(found.values()), None)
     if any(value is not first and value != first for value in found.values()):
         said = " and ".join(f"{name}={brief(value)}" for name, value in found.items())
