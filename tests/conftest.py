@@ -55,7 +55,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name not in MINUTES)
 
 
-@pytest.fixture(scope="session")
+# why not for the session: an open Playwright is a running event loop, and no other test could start one
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """A headless Chromium; skipped where there is none."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
