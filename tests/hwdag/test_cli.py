@@ -177,19 +177,20 @@ def test_ctrl_c_leaves_a_file_with_the_finished_documents(tmp_path):
     for i in range(30):
         (docs / f"{i:02}.md").write_text(HARBOUR.replace("Brightwater", f"Town {i}"))
     path = tmp_path / "town.hwdag"
-    command = f"-m hwdag.cli.main build {docs} -o {path} --embedder hashing-64".split()
-    child = subprocess.Popen(
-        [sys.executable, *command],
+    # attention, since a document without it is built faster than the bar is drawn
+    options = "--embedder hashing-64 --edges attention".split()
+    with subprocess.Popen(
+        [sys.executable, "-m", "hwdag.cli.main", "build", docs, "-o", path, *options],
         stderr=subprocess.PIPE,
         env=os.environ | {"PYTHONUNBUFFERED": "1"},
-    )
-    seen = b""
-    while not re.search(rb" [2-9]/30", seen):  # the bar of the documents
-        piece = os.read(child.stderr.fileno(), 4096)
-        assert piece, seen
-        seen += piece
-    child.send_signal(signal.SIGINT)
-    _, rest = child.communicate()
+    ) as child:
+        seen = b""
+        while not re.search(rb" [2-9]/30", seen):  # the bar of the documents
+            piece = os.read(child.stderr.fileno(), 4096)
+            assert piece, seen
+            seen += piece
+        child.send_signal(signal.SIGINT)
+        _, rest = child.communicate()
     assert child.returncode == 130
     assert b"the same command goes on from there" in rest
     assert 2 <= len(HWDAGIndex.load(path)) < 30
