@@ -46,6 +46,7 @@ from hwdag.trace.spans import add_retrieval, span, telling
 from hwdag.types import Answer, Document, Retrieval, shown_document
 
 if TYPE_CHECKING:
+    from hwdag.page.widget import PageWidget
     from hwdag.store.integrity import Compacted, Verdict
 
 LEAST_SHOWN = 0.01  # weight below which an edge is left out of a page
@@ -502,6 +503,17 @@ class HWDAGIndex:
         Edges below 1 % are left out. Raises `InputError` for a document that is not there.
         """
         return page("The graph", self.to_dict(document_ids))
+
+    def widget(self, document_ids: Collection[str] | None = None) -> PageWidget:
+        """Return the page as a Jupyter widget, whose `selected` is a `Node` or None; see `to_html`.
+
+        Raises `ImportError` without the extra `notebook`.
+        """
+        from hwdag.page.widget import PageWidget
+
+        html, graphs = self.to_html(document_ids), self.graphs
+        wanted = graphs if document_ids is None else document_ids
+        return PageWidget(html, {node.id: node for key in wanted for node in graphs[key].nodes})
 
     def to_dict(self, document_ids: Collection[str] | None = None) -> dict[str, Any]:
         """Return documents and graphs as JSON-able values, as the page takes them; see `to_html`."""

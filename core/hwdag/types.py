@@ -5,10 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hwdag.errors import InputError
 from hwdag.page import framed, page
+
+if TYPE_CHECKING:
+    from hwdag.page.widget import PageWidget
 
 Origin = Literal["chunk", "generated", "extractive", "compressed"]
 """How a node's text came to be: cut from the document, written by an LM, picked from the text, or
@@ -231,6 +234,15 @@ class Retrieval:
         """Return a page that shows the walk and what it read; it needs no network."""
         return page(self.question, {"documents": shown_documents(self), "walk": self.to_dict()})
 
+    def widget(self) -> PageWidget:
+        """Return the page as a Jupyter widget, whose `selected` is a `Node` or None.
+
+        Raises `ImportError` without the extra `notebook`.
+        """
+        from hwdag.page.widget import PageWidget
+
+        return PageWidget(self.to_html(), {step.node.id: step.node for step in self.steps})
+
     def _repr_html_(self) -> str:
         return framed(self.to_html())
 
@@ -289,6 +301,17 @@ class Answer:
         """Return a page that shows the answer, what it rests on and the walk; it needs no network."""
         documents = shown_documents(self.retrieval)
         return page(self.retrieval.question, {"documents": documents, "answer": self.to_dict()})
+
+    def widget(self) -> PageWidget:
+        """Return the page as a Jupyter widget, whose `selected` is a `Citation`, a `Node` or None.
+
+        Raises `ImportError` without the extra `notebook`.
+        """
+        from hwdag.page.widget import PageWidget
+
+        nodes = {step.node.id: step.node for step in self.retrieval.steps}
+        others = self.attended[len(self.citations) :]
+        return PageWidget(self.to_html(), nodes, (*self.citations, *others))
 
     def _repr_html_(self) -> str:
         return framed(self.to_html())

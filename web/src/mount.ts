@@ -6,8 +6,8 @@ import { Selected } from "./selection";
 import { Sources } from "./sources";
 import { WalkView } from "./walk";
 
-/** Draw a page into an element; the same for a file, the live app and a notebook. */
-export function mount(root: HTMLElement, page: Page): void {
+/** Draw a page into an element; the same for a file, the live app and a notebook. Returns what is selected in it. */
+export function mount(root: HTMLElement, page: Page): Selected {
   const selected = new Selected();
   const left = h("div", { class: "column" });
   const right = h("div", { class: "column" });
@@ -23,4 +23,5 @@ export function mount(root: HTMLElement, page: Page): void {
   };
   addEventListener("keydown", listening);
   graph?.start();
+  return selected;
 }

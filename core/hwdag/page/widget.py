@@ -1,0 +1,55 @@
+"""The page of an answer, a walk or an index as a Jupyter widget, which says what is selected in it.
+
+Needs the extra `notebook`. Works wherever anywidget does: Jupyter, VS Code, Colab, marimo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hwdag.page import built_file
+
+try:
+    import anywidget
+    import traitlets
+except ImportError as error:
+    raise ImportError(f'{error}; install it with: pip install "hwdag[notebook]"') from error
+
+
+class PageWidget(anywidget.AnyWidget):
+    """A page in a frame that can reach neither the notebook nor the network.
+
+    `Answer.widget`, `Retrieval.widget` and `HWDAGIndex.widget` make one.
+
+    Args:
+        html: the page.
+        nodes: what may be selected, by id.
+        citations: what may be selected, in the order of the page.
+
+    Attributes:
+        selected: the `Citation` or `Node` that is selected on the page, or None. A traitlet:
+            `widget.observe(function, "selected")` calls a function whenever it changes.
+        height: of the frame, in pixels.
+    """
+
+    _esm = built_file("widget.js")
+    html = traitlets.Unicode().tag(sync=True)
+    height = traitlets.Int(640).tag(sync=True)
+    selection = traitlets.Dict(default_value=None, allow_none=True).tag(sync=True)
+    selected = traitlets.Any(default_value=None, read_only=True)
+
+    def __init__(
+        self, html: str, nodes: Mapping[str, object], citations: Sequence[object] = ()
+    ) -> None:
+        super().__init__(html=html)
+        self._nodes, self._citations = nodes, citations
+
+    @traitlets.observe("selection")
+    def _look_up(self, _: Any) -> None:
+        chosen = self.selection or {}
+        number, key = chosen.get("citation"), chosen.get("node")
+        found = self._nodes.get(key) if isinstance(key, str) else None
+        if isinstance(number, int) and 0 <= number < len(self._citations):
+            found = self._citations[number]
+        self.set_trait("selected", found)
