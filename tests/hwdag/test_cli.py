@@ -178,7 +178,7 @@ def test_ctrl_c_leaves_a_file_with_the_finished_documents(tmp_path):
         (docs / f"{i:02}.md").write_text(HARBOUR.replace("Brightwater", f"Town {i}"))
     path = tmp_path / "town.hwdag"
     # attention, since a document without it is built faster than the bar is drawn
-    options = "--embedder hashing-64 --edges attention".split()
+    options = ["--embedder", "hashing-64", "--edges", "attention"]
     with subprocess.Popen(
         [sys.executable, "-m", "hwdag.cli.main", "build", docs, "-o", path, *options],
         stderr=subprocess.PIPE,
