@@ -52,7 +52,6 @@ class HWDAGStepEvent(BaseEvent):
     reference: float
     relevance: float
     p_yes: float | None
-    p_enough: float | None = None
 
     @classmethod
     def class_name(cls) -> str:

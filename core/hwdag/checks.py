@@ -64,7 +64,6 @@ _LEGAL: Mapping[str, Callable[[Any], bool]] = {
     "a list of [layer, head]": lambda value: _all(
         value, lambda pair: _all(pair, lambda i: type(i) is int) and len(pair) == 2
     ),
-    "an object": lambda value: isinstance(value, dict),
 }
 
 

@@ -28,7 +28,7 @@ Leaves = Literal["sentences", "chunks"]
 Points = Literal["auto", "generated", "required", "extractive"]
 Edges = Literal["auto", "attention"]
 Windows = Literal["content", "greedy"]
-Progress = Literal["budget", "p_yes", "head_mass", "calibrated"]
+Progress = Literal["budget", "p_yes"]
 HeadList = tuple[tuple[int, int], ...]
 """(layer, query head) pairs, both counted from 0."""
 
@@ -221,12 +221,8 @@ class SearchConfig:
         token_budget: node tokens put before the reader, at most.
         progress: who says "enough". "budget" walks until the budget is used; "p_yes" is the papers'
             rule, which the embedded model follows too early (`docs/progress.md`).
-            "calibrated" and "head_mass" are controllers that were fitted for the reader
-            (`docs/progress.md`): a mix of p_yes with other signals, and the attention of the
-            retrieval heads alone.
-        confidence: a "Yes" is counted where p_yes, or the probability of the controller, exceeds it
-            (t_p of PECAN). None is the reader's own for p_yes, which is PECAN's 0.5 unless the reader
-            knows better, and 0.8 for a controller.
+        confidence: a "Yes" is counted where p_yes exceeds it (t_p of PECAN). None is the reader's
+            own, which is PECAN's 0.5 unless the reader knows better.
         patience: counted "Yes" that stop the walk (t_s of PECAN).
         heads: heads whose attention to the question is read: "all" (the papers' mean), "auto" (the
             head list known for the model, else "all"), or (layer, head) pairs.
@@ -272,11 +268,6 @@ class SearchConfig:
                 f'initial_share must be "auto", "equal" or a number in [0, 1], got {share!r}'
             )
         object.__setattr__(self, "heads", _heads(self.heads, "heads"))
-        if self.progress in ("head_mass", "calibrated") and self.heads != "auto":
-            raise InputError(
-                f"progress={self.progress!r} was fitted to walks with the reader's head list: heads "
-                f'must be "auto", got {self.heads!r}'
-            )
 
     @classmethod
     def garlic(cls, **options: Any) -> Self:

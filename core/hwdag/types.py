@@ -140,8 +140,7 @@ class Step:
     over all nodes, GARLIC 3.2.2); for a node of the initial set only `similarity` is not 0.
     `relevance` is r of PECAN App. C: position times mean attention to the question. `p_yes` is read
     after the node was appended; it is None where several nodes were read at once and this one was
-    not the last of them. `p_enough` is the probability of the controller that steers the walk, read
-    where p_yes is; None without one. `passed_over` are the best candidates that were not chosen, best
+    not the last of them. `passed_over` are the best candidates that were not chosen, best
     first: a few, with the last of the nodes that were chosen at once, none in the initial set.
     """
 
@@ -153,7 +152,6 @@ class Step:
     relevance: float
     p_yes: float | None
     reference: float = 0.0
-    p_enough: float | None = None
     passed_over: tuple[Candidate, ...] = ()
 
     @property
@@ -162,7 +160,7 @@ class Step:
         return self.attention + self.similarity + self.reference
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the node with its scores, as JSON-able values; `p_enough` only where one was read."""
+        """Return the node with its scores, as JSON-able values."""
         return {
             **self.node.to_dict(),
             "position": self.position,
@@ -173,7 +171,6 @@ class Step:
             "reference": self.reference,
             "relevance": self.relevance,
             "p_yes": self.p_yes,
-            **({} if self.p_enough is None else {"p_enough": self.p_enough}),
         }
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
 from threading import Lock
@@ -29,7 +29,6 @@ from hwdag.config import PAPER_CONFIDENCE, HeadList, Heads
 from hwdag.errors import ContextTooSmall, InputError, QuestionTooLong
 from hwdag.lm.base import Message, Reading, Replay, ReplayRequest
 from hwdag.lm.chat import Reply, check_context, plain
-from hwdag.lm.controller import Controller
 from hwdag.text.prompts import SUMMARY, SearchPrompts
 from hwdag.types import Span, Usage
 
@@ -144,7 +143,6 @@ class ScriptedLM:
         self.prefers_extraction = prefers_extraction
         self.confidence = PAPER_CONFIDENCE
         self.known_heads: HeadList | None = None
-        self.controllers: Mapping[str, Controller] = {}
         self.has_chat_template = False
         self.writes = 0
         self.replies = 0

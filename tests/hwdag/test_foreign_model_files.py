@@ -12,7 +12,6 @@ from tiny import model
 
 from hwdag.errors import InputError, ModelNotFound
 from hwdag.lm.adapter import CONFIG, WEIGHTS, Adapter
-from hwdag.lm.controller import controllers_from
 from hwdag.lm.heads import HeadFile, shipped
 
 PLAIN = model()
@@ -121,10 +120,7 @@ def test_hostile_head_lists_are_refused_or_harmless(tmp_path):
         path.write_bytes(content)
         try:
             file = HeadFile.load(path)
-            found = controllers_from(file.controller)
         except InputError as error:
             assert len(str(error)) < 10_000
             continue
         assert all(0 <= a < file.layers and 0 <= b < file.heads_per_layer for a, b in file.pairs)
-        for one in found.values():
-            assert 0 <= one.probability(dict.fromkeys(one.features, 1.0)) <= 1

@@ -41,7 +41,6 @@ FILE = HeadFile(
     scores=(0.5, 0.25),
     criterion="core",
     weights="0123",
-    controller={"calibrated": {"bias": 1.0}},
 )
 
 
@@ -51,7 +50,7 @@ def reader(heads=None, **options):
 
 def test_a_file_is_read_back_as_it_was(tmp_path):
     path = tmp_path / "tiny.json"
-    for file in (FILE, replace(FILE, scores=(), also=(), controller=None), *shipped()):
+    for file in (FILE, replace(FILE, scores=(), also=()), *shipped()):
         file.save(path)
         assert HeadFile.load(path) == file
     assert [p.name for p in tmp_path.iterdir()] == ["tiny.json"]
@@ -69,7 +68,6 @@ WRONG = [
     ("scores", [10**400, 1.0], "finite numbers"),
     ("source", ["x" * 10_000], r"'source' must be a text, got \['x{1,20}\.\.\.x{1,20}'\]$"),
     ("model", 3, "'model' must be a text"),
-    ("controller", [1], "'controller' must be an object"),
     ("colour", "red", "unknown 'colour'; it may have"),
 ]
 

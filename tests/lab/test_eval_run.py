@@ -16,7 +16,6 @@ from hwdag.config import BuildConfig
 from hwdag.errors import InputError, UnknownOption, WriterFailed
 from hwdag.index import HWDAGIndex
 from hwdag.lm.base import Replay, heads_of
-from hwdag.lm.controller import CONTROLLERS, Controller
 from hwdag.lm.writers import CallableWriter
 from hwdag.types import Usage
 from hwdag_lab.eval.builds import INDEXES
@@ -122,13 +121,6 @@ def test_another_head_list_is_another_run(tmp_path):
     run(world.records(1), world.models(heads="0123"), plan, tmp_path / "other")
     names = [{path.name for path in (tmp_path / at / INDEXES).iterdir()} for at in ("", "other")]
     assert names[0].isdisjoint(names[1])
-
-
-def test_a_system_without_its_controller_is_told_before_anything_is_done(tmp_path):
-    plan = replace(SIMPLE, systems=("hwdag", "hwdag-calibrated"))
-    with pytest.raises(InputError, match="progress='calibrated' needs a controller"):
-        run(world.records(1), world.models(), plan, tmp_path / "new")
-    assert not (tmp_path / "new").exists()
 
 
 def test_another_definition_of_a_system_is_refused(tmp_path, monkeypatch):
@@ -277,10 +269,6 @@ def test_every_system_runs(tmp_path, system):
     lm = ScoringLM(
         prefers_extraction=system in ("hwdag-garlic-no-graph", "hwdag-garlic", "memwalker")
     )
-    lm.controllers = {
-        name: Controller(used, *[(1.0,) * len(used)] * 3, 0.0, lm.name)
-        for name, used in CONTROLLERS.items()
-    }
     plan = replace(SIMPLE, systems=(system,), budgets=(20, 150))  # one sentence, or everything
     counts = run(world.records(1), world.models(lm), plan, tmp_path)
     assert counts.errors == 0

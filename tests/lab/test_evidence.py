@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hwdag.types import Node, Origin, Retrieval, Span, Step, Usage
+from hwdag.types import Node, Origin, Span
 from hwdag_lab.eval.evidence import (
     HALF,
     PARAGRAPH_METRICS,
@@ -21,7 +21,6 @@ from hwdag_lab.eval.evidence import (
     retrieval_scores,
 )
 from hwdag_lab.eval.schema import Paragraph, Question, Record
-from hwdag_lab.heads.observations import trail_of
 
 SPANS = st.lists(
     st.tuples(st.integers(0, 60), st.integers(0, 25)).map(lambda p: Span(p[0], p[0] + p[1])),
@@ -207,14 +206,6 @@ def test_the_sources_of_written_text_were_not_read() -> None:
     assert (scores["paragraph_touched"], scores["paragraph_half"]) == (1, 0)
     assert scores["written_half"] == 1
     assert "written_half" not in retrieval_scores(nodes, TEXT, question())
-
-
-def test_a_walk_that_only_read_about_the_evidence_is_not_complete() -> None:
-    gold = question([Span(0, 100)])
-    nodes = [node("generated", Span(0, 100)), node("chunk", Span(0, 100))]
-    steps = tuple(Step(i, one, False, 0, 0, 0, 0.5) for i, one in enumerate(nodes))
-    walk = Retrieval("Who?", steps, "budget", 2, Usage())
-    assert trail_of(walk, TEXT, gold).complete == (False, True)
 
 
 def test_recall_counts_the_first_passages_that_a_ranking_meets() -> None:

@@ -33,7 +33,6 @@ export interface Step extends Candidate {
   initial: boolean;
   relevance: number;
   p_yes: number | null;
-  p_enough: number | null;
   /** The best nodes that could have been read instead. */
   passed_over: Candidate[];
 }

@@ -23,7 +23,6 @@ export interface GivenStep extends GivenCandidate {
   initial: boolean;
   relevance: number;
   p_yes: number | null;
-  p_enough?: number;
   passed_over?: GivenCandidate[];
 }
 
@@ -87,7 +86,7 @@ export function load(given: Given): Page {
     return { ...one, document, spans: one.spans.map(([start, end]) => span(document, start, end)) };
   };
   const candidate = (one: GivenCandidate): Candidate => ({ ...one, ...node(one) });
-  const step = (one: GivenStep): Step => ({ ...one, ...candidate(one), p_enough: one.p_enough ?? null, passed_over: (one.passed_over ?? []).map(candidate) });
+  const step = (one: GivenStep): Step => ({ ...one, ...candidate(one), passed_over: (one.passed_over ?? []).map(candidate) });
 
   const walked = given.answer?.walk ?? given.walk;
   const steps = walked?.steps.map(step) ?? [];

@@ -6,14 +6,13 @@ object may play both roles (`hwdag.lm.huggingface.HuggingFaceLM` does).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args, runtime_checkable
 
 from hwdag.arrays import Floats, Ints
 from hwdag.config import HeadList, Heads
 from hwdag.errors import InputError
-from hwdag.lm.controller import Controller
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Span, Usage
 
@@ -158,10 +157,6 @@ class Reader(Protocol):
     @property
     def known_heads(self) -> HeadList | None:
         """What "auto" stands for: (layer, head) pairs, best first; None is all heads."""
-
-    @property
-    def controllers(self) -> Mapping[str, Controller]:
-        """Progress controllers by name, see `hwdag.lm.controller`; empty if none was fitted."""
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Number of tokens of each text, control tokens taken as plain text."""

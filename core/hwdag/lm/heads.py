@@ -44,7 +44,6 @@ class HeadFile:
         scores: what each pair scored where it was found, or empty.
         criterion: what the scores are, or empty.
         weights: a digest of the model's weights, for information: a list stays valid without it.
-        controller: settings of a progress controller that goes with these heads, or None.
 
     Raises:
         InputError: no pair, one twice, one outside the model, or as many scores as pairs are not.
@@ -61,7 +60,6 @@ class HeadFile:
     scores: tuple[float, ...] = ()
     criterion: str = ""
     weights: str = ""
-    controller: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         outside = [
@@ -144,7 +142,7 @@ class HeadFile:
 
     @property
     def digest(self) -> str:
-        """A fingerprint of the list and its controllers."""
+        """A fingerprint of the list."""
         return hashlib.sha256(_pretty(self.to_json()).encode()).hexdigest()[:16]
 
     def save(self, path: str | Path) -> None:
@@ -188,7 +186,6 @@ _KINDS = {
     "heads": "a list of [layer, head]",
     "also": "a list of texts",
     "scores": "a list of finite numbers",
-    "controller": "an object",
 }
 """The fields of a file, and what each of them is."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,7 +20,6 @@ from hwdag.errors import ContextTooSmall, InputError, ModelNotFound, ReaderRequi
 from hwdag.lm.adapter import Adapter
 from hwdag.lm.attention import check_heads
 from hwdag.lm.base import Message, Replay, ReplayRequest
-from hwdag.lm.controller import Controller, controllers_from
 from hwdag.lm.devices import device_of, first_line, move, weights_dtype
 from hwdag.lm.engine import Engine
 from hwdag.lm.heads import HeadSource, head_file, resolve, warn_unknown
@@ -162,11 +161,6 @@ class HuggingFaceLM:
     def dtype(self) -> str:
         """What it computes in, "float32" for example; an index records it."""
         return str(self.model.dtype).removeprefix("torch.")
-
-    @property
-    def controllers(self) -> Mapping[str, Controller]:
-        """The progress controllers that came with the head list, by name."""
-        return controllers_from(self.head_file.controller if self.head_file else None)
 
     @property
     def usage(self) -> Usage:

@@ -8,7 +8,6 @@ from dataclasses import asdict, replace
 from hwdag.lm.base import Session
 from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier
-from hwdag.search.progress import ProgressControl
 from hwdag.types import Candidate, Node, Step
 
 FIRST_POSITION = 2  # the question is at position 1 (PECAN App. C)
@@ -41,7 +40,6 @@ class Context:
         self,
         indices: Sequence[int],
         frontier: Frontier,
-        progress: ProgressControl,
         *,
         initial: bool = False,
     ) -> list[Step]:
@@ -68,8 +66,7 @@ class Context:
             self.tokens += self._costs[i]
             frontier.visit(i, step.relevance, node.text)
             self.steps.append(step)
-        p_enough = progress.p_enough(self.steps)
-        self.steps[-1] = replace(self.steps[-1], p_enough=p_enough, passed_over=others)
+        self.steps[-1] = replace(self.steps[-1], passed_over=others)
         return self.steps[first:]
 
     def _passed_over(self, frontier: Frontier, chosen: Sequence[int]) -> tuple[Candidate, ...]:

@@ -36,9 +36,8 @@ UNSTEERED_STRIDE = 4
 class Walked:
     """A finished walk: what was found, and the KV cache that the answer is decoded from.
 
-    `says_yes` is the last word of the model, or of its controller, on whether it is enough,
-    whatever stopped the walk; a p_yes that must not steer has no say here either: it is always True
-    then. `spent` is what the search cost outside of the session.
+    `says_yes` is the last word of the model on whether it is enough, whatever stopped the walk; a
+    p_yes that must not steer has no say here either: it is always True then. `spent` is what the search cost outside of the session.
     """
 
     retrieval: Retrieval
@@ -80,7 +79,6 @@ def walk(
         interruption: ends the walk from outside; None for what the config says alone.
 
     Raises:
-        InputError: the config wants a controller, and the reader has none.
         QuestionTooLong: question and prompts leave no room in the reader's context.
         Vanished: a document was deleted while it was being read.
     """
@@ -96,7 +94,7 @@ def walk(
     stride = config.stride or (1 if progress.steers else UNSTEERED_STRIDE)
 
     def read(nodes: Sequence[int], *, initial: bool = False) -> None:
-        new = context.read(nodes, frontier, progress, initial=initial)
+        new = context.read(nodes, frontier, initial=initial)
         for step in new:
             progress.take(step)
             if on_step:

@@ -29,17 +29,13 @@ STOP_REASONS = {
 
 
 def step_line(step: Step, width: int = WIDTH) -> str:
-    """Show one visited node: position, level, the parts of its score, p_yes, its text.
-
-    Where a controller steers, its probability stands before the text, as in `[0.912 enough]`.
-    """
+    """Show one visited node: position, level, the parts of its score, p_yes, its text."""
     attention, reference = (
         "-" if step.initial else f"{part:.4f}" for part in (step.attention, step.reference)
     )
     p_yes = "-" if step.p_yes is None else f"{step.p_yes:.3f}"
     parts = f"{attention:>9} {step.similarity:>10.4f} {reference:>9} {p_yes:>5}"
-    enough = "" if step.p_enough is None else f"  [{step.p_enough:.3f} enough]"
-    before = f"{step.position:>3} {step.node.level:>2} {parts}{enough}  "
+    before = f"{step.position:>3} {step.node.level:>2} {parts}  "
     return before + _short(step.node.text, width - len(before))
 
 

@@ -35,7 +35,6 @@ def add(commands: Commands) -> None:
     )
     actions = heads.add_subparsers(dest="action", required=True, metavar="ACTION")
     _add_detect(actions)
-    _add_calibrate(actions)
     _add_show(actions)
 
 
@@ -211,52 +210,6 @@ def _add_detect(actions: Commands) -> None:
     )
     _add_malformed(command)
     command.add_argument("-o", "--output", type=Path, metavar="FILE", help="where the list goes")
-    add_quiet(command)
-
-
-def _add_calibrate(actions: Commands) -> None:
-    command = actions.add_parser(
-        "calibrate",
-        help="fit what says that a walk has read enough, and write it into a head file",
-        description="Walks questions whose evidence is known up to the token budget, and fits the "
-        "controllers of --progress calibrated and head_mass: how likely is it, after each node, that "
-        "all evidence was read? Prints how good they are on documents that they were not fitted to. "
-        "Started again with the same FILE, it goes on where it was.",
-    )
-    command.set_defaults(run=lazily("hwdag_lab.cli.heads:calibrate"))
-    _add_model(command)
-    command.add_argument(
-        "--data",
-        nargs="+",
-        type=Path,
-        required=True,
-        metavar="DATA",
-        help="JSONL files as `hwdag eval` reads them, or folders of them",
-    )
-    _add_choice(command, 100)
-    command.add_argument(
-        "--heads", type=Path, metavar="FILE", help="head list (default: the one shipped for it)"
-    )
-    command.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="FILE", help="head file to write"
-    )
-    command.add_argument(
-        "--budget",
-        type=int,
-        default=1024,
-        metavar="TOKENS",
-        help="node tokens of a walk (default: %(default)s)",
-    )
-    command.add_argument(
-        "--points",
-        choices=("auto", "generated", "extractive"),
-        default="auto",
-        help="Information Points of the graphs that are walked (default: %(default)s)",
-    )
-    command.add_argument("--embedder", metavar="NAME", help="sentence-transformers name or path")
-    command.add_argument(
-        "--plot", type=Path, metavar="FILE", help="also draw the reliability curves (.png, .svg)"
-    )
     add_quiet(command)
 
 

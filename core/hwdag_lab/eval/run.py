@@ -15,7 +15,6 @@ from pathlib import Path
 
 from hwdag.errors import HWDAGError, InputError
 from hwdag.lm.base import Reader
-from hwdag.search.progress import ProgressControl
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag_lab.eval.asking import asked, check_metrics, failed
 from hwdag_lab.eval.builds import Builder
@@ -88,16 +87,13 @@ def run(
 
     Raises:
         InputError: the folder holds a run with other settings, another process is writing to it,
-            a library that scores answers is missing, or a system needs a progress controller that the
-            reader has not.
+            or a library that scores answers is missing.
         UnknownOption: a system does not exist.
     """
     records = list(records)
     if plan.answer_budgets is None or plan.answer_budgets:
         check_metrics()
     chosen_systems = systems(plan.systems)
-    for system in chosen_systems:
-        ProgressControl(system.search, models.reader)  # why: or each of its questions fails
     if plan.match and not any(s.name == plan.match and s.bounded for s in chosen_systems):
         raise InputError(
             f"match={plan.match!r} must be one of the systems that has a budget; there are "

@@ -67,8 +67,6 @@ VARIANTS: Mapping[str, Variant] = {
     "hwdag": Variant(),
     "hwdag-navigator": Variant(search=SearchConfig(navigator="default")),
     "hwdag-p-yes": Variant(search=SearchConfig(progress="p_yes")),
-    "hwdag-head-mass": Variant(search=SearchConfig(progress="head_mass")),
-    "hwdag-calibrated": Variant(search=SearchConfig(progress="calibrated")),
     "hwdag-no-attention": Variant(
         search=SearchConfig(scoring=Scoring(attention=0.0, mentions=0.0, echoes=0.0))
     ),

@@ -1,4 +1,4 @@
-"""Retrieval heads and controllers: found, fitted and judged on data with known evidence."""
+"""Retrieval heads: found on data with known evidence."""
 
 from __future__ import annotations
 
