@@ -253,6 +253,8 @@ def test_a_node_is_found_expanded_and_the_walk_replayed(whole, answer, opened):
 def test_a_page_is_used_by_keyboard_on_a_narrow_dark_screen(whole, answer, opened):
     page = opened(answer.to_html(), viewport={"width": 360, "height": 640}, color_scheme="dark")
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    columns = [column.bounding_box() for column in page.locator(".column").all()]
+    assert [column["x"] for column in columns] == [columns[0]["x"]] * 2  # one below the other
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 27)"
     for _ in range(40):
         page.keyboard.press("Tab")

@@ -339,7 +339,7 @@ def test_the_live_page_is_used_as_a_person_would(process, browser, tmp_path):
     assert page.get_by_role("button", name="Delete hostile.txt").count() == 1
 
     page.get_by_label("Question").fill(f"Who built the harbour? {hostile}")
-    page.get_by_label("Beside it").select_option("similarity")
+    page.get_by_label("Compare with").select_option("similarity")
     page.get_by_label("Question").press("Enter")
     page.locator(".result .steps li").nth(1).wait_for()
     growing = page.locator(".result[aria-label=hwdag] .steps .card")
@@ -353,7 +353,7 @@ def test_the_live_page_is_used_as_a_person_would(process, browser, tmp_path):
     assert page.locator(".result").count() == 2
 
     page.get_by_label("Question").fill("Who built the harbour?")
-    page.get_by_label("Beside it").select_option("")
+    page.get_by_label("Compare with").select_option("")
     page.get_by_label("Question").press("Enter")
     page.locator(".citations li").first.click(timeout=60_000)
     assert page.locator("mark.selected").count() >= 1

@@ -3,6 +3,7 @@
 import Graph from "graphology";
 import Sigma from "sigma";
 import { EdgeLineProgram, EdgeRectangleProgram, NodePointProgram } from "sigma/rendering";
+import type { NodeDisplayData, PartialButFor } from "sigma/types";
 
 import type { Page } from "./data";
 import { h, percent } from "./dom";
@@ -15,6 +16,8 @@ const HIDDEN_BELOW = 0.05;
 const MOST_THICK = 2_000;
 const MOST_FOUND = 50;
 const STEP_SECONDS = 0.7;
+/** Of all leaves, as a multiple of the distance between two levels. */
+const WIDTH = 1.8;
 
 export class GraphView {
   readonly element: HTMLElement;
@@ -24,6 +27,8 @@ export class GraphView {
   private graph = new Graph();
   private readonly levels: HTMLInputElement;
   private readonly weight: HTMLInputElement;
+  private readonly level = h("output");
+  private readonly least = h("output");
   private readonly chosen: HTMLSelectElement;
   private readonly children: number[][];
   private readonly parents: number[][];
@@ -33,6 +38,7 @@ export class GraphView {
   private walked: string[] = [];
   private current: number | null = null;
   private near = new Set<string>();
+  private pointed: string | null = null;
 
   constructor(
     private readonly page: Page,
@@ -62,8 +68,8 @@ export class GraphView {
         { class: "controls", submit: (event) => event.preventDefault() },
         search,
         this.chosen,
-        h("label", {}, "from level ", this.levels),
-        h("label", {}, "edges from ", this.weight),
+        h("label", {}, "from level ", this.levels, this.level),
+        h("label", {}, "edges from ", this.weight, this.least),
         page.walk && page.walk.steps.length > 0
           ? h("button", { type: "button", click: () => void this.replay() }, "Replay the walk")
           : null,
@@ -99,6 +105,7 @@ export class GraphView {
       hideEdgesOnMove: this.graph.size > 50_000,
       allowInvalidContainer: true,
       zIndex: true,
+      defaultDrawNodeHover: (context, node) => this.drawMarked(context, node),
       nodeReducer: (node, data) => (this.near.has(node) ? { ...data, highlighted: true, zIndex: 1 } : data),
       edgeReducer: (edge, data) =>
         this.current !== null && this.graph.hasExtremity(edge, String(this.current)) ? { ...data, color: colours().read } : data,
@@ -108,6 +115,8 @@ export class GraphView {
       preventSigmaDefault();
       this.open(Number(node));
     });
+    this.sigma.on("enterNode", ({ node }) => (this.pointed = node));
+    this.sigma.on("leaveNode", () => (this.pointed = null));
     this.sigma.on("clickStage", () => this.selected.select(null, this));
   }
 
@@ -127,6 +136,8 @@ export class GraphView {
     const { nodes, edges } = this.page.graph!;
     const [least, from, only] = [Number(this.weight.value), Number(this.levels.value), this.chosen.selectedIndex - 1];
     const { read, point, leaf, edge } = colours();
+    this.level.value = String(from);
+    this.least.value = percent(least);
     const walked = new Set(this.page.walk?.steps.map(({ id }) => id));
     // why anew: sigma hears of every change to a graph that it has, one by one
     const graph = new Graph({ type: "directed", multi: true });
@@ -135,7 +146,7 @@ export class GraphView {
       if (!isShown) return;
       const isRead = walked.has(node.id);
       graph.addNode(i, {
-        x: node.x * 3 * this.height,
+        x: node.x * WIDTH * Math.max(1, this.height - 1),
         y: node.level,
         size: 3 + 2 * (node.level - 1) + (isRead ? 3 : 0),
         label: node.text.length > 60 ? `${node.text.slice(0, 60)}…` : node.text,
@@ -165,6 +176,30 @@ export class GraphView {
   private mark(): void {
     this.near = new Set(this.walked);
     if (this.current !== null && this.graph.hasNode(this.current)) this.near.add(String(this.current));
+  }
+
+  /** A ring around a node that stands out; the text of the one that is selected or pointed at above it. */
+  private drawMarked(context: CanvasRenderingContext2D, node: PartialButFor<NodeDisplayData, "x" | "y" | "size" | "label"> & { key?: string }): void {
+    const { paper, ink, accent } = colours();
+    context.strokeStyle = accent;
+    context.lineWidth = 2;
+    context.beginPath();
+    context.arc(node.x, node.y, node.size + 3, 0, 2 * Math.PI);
+    context.stroke();
+    if (!node.label || (node.key !== String(this.current) && node.key !== this.pointed)) return;
+    context.font = "14px system-ui, sans-serif";
+    const room = this.canvas.clientWidth - 12;
+    const wide = context.measureText(node.label).width;
+    const label = wide > room ? `${node.label.slice(0, Math.floor((node.label.length * room) / wide) - 3)}…` : node.label;
+    const [width, height] = [context.measureText(label).width + 12, 24];
+    const left = Math.max(0, Math.min(node.x - 12, this.canvas.clientWidth - width));
+    const top = Math.max(0, node.y - node.size - height - 6);
+    context.fillStyle = paper;
+    context.fillRect(left, top, width, height);
+    context.lineWidth = 1;
+    context.strokeRect(left, top, width, height);
+    context.fillStyle = ink;
+    context.fillText(label, left + 6, top + 17);
   }
 
   private find(text: string): void {
@@ -250,8 +285,16 @@ export class GraphView {
   }
 }
 
-function colours(): Record<"read" | "point" | "leaf" | "edge", string> {
+function colours(): Record<"read" | "point" | "leaf" | "edge" | "paper" | "ink" | "accent", string> {
   const style = getComputedStyle(document.documentElement);
   const colour = (name: string) => style.getPropertyValue(name).trim();
-  return { read: colour("--read"), point: colour("--point"), leaf: colour("--leaf"), edge: colour("--edge") };
+  return {
+    read: colour("--read"),
+    point: colour("--point"),
+    leaf: colour("--leaf"),
+    edge: colour("--edge"),
+    paper: colour("--paper"),
+    ink: colour("--ink"),
+    accent: colour("--accent"),
+  };
 }

@@ -11,7 +11,7 @@ export class Live {
   private readonly server = new Server();
   private readonly question = h("input", { type: "text", "aria-label": "Question", placeholder: "Ask the documents", required: true });
   private readonly first = h("select", { "aria-label": "System" });
-  private readonly second = h("select", { "aria-label": "Beside it" });
+  private readonly second = h("select", { "aria-label": "Compare with" });
   private readonly stop = h("button", { type: "button", disabled: true, click: () => this.asking?.abort() }, "Stop");
   private readonly documents = h("ul", { class: "documents", "aria-label": "Documents" });
   private readonly files = h("input", { type: "file", multiple: true, "aria-label": "Add documents", change: () => void this.upload() });
@@ -55,7 +55,7 @@ export class Live {
     const options = () => state.systems.map((name) => h("option", {}, name));
     if (this.first.options.length === 0) {
       this.first.replaceChildren(...options());
-      this.second.replaceChildren(h("option", { value: "" }, "alone"), ...options());
+      this.second.replaceChildren(h("option", { value: "" }, "compare with …"), ...options());
     }
     this.files.disabled = state.read_only;
     this.files.accept = state.suffixes.join(",");
