@@ -192,7 +192,7 @@ def judged(lm: HuggingFaceLM, example: Example, lists: Mapping[str, HeadList]) -
                 if name.split("/")[1] == order:
                     scores = replace(base, heads=pairs).scores(captured)
                     line[f"{name}/{null}"] = _one(scores, example)
-        for preset in ("garlic", "pecan", "icr", "youra"):
+        for preset in ("garlic", "pecan", "icr"):
             scoring = AttentionScoring.preset(preset)
             if scoring.order == order:
                 line[f"preset/{preset}"] = _one(scoring.scores(captured), example)

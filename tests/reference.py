@@ -153,8 +153,6 @@ def reference_parts(
     r = np.zeros(len(world.nodes))
     for i, relevance in visited:
         r[world.copies(i)] = relevance
-    if scoring.spread == "around":
-        r = r + world.edges @ r
     z = world.edges.T @ r
     read = [j for i, _ in visited for j in world.inside(i)]
     unread = np.delete(z, read) if scoring.scale == "peak" else z

@@ -152,9 +152,6 @@ class Scoring:
 
     Attributes:
         attention: weight of z = E^T r, the relevance of visited nodes passed on along the edges.
-        spread: where it is passed on to: "down" to what a visited point rests on (the papers), or
-            "around", also up to the points above a visited node and down again from there,
-            z = E^T (r + E r): leaves rest on nothing, so down from them there is no way.
         similarity: weight of the similarity to the question.
         sparse: share of BM25 in that similarity, the rest is cosine similarity of embeddings.
         paragraph: share, in a node's similarity, of the most similar leaf of the same paragraph: the
@@ -173,12 +170,10 @@ class Scoring:
     paragraph: float = 0.1
     mentions: float = 0.3
     echoes: float = 0.3
-    spread: Literal["down", "around"] = "down"
     scale: Literal["share", "peak", "none"] = "peak"
 
     def __post_init__(self) -> None:
         one_of("scale", self.scale, ("share", "peak", "none"))
-        one_of("spread", self.spread, ("down", "around"))
         for name in ("attention", "similarity", "sparse", "paragraph", "mentions", "echoes"):
             value = getattr(self, name)
             if not 0.0 <= value < float("inf"):

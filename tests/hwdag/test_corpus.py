@@ -34,7 +34,7 @@ SCORINGS = [
     Scoring(),
     Scoring.garlic(),
     Scoring.pecan(),
-    Scoring(attention=1.0, spread="around"),
+    Scoring(attention=1.0),
     Scoring(scale="share", sparse=0.5),
     Scoring(attention=1.0, similarity=0.0, mentions=0.0),
     Scoring(sparse=1.0, echoes=0.0, paragraph=0.3),

@@ -242,14 +242,6 @@ def test_attention_is_scaled_over_what_is_yet_to_be_read():
     assert part(frontier, "attention")[1] == 0.5
 
 
-def test_relevance_of_a_leaf_reaches_its_siblings_by_way_of_the_point_above():
-    corpus = corpus_of([diamond()], [np.zeros((3, 8), np.float32)])
-    for spread, expected in (("down", 0.0), ("around", 0.9 * 0.1 * 2.0)):
-        frontier = Frontier(corpus, np.zeros(3), scoring=Scoring(1.0, scale="none", spread=spread))
-        frontier.visit(0, 2.0)
-        np.testing.assert_allclose(part(frontier, "attention")[1], expected)
-
-
 def test_a_sentence_is_lifted_by_the_best_one_of_its_paragraph():
     text = "# A\n\nOne one. Two two.\n\nThree three."
     spans = [Span(5, 13), Span(14, 22), Span(24, 36)]

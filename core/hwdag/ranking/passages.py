@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from hwdag.arrays import Floats
-from hwdag.config import HeadList
 from hwdag.errors import ContextTooSmall, InputError, ReaderRequired
 from hwdag.lm.default import as_reader
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.ranking.capture import Order, capture_rankings, every_head, ranking_tokens
+from hwdag.ranking.capture import Order, capture_rankings, ranking_tokens
 from hwdag.ranking.scoring import AttentionScoring
 
 LABEL_TOKENS = 3
@@ -31,8 +30,7 @@ def rank_passages(
 
     What does not fit into one window is read in several, of about the same length. A question that
     stands last spreads its attention over its window, so scores then are in units of what each token
-    would get if it were spread evenly; quotients ("divide") have no unit. With the question first,
-    use a scoring with `position`.
+    would get if it were spread evenly. With the question first, use a scoring with `position`.
 
     Args:
         reader: a `HuggingFaceLM`, whose usage has the cost; a model name, or None for the default.
@@ -62,9 +60,7 @@ def rank_passages(
     if batch_size < 1:
         raise InputError(f"batch_size must be at least 1, got {batch_size!r}")
     windows = _windows(lm, question, passages, scoring.order, room)
-    # "auto" and "all" are left as they are: what they stand for is told, or captured as a whole
-    heads = scoring.heads if scoring.layers is None else _in_layers(lm, scoring)
-    is_spread = len(windows) > 1 and scoring.order == "last" and scoring.null_question != "divide"
+    is_spread = len(windows) > 1 and scoring.order == "last"
     found = []
     for start in range(0, len(windows), batch_size):
         for captured in capture_rankings(
@@ -72,12 +68,12 @@ def rank_passages(
             question,
             [passages[a:b] for a, b in windows[start : start + batch_size]],
             order=scoring.order,
-            heads=heads,
+            heads=scoring.heads,
             null=scoring.needs_null,
         ):
             unit = captured.attention.shape[-1] if is_spread else 1
-            found.append(unit * scoring.unscaled(captured))
-    return scoring.scaled(np.concatenate(found))
+            found.append(unit * scoring.scores(captured))
+    return np.concatenate(found)
 
 
 def best_passages(
@@ -117,10 +113,6 @@ def local_model(reader: object) -> HuggingFaceLM:
         f"single attention heads were asked of a {type(reader).__name__}; give a HuggingFaceLM, such "
         "as hwdag.lm.default.default_reader()"
     )
-
-
-def _in_layers(lm: HuggingFaceLM, scoring: AttentionScoring) -> HeadList:
-    return scoring.pairs(lm.known_heads, every_head(lm))
 
 
 def _windows(

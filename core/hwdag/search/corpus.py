@@ -163,16 +163,6 @@ class Corpus:
         first = start + int(segment.first[segment.document_of(row)])
         return first + segment.children[edges].astype(np.intp), segment.weights[edges]
 
-    def parents(self, index: int) -> tuple[Indices, Floats]:
-        """In-edges of a node: indices and weights."""
-        start, segment, row = self._place(index)
-        document = segment.document_of(row)
-        first, end = segment.first[document], segment.first[document + 1]
-        edges = slice(segment.indptr[first], segment.indptr[end])
-        found = edges.start + np.flatnonzero(segment.children[edges] == row - first)
-        rows = np.searchsorted(segment.indptr, found, side="right") - 1
-        return (start + rows).astype(np.intp), segment.weights[found]
-
     def similarity(self, query: NDArray[np.float32]) -> Floats:
         """Cosine similarity of every node to a query, clipped at 0, (n,)."""
         similarity = np.zeros(len(self))

@@ -132,11 +132,6 @@ class Frontier:
         copies = self._corpus.copies(index)
         for node in (index, *copies[self._visible[copies]].tolist()):
             self._propagate(node, relevance)
-            if self._scoring.spread == "around":
-                parents, weights = self._corpus.parents(node)
-                seen = self._visible[parents]
-                for parent, weight in zip(parents[seen], weights[seen], strict=True):
-                    self._propagate(int(parent), relevance * float(weight))
         self._unit = self._attention_unit()
         if self._references is not None:
             self._gained.append(self._references.visit(index, text, relevance))
