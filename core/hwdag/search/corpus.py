@@ -7,8 +7,10 @@ they came to be there.
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -20,7 +22,7 @@ from hwdag.arrays import Floats, Indices, Ints, Mask
 from hwdag.errors import InputError
 from hwdag.graph.block import Block
 from hwdag.search.lexicon import Lexicon
-from hwdag.search.segments import Segment, packed, settled
+from hwdag.search.segments import SEGMENT_NODES, Segment, packed, settled
 from hwdag.types import Node
 
 Fetch = Callable[[Sequence[tuple[int, int]]], Sequence[Node | None]]
@@ -50,10 +52,17 @@ class Corpus:
 
         Raises `InputError` unless their numbers ascend and are larger than all that were there.
         """
-        segments = self.segments
-        for segment in packed(self._in_order(blocks)):
-            segments = settled((*segments, segment))
-        return Corpus(self.read, segments)
+        return self.joined(packed(self._in_order(blocks)))
+
+    def joined(
+        self, segments: Iterable[Segment], keep: Callable[[Segment], Segment] = lambda new: new
+    ) -> Corpus:
+        """With the documents of more segments, in order; `keep` may move a new one elsewhere."""
+        found = self.segments
+        for segment in segments:
+            *rest, last = settled((*found, segment))
+            found = (*rest, keep(last))
+        return Corpus(self.read, found)
 
     def without(self, numbers: Collection[int]) -> Corpus:
         """Without these documents; numbers that are unknown or dead do not matter."""
@@ -165,12 +174,14 @@ class Corpus:
 
     def similarity(self, query: NDArray[np.float32]) -> Floats:
         """Cosine similarity of every node to a query, clipped at 0, (n,)."""
-        similarity = np.zeros(len(self))
-        for start, segment in self._parts():
-            # why einsum: BLAS rounds a row differently, depending on the rows around it
-            found = np.einsum("ij,j->i", segment.vectors, query)
-            np.maximum(found, 0.0, out=similarity[start : start + len(segment)])
-        return similarity
+        similarity = np.concatenate([np.empty(0, np.float32), *self._of_each(query)])
+        return np.asarray(np.maximum(similarity, 0.0), np.float64)
+
+    def _of_each(self, query: NDArray[np.float32]) -> list[NDArray[np.float32]]:
+        if len(self) <= SEGMENT_NODES:
+            return [segment.similarity(query) for segment in self.segments]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            return list(pool.map(lambda segment: segment.similarity(query), self.segments))
 
     def best_in_paragraph(self, values: Floats) -> Floats:
         """The highest of these values among the leaves of a node's paragraph, (n,).

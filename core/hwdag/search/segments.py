@@ -7,6 +7,7 @@ document is only marked; its rows go when half of the segment is dead, or when i
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwdag.arrays import Indices, Ints, Mask
+from hwdag.errors import IndexCorrupt
 from hwdag.graph.block import Block, NodeArrays, Postings
 
 SEGMENT_NODES = 1 << 16
@@ -36,11 +38,13 @@ class Segment(NodeArrays):
         numbers: of the documents, (documents,), ascending.
         first: first row of every document, and the number of rows, (documents + 1,).
         alive: documents that were not deleted, (documents,).
+        mapped: the file that the arrays lie in; None for memory.
     """
 
     numbers: Ints
     first: Ints
     alive: Mask
+    mapped: mmap.mmap | None = None
 
     @classmethod
     def of(cls, block: Block) -> Segment:
@@ -74,6 +78,20 @@ class Segment(NodeArrays):
         found = np.zeros(len(self), np.intp)
         found[inside] = 1 + np.unique(keys[inside], return_inverse=True)[1]
         return found
+
+    def similarity(self, query: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Product of every vector and a query, (n,). Raises `IndexCorrupt` for one that is not finite."""
+        # why einsum: BLAS rounds a row differently, depending on the rows around it
+        found = np.einsum("ij,j->i", self.vectors, query)
+        if self.mapped is not None:
+            if not np.isfinite(found).all():
+                raise IndexCorrupt(
+                    "an embedding in the arrays beside the index is not finite; delete the folder "
+                    "NAME.arrays, which is made anew"
+                )
+            # why: else all vectors stay in the memory of the process; the system has them in its cache
+            self.mapped.madvise(mmap.MADV_DONTNEED)
+        return np.asarray(found)
 
     def rows_of(self, documents: Mask) -> Mask:
         """Rows of these documents, (documents,) to (n,)."""
@@ -129,6 +147,7 @@ class Segment(NodeArrays):
             numbers=together("numbers"),
             first=_sums(np.concatenate([np.diff(part.first) for part in parts])),
             alive=together("alive"),
+            mapped=None,
             indptr=_sums(np.concatenate([np.diff(part.indptr) for part in parts])),
             words=Postings.joined([part.words for part in parts], rows),
             names=Postings.joined([part.names for part in parts], rows),

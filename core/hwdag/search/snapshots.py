@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from hwdag.arrays import Mask
@@ -11,6 +12,8 @@ from hwdag.errors import InputError
 from hwdag.filters import Equals
 from hwdag.scope import Scope
 from hwdag.search.corpus import Corpus, Vanished
+from hwdag.search.segments import Segment, packed
+from hwdag.search.sidecar import Sidecar
 from hwdag.store.sqlite import Store
 
 
@@ -25,6 +28,7 @@ class Snapshots:
         self._store = store
         self._catching_up = threading.Lock()
         self._version = -1
+        self._sidecar = Sidecar(store)
         self._corpus = Corpus(store.nodes)
         self._metadata: dict[int, Mapping[str, Any]] = {}
 
@@ -59,9 +63,27 @@ class Snapshots:
         known, present = set(self._corpus.numbers), self._store.numbers()
         removed = known.difference(present)
         added = [number for number in present if number not in known]
-        self._corpus = self._corpus.without(removed).extended(self._store.blocks(added))
+        segments = self._read(added) if known else self._first_read(added)
+        self._corpus = self._corpus.without(removed).joined(segments, self._sidecar.keep)
         for number in removed:
             self._metadata.pop(number, None)
+
+    def _first_read(self, numbers: Sequence[int]) -> Iterator[Segment]:
+        """Read what is beside the file there, and the rest in it."""
+        done = 0
+        for segment in self._sidecar.segments():
+            begin, end = (
+                bisect_left(numbers, segment.numbers[0]),
+                bisect_right(numbers, segment.numbers[-1]),
+            )
+            if list(numbers[begin:end]) == segment.numbers.tolist():  # else it changed just now
+                yield from self._read(numbers[done:begin])
+                yield segment
+                done = end
+        yield from self._read(numbers[done:])
+
+    def _read(self, numbers: Sequence[int]) -> Iterator[Segment]:
+        return packed(self._store.blocks(numbers))
 
     def _numbers(
         self, corpus: Corpus, document_ids: Collection[str], tenant: Equals | None

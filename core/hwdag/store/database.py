@@ -37,6 +37,7 @@ class Database:
 
     Attributes:
         path: the file; None in memory.
+        place: the same, whatever folder the process changes to, without links.
         name: what messages call it.
         readonly: whether `writing` is refused.
     """
@@ -51,7 +52,7 @@ class Database:
         self._steps, self._most_steps = 0, MOST_STEPS_PER_PAGE
         try:
             self._connect(create)
-            self._place = None if path is None else path.resolve()
+            self.place = None if path is None else path.resolve()
             self._file = None if path is None else path.stat()
         except BaseException:
             self.close()
@@ -153,7 +154,7 @@ class Database:
         if self._connection is None:
             again = "it is gone" if self.path is None else "open it again"
             raise IndexFileError(f"the store of {self.name} is closed; {again}")
-        place = self._place
+        place = self.place
         if place is not None and journal_of(place).exists() and not self.is_in(place):
             # why: SQLite would apply the journal of what is there now, and delete it
             raise _moved(self.name)

@@ -15,6 +15,10 @@ reaches. So the file is cut to its number of pages before anything is written.
 it, see `hwdag.store.calls`. Those of a version that was begun and is not wanted any more go when the
 stored version is found unchanged, or when the document is deleted, or is pruned before it was finished.
 
+**In arrays beside the file.** What a search reads of many documents lies in a folder `NAME.arrays` once
+more, see `hwdag.search.sidecar`. A file there goes in the transaction that deletes one of its documents,
+and takes its name in one in which all of them are there.
+
 **In unfinished copies.** A `save`, a repair or an export that was killed leaves its copy under a name
 that everybody sees, until it is opened or written again; see `hwdag.store.unfinished`.
 """
@@ -22,8 +26,10 @@ that everybody sees, until it is opened or written again; see `hwdag.store.unfin
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -65,3 +71,23 @@ def cut_behind_the_end(connection: sqlite3.Connection, path: Path) -> bool:
     # why by name: to close a second descriptor would release SQLite's locks
     os.truncate(path, pages * size)
     return True
+
+
+def arrays_of(path: Path) -> Iterator[tuple[int, int, Path]]:
+    """Yield the files of arrays beside an index file: numbers of first and last document, and path."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        for name in os.listdir(folder_of_arrays(path)):  # noqa: PTH208 - names alone
+            if found := re.fullmatch(r"([0-9]{1,19})-([0-9]{1,19})", name):
+                yield int(found[1]), int(found[2]), folder_of_arrays(path) / name
+
+
+def folder_of_arrays(path: Path) -> Path:
+    """Return where the arrays of an index file are kept once more."""
+    return path.with_name(f"{path.name}.arrays")
+
+
+def drop_arrays(path: Path, number: int | None = None) -> None:
+    """Remove the files of arrays that have this document in them; None for all."""
+    for first, last, file in arrays_of(path):
+        if number is None or first <= number <= last:
+            file.unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 from collections.abc import Iterator
 from typing import Any
@@ -48,6 +49,13 @@ def numbers_of(connection: sqlite3.Connection) -> list[int]:
     """Return the numbers of all documents, ascending."""
     rows = connection.execute("SELECT number FROM documents ORDER BY number")
     return [number for (number,) in ascending(rows)]
+
+
+def checksums_of(connection: sqlite3.Connection, first: int, last: int) -> tuple[list[int], bytes]:
+    """Return the numbers of the documents in a range, and a SHA-256 of numbers and checksums."""
+    query = "SELECT number, checksum FROM documents WHERE number BETWEEN ? AND ? ORDER BY number"
+    rows = list(ascending(connection.execute(query, [first, last])))
+    return [number for number, _ in rows], hashlib.sha256(repr(rows).encode()).digest()
 
 
 def find(connection: sqlite3.Connection, document_id: str) -> int | None:

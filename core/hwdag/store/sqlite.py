@@ -24,6 +24,7 @@ from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG
 from hwdag.store.calls import CallCache, DocumentCalls, forget_calls, last_call, tenant_of_calls
 from hwdag.store.database import Database
+from hwdag.store.erasure import drop_arrays
 from hwdag.store.opening import check_free, read_header, write_schema
 from hwdag.store.records import (
     DOCUMENT_COLUMNS,
@@ -40,6 +41,7 @@ from hwdag.store.records import (
 )
 from hwdag.store.rows import (
     ascending,
+    checksums_of,
     find,
     find_document,
     numbers_of,
@@ -200,7 +202,7 @@ class Store:
             if before is not None:
                 # why here: whose an id is may change until this transaction began
                 self._check_tenant(connection, document)
-                remove_rows(connection, before)
+                self._remove(connection, before)
             forget_calls(connection, document.id, calls or ())
             return write_rows(connection, rows, last_call(connection, document.id))
 
@@ -213,9 +215,15 @@ class Store:
         with self.database.writing() as connection:
             number = find(connection, document_id)
             if number is not None:
-                remove_rows(connection, number)
+                self._remove(connection, number)
             calls = forget_calls(connection, document_id)
         return number is not None or calls > 0
+
+    def _remove(self, connection: sqlite3.Connection, number: int) -> None:
+        remove_rows(connection, number)
+        if self.database.place is not None:
+            with explained():
+                drop_arrays(self.database.place, number)
 
     def calls(self, owner: str | None) -> CallCache:
         """Return the cache of finished calls for a document id."""
@@ -372,6 +380,11 @@ class Store:
         """Return the numbers of all documents, ascending."""
         with self.database.reading() as connection:
             return numbers_of(connection)
+
+    def checksums(self, first: int, last: int) -> tuple[list[int], bytes]:
+        """Return the numbers of the documents in this range, and a hash of them and what they hold."""
+        with self.database.reading() as connection:
+            return checksums_of(connection, first, last)
 
     def blocks(self, numbers: Sequence[int]) -> Iterator[Block]:
         """Yield the arrays of documents in the order of the numbers, without those that are gone.

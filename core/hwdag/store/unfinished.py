@@ -18,6 +18,7 @@ from pathlib import Path
 
 from hwdag.errors import IndexFileError, InputError
 from hwdag.store.database import BUSY_SECONDS, explain, journal_of
+from hwdag.store.erasure import drop_arrays
 
 _MARK = ".unfinished-"
 
@@ -101,6 +102,7 @@ def take_place(unfinished: Path, path: Path) -> None:
             if os.name == "nt":
                 other.close()  # Windows replaces no file that is open
             unfinished.replace(path)
+            drop_arrays(path)
     except sqlite3.Error as error:
         raise explain(error, path) from error
     sync(path.parent)
