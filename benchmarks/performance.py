@@ -30,9 +30,10 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
-from hwdag import HWDAGIndex, SearchConfig
+from hwdag import BuildConfig, HWDAGIndex, SearchConfig
 from hwdag.config import HeadList
 from hwdag.embedding.default import default_embedder
+from hwdag.embedding.sentence_transformer import SentenceTransformerEmbedder
 from hwdag.lm import packing
 from hwdag.lm.attention import SpanRequest
 from hwdag.lm.default import load_reader
@@ -72,7 +73,7 @@ class Plan:
 
 QUICK = Plan(rounds=3, tokens=512, new_tokens=16, batches=(1, 16), questions=4)
 
-PARTS = ("forwards", "capture", "walk", "writing", "questions", "indexes")
+PARTS = ("forwards", "capture", "walk", "builds", "writing", "questions", "indexes")
 
 AT_ONCE = 16
 
@@ -123,6 +124,8 @@ def figures(
     ):
         for lm in (full, half) if name in parts else ():
             yield from part(lm, plan)
+    if "builds" in parts:
+        yield from building(half)
     data = Path(os.environ.get("HWDAG_DATA") or ROOT / ".." / "shared" / "data")
     if "indexes" in parts and (file := data / "dev" / "hotpotqa.jsonl").exists():
         yield from precision_of_indexes(full, half, file, plan.questions)
@@ -251,6 +254,30 @@ def walking(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
     about = f"walk of {len(nodes)} nodes / one prefill, {lm.dtype}"
     yield Row(f"{about}, one node per forward", ratio(ones, whole), "at most 1.3")
     yield Row(f"{about}, four nodes per forward", ratio(fours, whole), "at most 1.3")
+
+
+def building(lm: HuggingFaceLM) -> Iterator[Row]:
+    """Default builds, against batches of 64 texts and edges from attention, as they once were."""
+    large = SentenceTransformerEmbedder(default_embedder().model, name="large", batch_size=64)
+    text = TEXT[:6000]
+
+    def build(embedder: SentenceTransformerEmbedder, **options: Any) -> None:
+        config = BuildConfig(**options)
+        HWDAGIndex.from_documents([text], reader=lm, embedder=embedder, config=config).close()
+
+    default, padded, attending = taking_turns(
+        lambda: build(default_embedder()),
+        lambda: build(large),
+        lambda: build(large, edges="attention"),
+        rounds=1,
+    )
+    yield Row("default build, words/s", len(text.split()) / default[0])
+    yield Row("default build, speed / batches of 64 texts", ratio(padded, default))
+    yield Row(
+        f"default build, speed / those and edges from attention, {lm.dtype}",
+        ratio(attending, default),
+        "at least 3",
+    )
 
 
 def writing(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:

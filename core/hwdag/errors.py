@@ -39,6 +39,10 @@ class CaptureUnsupported(ModelError):
     """The architecture's attention cannot be captured."""
 
 
+class ModelBusy(ModelError):
+    """So many callers wait for the model that it takes no further one."""
+
+
 class ReaderRequired(ModelError, TypeError):
     """Attention was asked of something that is not a local Hugging Face model."""
 

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 
 import numpy as np
 import pytest
@@ -13,6 +13,8 @@ from worlds import WORDS
 
 from hwdag import HWDAGIndex, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.errors import ModelBusy
+from hwdag.lm import packing
 from hwdag.lm.attention import Capture, SpanRequest, capture
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.packing import Row, packed_forward
@@ -115,6 +117,41 @@ def test_an_error_reaches_all_who_were_in_the_forward_and_nobody_else():
         list(pool.map(read, range(4)))
     hook.remove()
     assert session(lm).read(["The fox."]).p_yes == expected
+
+
+def test_who_comes_to_a_long_line_is_refused_and_who_has_begun_is_not(monkeypatch):
+    monkeypatch.setattr(packing, "MOST_WAITING", 2)
+    lm = HuggingFaceLM(model(seed=3), tokenizer())
+    reader, texts = session(lm), ["The fox.", "The palace."]
+    expected = [reader.read([text]).p_yes for text in texts]
+    begun = session(lm)
+    assert begun.read(texts[:1]).p_yes == pytest.approx(expected[0], abs=1e-4)
+    entered, released = threading.Event(), threading.Event()
+
+    def held(*_):
+        entered.set()
+        assert released.wait(60)
+
+    hook = lm.model.register_forward_pre_hook(held)
+    with ThreadPoolExecutor(6) as pool:
+        asked = [pool.submit(lambda: session(lm).read(texts[:1]))]
+        assert entered.wait(60)
+        asked += [pool.submit(lambda: session(lm).read(texts[:1])) for _ in range(3)]
+        refused = next(as_completed(asked))
+        with pytest.raises(ModelBusy, match="2 callers wait for this model already"):
+            refused.result()
+        more = pool.submit(begun.read, texts[1:])
+        given_up = packing.Row([5, 6], DynamicCache())
+        given_up.cache.update(torch.ones(1, 1, 1, 8), torch.ones(1, 1, 1, 8), 0)
+        given_up.logits.cancel()
+        with pytest.raises(CancelledError):
+            packing.line_of(lm.model).run(lm.model, given_up)
+        hook.remove()
+        released.set()
+        answered = [one.result().p_yes for one in asked if one is not refused]
+    np.testing.assert_allclose(answered, expected[0], atol=1e-4)
+    assert more.result().p_yes == pytest.approx(expected[1], abs=1e-4)
+    assert given_up.cache.get_seq_length() == 1
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -21,7 +21,7 @@ from starlette.testclient import TestClient
 from hwdag import BuildConfig, HWDAGIndex
 from hwdag.cli.main import main
 from hwdag.cli.serving import is_loopback, token_for
-from hwdag.errors import InputError
+from hwdag.errors import InputError, ModelBusy
 from hwdag.serve import Access, Limits, Systems, application
 from hwdag.serve.application import safe_name
 
@@ -132,6 +132,18 @@ def test_uploads_beyond_the_limit_are_refused_with_and_without_a_length(served):
         for content in (b"word " * 100, pieces):
             assert client.put("/api/documents/long.md", content=content).status_code == 413
     assert set(served.documents) == {one.id for one in DOCUMENTS}
+
+
+def test_a_model_that_too_many_wait_for_is_a_503(served, monkeypatch):
+    def refuses(question, **options):
+        raise ModelBusy("256 callers wait for this model already")
+
+    monkeypatch.setattr(served, "stream", refuses)
+    body = {"messages": [{"role": "user", "content": QUESTION}]}
+    with TestClient(application(Systems(served, CONFIG)), base_url="http://localhost") as client:
+        refused = client.post("/v1/chat/completions", json=body)
+    assert refused.status_code == 503
+    assert "256 callers wait" in refused.json()["error"]["message"]
 
 
 def test_no_more_questions_at_a_time_than_the_limit(served, monkeypatch):

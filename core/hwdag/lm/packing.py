@@ -6,8 +6,7 @@ its own: nothing is padded, whatever the lengths are, and a walk reads its nodes
 which answers of others are decoded by a token each.
 
 One thread runs the model. A forward takes what waits, first come, first served; sequences join and
-leave with every forward. A caller waits for its own result, so no more can wait than there are
-callers; the server and the asynchronous methods limit how many these are.
+leave with every forward. Where many wait, a new sequence is refused; one that has begun never is.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ import torch
 from torch import Tensor
 from transformers import AttentionInterface, Cache, PreTrainedModel
 
+from hwdag.errors import ModelBusy
 from hwdag.lm.attention import Capture, attend, lock_of
 
 IMPLEMENTATION = "hwdag_packed"
@@ -35,6 +35,9 @@ IMPLEMENTATION = "hwdag_packed"
 MOST_ROWS = 64
 MOST_TOKENS = 2048
 """New tokens of one forward, unless a single sequence has more."""
+
+MOST_WAITING = 256
+"""Callers in line when no further sequence may begin: each holds a cache."""
 
 PATIENCE = 0.02
 """Seconds without a new caller after which a forward no longer waits for those of the last one."""
@@ -68,14 +71,23 @@ class Line:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="hwdag-model")
 
     def run(self, model: PreTrainedModel, row: Row) -> Tensor:
-        """The logits of a row, computed with what others are waiting for."""
+        """The logits of a row, computed with what others are waiting for; raises `ModelBusy`."""
+        begins = not row.cache.get_seq_length()
         if self._process != os.getpid():  # a fork has no threads
             self.__init__()  # type: ignore[misc]
         with self._changed:
+            if begins and len(self._waiting) >= MOST_WAITING:
+                raise ModelBusy(
+                    f"{len(self._waiting)} callers wait for this model already, and no more than "
+                    f"{MOST_WAITING} may; ask again later, or fewer questions at a time"
+                )
             self._waiting.append(row)
             self._changed.notify()
         self._thread.submit(self._serve, model)
-        return row.logits.result()
+        try:
+            return row.logits.result()
+        finally:
+            row.logits.cancel()  # does nothing unless the wait was interrupted
 
     def _serve(self, model: PreTrainedModel) -> None:
         if not (rows := self._next(model)):
@@ -100,9 +112,11 @@ class Line:
             while self._waiting and len(rows) < most:
                 if rows and len(self._waiting[0].ids) > room:
                     break
-                rows.append(self._waiting.popleft())
-                room -= len(rows[-1].ids)
-            self._together = len(rows)
+                row = self._waiting.popleft()
+                if row.logits.set_running_or_notify_cancel():
+                    rows.append(row)
+                    room -= len(row.ids)
+            self._together = len(rows) or 1
         return rows
 
 

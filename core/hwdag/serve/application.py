@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from hwdag.building.report import BuildReport
-from hwdag.errors import HWDAGError, IndexBusy, InputError
+from hwdag.errors import HWDAGError, IndexBusy, InputError, ModelBusy
 from hwdag.page import built_file, served_page
 from hwdag.scope import Scope
 from hwdag.serve.asking import Desk, events_of, logger, message_of
@@ -245,5 +245,5 @@ def _said(request: Request, error: Exception) -> Response:
 
 
 def _refused(request: Request, error: Exception) -> Response:
-    status = 503 if isinstance(error, IndexBusy) else 400 if isinstance(error, InputError) else 500
-    return failure(status, str(error))
+    busy = isinstance(error, IndexBusy | ModelBusy)
+    return failure(503 if busy else 400 if isinstance(error, InputError) else 500, str(error))
