@@ -31,7 +31,6 @@ from hwdag_lab.methods.gemrag.spectrum import (
     Spectrum,
     by_dense,
     by_lanczos,
-    clusters,
     question_sums,
     spectrum,
     top,
@@ -336,22 +335,6 @@ def test_degenerate_graphs_have_a_spectrum(name):
         assert all(0 <= i < len(texts) for i in theme)
 
 
-def test_k_means_finds_clear_blobs_and_is_always_the_same():
-    rng = np.random.default_rng(0)
-    centres = np.eye(3, 8)
-    points = unit_rows(np.repeat(centres, 20, axis=0) + 0.05 * rng.normal(size=(60, 8)))
-    found = clusters(points, 3, 60)
-    assert sorted(map(sorted, found)) == [list(range(20 * i, 20 * i + 20)) for i in range(3)]
-    assert found == clusters(points, 3, 60)
-    for cluster in clusters(points, 3, 5):
-        centre = points[[i for c in found if cluster[0] in c for i in c]].mean(axis=0)
-        distances = np.linalg.norm(points[list(cluster)] - centre, axis=1)
-        assert len(cluster) == 5
-        assert np.all(np.diff(distances) >= -1e-6)
-    assert clusters(np.ones((4, 2), np.float32), 3, 9) == [(0, 1, 2, 3)]
-    assert len(clusters(points, 60, 5)) == len(np.unique(points, axis=0)) == 60
-
-
 # building
 
 
@@ -437,10 +420,6 @@ def test_options_of_the_themes():
         memory = memory_of(built(60, config=replace(SMALL, **options)))
         return [c for c in memory.tree.children if c], memory
 
-    spectral, _ = themes()
-    means, _ = themes(themes="kmeans")
-    assert len(means) == 2
-    assert means != spectral
     many, memory = themes(components=5)
     assert len(many) <= 5
     assert len(memory.eigenvalues) == 5

@@ -43,7 +43,6 @@ class SentenceTransformerEmbedder:
         device: as in torch ("cpu", "cuda:1", ...); None takes the best there is. A loaded model
             stays where it is.
         batch_size: texts per forward; None is `CPU_BATCH` on a processor and 64 elsewhere.
-        unit: make unit vectors; False keeps the lengths that the model gives them.
 
     Raises:
         ModelNotFound: no model under that name or path.
@@ -57,7 +56,6 @@ class SentenceTransformerEmbedder:
         name: str | None = None,
         device: str | None = None,
         batch_size: int | None = None,
-        unit: bool = True,
     ) -> None:
         if isinstance(model, str | Path):
             self.name = name or str(model)
@@ -67,7 +65,6 @@ class SentenceTransformerEmbedder:
             self._model = model
         on_cpu = self._model.device.type == "cpu"
         self._batch_size = batch_size or (CPU_BATCH if on_cpu else 64)
-        self._unit = unit
         # why: fast tokenizers raise "Already borrowed" when two threads pad at once
         self._lock = threading.Lock()
         self.dimension = self._model.get_embedding_dimension() or self.embed(["a"]).shape[1]
@@ -101,8 +98,7 @@ class SentenceTransformerEmbedder:
         with self._lock:
             vectors = encode(list(texts), batch_size=self._batch_size, show_progress_bar=False)
         # why: normalised here, in float32, because a model may compute in half precision
-        found = np.asarray(vectors, dtype=np.float32)
-        return unit_rows(found) if self._unit else found
+        return unit_rows(np.asarray(vectors, dtype=np.float32))
 
 
 def _load(model: str, device: str | None) -> SentenceTransformer:

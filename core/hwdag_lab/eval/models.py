@@ -186,7 +186,7 @@ class Models:
         embedder: embeds, for every system that does.
         writer: writes Information Points and summaries; None is the reader (PECAN Table 2 has a
             larger writer and a smaller reader).
-        dense: embeds for the `dense` systems only (Dragon and the like); None is `embedder`.
+        dense: embeds for the `dense` systems only; None is `embedder`.
         precision: of the reader's weights, recorded with the run.
         heads: digest of a head list that the reader was given, recorded with the run; empty where it
             has its own.
@@ -247,7 +247,6 @@ def load_models(
     from hwdag.embedding.default import as_embedder
     from hwdag.lm.default import load_reader
     from hwdag.lm.heads import HeadFile
-    from hwdag_lab.methods.two_encoders import pair_or_as_it_is
 
     listed = None if heads is None else HeadFile.load(heads)
     loaded = load_reader(reader, dtype=dtype, device=device)
@@ -255,9 +254,9 @@ def load_models(
         loaded = loaded.with_heads(listed)
     return Models(
         reader=loaded,
-        embedder=as_embedder(pair_or_as_it_is(embedder or None)),
+        embedder=as_embedder(embedder or None),
         writer=load_reader(writer, dtype=dtype, device=device) if writer else None,
-        dense=as_embedder(pair_or_as_it_is(dense)) if dense else None,
+        dense=as_embedder(dense) if dense else None,
         precision=str(loaded.model.dtype).removeprefix("torch."),
         heads="" if listed is None else listed.digest,
     )

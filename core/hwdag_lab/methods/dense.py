@@ -1,7 +1,6 @@
 """Dense retrieval: passages whose embedding is nearest to that of the question.
 
-Karpukhin et al., "Dense Passage Retrieval", arXiv 2004.04906, with any embedder: the default one,
-any of sentence-transformers, or two encoders such as Dragon by name.
+Karpukhin et al., "Dense Passage Retrieval", arXiv 2004.04906, with any embedder.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from hwdag.types import Document, Node
 from hwdag_lab.methods.document_retriever import DocumentRetriever
 from hwdag_lab.methods.found import Found, Query, Scored
 from hwdag_lab.methods.passages import Granularity, Passages, checked_granularity
-from hwdag_lab.methods.two_encoders import pair_or_as_it_is
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,14 +33,14 @@ class EmbeddedPassages:
 class DenseRetriever(DocumentRetriever[EmbeddedPassages]):
     """Passages by the similarity of their embeddings to the question's.
 
-    That is the dot product: the cosine for embedders with unit vectors, and the inner product for
-    two encoders that were trained with it. Equally near passages stay in reading order.
+    That is the dot product: the cosine for embedders with unit vectors. Equally near passages stay in
+    reading order.
 
     Args:
         reader: counts tokens and answers; a local model, the name of one, or None for the default.
         prompts: the two turns in which the answer is asked for.
-        embedder: an Embedder, the name of one (`hwdag.embedding.default.load_embedder`) or of a
-            pair (`hwdag_lab.methods.two_encoders`), or None for the embedded default.
+        embedder: an Embedder, the name of one (`hwdag.embedding.default.load_embedder`), or None for
+            the embedded default.
         granularity: how documents are cut; None for the method's own cut.
         contextual: embed every passage behind its heading, or its document's title.
         cache: a file of finished embeddings; see `DocumentRetriever`.
@@ -63,8 +61,7 @@ class DenseRetriever(DocumentRetriever[EmbeddedPassages]):
     ) -> None:
         self._granularity = checked_granularity(self.cut if granularity is None else granularity)
         self._contextual = contextual
-        found = pair_or_as_it_is(embedder)
-        super().__init__(reader=reader, prompts=prompts, embedder=found, cache=cache)
+        super().__init__(reader=reader, prompts=prompts, embedder=embedder, cache=cache)
 
     def _build(self, document: Document) -> EmbeddedPassages:
         passages = Passages.of(

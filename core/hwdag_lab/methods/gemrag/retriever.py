@@ -34,7 +34,7 @@ from hwdag_lab.methods.gemrag.memory import (
     question_vectors,
 )
 from hwdag_lab.methods.gemrag.questions import Questioner
-from hwdag_lab.methods.gemrag.spectrum import clusters, spectrum
+from hwdag_lab.methods.gemrag.spectrum import spectrum
 from hwdag_lab.methods.options import CheckedOptions, at_least, share
 from hwdag_lab.methods.summaries import Summarizer
 from hwdag_lab.methods.trees import GrowingTree, SummarizingRetriever, repetitions_last
@@ -42,9 +42,6 @@ from hwdag_lab.methods.trees import GrowingTree, SummarizingRetriever, repetitio
 Mode = Literal["graph", "questions"]
 """Best-first search over the graph (the paper's text), or a ranking of all utility questions (its
 Algorithm 1)."""
-
-Themes = Literal["spectral", "kmeans"]
-"""What the summarised nodes have in common: an eigenvector of the graph, or a cluster (Table I)."""
 
 SUMMARY = (
     "The following passages of a document belong to one theme. Summarize what they say about it, "
@@ -62,7 +59,6 @@ class GemRagConfig(CheckedOptions):
         chunk_tokens: of a node; chunks end with sentences.
         questions: m, asked for per node; 0 compares the texts themselves (paper, Figure 2).
         question_tokens: length limit of a reply with questions.
-        themes: what is summarised.
         components: number of themes; None counts them by the gap rule of Remark 2.
         members: e, nodes that a theme is summarised of, at most.
         near_one: how far below 1 the ratio of eigenvalue d to the first may be for d themes.
@@ -75,7 +71,6 @@ class GemRagConfig(CheckedOptions):
     chunk_tokens: int = at_least(8, 100)
     questions: int = at_least(0, 5)
     question_tokens: int = at_least(8, 192)
-    themes: Themes = "spectral"
     components: int | None = at_least(0, 2)
     members: int = at_least(2, 10)
     near_one: float = share(0.5)
@@ -194,8 +189,6 @@ class GemRagRetriever(SummarizingRetriever[Memory]):
             if count is None:
                 count = DEFAULT_THEMES
                 notes.append(f"the spectrum has no gap, so {count} themes are taken")
-        if config.themes == "kmeans":
-            return clusters(graph.texts.astype(np.float32), count, config.members), found.values
         return found.themes(count, config.members), found.values
 
     def _graph(self, built: Memory) -> HWDAG:

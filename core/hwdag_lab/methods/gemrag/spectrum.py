@@ -37,7 +37,7 @@ DENSE_AT_LAST = 2048
 
 LANCZOS_VECTORS = 40
 SEED = 224
-"""Of the vector that Lanczos' method starts with, and of the centres of k-means."""
+"""Of the vector that Lanczos' method starts with."""
 
 SAME = 1e-9
 """Components of an eigenvector that are smaller, as a share of the largest, are rounding."""
@@ -181,21 +181,6 @@ def by_lanczos(affinity: Affinity, count: int) -> Spectrum:
             return by_dense(affinity, count)
         values, vectors = np.zeros(0), np.zeros((size, 0))
     return _ordered(values, vectors, count)
-
-
-def clusters(texts: Vectors, count: int, members: int) -> list[tuple[int, ...]]:
-    """k-means over unit vectors: the nodes nearest to each of `count` centres, the nearest first."""
-    from sklearn.cluster import KMeans
-
-    points = np.ascontiguousarray(texts, np.float64)
-    count = min(count, len(np.unique(points, axis=0)))
-    distances = KMeans(count, n_init=10, random_state=SEED).fit_transform(points)  # (n, count)
-    owner, found = distances.argmin(axis=1), []
-    for k in range(count):
-        inside = np.flatnonzero(owner == k)
-        nearest = inside[np.argsort(distances[inside, k], kind="stable")][:members]
-        found.append(tuple(nearest.tolist()))
-    return found
 
 
 def question_sums(questions: Vectors, firsts: NDArray[np.intp], scale: int) -> Vectors:
