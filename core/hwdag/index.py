@@ -178,6 +178,42 @@ class HWDAGIndex:
         return index
 
     @classmethod
+    def open_all(
+        cls,
+        paths: Sequence[str | Path],
+        *,
+        reader: Reader | str | None = None,
+        embedder: Embedder | str | None = None,
+        prompts: Prompts | None = None,
+    ) -> Self:
+        """Open several index files, to be searched as one; nothing can be changed in it.
+
+        Results are those of one index that holds the documents of all files, in their order. The
+        files may change meanwhile, as with `load`. Arguments as in `load`; the reader is by default
+        that of the first file.
+
+        Raises:
+            NotAnIndex, IndexVersionError, IndexCorrupt: a file cannot be used.
+            IndexMismatch: files have different embedders or tenant keys, or the embedder is not theirs.
+            InputError: there is no path, or a document is in two files.
+        """
+        from hwdag.store.several import Stores
+
+        store = Stores.open_all(paths)
+        try:
+            index = cls(
+                reader=reader or store.header.reader,
+                embedder=embedder or store.header.embedder,
+                config=config_of(store, None),
+                prompts=prompts,
+            )
+        except BaseException:
+            store.close()
+            raise
+        index._binding.bind(store)
+        return index
+
+    @classmethod
     def from_entries(
         cls,
         entries: Iterable[Entry],
@@ -361,7 +397,7 @@ class HWDAGIndex:
     @property
     def documents(self) -> Mapping[str, Document]:
         """Documents by id; each is read when it is asked for."""
-        return Stored(lambda: self._binding.store, Store.document)
+        return Stored(lambda: self._binding.store, lambda store, key: store.document(key))
 
     @property
     def graphs(self) -> Mapping[str, HWDAG]:
@@ -371,13 +407,15 @@ class HWDAGIndex:
     @property
     def entries(self) -> Mapping[str, Entry]:
         """Documents with graphs and embeddings, by document id, read when asked for."""
-        return Stored(lambda: self._binding.store, Store.load)
+        return Stored(lambda: self._binding.store, lambda store, key: store.load(key))
 
     def __len__(self) -> int:
         return len(self.documents)
 
     def __repr__(self) -> str:
-        where, store = self._binding.path or "in memory", self._binding.store
+        store = self._binding.store
+        named = "in memory" if store is None else store.name
+        where = self.path or named.removeprefix("the index ")
         try:
             nodes = 0 if store is None else store.node_count()
             return f"{type(self).__name__}({len(self):,} documents, {nodes:,} nodes, {where})"
@@ -386,6 +424,7 @@ class HWDAGIndex:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the path of the file, which is opened where it is unpickled, with its own models."""
+        self._binding.check_single()
         if self.path is None:
             raise TypeError(
                 "an index in memory cannot be pickled; save() it to a file, and pickle load(file)"
@@ -466,6 +505,7 @@ class HWDAGIndex:
         """
         from hwdag.store.integrity import verify
 
+        self._binding.check_single()
         if self._binding.path is None:
             raise InputError("an index in memory has no file to verify; save() it first")
         return verify(self._binding.path, show_progress=show_progress)

@@ -7,10 +7,8 @@ they came to be there.
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -23,6 +21,7 @@ from hwdag.errors import InputError
 from hwdag.graph.block import Block
 from hwdag.search.lexicon import Lexicon
 from hwdag.search.segments import SEGMENT_NODES, Segment, packed, settled
+from hwdag.threads import in_threads
 from hwdag.types import Node
 
 Fetch = Callable[[Sequence[tuple[int, int]]], Sequence[Node | None]]
@@ -180,8 +179,7 @@ class Corpus:
     def _of_each(self, query: NDArray[np.float32]) -> list[NDArray[np.float32]]:
         if len(self) <= SEGMENT_NODES:
             return [segment.similarity(query) for segment in self.segments]
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            return list(pool.map(lambda segment: segment.similarity(query), self.segments))
+        return in_threads(lambda segment: segment.similarity(query), self.segments)
 
     def best_in_paragraph(self, values: Floats) -> Floats:
         """The highest of these values among the leaves of a node's paragraph, (n,).

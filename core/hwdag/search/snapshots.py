@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from hwdag.arrays import Mask
@@ -15,6 +16,7 @@ from hwdag.search.corpus import Corpus, Vanished
 from hwdag.search.segments import Segment, packed
 from hwdag.search.sidecar import Sidecar
 from hwdag.store.sqlite import Store
+from hwdag.threads import in_threads
 
 
 class Snapshots:
@@ -27,19 +29,23 @@ class Snapshots:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._catching_up = threading.Lock()
-        self._version = -1
-        self._sidecar = Sidecar(store)
+        self._parts = [_Part(start, part) for start, part in store.parts]
         self._corpus = Corpus(store.nodes)
         self._metadata: dict[int, Mapping[str, Any]] = {}
 
     def current(self) -> Corpus:
         """All documents of this moment."""
-        self._store.data_version()  # why: after a fork it says so, where the lock might never open
+        for _, store in self._store.parts:
+            store.data_version()  # why: after a fork it says so, where the lock might never open
         with self._catching_up:
-            version = self._store.data_version()
-            if version != self._version:
-                self._catch_up()
-                self._version = version
+            found = in_threads(_Part.current, self._parts)
+            segments = tuple(chain.from_iterable(found))
+            if segments != self._corpus.segments:
+                if len(found) > 1:
+                    self._store.ids()  # which refuses a document that is in two files now
+                self._corpus = Corpus(self._store.nodes, segments)
+                present = set(self._corpus.numbers)
+                self._metadata = {n: m for n, m in self._metadata.items() if n in present}
             return self._corpus
 
     def visible(self, corpus: Corpus, scope: Scope, tenant: Equals | None) -> Mask | None:
@@ -58,32 +64,6 @@ class Snapshots:
             found = self._metadata_of(numbers)
             numbers = [n for n in numbers if scope.admits(found[n], tenant)]
         return corpus.within(numbers)
-
-    def _catch_up(self) -> None:
-        known, present = set(self._corpus.numbers), self._store.numbers()
-        removed = known.difference(present)
-        added = [number for number in present if number not in known]
-        segments = self._read(added) if known else self._first_read(added)
-        self._corpus = self._corpus.without(removed).joined(segments, self._sidecar.keep)
-        for number in removed:
-            self._metadata.pop(number, None)
-
-    def _first_read(self, numbers: Sequence[int]) -> Iterator[Segment]:
-        """Read what is beside the file there, and the rest in it."""
-        done = 0
-        for segment in self._sidecar.segments():
-            begin, end = (
-                bisect_left(numbers, segment.numbers[0]),
-                bisect_right(numbers, segment.numbers[-1]),
-            )
-            if list(numbers[begin:end]) == segment.numbers.tolist():  # else it changed just now
-                yield from self._read(numbers[done:begin])
-                yield segment
-                done = end
-        yield from self._read(numbers[done:])
-
-    def _read(self, numbers: Sequence[int]) -> Iterator[Segment]:
-        return packed(self._store.blocks(numbers))
 
     def _numbers(
         self, corpus: Corpus, document_ids: Collection[str], tenant: Equals | None
@@ -115,3 +95,48 @@ def some(ids: Collection[str], limit: int = 5) -> str:
     listed = list(ids)
     more = f" and {len(listed) - limit} more" if len(listed) > limit else ""
     return ", ".join(map(repr, listed[:limit])) + more
+
+
+class _Part:
+    """The documents of one store, as segments whose numbers are higher by `start`."""
+
+    def __init__(self, start: int, store: Store) -> None:
+        self._start = start
+        self._store = store
+        self._version = -1
+        self._sidecar = Sidecar(store)
+        self._corpus = Corpus(store.nodes)
+        self._moved: tuple[Segment, ...] = ()
+
+    def current(self) -> tuple[Segment, ...]:
+        """Those of this moment; the same objects where nothing has changed."""
+        version = self._store.data_version()
+        if version != self._version:
+            self._catch_up()
+            self._moved = tuple(part.moved(self._start) for part in self._corpus.segments)
+            self._version = version
+        return self._moved
+
+    def _catch_up(self) -> None:
+        known, present = set(self._corpus.numbers), self._store.numbers()
+        removed = known.difference(present)
+        added = [number for number in present if number not in known]
+        segments = self._read(added) if known else self._first_read(added)
+        self._corpus = self._corpus.without(removed).joined(segments, self._sidecar.keep)
+
+    def _first_read(self, numbers: Sequence[int]) -> Iterator[Segment]:
+        """Read what is beside the file there, and the rest in it."""
+        done = 0
+        for segment in self._sidecar.segments():
+            begin, end = (
+                bisect_left(numbers, segment.numbers[0]),
+                bisect_right(numbers, segment.numbers[-1]),
+            )
+            if list(numbers[begin:end]) == segment.numbers.tolist():  # else it changed just now
+                yield from self._read(numbers[done:begin])
+                yield segment
+                done = end
+        yield from self._read(numbers[done:])
+
+    def _read(self, numbers: Sequence[int]) -> Iterator[Segment]:
+        return packed(self._store.blocks(numbers))

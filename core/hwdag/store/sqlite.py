@@ -90,6 +90,16 @@ class Store:
             self.close()
             raise
 
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return self.database.name
+
+    @property
+    def parts(self) -> list[tuple[int, Store]]:
+        """The stores that it consists of, each with what its numbers are higher by."""
+        return [(0, self)]
+
     @classmethod
     def create(cls, path: str | os.PathLike[str] | None, header: Header) -> Self:
         """Make a new file without documents; without a path a store that is kept in memory.
@@ -462,7 +472,7 @@ class Store:
 
     def _missing(self, document_id: str) -> InputError:
         return InputError(
-            f"there is no document {document_id!r} in {self.database.name}; ids() lists them all"
+            f"there is no document {document_id!r} in {self.name}; ids() lists them all"
         )
 
 
