@@ -5,6 +5,7 @@ import signal
 import tempfile
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,29 +23,55 @@ CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 
 MINUTES = ("test_smoke.py", "test_package.py", "test_compat.py", "test_recipes.py")
 
-SECONDS = (
+SECONDS = {
+    *MINUTES,
+    "test_adapter.py",
     "test_adapter_recipe.py",
+    "test_attention.py",
     "test_benchmarks.py",
-    "test_compat.py",
+    "test_chat.py",
+    "test_chat_decoding.py",
+    "test_chat_faces.py",
     "test_crash.py",
+    "test_default_model.py",
+    "test_easy.py",
     "test_erasure.py",
     "test_eval_report.py",
     "test_flops.py",
+    "test_foreign_model_files.py",
     "test_fuzz.py",
+    "test_heads_detection.py",
     "test_hostile_text.py",
+    "test_huggingface.py",
     "test_integrity.py",
+    "test_likelihood.py",
     "test_living_index.py",
     "test_llama_index_crash.py",
     "test_llama_index_shared.py",
+    "test_llama_index_storage.py",
     "test_llama_index_tampered.py",
+    "test_longllmlingua.py",
     "test_mcp.py",
+    "test_migration.py",
+    "test_notebooks.py",
     "test_openai_writer.py",
+    "test_packing.py",
     "test_pages.py",
+    "test_ranking.py",
     "test_raptor.py",
     "test_serve.py",
     "test_store_sharing.py",
-)
-"""Files whose tests start processes and browsers, train a model, or take many seconds together."""
+    "test_text_likelihood.py",
+    "test_typical_programs.py",
+    "test_youra.py",
+}
+"""Files whose tests run models, start processes and browsers, or take many seconds together, their imports included."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """What `make quick` leaves out is not imported either: that takes as long as its tests."""
+    is_quick = "not slow" in config.getoption("markexpr")
+    return (is_quick and collection_path.name in SECONDS) or None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

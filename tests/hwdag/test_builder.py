@@ -373,6 +373,7 @@ def test_the_plan_divides_the_window():
     assert plan.content_tokens == 2000 - overhead - 500
 
 
+@pytest.mark.slow
 def test_the_local_model_writes_and_what_it_cannot_write_is_extracted():
     """A random model writes no bullet: one retry and a fallback per window, all counted."""
     lm = HuggingFaceLM(model(max_position_embeddings=1024), tokenizer())

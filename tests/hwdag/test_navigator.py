@@ -7,7 +7,6 @@ import pytest
 from worlds import corpus_of, random_graph, random_vectors
 
 from examples.train_navigator.states import asked
-from examples.train_navigator.train import QuestionSide, loss_of
 from hwdag.config import BuildConfig, Scoring, SearchConfig
 from hwdag.embedding.default import default_embedder
 from hwdag.embedding.hashing import HashingEmbedder
@@ -91,7 +90,10 @@ def test_another_similarity_midway_is_as_if_it_had_been_there_before(seed):
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """A folder with a navigator that changes nothing yet, and one step of training after it."""
+    # why here: it loads what training needs
     import torch
+
+    from examples.train_navigator.train import QuestionSide, loss_of
 
     folder = tmp_path_factory.mktemp("navigator")
     embedder = default_embedder()

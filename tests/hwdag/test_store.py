@@ -356,7 +356,7 @@ class World(RuleBasedStateMachine):
         self.store.close()
 
 
-TestWorld = World.TestCase
+TestWorld = pytest.mark.slow(World.TestCase)
 TestWorld.settings = settings(max_examples=30, stateful_step_count=15, deadline=None)
 
 
@@ -587,6 +587,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return path.read_bytes()
 
 
+@pytest.mark.slow
 @settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=200
 )
@@ -809,6 +810,7 @@ def child(path: Path, code: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 def test_another_process_reads_while_this_one_writes(store: Store, path: Path) -> None:
     code = """
 for _ in range(30):
@@ -827,6 +829,7 @@ for _ in range(30):
     assert len(load_all(store)) == 30
 
 
+@pytest.mark.slow
 def test_a_killed_writer_costs_at_most_what_was_unfinished(path: Path) -> None:
     code = """
 with Store.create(path, HEADER) as store:
@@ -845,6 +848,7 @@ with Store.create(path, HEADER) as store:
         assert_same(stored, world(f"doc{number}", number))
 
 
+@pytest.mark.slow
 def test_a_journal_that_a_killed_writer_left_is_rolled_back(path: Path) -> None:
     code = """
 import os

@@ -51,6 +51,7 @@ def search(graph, vectors, query, lm, config, **options):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "chat"), [*((family, True) for family in FAMILIES), ("llama", False)]
 )

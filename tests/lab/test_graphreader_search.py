@@ -174,6 +174,7 @@ def test_threads_do_not_see_each_others_notebooks():
 # builds
 
 
+@pytest.mark.slow
 def test_a_random_real_model_ends_within_the_limits():
     import tiny
 
