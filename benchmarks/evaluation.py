@@ -7,7 +7,7 @@
 data sets (400 of FairytaleQA), three budgets. `pools` asks the
 questions of three multi-hop sets over all their paragraphs in one index of more than 10,000
 documents. Every data set is a folder of its own that `hwdag eval` can add to, and that holds its
-report with intervals, costs and plots. Further options go to `hwdag eval`.
+report with intervals and costs. Further options go to `hwdag eval`.
 
 The data are expected in $HWDAG_DATA/dev and $HWDAG_DATA/train (by default ../shared/data); `hwdag
 convert` makes such files from the official ones.

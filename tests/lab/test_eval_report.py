@@ -12,7 +12,6 @@ from hwdag.errors import InputError
 from hwdag.types import Usage
 from hwdag_lab.eval.compare import compare
 from hwdag_lab.eval.plan import Plan
-from hwdag_lab.eval.plots import PLOTS
 from hwdag_lab.eval.records import RECORDS, Journal, read_builds, read_results, write_json
 from hwdag_lab.eval.report import report
 from hwdag_lab.eval.run import run
@@ -161,35 +160,6 @@ def test_the_summary_is_strict_json(tmp_path, planted):
     found = json.loads((tmp_path / SUMMARY).read_text(), parse_constant=refuse)
     row = found["towns"]["rows"][0]
     assert row["scores"]["f1"] == {"mean": 0.55, "low": None, "high": None, "n": 2}
-
-
-def test_figures_are_drawn(tmp_path, planted):
-    def change(result, number):
-        cost = 1.0 if result.system.startswith("hwdag") else 0.0  # BM25 may cost nothing
-        return replace(result, search=Usage(1, cost, 1.0), answer=None)
-
-    names = ("hwdag", "hwdag/patience=1", "hwdag/patience=2", "bm25", "full-context")
-    plan = replace(PLAN, systems=names, answer_budgets=())
-    planted(tmp_path, change, plan=plan, data=world.records(3))
-    text = report(tmp_path).read_text()
-    stems = {path.stem for path in (tmp_path / PLOTS).iterdir()}
-    assert stems == {
-        "towns-sentence_recall-context_tokens",
-        "towns-sentence_recall-tflops",
-    }
-    for stem in stems:
-        assert f"![{stem}](plots/{stem}.png)" in text
-        assert (tmp_path / PLOTS / f"{stem}.png").read_bytes().startswith(b"\x89PNG")
-        assert "</svg>" in (tmp_path / PLOTS / f"{stem}.svg").read_text()
-    drawn = (tmp_path / PLOTS / "towns-sentence_recall-tflops.svg").read_bytes()
-    report(tmp_path)
-    assert (tmp_path / PLOTS / "towns-sentence_recall-tflops.svg").read_bytes() == drawn
-
-
-def test_without_flops_no_figure_pretends_to_show_them(tmp_path, planted):
-    planted(tmp_path, by_table, data=world.records(2))
-    report(tmp_path)
-    assert not list((tmp_path / PLOTS).glob("*tflops*"))
 
 
 def test_compare_finds_a_planted_difference_and_no_other(tmp_path, planted):

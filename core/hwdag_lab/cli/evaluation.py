@@ -16,17 +16,15 @@ from hwdag_lab.eval.convert import convert
 from hwdag_lab.eval.data import records_of
 from hwdag_lab.eval.models import load_models
 from hwdag_lab.eval.plan import Plan
-from hwdag_lab.eval.plots import check_plots
 from hwdag_lab.eval.report import report
 from hwdag_lab.eval.run import run
 from hwdag_lab.eval.systems import DEFAULT_SYSTEMS, systems
 
 
 def evaluate(options: argparse.Namespace) -> int:
-    """Run systems on questions, and write records, summary, report and plots."""
+    """Run systems on questions, and write records, summary and report."""
     plan = _plan(options)
     systems(plan.systems)  # why: a misspelt name is told before models are loaded
-    check_plots()
     records = records_of(options.data, malformed=options.malformed, on_skip=_warn)
     models = load_models(
         reader=options.reader,

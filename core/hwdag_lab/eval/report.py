@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hwdag_lab.eval.plots import write_plots
 from hwdag_lab.eval.records import write_text
 from hwdag_lab.eval.settings import read_settings
 from hwdag_lab.eval.statistics import Interval
@@ -46,29 +45,15 @@ every question, and as many TFLOPs (between the two of their budgets that cost l
 
 
 def report(folder: Path) -> Path:
-    """Write `summary.json`, the plots and `report.md` from the records of a run; the last's path.
+    """Write `summary.json` and `report.md` from the records of a run; returns the path of the latter.
 
     Raises:
-        InputError: the folder holds no run, or matplotlib is not installed.
+        InputError: the folder holds no run.
     """
-    summaries = write_summary(folder)
-    plots = write_plots(folder, summaries)
-    return write_report(folder, summaries, plots)
-
-
-def write_report(
-    folder: Path, summaries: Sequence[DatasetSummary], plots: Mapping[str, Sequence[Path]]
-) -> Path:
-    """Write `report.md`; `plots` are the figures of each data set. Returns the file.
-
-    Raises:
-        InputError: the folder holds no settings of a run.
-    """
-    settings = read_settings(folder)
+    summaries, settings = write_summary(folder), read_settings(folder)
     lines = ["# Evaluation", "", *_settings(settings), "", _NOTES, *_losses(summaries)]
     for one in summaries:
         lines += ["", f"## {one.dataset}", "", *_dataset(one)]
-        lines += [f"![{path.stem}]({path.relative_to(folder)})\n" for path in plots[one.dataset]]
     path = folder / REPORT
     write_text(path, "\n".join(lines).rstrip() + "\n")
     return path
