@@ -43,7 +43,7 @@ from hwdag.text.prompts import Prompts
 from hwdag.threads import asynchronous, asynchronous_pieces
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag.trace.spans import add_retrieval, span, telling
-from hwdag.types import Answer, Document, Retrieval, shown_document
+from hwdag.types import Answer, Document, Retrieval, shown_document, shown_documents
 
 if TYPE_CHECKING:
     from hwdag.page.widget import PageWidget
@@ -537,12 +537,32 @@ class HWDAGIndex:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def to_html(self, document_ids: Collection[str] | None = None) -> str:
+    def to_html(
+        self,
+        document_ids: Collection[str] | None = None,
+        *,
+        walk: Answer | Retrieval | None = None,
+    ) -> str:
         """Return a page that shows the graphs, of all documents or of some; it needs no network.
 
+        With `walk` the page has the answer too, or the walk alone, and replays it on the graphs: by
+        default those of the documents that it read, as far as they are still as they were then.
         Edges below 1 % are left out. Raises `InputError` for a document that is not there.
         """
-        return page("The graph", self.to_dict(document_ids))
+        if walk is None:
+            return page("The graph", self.to_dict(document_ids))
+        retrieval, kind = (walk.retrieval, "answer") if isinstance(walk, Answer) else (walk, "walk")
+        held = self.documents
+        seen = shown_documents(retrieval)
+        if document_ids is None:
+            document_ids = [
+                d["id"] for d in seen if held.get(d["id"]) == retrieval.sources[d["id"]]
+            ]
+        shown = self.to_dict(document_ids)
+        others = [d for d in seen if d["id"] not in document_ids]
+        documents = [*shown["documents"], *others]
+        data = {"documents": documents, "graphs": shown["graphs"], kind: walk.to_dict()}
+        return page(retrieval.question, data)
 
     def widget(self, document_ids: Collection[str] | None = None) -> PageWidget:
         """Return the page as a Jupyter widget, whose `selected` is a `Node` or None; see `to_html`.

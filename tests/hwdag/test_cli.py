@@ -80,10 +80,12 @@ def test_ask_shows_the_walk_the_answer_and_the_sources(index_file, capsys):
 
 @pytest.mark.model
 def test_ask_as_json_and_as_a_page(index_file, capsys, tmp_path):
-    page = tmp_path / "answer.html"
+    page, graph = tmp_path / "answer.html", tmp_path / "graph.html"
     arguments = ["ask", str(index_file), "Who built the harbour?", "--budget", "200", "--json"]
-    assert main([*arguments, "--html", str(page)]) == 0
+    assert main([*arguments, "--html", str(page), "--graph", str(graph)]) == 0
     assert "Who built the harbour?" in page.read_text("utf-8")
+    assert '"graphs":' not in page.read_text("utf-8")
+    assert '"graphs":' in graph.read_text("utf-8")
     found = json.loads(capsys.readouterr().out)
     assert found["walk"]["context_tokens"] <= 200
     assert found["walk"]["stop"] in get_args(StopReason)

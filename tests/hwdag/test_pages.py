@@ -13,7 +13,7 @@ import pytest
 from hwdag import Document, HWDAGIndex, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.graph.dag import HWDAG, EdgeRow
-from hwdag.page import framed, page
+from hwdag.page import framed
 from hwdag.types import Node, Span
 from hwdag_lab.scripted import ScriptedLM
 
@@ -50,9 +50,7 @@ def answer(index):
 @pytest.fixture(scope="module")
 def whole(index, answer):
     """The page of an answer with the graphs beside it."""
-    documents = [{"id": d.id, "title": d.title, "text": d.text} for d in DOCUMENTS]
-    graphs = [{"document_id": d.id, **index.graphs[d.id].to_dict()} for d in DOCUMENTS]
-    return page(QUESTION, {"documents": documents, "answer": answer.to_dict(), "graphs": graphs})
+    return index.to_html(walk=answer)
 
 
 def data_of(text):
@@ -68,6 +66,32 @@ def test_a_page_has_what_the_answer_has(answer):
         for step in answer.retrieval.steps
     }
     assert data_of(answer.retrieval.to_html())["walk"] == answer.retrieval.to_dict()
+
+
+def test_a_walk_is_shown_on_the_graphs_of_what_it_read(index, answer, whole):
+    data = data_of(whole)
+    assert data["answer"] == answer.to_dict()
+    read = {step.node.document_id for step in answer.retrieval.steps}
+    assert {graph["document_id"] for graph in data["graphs"]} == read == {d.id for d in DOCUMENTS}
+    alone = data_of(index.to_html(["harbour"], walk=answer.retrieval))
+    assert alone["walk"] == answer.retrieval.to_dict()
+    assert [graph["document_id"] for graph in alone["graphs"]] == ["harbour"]
+    assert {document["id"] for document in alone["documents"]} == read
+
+
+def test_a_document_that_has_changed_since_the_walk_has_no_graph_on_its_page():
+    first, second = Document("a", "The harbour is old."), Document("b", "The quarry is deep.")
+    with HWDAGIndex.from_documents(
+        [first, second], reader=ScriptedLM(), embedder=HashingEmbedder()
+    ) as changing:
+        found = changing.search("How old is the harbour?")
+        changing.refresh([Document("a", "The harbour is new.")])
+        data = data_of(changing.to_html(walk=found))
+    assert [graph["document_id"] for graph in data["graphs"]] == ["b"]
+    assert {one["id"]: one["text"] for one in data["documents"]} == {
+        "a": first.text,
+        "b": second.text,
+    }
 
 
 def test_the_dict_of_a_walk_leads_to_the_exact_characters(answer):
@@ -242,12 +266,29 @@ def test_a_node_is_found_expanded_and_the_walk_replayed(whole, answer, opened):
     page.get_by_label("Find in nodes").fill("quarry")
     page.locator(".found button").first.click()
     assert "quarry" in page.locator(".details").inner_text()
-    page.get_by_role("button", name="Replay the walk").click()
+    drawn = page.locator(".graph [role=status]")
+    everything = drawn.inner_text()
+    page.get_by_label("from level").fill("2")
+    points = drawn.inner_text()
+    assert points != everything
+    page.get_by_label("Find in nodes").fill("Clara Holm")
+    page.locator(".found button", has_text="L2").first.click()
+    page.get_by_role("button", name="Expand or collapse").click()
+    assert int(drawn.inner_text().split()[0]) > int(points.split()[0])
+    page.get_by_role("button", name="Expand or collapse").click()
+    assert drawn.inner_text() == points
+    page.get_by_label("Document").first.select_option(index=1)
+    assert int(drawn.inner_text().split()[0]) < int(points.split()[0])
+    replay = page.get_by_role("button", name="Replay the walk")
+    replay.scroll_into_view_if_needed()
+    before = page.evaluate("scrollY")
+    replay.click()
     last = answer.retrieval.steps[-1].node.text
     page.wait_for_function(
         "text => document.querySelector('.steps li.selected')?.innerText.includes(text)",
         arg=last[:40],
     )
+    assert page.evaluate("scrollY") == before
 
 
 def test_a_page_is_used_by_keyboard_on_a_narrow_dark_screen(whole, answer, opened):

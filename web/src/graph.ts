@@ -16,6 +16,8 @@ const HIDDEN_BELOW = 0.05;
 const MOST_THICK = 2_000;
 const MOST_FOUND = 50;
 const STEP_SECONDS = 0.7;
+/** Colours of edges, from the lightest to the heaviest. */
+const SHADES = 10;
 /** Of all leaves, as a multiple of the distance between two levels. */
 const WIDTH = 1.8;
 
@@ -24,6 +26,7 @@ export class GraphView {
   private readonly canvas = h("div", { class: "canvas", "aria-hidden": true });
   private readonly details = h("div", { class: "details", "aria-live": "polite" });
   private readonly found = h("ul", { class: "found" });
+  private readonly drawn = h("p", { class: "facts", role: "status" });
   private graph = new Graph();
   private readonly levels: HTMLInputElement;
   private readonly weight: HTMLInputElement;
@@ -75,6 +78,7 @@ export class GraphView {
           : null,
       ),
       this.found,
+      this.drawn,
       this.canvas,
       this.details,
     );
@@ -136,6 +140,7 @@ export class GraphView {
     const { nodes, edges } = this.page.graph!;
     const [least, from, only] = [Number(this.weight.value), Number(this.levels.value), this.chosen.selectedIndex - 1];
     const { read, point, leaf, edge } = colours();
+    const shades = Array.from({ length: SHADES + 1 }, (_, i) => mixed(edge, point, i / SHADES));
     this.level.value = String(from);
     this.least.value = percent(least);
     const walked = new Set(this.page.walk?.steps.map(({ id }) => id));
@@ -156,9 +161,10 @@ export class GraphView {
     for (const [a, b, weight] of edges) {
       if (weight < least) break;
       if (graph.hasNode(a) && graph.hasNode(b))
-        graph.addEdge(a, b, { type: graph.size < MOST_THICK ? "thick" : "thin", size: 0.5 + 4 * weight, color: edge });
+        graph.addEdge(a, b, { type: graph.size < MOST_THICK ? "thick" : "thin", size: 0.5 + 4 * weight, color: shades[Math.round(SHADES * weight)] });
     }
     this.graph = graph;
+    this.drawn.replaceChildren(`${graph.order} of ${nodes.length} nodes, ${graph.size} edges`);
     this.mark();
     this.sigma?.setGraph(graph);
   }
@@ -279,10 +285,19 @@ export class GraphView {
         this.opened.add(node);
         this.draw();
       }
-      this.selected.select({ kind: "step", step: i }, this);
+      this.selected.select({ kind: "step", step: i, isReplayed: true }, this);
       await new Promise((done) => setTimeout(done, still ? 0 : 1000 * STEP_SECONDS));
     }
   }
+}
+
+/** A colour between two of the form #rrggbb. */
+function mixed(from: string, to: string, share: number): string {
+  const parts = (colour: string) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+  const end = parts(to);
+  return `#${parts(from)
+    .map((part, i) => Math.round(part + share * (end[i]! - part)).toString(16).padStart(2, "0"))
+    .join("")}`;
 }
 
 function colours(): Record<"read" | "point" | "leaf" | "edge" | "paper" | "ink" | "accent", string> {

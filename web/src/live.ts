@@ -20,6 +20,7 @@ export class Live {
   private readonly results = h("div", { class: "results" });
   private readonly graph = h("div");
   private asking: AbortController | null = null;
+  private answered: Result[] = [];
 
   constructor(root: HTMLElement) {
     const ask = h(
@@ -88,7 +89,7 @@ export class Live {
     this.trouble.replaceChildren();
     this.stop.disabled = false;
     this.results.className = names.length > 1 ? "results two" : "results";
-    const shown = names.map((name) => new Result(name));
+    const shown = (this.answered = names.map((name) => new Result(name)));
     this.results.replaceChildren(...shown.map(({ element }) => element));
     const question = this.question.value;
     await Promise.all(shown.map((result) => result.run(this.server, question, asking.signal)));
@@ -130,7 +131,9 @@ export class Live {
 
   private async show(): Promise<void> {
     try {
-      mount(this.graph, load({ ...(await this.server.graph()), title: "The graph", version: "" }));
+      // why the answer too: its walk is replayed on the graph
+      const answer = this.answered[0]?.found;
+      mount(this.graph, load({ ...(await this.server.graph()), title: "The graph", version: "", ...(answer && { answer }) }));
     } catch (error) {
       this.complain(error);
     }
@@ -149,6 +152,7 @@ class Result {
   private readonly body = h("div", {}, this.answer, this.steps);
   private readonly status = h("p", { class: "stop", role: "status" }, "reading…");
   private most = Number.EPSILON;
+  found: Given["answer"];
 
   constructor(private readonly name: string) {
     this.element = h("section", { class: "result", "aria-label": name }, h("h2", {}, name), this.status, this.body);
@@ -163,6 +167,7 @@ class Result {
         else if (event === "error") throw new Error((data as { message: string }).message);
         else if (event === "answer") {
           this.status.replaceChildren();
+          this.found = (data as Given).answer;
           mount(this.body, load({ ...(data as Given), title: question, version: "" }));
         }
       }

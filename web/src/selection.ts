@@ -1,7 +1,7 @@
 // One thing is selected at a time; every view listens and shows its part of it.
 
 export type Selection =
-  | { kind: "step"; step: number }
+  | { kind: "step"; step: number; isReplayed?: boolean }
   | { kind: "citation"; citation: number }
   | { kind: "node"; node: number };
 

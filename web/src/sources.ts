@@ -124,7 +124,9 @@ export class Sources {
       mark.classList.toggle("selected", is);
       if (is) found ??= mark;
     }
-    if (found && from !== this) reveal(found);
+    // why not: the graph that a replay is watched on would scroll away
+    const isReplayed = selection?.kind === "step" && selection.isReplayed;
+    if (found && from !== this && !isReplayed) reveal(found);
   }
 }
 

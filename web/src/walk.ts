@@ -44,7 +44,7 @@ export class WalkView {
       Array.from(list.children).forEach((item, i) => {
         item.classList.toggle("selected", i === step);
         item.firstElementChild!.setAttribute("aria-pressed", String(i === step));
-        if (i === step && from !== this && selection?.kind === "step") reveal(item);
+        if (i === step && from !== this && selection?.kind === "step" && !selection.isReplayed) reveal(item);
       });
     });
   }

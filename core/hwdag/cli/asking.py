@@ -27,11 +27,14 @@ def ask(options: argparse.Namespace) -> int:
     """Answer a question; the walk is shown as it happens."""
     if not options.question.strip():
         raise InputError("the question is empty or only white space")
-    if options.html is not None:
-        check_folder(options.html)
+    for page in (options.html, options.graph):
+        if page is not None:
+            check_folder(page)
     config, scope = search_config(options), scope_of(options)
     with opened(options, scope) as index:
-        print_answer(index, options, config, scope)
+        answer = print_answer(index, options, config, scope)
+        if options.graph is not None:
+            options.graph.write_text(index.to_html(walk=answer), "utf-8")
     return 0
 
 
@@ -51,7 +54,7 @@ def chat(options: argparse.Namespace) -> int:
 
 def print_answer(
     index: Retriever, options: argparse.Namespace, config: SearchConfig, scope: Scope
-) -> None:
+) -> Answer:
     """Ask `options.question`, and print the walk, the answer and its sources, or all as JSON."""
     if options.json:
         answer = index.answer(options.question, config=config, scope=scope)
@@ -60,6 +63,7 @@ def print_answer(
         answer = show_answer(index, options.question, config, scope)
     if options.html:
         options.html.write_text(answer.to_html(), "utf-8")
+    return answer
 
 
 def show_answer(

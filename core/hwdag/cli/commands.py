@@ -64,6 +64,8 @@ def _add_questions(commands: Commands) -> None:
         _add_walk(command)
     add_json(ask)
     add_html(ask, "the answer, its walk and its sources")
+    about = "write a page that replays the walk on the graphs of what it read to FILE as well"
+    ask.add_argument("--graph", type=Path, metavar="FILE", help=about)
 
 
 def _add_serve(commands: Commands) -> None:

@@ -48,8 +48,6 @@ def demo(options: argparse.Namespace) -> int:
     for kind, question, budget in QUESTIONS:
         print(f"\n--- {kind} " + "-" * (90 - len(kind)))
         answer = show_answer(index, question, SearchConfig(token_budget=budget))
-    page = path.with_suffix(".html")
-    page.write_text(answer.to_html(), "utf-8")
     if not options.docs:
         print(
             "\n--- the papers' way: points written, attention as edges, from the top down "
@@ -57,7 +55,9 @@ def demo(options: argparse.Namespace) -> int:
         )
         papers = BuildConfig.garlic(points="generated")
         short = build_or_reuse(folder, files[:1], path.with_stem(path.stem + "-papers"), papers)
-        show_answer(short, PAPERS_WAY, SearchConfig.garlic())
+        answer = show_answer(short, PAPERS_WAY, SearchConfig.garlic())
+    page = path.with_suffix(".html")
+    page.write_text(answer.to_html(), "utf-8")
     print(
         "\nThe default model has 135 million parameters: look at the walks and the sources rather "
         f"than at its answers.\nThe last answer with its walk, in a browser: {page}\n"
