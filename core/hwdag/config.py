@@ -42,35 +42,35 @@ class BuildConfig:
     The defaults are ours; `BuildConfig.garlic()` has the papers' settings.
 
     Attributes:
-        leaves: what level 1 consists of: "sentences", or the papers' "chunks" of many sentences
-            (`docs/evaluation.md` has what that changes at a token budget).
-        contextual: embed a slice of a document behind the heading that it stands under.
-        title_from: metadata fields that name a document that has no title; the first that is there is
-            taken. Of a path or an address ("file_name", "source") it is the last part.
-        chunk_tokens: at most this many tokens of the reader's tokenizer per leaf.
-        window_tokens: tokens of prompt + window + points in one summary call; None takes the
-            reader's own default (8,192 as in the papers, 2,048 for the embedded model), and the
-            model's context is never exceeded.
-        windows: where a window ends: "greedy" fills it to the brim, as the papers do; "content" may
-            end it earlier, so that after an edit most windows are the same as before.
-        points: who makes the Information Points. "generated" asks the writer, "required" too, but is
-            an error where that is a reader too small to write, "extractive" picks sentences, "auto"
-            is extractive for the embedded model and generated for any other.
-        edges: what the edges of a point come from: the reader's "attention" to the window while it reads
-            the point, or "auto", which is that for written points. A picked one has an edge to what it
-            was picked from, and no model reads it: attention makes nothing measured better there, and
-            takes most of the time of a build (`docs/evaluation.md`).
-        tree: one point per window, its bullets joined, so that every node has one parent: a tree
-            of summaries (GARLIC Table 2, "w/o graph-based summary"; give a short window with it).
+        leaves: what level 1 consists of: "sentences", or "chunks" of many sentences as in the
+            papers (`docs/evaluation.md` compares them).
+        contextual: embed a leaf or a picked point together with the heading above it.
+        title_from: metadata fields to look in, in this order, for the title of a document that has
+            none. Of a path or an address ("file_name", "source") the last part is taken.
+        chunk_tokens: the largest leaf, in tokens of the reader's tokenizer.
+        window_tokens: tokens of prompt, window and points in one summary call, never more than the
+            model's context. None is the reader's own default: 8,192 as in the papers, 2,048 for the
+            embedded model.
+        windows: where a window ends. "greedy" fills it, as the papers do. "content" may end it
+            earlier, so that most windows stay the same after an edit.
+        points: who makes the Information Points. "generated": the writer. "required": the writer,
+            and an error if it is a reader too small to write. "extractive": sentences are picked.
+            "auto": "extractive" for the embedded model, "generated" for any other.
+        edges: where the edges of a point come from. "attention": the reader's attention to the
+            window while it reads the point. "auto": the same for written points; a picked point has
+            one edge, to its source, and needs no model (`docs/evaluation.md` compares them).
+        tree: join the points of a window into one, so that every node has one parent: a tree of
+            summaries (GARLIC Table 2, "w/o graph-based summary"). Use a short window with it.
         points_ratio: tokens of extractive points per token of the window.
-        summary_tokens: room for the points within `window_tokens`, as a share of it.
-        language: of generated points: "same" as the text, or a language's name ("German").
-        edge_heads: heads whose attention makes the edges ("all" is the papers' mean).
-        batch_size: windows that are replayed in one forward, or given at a time to a writer that
-            does not say how many it answers at once.
-        max_levels: guard for texts that do not shrink.
-        tenant_key: name of the metadata field that says whose a document is. Every document must
-            have it, every search must name a tenant, and nothing is ever shared between tenants.
+        summary_tokens: the share of `window_tokens` that is kept free for written points.
+        language: language of written points: "same" as the text, or a name such as "German".
+        edge_heads: heads whose attention makes the edges: "auto", "all" (the papers' mean) or
+            (layer, head) pairs.
+        batch_size: windows that are replayed in one forward. Also the number of prompts that a
+            writer gets at a time, if it does not say how many it answers at once.
+        max_levels: the graph ends at this level, even if the text does not shrink.
+        tenant_key: metadata field that names the owner of a document. Every document must have it,
+            every search must name a tenant, and tenants share nothing.
     """
 
     leaves: Leaves = "sentences"
@@ -145,23 +145,23 @@ class BuildConfig:
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """What the score of an unvisited node consists of; every part is set to [0, 1] or to shares.
+    """What the score of an unvisited node consists of.
 
     The defaults are ours, found on training data (`docs/evaluation.md`); `Scoring.garlic()` and
     `Scoring.pecan()` are the formulas of the papers.
 
     Attributes:
-        attention: weight of z = E^T r, the relevance of visited nodes passed on along the edges.
+        attention: weight of z = E^T r, the relevance that visited nodes pass on along the edges.
         similarity: weight of the similarity to the question.
-        sparse: share of BM25 in that similarity, the rest is cosine similarity of embeddings.
-        paragraph: share, in a node's similarity, of the most similar leaf of the same paragraph: the
-            sentences beside a good one are read sooner.
-        mentions: weight of standing under a heading that a visited node mentions.
-        echoes: weight of sharing rare words with a visited node that are not in the question.
-        scale: "share" divides attention and similarity by their sums over all nodes (GARLIC
-            3.2.2), "peak" by their largest values, so that neither drowns the other because it is
-            spread over more nodes; that of attention is the largest among nodes yet to be read.
-            "none" adds both as they are (PECAN).
+        sparse: share of BM25 in the similarity. The rest is cosine similarity of embeddings.
+        paragraph: share of the most similar leaf of the same paragraph in a node's similarity, so
+            that sentences beside a good one are read sooner.
+        mentions: weight for nodes under a heading that a visited node mentions.
+        echoes: weight for nodes that share rare words with a visited node, other than those of the
+            question.
+        scale: how attention and similarity are made comparable. "peak" divides each by its largest
+            value (of attention, among nodes that are not read yet). "share" divides each by its sum
+            over all nodes (GARLIC 3.2.2). "none" adds both as they are (PECAN).
     """
 
     attention: float = 0.1
@@ -214,24 +214,26 @@ class SearchConfig:
 
     Attributes:
         token_budget: node tokens put before the reader, at most.
-        progress: who says "enough". "budget" walks until the budget is used; "p_yes" is the papers'
-            rule, which the embedded model follows too early (`docs/progress.md`).
-        confidence: a "Yes" is counted where p_yes exceeds it (t_p of PECAN). None is the reader's
-            own, which is PECAN's 0.5 unless the reader knows better.
-        patience: counted "Yes" that stop the walk (t_s of PECAN).
+        progress: when the walk stops. "budget": when the budget is used. "p_yes": when the reader
+            says that it has enough, as in the papers; the embedded model says so too early
+            (`docs/progress.md`).
+        confidence: a "Yes" counts if p_yes exceeds this (t_p of PECAN). None is the reader's own
+            value, or PECAN's 0.5.
+        patience: number of counted "Yes" that stop the walk (t_s of PECAN).
         heads: heads whose attention to the question is read: "all" (the papers' mean), "auto" (the
-            head list known for the model, else "all"), or (layer, head) pairs.
+            head list of the model, else "all"), or (layer, head) pairs.
         scoring: what the score of the next node consists of.
-        navigator: what embeds the question again with each of the first nodes that were read, so that
-            the next hop is found by what the last one said: "default" for that of the default
-            embedder, a folder for one of your own, None for none.
+        navigator: embeds the question again, together with each of the first nodes that were read,
+            to find the next hop. "default" is the one for the default embedder; a folder holds your
+            own; None is none.
         initial_share: share of the budget for the most similar top-level nodes, which are read
             first: a number, or "equal" for 1 / number of levels (GARLIC 4.4). "auto" is "equal" for
-            generated points and 0 for extractive ones: all that they say is among the leaves.
-        stride: nodes that are chosen and read in one forward; the papers' is 1. None is 1 where p_yes
-            may stop the walk, else 4: a small forward costs as much time as a middling one.
-        max_new_tokens: length limit of the answer.
-        max_seconds: read no further node after this time; what was read is answered from.
+            written points and 0 for extractive ones, which only repeat leaves.
+        stride: nodes that are chosen and read in one forward. None is 1 (as in the papers) where
+            p_yes may stop the walk, else 4, because a small forward takes about as long as a
+            middling one.
+        max_new_tokens: the longest answer, in tokens.
+        max_seconds: read no more nodes after this time, and answer from what was read.
     """
 
     token_budget: int = 1024
