@@ -93,7 +93,7 @@ class MemWalkerConfig(CheckedOptions):
     """How memory trees are built and walked.
 
     Attributes:
-        segment_tokens: of a leaf; cut down where the navigator's context is small.
+        segment_tokens: size of a leaf; smaller where the navigator's context is small.
         summary_tokens: at most this many tokens per summary.
         ratio: tokens of an extractive summary per token of what it summarises.
         max_children: summaries that are summarised together (M of the paper; the number is ours).

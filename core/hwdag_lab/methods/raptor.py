@@ -42,17 +42,17 @@ class RaptorConfig(CheckedOptions):
     seed are those of the authors' code (`cluster_utils.py`). The other defaults are ours.
 
     Attributes:
-        chunk_tokens: of a leaf; leaves end with sentences.
+        chunk_tokens: size of a leaf; leaves end with sentences.
         summary_tokens: at most this many tokens per summary.
         ratio: tokens of an extractive summary per token of its cluster.
-        dimensions: that UMAP reduces to.
+        dimensions: number of dimensions that UMAP reduces to.
         threshold: probability from which a node belongs to a cluster.
-        max_components: of a mixture.
+        max_components: most components of a mixture.
         max_cluster_tokens: larger clusters are split; the writer's context is never exceeded.
         min_nodes: a layer of fewer nodes is the top. The authors stop below dimensions + 2.
-        max_layers: of summaries.
+        max_layers: most layers of summaries.
         top_k: nodes chosen per layer in tree traversal; None takes as many as the budget pays for.
-        seed: of UMAP and of the mixtures.
+        seed: seed of UMAP and of the mixtures.
     """
 
     chunk_tokens: int = at_least(8, 100)

@@ -56,13 +56,13 @@ class GemRagConfig(CheckedOptions):
     Length of chunks, number of questions and of eigenvectors are the paper's; the rest is ours.
 
     Attributes:
-        chunk_tokens: of a node; chunks end with sentences.
-        questions: m, asked for per node; 0 compares the texts themselves (paper, Figure 2).
+        chunk_tokens: size of a node; chunks end with sentences.
+        questions: questions asked for per node (M); 0 compares the texts themselves (paper, Figure 2).
         question_tokens: length limit of a reply with questions.
         components: number of themes; None counts them by the gap rule of Remark 2.
-        members: e, nodes that a theme is summarised of, at most.
+        members: most nodes that a theme is summarised from (E).
         near_one: how far below 1 the ratio of eigenvalue d to the first may be for d themes.
-        gap: c, how far the next ratio must be below that one.
+        gap: how far the next ratio must be below that one (C).
         max_components: themes that the gap rule looks for.
         summary_tokens: at most this many tokens per summary.
         ratio: tokens of an extractive summary per token of its members.

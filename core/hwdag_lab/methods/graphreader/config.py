@@ -19,18 +19,18 @@ class GraphReaderConfig(CheckedOptions):
     """How graphs are built and explored. The first four numbers are the paper's, the rest ours.
 
     Attributes:
-        chunk_tokens: of a chunk (L); cut down where the window is small.
-        initial_nodes: that are explored, each on a path with a notebook of its own (N).
+        chunk_tokens: size of a chunk (L); smaller where the window is small.
+        initial_nodes: nodes that are explored, each on a path with its own notebook (N).
         max_calls: function calls per path.
-        window_tokens: of a prompt and its reply. Lists of facts and elements are cut to it.
+        window_tokens: size of a prompt and its reply. Lists of facts and elements are cut to it.
         facts: "written" asks the writer for atomic facts and key elements, "sentences" takes the
             sentences of a chunk and their names and content words. "auto" is "sentences" for a
             reader that prefers extraction where no writer was given, else "written".
         alias_similarity: cosine from which two elements are taken for one.
-        max_elements: shown at a time, those most similar to the question.
+        max_elements: elements shown at a time, those most similar to the question.
         fact_tokens: length limit of the reply that lists the facts of a chunk.
         plan_tokens: length limit of the plan.
-        notebook_tokens: of a notebook.
+        notebook_tokens: size of a notebook.
         reply_tokens: length limit of all other replies; a notebook has to fit into it.
         batch_size: prompts that are answered in one forward.
     """

@@ -50,7 +50,7 @@ class LongLLMLinguaConfig(CheckedOptions):
     """How much is dropped where; the defaults are the paper's.
 
     Attributes:
-        chunk_tokens: of a passage; passages end with sentences.
+        chunk_tokens: size of a passage; passages end with sentences.
         coarse_ratio: passages worth this many budgets survive the coarse stage (k).
         delta_tau: the best surviving passage keeps this share of its tokens more than the middle
             one, the worst one this share less.

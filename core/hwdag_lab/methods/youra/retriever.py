@@ -70,7 +70,7 @@ class YouraConfig(CheckedOptions):
     paper's settings.
 
     Attributes:
-        window_tokens: of a context with its question; None takes the reader's own default, and its
+        window_tokens: size of a context with its question; None takes the reader's own default, and its
             context is never exceeded. Longer documents are read window by window.
         heads: "auto" are the retrieval heads known for the model, else all; "all" is the mean of the
             paper, over all layers; "last" are the heads of the last layer, which the authors' code
