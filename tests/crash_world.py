@@ -127,7 +127,7 @@ WRITERS = {
 
 def documents(edited=False):
     rng = np.random.default_rng(0)
-    for i, count in enumerate((14, 40, 22)):
+    for i, count in enumerate((14, 20, 12)):
         sentences = [random_text(rng, int(rng.integers(6, 14))) for _ in range(count)]
         if edited:
             sentences.insert(count // 2, "The umbrella of the new dragon is yellow.")
