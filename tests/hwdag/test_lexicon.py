@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hwdag.config import Scoring, SearchConfig
 from hwdag.errors import InputError, UnknownOption
 from hwdag.graph.block import Block, indexed
+from hwdag.search import lexicon as lexicons
 from hwdag.search.lexicon import K1, B, Lexicon
 from hwdag.search.segments import Segment
 from hwdag.text.words import content_words as words
@@ -42,6 +43,17 @@ def lexicon(texts: list[str], headings: list[str] | None = None, visible=None) -
         names=names,
     )
     return Lexicon([Segment.of(block)], visible)
+
+
+@given(TEXTS, st.sets(st.sampled_from("abcd")))
+def test_few_rows_are_summed_like_many(texts, query):
+    with pytest.MonkeyPatch.context() as patch:
+        found = []
+        for few in (0, 10**9):  # one row is few, or nothing is
+            patch.setattr(lexicons, "FEW_ROWS", few)
+            words = lexicon(texts)
+            found.append((words.scores(query).tolist(), *map(list, words.echoes(query))))
+    assert found[0] == found[1]
 
 
 def slow_bm25(texts: list[str], query: set[str]) -> list[float]:
