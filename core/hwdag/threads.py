@@ -41,6 +41,9 @@ MAX_QUESTIONS = 16
 The threads of `asyncio.to_thread` would be six on two cores, and forwards are shared by so many.
 """
 
+MAX_THREADS = 8
+"""Of one question that compares embeddings: more wait for memory, and questions come together."""
+
 
 def asynchronous(
     method: Callable[Concatenate[S, P], T], *, builds: bool = False, stops: bool = False
@@ -139,10 +142,10 @@ def _named(twin: T, method: Callable[..., Any]) -> T:
 
 
 def in_threads(function: Callable[[S], T], items: Sequence[S]) -> list[T]:
-    """Apply a function that lets others run to each of these, in a thread per processor."""
+    """Apply a function that lets others run to each of these, in a few threads."""
     if len(items) < 2:
         return [function(item) for item in items]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(min(MAX_THREADS, os.cpu_count() or 1)) as pool:
         return list(pool.map(function, items))
 
 
