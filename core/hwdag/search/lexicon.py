@@ -163,9 +163,9 @@ class Lexicon:
         norm = K1 * (1 - B + B * segment.lengths[rows] / mean)
         scored = weights * counts * (K1 + 1) / (counts + norm)
         if FEW_ROWS * len(rows) < len(segment):
-            found, place = np.unique(rows, return_inverse=True)
-            return found.astype(np.intp), np.bincount(place, scored)
-        summed = np.bincount(rows, scored)
+            few, place = np.unique(rows, return_inverse=True)
+            return few.astype(np.intp), np.bincount(place, scored).astype(np.float64)
+        summed = np.bincount(rows, scored).astype(np.float64)
         found = np.flatnonzero(summed > 0)
         return found, summed[found]
 
