@@ -177,7 +177,8 @@ def steps_of_the_frontier(corpus: Corpus, rng: np.random.Generator) -> float:
             chosen = time.process_time()
             [node] = corpus.fetch([best])
             fetched = time.process_time()
-            frontier.visit(best, float(rng.uniform(0.1, 1)), node.text)
+            frontier.visit(best, node.text)
+            frontier.pass_on(best, float(rng.uniform(0.1, 1)))
             taken.append(chosen - began + time.process_time() - fetched)
     return round(1000 * float(np.median(taken)), 3)
 

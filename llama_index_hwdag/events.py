@@ -50,8 +50,8 @@ class HWDAGStepEvent(BaseEvent):
     attention: float
     similarity: float
     reference: float
-    relevance: float
-    p_yes: float | None
+    relevance: float | None = None
+    p_yes: float | None = None
 
     @classmethod
     def class_name(cls) -> str:

@@ -156,21 +156,20 @@ def reference_parts(
     z = world.edges.T @ r
     read = [j for i, _ in visited for j in world.inside(i)]
     unread = np.delete(z, read) if scoring.scale == "peak" else z
-    peak = max([relevance for _, relevance in visited], default=0.0)
     asked = set(content_words(question))
     best = np.zeros((2, len(world.nodes)))
-    for i, relevance in visited:
+    for weight, (i, _) in zip(np.arange(1, len(visited) + 1) ** -0.5, visited, strict=True):
         words = content_words(world.nodes[i].text)
-        best[0] = np.maximum(best[0], relevance * mentions(world.headings, words, asked))
+        best[0] = np.maximum(best[0], weight * mentions(world.headings, words, asked))
         echo = bm25(world.searched, set(words) - asked, rare)
         if echo[i] > 0:
-            best[1] = np.maximum(best[1], relevance * np.minimum(echo / echo[i], 1))
+            best[1] = np.maximum(best[1], weight * np.minimum(echo / echo[i], 1))
     reference = scoring.mentions * best[0] + scoring.echoes * best[1]
     return np.array(
         [
             scoring.attention * scaled(z, scoring.scale, unread),
             scoring.similarity * scaled(similarity, scoring.scale),
-            reference / peak if peak else reference,
+            reference,
         ]
     )
 

@@ -229,9 +229,9 @@ class SearchConfig:
         initial_share: share of the budget for the most similar top-level nodes, which are read
             first: a number, or "equal" for 1 / number of levels (GARLIC 4.4). "auto" is "equal" for
             written points and 0 for extractive ones, which only repeat leaves.
-        stride: nodes that are chosen and read in one forward. None is 1 (as in the papers) where
-            p_yes may stop the walk, else 4, because a small forward takes about as long as a
-            middling one.
+        stride: nodes that are chosen at a time. None is 1, as in the papers, or 4 where relevance is
+            passed on after each forward and p_yes stops nothing: a small forward takes about as long
+            as a middling one.
         max_new_tokens: the longest answer, in tokens.
         max_seconds: read no more nodes after this time, and answer from what was read.
     """

@@ -32,7 +32,7 @@ from hwdag.search.answering import AnswerStream
 from hwdag.search.interruption import Interruption, StopFlag
 from hwdag.search.passages import Returns, checked_returns, returned
 from hwdag.search.snapshots import some
-from hwdag.search.walk import OnStep, Walked
+from hwdag.search.walk import Walked
 from hwdag.store.lock import ThreadLock
 from hwdag.store.opening import holds_something
 from hwdag.store.sqlite import Entry, Header, Store
@@ -43,7 +43,7 @@ from hwdag.text.prompts import Prompts
 from hwdag.threads import asynchronous, asynchronous_pieces
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag.trace.spans import add_retrieval, span, telling
-from hwdag.types import Answer, Document, Retrieval, shown_document, shown_documents
+from hwdag.types import Answer, Document, OnStep, Retrieval, shown_document, shown_documents
 
 if TYPE_CHECKING:
     from hwdag.page.widget import PageWidget
@@ -347,7 +347,14 @@ class HWDAGIndex:
         interruption = Interruption(stop, config.max_seconds)
         checked_returns(returns)
         found = self._walk(
-            question, config, scope, on_step, query_vector, interruption, checked_k(k)
+            question,
+            config,
+            scope,
+            on_step,
+            query_vector,
+            interruption,
+            checked_k(k),
+            for_answer=False,
         ).retrieval
         return returned(found, returns)
 
@@ -602,6 +609,8 @@ class HWDAGIndex:
         query_vector: Sequence[float] | None,
         interruption: Interruption,
         k: int | None = None,
+        *,
+        for_answer: bool = True,
     ) -> Walked:
         if not question.strip():
             raise InputError("the question is empty or only white space")
@@ -618,6 +627,7 @@ class HWDAGIndex:
                 config=config,
                 prompts=self.prompts.search,
                 k=k,
+                for_answer=for_answer,
                 query_vector=query_vector,
                 on_step=telling(opened, on_step),
                 interruption=interruption,

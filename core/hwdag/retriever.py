@@ -9,9 +9,8 @@ from hwdag.building.report import BuildReport
 from hwdag.config import SearchConfig
 from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
-from hwdag.search.walk import OnStep
 from hwdag.trace.bars import Reporter
-from hwdag.types import Answer, Document, Retrieval
+from hwdag.types import Answer, Document, OnStep, Retrieval
 
 
 @runtime_checkable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -138,7 +138,8 @@ class Step:
     `attention`, `similarity` and `reference` are the parts of the score at the moment of the choice,
     scaled and weighed as `SearchConfig.scoring` says (with the papers' formula: shares of the totals
     over all nodes, GARLIC 3.2.2); for a node of the initial set only `similarity` is not 0.
-    `relevance` is r of PECAN App. C: position times mean attention to the question. `p_yes` is read
+    `relevance` is r of PECAN App. C: position times mean attention to the question; it is None where
+    the reader did not read the node, since neither the walk nor an answer needed it. `p_yes` is read
     after the node was appended; it is None where several nodes were read at once and this one was
     not the last of them. `passed_over` are the best candidates that were not chosen, best
     first: a few, with the last of the nodes that were chosen at once, none in the initial set.
@@ -149,8 +150,8 @@ class Step:
     initial: bool
     attention: float
     similarity: float
-    relevance: float
-    p_yes: float | None
+    relevance: float | None = None
+    p_yes: float | None = None
     reference: float = 0.0
     passed_over: tuple[Candidate, ...] = ()
 
@@ -172,6 +173,10 @@ class Step:
             "relevance": self.relevance,
             "p_yes": self.p_yes,
         }
+
+
+OnStep = Callable[[Step], None]
+"""Is called with the steps of a walk as they happen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,16 +201,17 @@ class Retrieval:
     def best(self, k: int) -> tuple[Step, ...]:
         """Exactly min(k, available) nodes, for callers that want a number (ours, not the papers').
 
-        Visited nodes by relevance and similarity, each as a share of its sum over the visited;
-        then those `beyond`, which `search(..., k=k)` fills by score after the walk stopped.
+        Visited nodes by relevance and similarity, each as a share of its sum over the visited, or in
+        visiting order where they were not read; then those `beyond`, which `search(..., k=k)` fills
+        by score after the walk stopped.
         """
-        attention = sum(s.relevance for s in self.steps) or 1.0
-        similarity = sum(s.similarity for s in self.steps) or 1.0
-        visited = sorted(
-            self.steps,
-            key=lambda s: s.relevance / attention + s.similarity / similarity,
-            reverse=True,
-        )
+        visited = list(self.steps)
+        attention = sum(s.relevance or 0.0 for s in visited)
+        similarity = sum(s.similarity for s in visited) or 1.0
+        if attention > 0:
+            visited.sort(
+                key=lambda s: -(s.relevance or 0.0) / attention - s.similarity / similarity
+            )
         return (*visited, *self.beyond)[:k]
 
     @property

@@ -98,7 +98,7 @@ def _first_reads(
     found: list[int] = []
     while len(found) < reads and (best := frontier.best(lambda some: [1] * len(some), 1)):
         found += best
-        frontier.visit(best[0], 1.0, nodes[best[0]].text)
+        frontier.visit(best[0], nodes[best[0]].text)
     return found
 
 

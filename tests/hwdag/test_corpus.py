@@ -329,7 +329,8 @@ def test_the_frontier_equals_the_dense_reference(seed, choices, scoring, stride,
                 return
             for index, position in zip(chosen, positions, strict=True):
                 visited.append((position, float(rng.choice([0, rng.random()]))))
-                frontier.visit(index, visited[-1][1], world.nodes[position].text)
+                frontier.visit(index, world.nodes[position].text)
+                frontier.pass_on(index, visited[-1][1])
                 room -= costs[index]
 
 

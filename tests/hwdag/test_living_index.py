@@ -25,6 +25,7 @@ from hwdag_lab.scripted import ScriptedLM
 
 CONFIG = BuildConfig(chunk_tokens=30, window_tokens=400)
 BUDGET = SearchConfig(token_budget=120, progress="budget")
+ASKED = SearchConfig(token_budget=3000, progress="p_yes", patience=1000)  # read one by one
 QUESTION = "Where is the silver dragon?"
 
 
@@ -205,8 +206,7 @@ def test_a_walk_whose_documents_are_deleted_under_it_begins_anew(tmp_path):
     other = opened(path)
     reader = Disturbed(2, lambda: [other.delete(key) for key in ("doc0", "doc2", "doc3")])
     index = HWDAGIndex.load(path, reader=reader, embedder=HashingEmbedder())
-    one_by_one = SearchConfig(token_budget=3000, progress="budget", stride=1)
-    retrieval = index.search(QUESTION, config=one_by_one)
+    retrieval = index.search(QUESTION, config=ASKED)
     assert {step.node.document_id for step in retrieval.steps} == {"doc1"}
     assert retrieval.sources.keys() == {"doc1"}
 
@@ -254,7 +254,7 @@ def test_asynchronous_twins_do_not_block_the_loop():
         released = threading.Event()
         reader = Disturbed(1, lambda: released.wait(30))
         index = index_of(documents(1), reader=reader)
-        searching = asyncio.create_task(index.asearch(QUESTION, config=BUDGET))
+        searching = asyncio.create_task(index.asearch(QUESTION, config=ASKED))
         while reader.at > 0:
             await asyncio.sleep(0)
         assert not searching.done()
@@ -544,8 +544,7 @@ def test_a_question_that_nobody_waits_for_ends_at_its_next_step(twin):
         go.wait(30)
 
     async def run():
-        config = SearchConfig(token_budget=3000, progress="budget", stride=1)
-        asked = getattr(index, twin)(QUESTION, config=config, on_step=on_step)
+        asked = getattr(index, twin)(QUESTION, config=ASKED, on_step=on_step)
         task = asyncio.ensure_future(anext(asked) if twin == "astream" else asked)
         assert await asyncio.to_thread(began.wait, 30)
         task.cancel()

@@ -77,7 +77,8 @@ def test_another_similarity_midway_is_as_if_it_had_been_there_before(seed):
             changed.resemble(after)
         relevance = float(rng.random())
         for frontier in (changed, expected):
-            frontier.visit(index, relevance, texts[index])
+            frontier.visit(index, texts[index])
+            frontier.pass_on(index, relevance)
 
     def costs(some):
         return [1] * len(some)

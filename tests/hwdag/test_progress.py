@@ -55,7 +55,7 @@ def test_p_yes_ends_the_walk_where_it_would_have_gone_on(seed):
     assert found.says_yes is bool(found.retrieval.p_yes > confidence)
     assert found.retrieval.notes == ()
     assert whole.says_yes
-    assert whole.retrieval.notes == ("p_yes is shown but does not stop the walk",)
+    assert whole.retrieval.notes == ("p_yes does not stop the walk",)
 
 
 def test_without_a_confidence_the_one_of_the_reader_counts():

@@ -204,9 +204,72 @@ def test_p_yes_is_shown_and_stops_a_walk_only_where_it_is_asked_to():
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
     found = search(graph, vectors, query, lm, SearchConfig(token_budget=5000)).retrieval
     assert (found.stop, found.p_yes) == ("exhausted", 0.99)
-    assert "p_yes is shown but does not stop the walk" in found.notes
+    assert "p_yes does not stop the walk" in found.notes
     forced = search(graph, vectors, query, lm, SearchConfig(token_budget=5000, progress="p_yes"))
     assert forced.retrieval.stop == "sufficient"
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma2"])
+@pytest.mark.parametrize("seed", range(3))
+def test_nodes_read_together_are_those_read_one_by_one(family, seed):
+    """The same walk, relevance, p_yes and answer, whether the model reads along, before the answer, or
+    not at all."""
+    rng = np.random.default_rng(seed)
+    graph = random_graph(rng, chunks=30, levels=2)
+    vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
+    lm = HuggingFaceLM(model(family), tokenizer())
+    options = {"token_budget": 1200, "patience": 1000, "scoring": Scoring(attention=0)}
+
+    def asked(progress, **more):
+        walked = search(
+            graph, vectors, query, lm, SearchConfig(progress=progress, **options), **more
+        )
+        decoding = walked.session.decode(enough=True, max_new_tokens=8)
+        return walked.retrieval, "".join(decoding)
+
+    (along, answer), (together, same) = asked("p_yes"), asked("budget")
+    assert [step.node.id for step in along.steps] == [step.node.id for step in together.steps]
+    assert same == answer
+    for name in ("relevance", "score"):
+        one, other = ([getattr(s, name) for s in r.steps] for r in (along, together))
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)
+    read = [step for step in together.steps if step.p_yes is not None]
+    assert 1 < len(read) < len(together.steps) / 4  # some hundred tokens per forward
+    of_along = [along.steps[step.position - 2].p_yes for step in read]
+    np.testing.assert_allclose([step.p_yes for step in read], of_along, atol=1e-4)
+
+    config = SearchConfig(**options)
+    unread = search(graph, vectors, query, lm, config, for_answer=False).retrieval
+    assert [step.node.id for step in unread.steps] == [step.node.id for step in along.steps]
+    assert unread.usage.tokens == 0 and not any(step.relevance for step in unread.steps)
+    few = search(graph, vectors, query, lm, config, for_answer=False, k=3).retrieval
+    assert [step.node.id for step in few.best(3)] == [step.node.id for step in along.best(3)]
+    assert unread.best(3) == unread.steps[:3]
+
+
+def test_a_walk_that_is_ended_keeps_what_was_read():
+    rng = np.random.default_rng(0)
+    graph = random_graph(rng, chunks=300, levels=2)
+    vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
+    flag = threading.Event()
+    config = SearchConfig(token_budget=5000, scoring=Scoring(attention=0))
+    found = search(
+        graph,
+        vectors,
+        query,
+        ScriptedLM(),
+        config,
+        interruption=Interruption(flag),
+        on_step=lambda step: flag.set(),
+    ).retrieval
+    walked = search(graph, vectors, query, ScriptedLM(), config)
+    whole = walked.retrieval
+    assert found.stop == "stopped"
+    assert found.steps == whole.steps[: len(found.steps)] and 0 < len(found.steps) < len(
+        whole.steps
+    )
+    assert found.context_tokens == sum(walked.session.cost(s.node.text) for s in found.steps)
+    assert all(step.relevance for step in found.steps)
 
 
 def diamond():
@@ -237,9 +300,11 @@ def test_attention_is_scaled_over_what_is_yet_to_be_read():
     """A heavy node that was read must not make light of those that are left."""
     corpus = corpus_of([diamond()], [np.zeros((3, 8), np.float32)])
     frontier = Frontier(corpus, np.zeros(3), scoring=Scoring(attention=0.5))
-    frontier.visit(2, 1.0)
+    frontier.visit(2)
+    frontier.pass_on(2, 1.0)
     np.testing.assert_allclose(part(frontier, "attention")[:2], [0.5, 0.5 / 9])
-    frontier.visit(0, 1.0)
+    frontier.visit(0)
+    frontier.pass_on(0, 1.0)
     assert part(frontier, "attention")[1] == 0.5
 
 
@@ -269,7 +334,8 @@ def test_a_sentence_is_lifted_by_the_best_one_of_its_paragraph():
 def test_pecan_adds_the_similarity_as_it_is():
     corpus = corpus_of([diamond()], [np.zeros((3, 8), np.float32)])
     frontier = Frontier(corpus, np.array([0.3, 0.2, 0.1]), scoring=Scoring.pecan())
-    frontier.visit(2, 2.0)
+    frontier.visit(2)
+    frontier.pass_on(2, 2.0)
     scores = [frontier.parts(i).attention + frontier.parts(i).similarity for i in range(2)]
     np.testing.assert_allclose(scores, [1.8 + 0.3, 0.2 + 0.2])
 
@@ -338,7 +404,8 @@ def test_the_frontier_equals_the_matrix_product():
         for _ in range(5):
             [index] = frontier.best(free, 1)
             r[index] = rng.uniform(0, 1)
-            frontier.visit(index, r[index])
+            frontier.visit(index)
+            frontier.pass_on(index, r[index])
             z = graph.edges.toarray().T @ r
             expected = z / z.sum() if z.sum() else z
             np.testing.assert_allclose(part(frontier, "attention"), expected, atol=1e-12)
@@ -398,11 +465,13 @@ def test_no_text_is_read_twice_and_copies_pass_relevance_on():
     graph = verbatim()
     corpus = corpus_of([graph], [np.zeros((5, 8), np.float32)])
     frontier = Frontier(corpus, np.zeros(5))
-    frontier.visit(4, 2.0)  # the copy at level 2 counts as visited, with the same relevance
+    frontier.visit(4)
+    frontier.pass_on(4, 2.0)  # the copy at level 2 counts as visited, with the same relevance
     z = graph.edges.toarray().T @ np.array([0, 0, 2.0, 0, 2.0])
     np.testing.assert_allclose(part(frontier, "attention"), z / z.sum())
     assert set(frontier.ranking(5)) == {0, 1, 3}
-    frontier.visit(1, 0.5)  # the whole chunk: the point picked from it has been read with it
+    frontier.visit(1)
+    frontier.pass_on(1, 0.5)  # the whole chunk: the point picked from it has been read with it
     assert set(frontier.ranking(5)) == {0}
 
 
@@ -463,4 +532,5 @@ def test_each_step_keeps_the_best_candidates_that_it_passed_over():
             for one in step.passed_over:
                 parts = frontier.parts(numbers[one.node.id])
                 assert (one.attention, one.similarity) == (parts.attention, parts.similarity)
-            frontier.visit(index, step.relevance, step.node.text)
+            frontier.visit(index, step.node.text)
+            frontier.pass_on(index, step.relevance)

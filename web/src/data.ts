@@ -31,7 +31,7 @@ export interface Candidate extends GraphNode {
 export interface Step extends Candidate {
   position: number;
   initial: boolean;
-  relevance: number;
+  relevance: number | null;
   p_yes: number | null;
   /** The best nodes that could have been read instead. */
   passed_over: Candidate[];

@@ -21,7 +21,7 @@ interface GivenCandidate extends GivenNode {
 export interface GivenStep extends GivenCandidate {
   position: number;
   initial: boolean;
-  relevance: number;
+  relevance: number | null;
   p_yes: number | null;
   passed_over?: GivenCandidate[];
 }

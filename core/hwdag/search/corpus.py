@@ -136,6 +136,11 @@ class Corpus:
         rows = np.concatenate([np.empty(0, np.intp), *tops])
         return rows if seen is None else rows[seen[rows]]
 
+    @cached_property
+    def has_generated(self) -> bool:
+        """Whether an LM wrote the text of any node."""
+        return any(segment.generated.any() for segment in self.segments)
+
     def any_generated(self, indices: Indices) -> bool:
         """Whether an LM wrote the text of any of these nodes; `indices` are ascending."""
         borders = np.searchsorted(indices, self._starts)

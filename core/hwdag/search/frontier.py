@@ -73,7 +73,6 @@ class Frontier:
         self._base = np.where(self._visible, self._scoring.similarity * self._likeness, -np.inf)
         self._score = self._base.copy()
         self._gained: list[Indices] = []  # nodes with new references since the last choice
-        self._peak = 0.0  # that the references in the scores are scaled by
         self._misfits = 0
 
     @classmethod
@@ -119,22 +118,24 @@ class Frontier:
             float(self._reference(one)[0]),
         )
 
-    def visit(self, index: int, relevance: float, text: str = "") -> None:
-        """Mark a node as read and pass its relevance r on: along its edges, and as its text refers.
+    def visit(self, index: int, text: str = "") -> None:
+        """Mark a node as visited, and what lies inside its text with it; let its text refer."""
+        visited = np.append(self._corpus.inside(index), index)
+        self._unread[visited] = False
+        self._close(visited)
+        if self._references is not None:
+            self._gained.append(self._references.visit(index, text))
+
+    def pass_on(self, index: int, relevance: float) -> None:
+        """Pass the relevance r of a visited node on along its edges.
 
         Copies of an extractive point, one level further down, have the same text and so the same
-        relevance: they count as visited too and pass it on. What lies inside the text of the node
-        has been read with it.
+        relevance: they pass it on too.
         """
-        read = np.append(self._corpus.inside(index), index)
-        self._unread[read] = False
-        self._close(read)
         copies = self._corpus.copies(index)
         for node in (index, *copies[self._visible[copies]].tolist()):
             self._propagate(node, relevance)
         self._unit = self._attention_unit()
-        if self._references is not None:
-            self._gained.append(self._references.visit(index, text, relevance))
 
     def ranking(self, count: int) -> Indices:
         """The `count` best unread nodes by score, best first, whether they fit or not."""
@@ -218,15 +219,10 @@ class Frontier:
 
     def _update(self) -> None:
         """Compute the scores again where a part of them or its scale changed."""
-        peak = self._references.peak if self._references else 0.0
         changed = np.concatenate([self._reached, *self._gained])
-        if peak != self._peak and self._references is not None:
-            np.divide(self._references.weighed, peak, out=self._score)
-            self._score += self._base
-        else:
-            self._score[changed] = self._reference(changed) + self._base[changed]
+        self._score[changed] = self._reference(changed) + self._base[changed]
         self._score[self._reached] += self._attention(self._reached)
-        self._gained, self._peak = [], peak
+        self._gained = []
 
     def _attention(self, indices: Indices) -> Floats:
         """The attention part of these nodes' scores, from z = E^T r."""
@@ -235,9 +231,9 @@ class Frontier:
 
     def _reference(self, indices: Indices) -> Floats:
         """The reference part of these nodes' scores."""
-        if self._references is None or not self._references.peak:
+        if self._references is None:
             return np.zeros(len(indices))
-        return self._references.weighed[indices] / self._references.peak
+        return self._references.weighed[indices]
 
     def _scaled(self, values: Floats, among: Mask) -> Floats:
         """Values over their sum or their peak among these nodes, 0 for all others.

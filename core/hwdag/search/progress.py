@@ -32,7 +32,7 @@ class ProgressControl:
     @property
     def notes(self) -> list[str]:
         """Says so where p_yes does not steer."""
-        return [] if self.steers else ["p_yes is shown but does not stop the walk"]
+        return [] if self.steers else ["p_yes does not stop the walk"]
 
     @property
     def reason(self) -> StopReason | None:

@@ -2,8 +2,8 @@
 
 A question with two hops names the first and asks for the second; the sentence that answers the
 first names the second. So a node becomes more relevant when a visited one mentions the heading that
-it stands under, or shares rare words with it that the question does not have. How much the model
-attended from the visited node to the question, r of PECAN App. C, decides how much.
+it stands under, or shares rare words with it that the question does not have. The n-th visited
+node refers with weight 1 / sqrt(n): the walk takes the surest nodes first.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ class References:
     """The reference term of all nodes during one walk; a node takes the best reference to it.
 
     Attributes:
-        weighed: the term of every node before it is scaled, (n,).
-        peak: the largest relevance so far: relevances count on its scale.
+        weighed: the term of every node, (n,).
     """
 
     def __init__(
@@ -33,32 +32,33 @@ class References:
         self._mentions = np.zeros(len(corpus))
         self._echoes = np.zeros(len(corpus))
         self.weighed = np.zeros(len(corpus))
-        self.peak = 0.0
+        self._visits = 0
 
-    def visit(self, index: int, text: str, relevance: float) -> Indices:
-        """Pass on the relevance r of a node that was read; the nodes that gained by it, or twice."""
-        self.peak = max(self.peak, relevance)
-        gained = np.append(self._mention(text, relevance), self._echo(index, text, relevance))
+    def visit(self, index: int, text: str) -> Indices:
+        """Let the next visited node refer; the nodes that gained by it, some twice."""
+        self._visits += 1
+        weight = self._visits**-0.5
+        gained = np.append(self._mention(text, weight), self._echo(index, text, weight))
         self.weighed[gained] = (
             self._scoring.mentions * self._mentions[gained]
             + self._scoring.echoes * self._echoes[gained]
         )
         return gained
 
-    def _mention(self, text: str, relevance: float) -> Indices:
+    def _mention(self, text: str, weight: float) -> Indices:
         if not self._scoring.mentions:
             return np.empty(0, np.intp)
         named = self._lexicon.named_in(text, but=self._asked)
-        return _raise(self._mentions, named, np.full(len(named), relevance))
+        return _raise(self._mentions, named, np.full(len(named), weight))
 
-    def _echo(self, index: int, text: str, relevance: float) -> Indices:
+    def _echo(self, index: int, text: str, weight: float) -> Indices:
         if not self._scoring.echoes:
             return np.empty(0, np.intp)
         rows, scores = self._lexicon.echoes(set(content_words(text)) - self._asked)
         own = scores[rows == index]  # what a perfect echo would have
         if not len(own):
             return np.empty(0, np.intp)
-        return _raise(self._echoes, rows, relevance * np.minimum(scores / own, 1.0))
+        return _raise(self._echoes, rows, weight * np.minimum(scores / own, 1.0))
 
 
 def _raise(values: Floats, rows: Indices, to: Floats) -> Indices:

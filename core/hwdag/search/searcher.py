@@ -19,10 +19,10 @@ from hwdag.scope import Scope
 from hwdag.search.corpus import Corpus, Vanished
 from hwdag.search.interruption import Interruption
 from hwdag.search.snapshots import Snapshots
-from hwdag.search.walk import OnStep, Walked, walk
+from hwdag.search.walk import Walked, walk
 from hwdag.store.sqlite import Store
 from hwdag.text.prompts import SearchPrompts
-from hwdag.types import Document, Retrieval
+from hwdag.types import Document, OnStep, Retrieval
 
 MAX_RESTARTS = 5
 """Walks that are begun anew because a document was deleted under them, before giving up."""
@@ -46,6 +46,7 @@ class Searcher:
         config: SearchConfig,
         prompts: SearchPrompts,
         k: int | None = None,
+        for_answer: bool = True,
         query_vector: Sequence[float] | None = None,
         on_step: OnStep | None = None,
         interruption: Interruption | None = None,
@@ -81,6 +82,8 @@ class Searcher:
                     k=k,
                     query_vector=vector,
                     navigator=navigator,
+                    follows_edges=self._has_attention(corpus),
+                    for_answer=for_answer,
                     on_step=on_step,
                     interruption=interruption,
                 )
@@ -92,6 +95,10 @@ class Searcher:
             f"documents were deleted while they were read, {MAX_RESTARTS} times in a row; search "
             "again when fewer changes are made"
         )
+
+    def _has_attention(self, corpus: Corpus) -> bool:
+        """Whether any edges come from attention (`BuildConfig.edges`)."""
+        return self._store.header.config.get("edges") == "attention" or corpus.has_generated
 
     def _embedded(self, question: str, embedder: Embedder) -> Vectors:
         """The embedding of a question, (dimension,)."""

@@ -4,11 +4,15 @@ GARLIC 3.2, PECAN 3.2 and App. A.2, B, C. One forward per visited node: `[node t
 gives the node's relevance to the question and p_yes; then the slot is cropped from the cache. Which
 node is next is for the frontier to say (`hwdag.search.frontier`), when it is enough for the progress
 control (`hwdag.search.progress`).
+
+Where neither asks the model (ours: no edges of attention, no stop by p_yes), the walk does not wait
+for it: all nodes are chosen first, and read together before an answer, or where the best few of them
+are wanted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hwdag.arrays import Mask, Vectors
@@ -24,12 +28,10 @@ from hwdag.search.interruption import Interruption
 from hwdag.search.progress import ProgressControl
 from hwdag.search.similarity import Similarity
 from hwdag.text.prompts import SearchPrompts
-from hwdag.types import Retrieval, Step, Usage
-
-OnStep = Callable[[Step], None]
+from hwdag.types import OnStep, Retrieval, Usage
 
 UNSTEERED_STRIDE = 4
-"""Nodes per forward where no p_yes has to be asked for after each of them."""
+"""Nodes per forward where their relevance is passed on, but no p_yes asked for after each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,8 @@ def walk(
     k: int | None = None,
     query_vector: Vectors | None = None,
     navigator: Navigator | None = None,
+    follows_edges: bool = True,
+    for_answer: bool = True,
     on_step: OnStep | None = None,
     interruption: Interruption | None = None,
 ) -> Walked:
@@ -72,10 +76,13 @@ def walk(
         prompts: the two turns.
         allowed: nodes that may be scored and shown, (n,); None allows all.
         k: number of nodes wanted; where fewer were visited, the best unread ones are added as
-            `Retrieval.beyond`.
+            `Retrieval.beyond`, where more were, all are read, so that `Retrieval.best` can choose.
         query_vector: the question's embedding, (dimension,); None asks the embedder.
         navigator: embeds the question with what was read first; None asks with the question alone.
-        on_step: called with every visited node as it happens.
+        follows_edges: whether edges stand for attention, so that relevance is passed on along them.
+        for_answer: whether an answer is decoded from the session; otherwise nothing is read that
+            neither the walk nor `k` needs.
+        on_step: called with every visited node once it was read, or chosen if it is not read.
         interruption: ends the walk from outside; None for what the config says alone.
 
     Raises:
@@ -90,27 +97,35 @@ def walk(
     allowed = corpus.visible(allowed)
     similarity = Similarity(corpus, question, vector, config.scoring, allowed)
     frontier = Frontier.of(corpus, question, similarity.values, config.scoring, allowed)
-    context = Context(corpus, session, min(config.token_budget, session.room))
-    stride = config.stride or (1 if progress.steers else UNSTEERED_STRIDE)
+    waits = progress.steers or (follows_edges and config.scoring.attention > 0)
+    context = Context(
+        corpus,
+        session,
+        frontier,
+        progress,
+        budget=min(config.token_budget, session.room),
+        reads="along" if waits else "together" if for_answer else "on request",
+        on_step=on_step,
+    )
+    stride = config.stride or (UNSTEERED_STRIDE if waits and not progress.steers else 1)
 
-    def read(nodes: Sequence[int], *, initial: bool = False) -> None:
-        new = context.read(nodes, frontier, initial=initial)
-        for step in new:
-            progress.take(step)
-            if on_step:
-                on_step(step)
-        if navigator is not None:
-            first = [s.node.text for s in new if s.position < FIRST_POSITION + navigator.reads]
-            if first:
-                similarity.add(navigator.embed(question, first))
-                frontier.resemble(similarity.values)
+    def visit(nodes: Sequence[int], *, initial: bool = False) -> None:
+        new = context.visit(nodes, initial=initial)
+        if navigator is not None and new and new[0].position < FIRST_POSITION + navigator.reads:
+            first = new[: FIRST_POSITION + navigator.reads - new[0].position]
+            similarity.add(navigator.embed(question, [step.node.text for step in first]))
+            frontier.resemble(similarity.values)
 
     if not progress.reason:
-        read(initial_set(corpus, frontier, context, config.initial_share, allowed), initial=True)
+        visit(initial_set(corpus, frontier, context, config.initial_share, allowed), initial=True)
     while not (stop := progress.reason) and (
         nodes := frontier.best(context.costs, context.room, stride)
     ):
-        read(nodes)
+        visit(nodes)
+    if stop:
+        context.drop_unread()
+    elif for_answer or len(context.steps) > (k or len(context.steps)):
+        context.read()
 
     notes = progress.notes
     if context.budget < config.token_budget:
@@ -122,6 +137,6 @@ def walk(
         context.tokens,
         session.usage,
         tuple(notes),
-        tuple(context.beyond(frontier, (k or 0) - len(context.steps))),
+        tuple(context.beyond((k or 0) - len(context.steps))),
     )
     return Walked(retrieval, session, progress.says_yes)

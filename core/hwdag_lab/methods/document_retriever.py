@@ -32,14 +32,14 @@ from hwdag.page import page
 from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
 from hwdag.search.context import FIRST_POSITION
-from hwdag.search.walk import OnStep, Walked
+from hwdag.search.walk import Walked
 from hwdag.store.calls import CallCache, key_of
 from hwdag.tenancy import knows_no_tenants
 from hwdag.text.characters import without_surrogates
 from hwdag.text.prompts import SearchPrompts
 from hwdag.threads import asynchronous, asynchronous_pieces, in_builder_thread
 from hwdag.trace.bars import Reporter, as_reporter
-from hwdag.types import Answer, Document, Node, Retrieval, Step, Usage, shown_document
+from hwdag.types import Answer, Document, Node, OnStep, Retrieval, Step, Usage, shown_document
 from hwdag_lab.methods.found import Found, Query, Scored, fitting
 
 
