@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from hwdag.binding import Binding, config_of
+from hwdag.building.executor import Executor
 from hwdag.building.insertion import Insertion, Limits, as_document
 from hwdag.building.report import BuildReport
 from hwdag.building.tools import Tools
@@ -116,6 +117,7 @@ class HWDAGIndex:
         show_progress: bool | Reporter = False,
         max_tokens: int | None = None,
         max_seconds: float | None = None,
+        executor: Executor | None = None,
     ) -> Self:
         """Build an index; see `__init__` and `refresh` for the arguments, `report` for what happened.
 
@@ -134,6 +136,7 @@ class HWDAGIndex:
                 show_progress=show_progress,
                 max_tokens=max_tokens,
                 max_seconds=max_seconds,
+                executor=executor,
             )
         except BaseException:
             index.close()
@@ -253,6 +256,7 @@ class HWDAGIndex:
         show_progress: bool | Reporter = False,
         max_tokens: int | None = None,
         max_seconds: float | None = None,
+        executor: Executor | None = None,
     ) -> BuildReport:
         """Add documents. Those that are there with the same content cost nothing.
 
@@ -262,7 +266,7 @@ class HWDAGIndex:
             InputError: an id is taken by a document with other content (`refresh` replaces it).
         """
         limits = Limits(max_tokens, max_seconds)
-        return self._change(documents, show_progress, limits, replaces=False)
+        return self._change(documents, show_progress, limits, executor, replaces=False)
 
     def refresh(
         self,
@@ -272,6 +276,7 @@ class HWDAGIndex:
         max_tokens: int | None = None,
         max_seconds: float | None = None,
         prune: bool | Callable[[str], bool] = False,
+        executor: Executor | None = None,
     ) -> BuildReport:
         """Bring the index up to date: add new documents, rebuild changed ones; others cost nothing.
 
@@ -286,6 +291,8 @@ class HWDAGIndex:
                 what was finished is kept, and the same call goes on from there.
             prune: delete the documents that are not among these; a function says of an id whether
                 it may be deleted.
+            executor: has models for several documents at a time, such as `RayExecutor`; None builds
+                one after the other with those of the index. The graphs are the same.
 
         Raises:
             InputError: a document cannot be used.
@@ -294,7 +301,7 @@ class HWDAGIndex:
             IndexBusy: another process is changing the file.
         """
         limits = Limits(max_tokens, max_seconds)
-        return self._change(documents, show_progress, limits, replaces=True, prune=prune)
+        return self._change(documents, show_progress, limits, executor, replaces=True, prune=prune)
 
     def delete(self, document_id: str) -> None:
         """Remove a document with all that was derived from it.
@@ -640,6 +647,7 @@ class HWDAGIndex:
         documents: Iterable[Document | str],
         show_progress: bool | Reporter,
         limits: Limits,
+        executor: Executor | None,
         *,
         replaces: bool,
         prune: bool | Callable[[str], bool] = False,
@@ -657,6 +665,7 @@ class HWDAGIndex:
                     replace=replaces,
                     prune=prune,
                     limits=limits,
+                    executor=executor,
                 )
                 with span("hwdag.build", "CHAIN") as opened:
                     report = insertion.run(checked, as_reporter(show_progress))

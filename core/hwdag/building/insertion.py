@@ -5,25 +5,27 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from urllib.parse import unquote
 
 from hwdag.arrays import Vectors
-from hwdag.building.builder import build, embedded_texts
+from hwdag.building.builder import Built, build, embedded_texts
 from hwdag.building.calls import Calls
+from hwdag.building.executor import Crew, Executor
 from hwdag.building.report import BuildReport, Stop
 from hwdag.building.tools import Tools
 from hwdag.checks import positive
 from hwdag.errors import IndexCorrupt, InputError
 from hwdag.lm.base import Metered, Reader
-from hwdag.store.calls import Withdrawn
+from hwdag.store.calls import DocumentCalls, Withdrawn
 from hwdag.store.sqlite import Store, content_hash
 from hwdag.tenancy import tenant_of
 from hwdag.text.characters import without_surrogates
-from hwdag.trace.bars import Reporter
+from hwdag.trace.bars import Advance, Reporter, Silent
 from hwdag.types import Document, Usage
 
 EMPTY = "empty or only white space"  # why a document was skipped
@@ -120,8 +122,18 @@ class Meter:
         return Usage() if self._writer is None else self._writer.usage
 
 
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A document whose build has begun; `built` waits for it, and raises what it raises."""
+
+    document: Document
+    cache: DocumentCalls
+    calls: Calls
+    built: Callable[[], Built]
+
+
 class Insertion:
-    """One-use state of an insertion: documents are finished and stored one by one.
+    """One-use state of an insertion: documents are finished and stored one by one, in order.
 
     Args:
         tools: what a build works with.
@@ -130,6 +142,7 @@ class Insertion:
         prune: whether documents that do not come are deleted, or which ones by id; none of a
             tenant of whom no document comes.
         limits: what the run may spend, by a `clock` that gives seconds from any origin.
+        executor: has models for several documents at a time; None builds one after the other.
     """
 
     def __init__(
@@ -141,12 +154,19 @@ class Insertion:
         prune: bool | Callable[[str], bool] = False,
         limits: Limits | None = None,
         clock: Callable[[], float] = time.monotonic,
+        executor: Executor | None = None,
     ) -> None:
         self._tools = tools
+        self._executor = executor
+        self._crew: Crew | None = None
+        self._begun: deque[_Begun] = deque()
+        self._done = 0
+        self._advance: Advance = lambda amount=1: None
         self._store = store
         self._replace = replace
         self._prune = prune
-        self._meter = Meter(tools.reader, tools.writer, limits or Limits(), clock)
+        self._metered = partial(Meter, limits=limits or Limits(), clock=clock)
+        self._meter = self._metered(tools.reader, tools.writer)
         self._report = BuildReport()
         self._seen: set[str] = set()
         self._tenants: set[str | None] = set()
@@ -161,19 +181,23 @@ class Insertion:
             WriterFailed: the writer raised or broke its contract.
         """
         total = len(documents) if isinstance(documents, Sized) else None
-        done = 0
         try:
-            with reporter.stage("documents", total or 0, "document") as advance:
+            with ExitStack() as stack:
+                stage = reporter.stage("documents", total or 0, "document")
+                self._advance = stack.enter_context(stage)
+                if self._executor is not None:
+                    several = stack.enter_context(self._executor.models(self._tools))
+                    self._meter = self._metered(several[0].reader, several[0].writer)
+                    self._crew = stack.enter_context(Crew(several))
                 for document in documents:
                     self._meter.check()
                     self._one(as_document(document), reporter)
-                    done += 1
-                    advance()
+                self._finish()
             if self._prune:
                 self._delete_others()
         except LimitReached as reached:
             self._report.stopped = reached.limit
-            self._report.pending = None if total is None else total - done
+            self._report.pending = None if total is None else total - self._done
         self._report.notes += [
             f"{count} documents without a title have that of their metadata, {field!r}"
             for field, count in self._titles.items()
@@ -185,6 +209,8 @@ class Insertion:
         return self._report
 
     def _one(self, document: Document, reporter: Reporter) -> None:
+        if any(document.id == begun.document.id for begun in self._begun):
+            self._finish()
         document, field = titled(document, self._tools.config.title_from)
         self._titles.update(filter(None, [field]))
         self._store.check_tenant(document)  # again in the transaction that writes
@@ -197,12 +223,18 @@ class Insertion:
             self._report.skipped.append((document.id, EMPTY))
             if self._replace:  # what it said before is no longer so
                 self._delete(document.id)
+            self._count()
         elif self._is_known(document):
             self._store.abandon(document.id)
             self._report.unchanged.append(document.id)
+            self._count()
         else:
             self._build(document, reporter)
         self._seen.add(document.id)
+
+    def _count(self) -> None:
+        self._done += 1
+        self._advance()
 
     def _delete_others(self) -> None:
         gone = self._prune if callable(self._prune) else lambda identity: True
@@ -219,10 +251,37 @@ class Insertion:
 
     def _build(self, document: Document, reporter: Reporter) -> None:
         cache = self._store.building(document)
-        calls = Calls(cache, self._meter.before_call)
+        calls, known = Calls(cache, self._before_call), self._embedded(document.id)
+
+        def work(tools: Tools, reporter: Reporter) -> Built:
+            return build(document, tools, reporter, calls, known)
+
+        if self._crew is None:
+            begun = _Begun(document, cache, calls, lambda: work(self._tools, reporter))
+        else:  # bars of several documents would be written over each other
+            started = self._crew.start(lambda tools: work(tools, Silent()))
+            begun = _Begun(document, cache, calls, started.result)
+        self._begun.append(begun)
+        self._finish(but=0 if self._crew is None else self._crew.ahead)
+
+    def _before_call(self) -> None:
+        if self._crew is not None:
+            self._crew.check()
+        self._meter.before_call()
+
+    def _finish(self, but: int = 0) -> None:
+        """Store the documents that were begun first, all `but` so many."""
+        while len(self._begun) > but:
+            self._store_one(self._begun.popleft())
+            self._count()
+
+    def _store_one(self, begun: _Begun) -> None:
+        document, calls = begun.document, begun.calls
         try:
-            built = build(document, self._tools, reporter, calls, self._embedded(document.id))
-            self._store.put(document, built.graph, built.vectors, calls=calls.kept, building=cache)
+            built, building = begun.built(), begun.cache
+            self._store.put(
+                document, built.graph, built.vectors, calls=calls.kept, building=building
+            )
         except Withdrawn:
             self._report.notes.append(
                 f"{document.id}: deleted while it was being built, and so not stored"

@@ -1,0 +1,94 @@
+"""Several documents at a time: what is stored is what one after the other gives."""
+
+from collections import Counter
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from ray_world import models
+from worlds import random_text
+
+from hwdag import BuildConfig, Document, HWDAGIndex
+from hwdag.errors import WriterFailed
+from hwdag_lab.scripted import ScriptedLM
+
+CONFIG = BuildConfig(chunk_tokens=40, window_tokens=330, batch_size=2, points="generated")
+
+
+def corpus(count=7):
+    rng = np.random.default_rng(0)
+    texts = [" ".join(random_text(rng, 9) for _ in range(8 + 11 * (i % 3))) for i in range(count)]
+    return [Document(f"doc{i}", text) for i, text in enumerate(texts)]
+
+
+def built(folder, documents, **options):
+    folder.mkdir(exist_ok=True)
+    reader, embedder = models(folder)
+    return HWDAGIndex.from_documents(
+        documents, reader=reader, embedder=embedder, config=CONFIG, **options
+    )
+
+
+def same(one, two):
+    assert list(one.entries) == list(two.entries)
+    for key, entry in one.entries.items():
+        other = two.entries[key]
+        assert entry.document == other.document
+        assert entry.graph.nodes == other.graph.nodes
+        assert (entry.graph.raw != other.graph.raw).nnz == 0
+        np.testing.assert_array_equal(entry.vectors, other.vectors)
+
+
+def calls(folder):
+    lines = (folder / "calls").read_text().splitlines()
+    return [Counter(line.split()[1] for line in lines if line.startswith(k)) for k in ("s", "e")]
+
+
+class Threads:
+    """The models of this process, for so many documents at a time."""
+
+    def __init__(self, count):
+        self.count = count
+
+    @contextmanager
+    def models(self, tools):
+        yield [tools] * self.count
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_documents_at_a_time_are_stored_as_one_by_one(tmp_path, workers):
+    """In order, whichever is finished first; the second of two with one id is known by then."""
+    documents = [*corpus(), corpus()[0], Document("empty", " ")]
+    one = built(tmp_path / "one", documents)
+    two = built(tmp_path / "two", documents, executor=Threads(workers))
+    same(one, two)
+    assert one.report.built == two.report.built == [f"doc{i}" for i in range(7)]
+    assert two.report.unchanged == ["doc0"]
+    assert one.report.usage.tokens == two.report.usage.tokens
+    assert calls(tmp_path / "one") == calls(tmp_path / "two")
+
+
+def test_a_limit_stops_all_and_the_next_run_repeats_nothing(tmp_path):
+    file, folder = tmp_path / "index.hwdag", tmp_path / "log"
+    first = built(folder, corpus(), path=file, executor=Threads(3), max_tokens=4000)
+    assert first.report.stopped == "max_tokens"
+    assert first.report.pending == 7 - len(first.report.built) > 0
+    first.close()
+    second = built(folder, corpus(), path=file, executor=Threads(3))
+    same(second, built(tmp_path / "whole", corpus()))
+    assert calls(folder) == calls(tmp_path / "whole")
+
+
+def test_an_error_of_one_document_ends_the_run(tmp_path):
+    class Failing(ScriptedLM):
+        def write(self, prompts, *, max_new_tokens):
+            raise ConnectionError("gone")
+
+    with pytest.raises(WriterFailed, match="gone"):
+        HWDAGIndex.from_documents(
+            corpus(),
+            reader=Failing(),
+            embedder=models(tmp_path)[1],
+            config=CONFIG,
+            executor=Threads(2),
+        )
