@@ -125,7 +125,7 @@ def figures(
         for lm in (full, half) if name in parts else ():
             yield from part(lm, plan)
     if "builds" in parts:
-        yield from building(half)
+        yield from building(half, plan)
     data = Path(os.environ.get("HWDAG_DATA") or ROOT / ".." / "shared" / "data")
     if "indexes" in parts and (file := data / "dev" / "hotpotqa.jsonl").exists():
         yield from precision_of_indexes(full, half, file, plan.questions)
@@ -256,10 +256,10 @@ def walking(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
     yield Row(f"{about}, four nodes per forward", ratio(fours, whole), "at most 1.3")
 
 
-def building(lm: HuggingFaceLM) -> Iterator[Row]:
+def building(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
     """Default builds, against batches of 64 texts and edges from attention, as they once were."""
     large = SentenceTransformerEmbedder(default_embedder().model, name="large", batch_size=64)
-    text = TEXT[:6000]
+    text = TEXT[: 12 * plan.tokens]
 
     def build(embedder: SentenceTransformerEmbedder, **options: Any) -> None:
         config = BuildConfig(**options)
@@ -287,12 +287,14 @@ def writing(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
     rows = [lm.codec.encode(prompt) for prompt in prompts]
 
     def rate(size: int) -> float:
-        replies, cost = lm.engine.generate(rows[:size], max_new_tokens=plan.new_tokens)
-        return sum(map(len, replies)) / cost.seconds
+        began = clock()
+        replies, _ = lm.engine.generate(rows[:size], max_new_tokens=plan.new_tokens)
+        return sum(map(len, replies)) / (clock() - began)
 
     rates = [[rate(size) for size in plan.batches] for _ in range(plan.rounds + 1)][1:]
     for size, several in list(zip(plan.batches, zip(*rates, strict=True), strict=True))[1:]:
         alone = [row[0] for row in rates]
+        yield Row(f"replies, tokens/s, batch of {size}, {lm.dtype}", statistics.median(several))
         claim = f"replies, tokens/s, batch of {size} / one by one, {lm.dtype}"
         yield Row(claim, ratio(several, alone), "at least 4 at 16" if size == 16 else "")
 
@@ -340,6 +342,7 @@ def asking(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
         peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
     index.close()
     about_them = f"{AT_ONCE} questions at once, {lm.dtype}"
+    yield Row(f"one question after the other, seconds each, {lm.dtype}", seconds[0] / AT_ONCE)
     yield Row(f"{about_them}: questions/s / one by one", seconds[0] / seconds[1], "at least 4")
     pairs = list(zip(*found, strict=True))
     same = [nodes_of(one) == nodes_of(other) for one, other in pairs]

@@ -59,6 +59,7 @@ SECONDS = {
     "test_pages.py",
     "test_ranking.py",
     "test_raptor.py",
+    "test_ray.py",
     "test_serve.py",
     "test_store_sharing.py",
     "test_text_likelihood.py",

@@ -23,6 +23,7 @@ def nothing():
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster():
+    os.environ.setdefault("RAY_worker_niceness", "0")  # 15 would have them wait for other tests
     paths = {"PYTHONPATH": os.pathsep.join(sys.path)}  # workers make the models of `ray_world`
     quiet = {"include_dashboard": False, "log_to_driver": False}
     ray.init(num_cpus=4, runtime_env={"env_vars": paths}, **quiet)
