@@ -1,5 +1,6 @@
 """What is shown and when: tables that fit, colours on a terminal, errors before models are loaded."""
 
+import re
 import sys
 from io import StringIO
 
@@ -10,6 +11,7 @@ from transformers.utils import logging
 
 import hwdag
 from hwdag import Document, HWDAGIndex
+from hwdag.cli.asking import show_answer
 from hwdag.cli.main import main
 from hwdag.cli.terminal import Visible, print_styled
 from hwdag.config import SearchConfig
@@ -65,6 +67,25 @@ def test_every_line_of_a_walk_and_of_a_graph_fits_its_width():
     heads = [render.HEADER.index(word) + len(word) for word in ("attention", "similarity", "p_yes")]
     step = render.step_line(answer.retrieval.steps[-1])
     assert all(step[end - 1].isdigit() and step[end] == " " for end in heads)
+
+
+def test_a_walk_is_coloured_and_fits_a_terminal_of_80_columns(monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stdout", Visible(screen))
+    answer = show_answer(index_of(documents(2)), "Who built it?", SearchConfig(token_budget=200))
+    shown = screen.getvalue()
+    plain = re.sub(r"\x1b\[\d+m", "", shown).splitlines()
+    assert max(map(len, plain)) <= 80
+    for step in answer.retrieval.steps:
+        assert render.step_line(step) in plain
+        parts = render.step_line(step)[7:37]
+        coloured = (
+            f"\x1b[33m{parts[:9]}\x1b[0m\x1b[34m{parts[9:20]}\x1b[0m\x1b[32m{parts[20:]}\x1b[0m"
+        )
+        assert coloured in shown
 
 
 def test_show_has_all_nodes_of_a_document(file, capsys):

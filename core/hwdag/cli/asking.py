@@ -7,10 +7,11 @@ import json
 import sys
 import time
 from reprlib import repr as brief
+from textwrap import fill
 
 from hwdag.cli.inputs import reader
 from hwdag.cli.options import config_of
-from hwdag.cli.terminal import print_styled, width
+from hwdag.cli.terminal import print_step, print_styled, width
 from hwdag.config import SearchConfig
 from hwdag.errors import EmptyIndex, HWDAGError, InputError
 from hwdag.index import HWDAGIndex
@@ -79,10 +80,10 @@ def show_answer(
             print(f"question: {question}")
             print_styled(render.HEADER, "dim")
             is_first = False
-        print(render.step_line(step, columns), flush=True)
+        print_step(render.step_line(step, columns))
 
     stream = index.stream(question, config=config, scope=scope, on_step=on_step)
-    print_styled(render.stop_line(stream.retrieval), "dim")
+    print_styled(fill(render.stop_line(stream.retrieval), columns, subsequent_indent="  "), "dim")
     print("answer: ", end="")
     for piece in stream:
         print_styled(piece, "bold", end="")

@@ -15,9 +15,18 @@ from typing import Literal, TextIO
 
 from hwdag.text.characters import visible
 
-Style = Literal["bold", "dim"]
+Style = Literal["plain", "bold", "dim", "green", "yellow", "blue"]
 
-CODES: dict[Style, str] = {"bold": "1", "dim": "2"}
+CODES: dict[Style, str] = {
+    "bold": "1",
+    "dim": "2",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+}
+
+STEP: tuple[tuple[int, Style], ...] = ((7, "plain"), (16, "yellow"), (27, "blue"), (37, "green"))
+"""Where a part of a line of a walk ends, and its style: the colours of the pages."""
 
 
 class Visible(TextIOBase):
@@ -43,7 +52,7 @@ class Visible(TextIOBase):
     def write_styled(self, text: str, style: Style) -> None:
         """Write the text in a style, as far as the stream has any."""
         plain = os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb"
-        if plain or not self.isatty():
+        if plain or style == "plain" or not self.isatty():
             self.write(text)
         else:
             self._stream.write(f"\x1b[{CODES[style]}m{visible(text)}\x1b[0m")
@@ -69,6 +78,15 @@ def print_styled(text: str, style: Style, *, end: str = "\n") -> None:
     else:
         print(text, end=end)
     out.flush()
+
+
+def print_step(line: str) -> None:
+    """Print a line of a walk (`render.step_line`), with the parts of the score in their colours."""
+    begin = 0
+    for end, style in STEP:
+        print_styled(line[begin:end], style, end="")
+        begin = end
+    print(line[begin:], flush=True)
 
 
 def width() -> int:
