@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -199,6 +200,28 @@ def test_what_was_deleted_meanwhile_is_not_written(path: Path) -> None:
         store.delete("d0")
         assert Sidecar(store).keep(segment) is segment
     assert not kept(path)
+
+
+KILLED = """
+import os, signal
+from test_sidecar import Snapshots, segments, sidecar
+segments.SEGMENT_NODES, sidecar.LEAST_NODES = 40, 10
+os.replace = lambda *names: os.kill(os.getpid(), signal.SIGKILL)
+with Store.open(path) as store:
+    Snapshots(store).current()
+"""
+
+
+def test_what_a_killed_search_leaves_goes_with_the_next_opening(path: Path) -> None:
+    shutil.rmtree(kept(path)[0].parent)
+    with child(path, KILLED) as search:
+        assert search.wait() == -signal.SIGKILL
+    assert list(path.parent.glob("x.hwdag.unfinished-*"))
+    with Store.open(path) as store:
+        vector = store.load("d0").vectors[0].tobytes()
+        store.delete("d0")
+    assert not list(path.parent.glob("x.hwdag.unfinished-*"))
+    assert vector not in b"".join(f.read_bytes() for f in path.parent.rglob("*") if f.is_file())
 
 
 def test_a_file_that_takes_the_place_of_an_index_has_no_arrays_of_it(path: Path) -> None:
