@@ -1,10 +1,13 @@
 """What the parts of the score find, without a language model: walks over sentences, compared in pairs.
 
     python benchmarks/score.py ../shared/data/dev/{hotpotqa,squad}.jsonl --limit 100 -o score.json
+    python benchmarks/score.py ../shared/data/dev/musique.jsonl --few 5 -o few.json
     python benchmarks/score.py -o score.json                # Markdown of what is there
 
 The walk is the library's own, over the sentences of each document, which asks no model. Budgets count
-the tokens of the default reader. Every file is a step that is not done twice.
+the tokens of the default reader. With `--few K`, the default reader reads what was found, and the K
+nodes that its attention chooses are compared with the first K. Every file is a step that is not done
+twice.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ from hwdag.embedding.base import Embedder
 from hwdag.embedding.default import default_embedder
 from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG
-from hwdag.lm.default import converted, embedded_gguf
+from hwdag.lm.base import Reader
+from hwdag.lm.default import converted, embedded_gguf, load_reader
 from hwdag.navigator import navigator_of
 from hwdag.search.corpus import Corpus
 from hwdag.search.walk import walk
@@ -65,12 +69,13 @@ def main() -> None:
     """Measure the files that are named and not done, and print all that are done."""
     options = _options()
     done = json.loads(options.output.read_text("utf-8")) if options.output.exists() else {}
-    reader, embedder = TokenCounter(), default_embedder()
+    embedder = default_embedder()
+    reader = load_reader(dtype="bfloat16") if options.few else TokenCounter()
     for path in options.data:
-        key = f"{path.stem} {options.budget}"
+        key = f"{path.stem} {options.budget}" + (f" best {options.few}" if options.few else "")
         if key not in done:
             records = sample(records_of([path]), limit=options.limit, seed=0)
-            done[key] = measured(records, reader, embedder, options.budget, options.navigator)
+            done[key] = measured(records, reader, embedder, options)
             options.output.write_text(json.dumps(done), "utf-8")
     print("\n".join(table(done)))
 
@@ -87,7 +92,7 @@ def variants(budget: int, navigator: str) -> dict[str, SearchConfig]:
 
 
 def measured(
-    records: Sequence[Record], reader: TokenCounter, embedder: Embedder, budget: int, navigator: str
+    records: Sequence[Record], reader: Reader, embedder: Embedder, options: argparse.Namespace
 ) -> dict[str, Any]:
     """Documents of the questions that have gold paragraphs, and their scores by variant."""
     documents: list[str] = []
@@ -99,28 +104,42 @@ def measured(
             if not question.evidence:
                 continue
             documents.append(record.id)
-            vector = embedder.embed_query(question.text)
-            for name, config in variants(budget, navigator).items():
-                asked_again = navigator_of(config.navigator, embedder) if config.navigator else None
-                walked = walk(
-                    corpus,
-                    question.text,
-                    reader=reader,
-                    embedder=embedder,
-                    config=config,
-                    prompts=SearchPrompts(),
-                    query_vector=vector,
-                    navigator=asked_again,
-                    follows_edges=False,
-                    for_answer=False,
-                )
-                read = [step.node for step in walked.retrieval.steps]
+            for name, read in readings(corpus, question.text, reader, embedder, options):
                 scores = retrieval_scores(read, record, question)
                 found.setdefault(name, []).append([scores[metric] for metric in METRICS])
     return {"documents": documents, "scores": found}
 
 
-def sentences(document: Document, reader: TokenCounter) -> list[Node]:
+def readings(
+    corpus: Corpus, question: str, reader: Reader, embedder: Embedder, options: argparse.Namespace
+) -> Iterator[tuple[str, list[Node]]]:
+    """What every variant reads for a question."""
+    vector = embedder.embed_query(question)
+    configs = variants(options.budget, options.navigator)
+    if options.few:
+        configs = {"paragraph 0.1": configs["paragraph 0.1"]}
+    for name, config in configs.items():
+        retrieval = walk(
+            corpus,
+            question,
+            reader=reader,
+            embedder=embedder,
+            config=config,
+            prompts=SearchPrompts(),
+            k=options.few,
+            query_vector=vector,
+            navigator=navigator_of(config.navigator, embedder) if config.navigator else None,
+            follows_edges=False,
+            for_answer=False,
+        ).retrieval
+        if options.few:
+            yield "first", [step.node for step in retrieval.steps[: options.few]]
+            yield "by attention", [step.node for step in retrieval.best(options.few)]
+        else:
+            yield name, [step.node for step in retrieval.steps]
+
+
+def sentences(document: Document, reader: Reader) -> list[Node]:
     """The leaves of a document."""
     spans = leaves(document.text, count_tokens=reader.count_tokens, limit=LEAF_TOKENS)
     texts = [document.text[span.start : span.end] for span in spans]
@@ -172,6 +191,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("data", type=Path, nargs="*", help="JSONL files with gold paragraphs")
     parser.add_argument("--limit", type=int, default=100, help="questions of each file")
     parser.add_argument("--budget", type=int, default=512)
+    parser.add_argument("--few", type=int, help="compare the choice of so many nodes")
     parser.add_argument("--navigator", default="default", help="as SearchConfig.navigator")
     parser.add_argument("-o", "--output", type=Path, required=True, help="JSON, added to")
     return parser.parse_args()
