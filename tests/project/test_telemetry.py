@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from hwdag import HWDAGIndex
+from hwdag import HWDAGIndex, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag_lab.scripted import ScriptedLM
 
@@ -69,7 +69,7 @@ def test_an_error_marks_the_span(spans: InMemorySpanExporter) -> None:
         embedder=HashingEmbedder(),
     )
     with pytest.raises(RuntimeError, match="no more"):
-        index.search(QUESTION)
+        index.search(QUESTION, config=SearchConfig(progress="p_yes"))
     span = named(spans, "hwdag.walk")
     assert not span.status.is_ok
     assert [event.name for event in span.events][-1] == "exception"
