@@ -71,7 +71,7 @@ class Plan:
     questions: int = 20
 
 
-QUICK = Plan(rounds=3, tokens=512, new_tokens=16, batches=(1, 16), questions=4)
+QUICK = Plan(rounds=1, tokens=512, new_tokens=8, batches=(1, 16), questions=2)
 
 PARTS = ("forwards", "capture", "walk", "builds", "writing", "questions", "indexes")
 
@@ -120,12 +120,13 @@ def figures(
         ("capture", capturing),
         ("walk", walking),
         ("writing", writing),
-        ("questions", asking),
     ):
         for lm in (full, half) if name in parts else ():
             yield from part(lm, plan)
     if "builds" in parts:
         yield from building(half, plan)
+    if "questions" in parts:
+        yield from asking(half, plan)
     data = Path(os.environ.get("HWDAG_DATA") or ROOT / ".." / "shared" / "data")
     if "indexes" in parts and (file := data / "dev" / "hotpotqa.jsonl").exists():
         yield from precision_of_indexes(full, half, file, plan.questions)
@@ -262,7 +263,7 @@ def building(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
     text = TEXT[: 12 * plan.tokens]
 
     def build(embedder: SentenceTransformerEmbedder, **options: Any) -> None:
-        config = BuildConfig(**options)
+        config = BuildConfig(points="extractive", **options)
         HWDAGIndex.from_documents([text], reader=lm, embedder=embedder, config=config).close()
 
     default, padded, attending = taking_turns(
@@ -318,7 +319,8 @@ def writing(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
 def asking(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
     """Many questions at once, each in a thread of its own, against one after the other."""
     yield from sharing(lm, plan)
-    index = HWDAGIndex.from_documents([TEXT], reader=lm, embedder=default_embedder())
+    picked = BuildConfig(points="extractive")
+    index = HWDAGIndex.from_documents([TEXT], reader=lm, embedder=default_embedder(), config=picked)
     about = [TEXT[span.start : span.end].split() for span in sentences(TEXT)]
     questions = [f"What about {' '.join(words[-4:])}?" for words in about if len(words) > 8]
     config = SearchConfig(max_new_tokens=plan.new_tokens)
@@ -354,7 +356,7 @@ def asking(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
 
 def sharing(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
     """New tokens of many sequences in one forward against a forward each."""
-    ids, caches = tokens_of(lm, 1100), [DynamicCache() for _ in range(AT_ONCE)]
+    ids, caches = tokens_of(lm, plan.tokens), [DynamicCache() for _ in range(AT_ONCE)]
     for cache in caches:
         packing.packed_forward(lm.model, [packing.Row(ids, cache)])
 
@@ -381,8 +383,11 @@ def nodes_of(answer: Answer) -> list[str]:
 def precision_of_indexes(
     full: HuggingFaceLM, half: HuggingFaceLM, file: Path, limit: int
 ) -> Iterator[Row]:
-    """The same documents built and searched in both precisions."""
-    embedder, config = default_embedder(), SearchConfig(max_new_tokens=ANSWER_TOKENS)
+    """The same documents built, with edges from attention, and searched in both precisions."""
+    # why such patience: where p_yes is read and stops nothing, both walk to the budget
+    walk = {"progress": "p_yes", "patience": 1000, "token_budget": 512}
+    config = SearchConfig(max_new_tokens=ANSWER_TOKENS, **walk)
+    build = {"embedder": default_embedder(), "config": BuildConfig(edges="attention")}
     moved, tops, p_yes, decisions, same = ([] for _ in range(5))
     scores: dict[str, list[float]] = {}
     seconds: dict[str, float] = {"float32": 0.0, "bfloat16": 0.0}
@@ -392,11 +397,9 @@ def precision_of_indexes(
         words += len(record.text.split())
         found, edges = [], []
         for lm in (full, half):
-            began = time.perf_counter()
-            with closing(
-                HWDAGIndex.from_documents(record.documents, reader=lm, embedder=embedder)
-            ) as index:
-                seconds[lm.dtype] += time.perf_counter() - began
+            began = clock()
+            with closing(HWDAGIndex.from_documents(record.documents, reader=lm, **build)) as index:
+                seconds[lm.dtype] += clock() - began
                 edges.append([graph.edges for graph in index.graphs.values()])
                 answer = index.answer(question.text, config=config)
             found.append(answer.retrieval.steps)
@@ -431,7 +434,7 @@ def precision_of_indexes(
     for name, values in scores.items():
         yield Row(f"{about}: {name}", float(np.mean(values)))
     for dtype, spent in seconds.items():
-        yield Row(f"build, words/s, {dtype}", words / spent)
+        yield Row(f"build with edges from attention, words/s, {dtype}", words / spent)
 
 
 def _first_row(edges: Any) -> int:

@@ -86,6 +86,10 @@ def test_importing_a_face_loads_nothing_but_itself(package, framework):
     assert set(modules) <= {package, "llama_index_hwdag.index_struct"}
 
 
+def test_ray_is_not_imported_before_it_is_used():
+    assert "ray" not in tops(loaded("import hwdag; hwdag.HWDAGIndex; hwdag.RayExecutor"))
+
+
 def test_requirements_are_ranges():
     for requirement in asked(*PROJECT["optional-dependencies"]):
         assert {one.operator for one in requirement.specifier} <= {">=", "<"}, requirement
