@@ -239,11 +239,24 @@ def test_a_file_that_is_read_only_gets_nothing_beside_it(path: Path) -> None:
     assert not kept(path)
 
 
-def test_only_those_who_may_read_the_index_may_read_its_arrays(path: Path) -> None:
+def test_those_who_may_use_the_index_may_use_its_arrays(path: Path) -> None:
     shutil.rmtree(kept(path)[0].parent)
     path.chmod(0o640)
+    path.parent.chmod(0o770)
     check(path)
     assert {file.stat().st_mode & 0o777 for file in kept(path)} == {0o640}
+    assert kept(path)[0].parent.stat().st_mode & 0o777 == 0o770
+
+
+def test_a_file_in_the_place_of_the_folder_means_that_none_is_wanted(path: Path) -> None:
+    folder = kept(path)[0].parent
+    shutil.rmtree(folder)
+    folder.touch()
+    assert all(part.mapped is None for part in check(path).segments)
+    with Store.open(path) as store:
+        store.delete("d1")
+    check(path)
+    assert folder.read_bytes() == b""
 
 
 CHANGER = """

@@ -80,6 +80,12 @@ class Sidecar:
 
     def _write(self, place: Path, segment: Segment) -> Segment | None:
         first, last = int(segment.numbers[0]), int(segment.numbers[-1])
+        folder = folder_of_arrays(place)
+        if not folder.is_dir():
+            folder.mkdir()
+            shutil.copymode(
+                place.parent, folder
+            )  # whoever may change the index may remove what is here
         with beside(place) as unfinished:
             unfinished.touch(mode=0o600)
             shutil.copymode(place, unfinished)
@@ -91,11 +97,10 @@ class Sidecar:
                 same = checksums_of(connection, first, last) == (segment.numbers.tolist(), digest)
                 if not same or not self._store.database.is_in(place):
                     return None
-                folder_of_arrays(place).mkdir(exist_ok=True)
                 for begin, end, file in arrays_of(place):
                     if begin <= last and first <= end:
                         file.unlink(missing_ok=True)
-                file = folder_of_arrays(place) / f"{first}-{last}"
+                file = folder / f"{first}-{last}"
                 unfinished.replace(file)
         return self._read(file, numbers, digest)
 
