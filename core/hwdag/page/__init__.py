@@ -64,7 +64,7 @@ def served_page() -> str:
 def framed(text: str, height: int = 640) -> str:
     """Return a page as a frame that notebooks show; it can neither leave it nor read around it."""
     return (
-        f'<iframe srcdoc="{html.escape(text)}" sandbox="allow-scripts" width="100%" '
+        f'<iframe title="hwdag" srcdoc="{html.escape(text)}" sandbox="allow-scripts" width="100%" '
         f'height="{height}" style="border:0"></iframe>'
     )
 
