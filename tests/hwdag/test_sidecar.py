@@ -90,6 +90,7 @@ def test_a_process_maps_what_another_one_has_written(path: Path) -> None:
     assert [file.stat().st_mtime_ns for file in kept(path)] == written
 
 
+@pytest.mark.slow
 @settings(
     max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
