@@ -49,7 +49,7 @@ class Journal:
 
 
 def read_lines(path: Path, kind: Any) -> list[Any]:
-    """All complete lines, each as a `kind`: a dataclass, or a union of some; none if there is no such file.
+    """All complete lines, each as a `kind`, a dataclass; none if there is no such file.
 
     Raises:
         InputError: a complete line is none; file and line are named.
