@@ -126,11 +126,10 @@ def readings(
             embedder=embedder,
             config=config,
             prompts=SearchPrompts(),
-            k=options.few,
             query_vector=vector,
             navigator=navigator_of(config.navigator, embedder) if config.navigator else None,
             follows_edges=False,
-            for_answer=False,
+            for_answer=bool(options.few),
         ).retrieval
         if options.few:
             yield "first", [step.node for step in retrieval.steps[: options.few]]

@@ -20,9 +20,9 @@ READ_TOGETHER = 512
 that is to end."""
 
 
-Reads = Literal["along", "together", "on request"]
+Reads = Literal["along", "together", "never"]
 """When nodes are read: as they are chosen, since the walk waits for it; many at a time, as only an
-answer needs it; or all of them by `read`, if at all."""
+answer needs it; or not at all."""
 
 
 class Context:
@@ -39,7 +39,7 @@ class Context:
         progress: is told every step that was read.
         budget: tokens of all nodes together, at most.
         reads: when nodes are read.
-        on_step: called with every step once it was read, or chosen where that may never be.
+        on_step: called with every step once it was read, or chosen where nothing is read.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Context:
         waiting = sum(self._costs[index] for index in self._unread)
         if self._reads == "along" or (self._reads == "together" and waiting >= READ_TOGETHER):
             self.read()
-        elif self._reads == "on request":
+        elif self._reads == "never":
             for step in new:
                 self._on_step(step)
         return new
@@ -115,13 +115,12 @@ class Context:
             if self._reads == "along":
                 self._frontier.pass_on(index, step.relevance or 0.0)
             self._progress.take(step)
-            if self._reads != "on request":
-                self._on_step(step)
+            self._on_step(step)
         self._unread = []
 
     def drop_unread(self) -> None:
         """Take back what was chosen and not read, unless it need not be read."""
-        if self._unread and self._reads != "on request":
+        if self._unread and self._reads != "never":
             del self.steps[-len(self._unread) :]
             self.tokens -= sum(self._costs[index] for index in self._unread)
             self._unread = []

@@ -6,8 +6,7 @@ node is next is for the frontier to say (`hwdag.search.frontier`), when it is en
 control (`hwdag.search.progress`).
 
 Where neither asks the model (ours: no edges of attention, no stop by p_yes), the walk does not wait
-for it: all nodes are chosen first, and read together before an answer, or where the best few of them
-are wanted.
+for it: all nodes are chosen first, and read together before an answer, or not at all.
 """
 
 from __future__ import annotations
@@ -76,12 +75,12 @@ def walk(
         prompts: the two turns.
         allowed: nodes that may be scored and shown, (n,); None allows all.
         k: number of nodes wanted; where fewer were visited, the best unread ones are added as
-            `Retrieval.beyond`, where more were, all are read, so that `Retrieval.best` can choose.
+            `Retrieval.beyond`.
         query_vector: the question's embedding, (dimension,); None asks the embedder.
         navigator: embeds the question with what was read first; None asks with the question alone.
         follows_edges: whether edges stand for attention, so that relevance is passed on along them.
         for_answer: whether an answer is decoded from the session; otherwise nothing is read that
-            neither the walk nor `k` needs.
+            the walk itself does not need.
         on_step: called with every visited node once it was read, or chosen if it is not read.
         interruption: ends the walk from outside; None for what the config says alone.
 
@@ -104,7 +103,7 @@ def walk(
         frontier,
         progress,
         budget=min(config.token_budget, session.room),
-        reads="along" if waits else "together" if for_answer else "on request",
+        reads="along" if waits else "together" if for_answer else "never",
         on_step=on_step,
     )
     stride = config.stride or (UNSTEERED_STRIDE if waits and not progress.steers else 1)
@@ -124,7 +123,7 @@ def walk(
         visit(nodes)
     if stop:
         context.drop_unread()
-    elif for_answer or len(context.steps) > (k or len(context.steps)):
+    elif for_answer:
         context.read()
 
     notes = progress.notes
