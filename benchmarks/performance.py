@@ -323,7 +323,7 @@ def asking(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
     index = HWDAGIndex.from_documents([TEXT], reader=lm, embedder=default_embedder(), config=picked)
     about = [TEXT[span.start : span.end].split() for span in sentences(TEXT)]
     questions = [f"What about {' '.join(words[-4:])}?" for words in about if len(words) > 8]
-    config = SearchConfig(max_new_tokens=plan.new_tokens)
+    config = SearchConfig(token_budget=plan.tokens, max_new_tokens=plan.new_tokens)
 
     def ask(question: str) -> Answer:
         return index.answer(question, config=config)
