@@ -1,6 +1,6 @@
 """What docs/performance.md states: each ratio of two ways to do the same, side by side.
 
-    python benchmarks/performance.py --quick                # 5 minutes on one core
+    python benchmarks/performance.py --quick                # 6 minutes of processor time
     python benchmarks/performance.py -o performance.json
 
 The two ways take turns in one process, so that a busy machine slows both; a ratio is the median over
