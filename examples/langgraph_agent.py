@@ -48,7 +48,10 @@ QUESTION = "Who owned the quarry that the walls of the harbour came from?"
 
 TOOL = "town_records"
 
-SCRIPT = ("What are the walls of the harbour made of?", "Who did the quarry belong to?")
+SCRIPT = (
+    "What are the walls of the harbour made of?",
+    "Which family did the quarry at Elm Hill belong to?",
+)
 
 
 class Planner(BaseChatModel):

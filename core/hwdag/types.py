@@ -206,9 +206,9 @@ class Retrieval:
         by score after the walk stopped.
         """
         visited = list(self.steps)
-        attention = sum(s.relevance or 0.0 for s in visited)
+        attention = sum(s.relevance or 0.0 for s in visited) or 1.0
         similarity = sum(s.similarity for s in visited) or 1.0
-        if attention > 0:
+        if any(s.relevance is not None for s in visited):
             visited.sort(
                 key=lambda s: -(s.relevance or 0.0) / attention - s.similarity / similarity
             )
