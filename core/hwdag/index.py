@@ -165,20 +165,7 @@ class HWDAGIndex:
             IndexMismatch: the embedder is not the one that the nodes were embedded with, or the
                 config differs from the one that the index was built with.
         """
-        store = Store.open(path)
-        try:
-            index = cls(
-                reader=reader or store.header.reader,
-                writer=writer,
-                embedder=embedder or store.header.embedder,
-                config=config_of(store, config),
-                prompts=prompts,
-            )
-        except BaseException:
-            store.close()
-            raise
-        index._binding.bind(store)
-        return index
+        return cls._over(Store.open(path), reader, embedder, prompts, writer=writer, config=config)
 
     @classmethod
     def open_all(
@@ -202,12 +189,26 @@ class HWDAGIndex:
         """
         from hwdag.store.several import Stores
 
-        store = Stores.open_all(paths)
+        return cls._over(Stores.open_all(paths), reader, embedder, prompts)
+
+    @classmethod
+    def _over(
+        cls,
+        store: Store,
+        reader: Reader | str | None,
+        embedder: Embedder | str | None,
+        prompts: Prompts | None,
+        *,
+        writer: Writer | Callable[[str], str] | None = None,
+        config: BuildConfig | None = None,
+    ) -> Self:
+        """Return an index over an open store, which is closed if that fails."""
         try:
             index = cls(
                 reader=reader or store.header.reader,
+                writer=writer,
                 embedder=embedder or store.header.embedder,
-                config=config_of(store, None),
+                config=config_of(store, config),
                 prompts=prompts,
             )
         except BaseException:

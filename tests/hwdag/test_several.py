@@ -15,7 +15,7 @@ from test_corpus import random_document
 from worlds import WORDS, random_text, random_vectors
 
 from hwdag import Document, HWDAGIndex, Scope, SearchConfig
-from hwdag.config import Scoring
+from hwdag.config import BuildConfig, Scoring
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import IndexMismatch, InputError
 from hwdag.search import segments, sidecar
@@ -172,3 +172,18 @@ def test_a_document_that_comes_to_a_second_file_is_noticed(tmp_path: Path, parts
         for _ in range(2):
             with pytest.raises(InputError, match="'d0' is in several"):
                 index.search("Which dragon?")
+
+
+@pytest.mark.parametrize("config", [{"edges": "attention"}, {"tree": True}])
+def test_edges_of_attention_are_followed_in_whatever_file_they_are(tmp_path, config):
+    """The reader reads along where any file has them: relevance is known, without an answer."""
+    paths = [tmp_path / "picked.hwdag", tmp_path / "attended.hwdag"]
+    rng = np.random.default_rng(0)
+    for path, built in zip(paths, (BuildConfig(), BuildConfig(**config)), strict=True):
+        sentences = (" ".join(rng.choice(WORDS, 6)).capitalize() + "." for _ in range(30))
+        documents = [Document(path.stem, " ".join(sentences))]
+        models = {"reader": ScriptedLM(), "embedder": EMBEDDER}
+        HWDAGIndex.from_documents(documents, path=path, config=built, **models).close()
+    for some, reads in ((paths[:1], False), (paths[1:], True), (paths, True)):
+        steps = opened(some).search("which word?", config=SearchConfig(token_budget=300)).steps
+        assert steps and all((step.relevance is not None) == reads for step in steps)

@@ -1,6 +1,6 @@
 """The page of an answer, a walk or an index as a Jupyter widget, which says what is selected in it.
 
-Needs the extra `notebook`. Works wherever anywidget does: Jupyter, VS Code, Colab, marimo.
+Needs the extra `notebook`; anywidget says in which notebooks it works.
 """
 
 from __future__ import annotations

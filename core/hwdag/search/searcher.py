@@ -8,7 +8,7 @@ from reprlib import repr as brief
 
 import numpy as np
 
-from hwdag.arrays import Vectors
+from hwdag.arrays import Mask, Vectors
 from hwdag.config import SearchConfig
 from hwdag.embedding.base import Embedder
 from hwdag.errors import EmptyIndex, IndexBusy, IndexMismatch, InputError
@@ -71,6 +71,7 @@ class Searcher:
                     raise EmptyIndex("the index holds no document; insert some first")
                 if vector is None:
                     vector = self._embedded(question, embedder)
+                allowed = self._snapshots.visible(corpus, scope, tenant)
                 walked = walk(
                     corpus,
                     question,
@@ -78,11 +79,11 @@ class Searcher:
                     embedder=embedder,
                     config=config,
                     prompts=prompts,
-                    allowed=self._snapshots.visible(corpus, scope, tenant),
+                    allowed=allowed,
                     k=k,
                     query_vector=vector,
                     navigator=navigator,
-                    follows_edges=self._has_attention(corpus),
+                    follows_edges=self._has_attention(corpus, allowed),
                     for_answer=for_answer,
                     on_step=on_step,
                     interruption=interruption,
@@ -96,9 +97,14 @@ class Searcher:
             "again when fewer changes are made"
         )
 
-    def _has_attention(self, corpus: Corpus) -> bool:
-        """Whether any edges come from attention (`BuildConfig.edges`)."""
-        return self._store.header.config.get("edges") == "attention" or corpus.has_generated
+    def _has_attention(self, corpus: Corpus, allowed: Mask | None) -> bool:
+        """Whether edges of allowed nodes come from attention (`BuildConfig.edges`)."""
+        configs = [store.header.config for _, store in self._store.parts]
+        if any(config.get("edges") == "attention" or config.get("tree") for config in configs):
+            return True
+        if allowed is None or not corpus.has_generated:
+            return corpus.has_generated
+        return corpus.any_generated(np.flatnonzero(allowed))
 
     def _embedded(self, question: str, embedder: Embedder) -> Vectors:
         """The embedding of a question, (dimension,)."""

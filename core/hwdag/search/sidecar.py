@@ -83,9 +83,8 @@ class Sidecar:
         folder = folder_of_arrays(place)
         if not folder.is_dir():
             folder.mkdir()
-            shutil.copymode(
-                place.parent, folder
-            )  # whoever may change the index may remove what is here
+            # whoever may change the index may remove what is here
+            shutil.copymode(place.parent, folder)
         with beside(place) as unfinished:
             unfinished.touch(mode=0o600)
             shutil.copymode(place, unfinished)

@@ -38,7 +38,8 @@ class Walked:
     """A finished walk: what was found, and the KV cache that the answer is decoded from.
 
     `says_yes` is the last word of the model on whether it is enough, whatever stopped the walk; a
-    p_yes that must not steer has no say here either: it is always True then. `spent` is what the search cost outside of the session.
+    p_yes that must not steer has no say here either: it is always True then. `spent` is what the
+    search cost outside of the session.
     """
 
     retrieval: Retrieval
