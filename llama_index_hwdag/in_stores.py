@@ -22,6 +22,7 @@ from hwdag.embedding.default import as_embedder
 from hwdag.errors import IndexCorrupt, InputError
 from hwdag.graph.dag import HWDAG
 from hwdag.index import HWDAGIndex as CoreIndex
+from hwdag.store.records import MALFORMED
 from hwdag.store.sqlite import Entry
 from hwdag.types import Document
 from llama_index_hwdag.index_struct import HWDAGIndexStruct
@@ -213,11 +214,11 @@ class InStores(Storage):
                 parts = self._docstore.get_nodes(self.struct.sources[ref_doc_id])
                 source = Source.of(ref_doc_id, parts)
                 nodes = self._docstore.get_nodes(node_ids)
-                graph = graph_of(source, nodes)
-            except (AttributeError, KeyError, TypeError, ValueError, IndexCorrupt) as error:
+                graph, vectors = graph_of(source, nodes), self._vectors(nodes)
+            except (*MALFORMED, IndexCorrupt) as error:
                 unfit[ref_doc_id] = error
                 continue
-            yield source, parts, graph, self._vectors(nodes)
+            yield source, parts, graph, vectors
         if unfit:
             self._leave_out(unfit)
 
