@@ -37,7 +37,7 @@ from hwdag_lab.eval.data import by_dataset, records_of, sample
 from hwdag_lab.eval.models import CachedReader, CachedWriter
 from hwdag_lab.eval.schema import Record
 from hwdag_lab.methods.graphreader import Exploration, GraphReaderConfig, GraphReaderRetriever
-from hwdag_lab.methods.graphreader.graph import FactGraph, World
+from hwdag_lab.methods.graphreader.graph import FactGraph
 
 STAGES = {
     "facts": ("read_chunk", "stop_and_read_neighbor"),
@@ -135,9 +135,8 @@ def calls_table(explored: Sequence[Exploration]) -> Iterator[str]:
 
 def graphs_table(graphs: Sequence[FactGraph]) -> Iterator[str]:
     """Table 9: means over documents of the mean, and of the largest, of each graph."""
-    worlds = [World([graph]) for graph in graphs]
-    neighbors = [[len(w.neighbors(i)) for i in range(len(w.elements))] for w in worlds]
-    facts = [list(map(len, world.facts_of)) for world in worlds]
+    neighbors = [[len(one.neighbors(i)) for i in range(len(one.elements))] for one in graphs]
+    facts = [list(map(len, one.facts_of)) for one in graphs]
     nodes, total = ([len(one.elements) for one in graphs], [len(one.facts) for one in graphs])
     yield f"\nGraphs: {len(graphs)} documents\n"
     yield "| nodes | most | facts | most | neighbors | most | facts per node | most |"

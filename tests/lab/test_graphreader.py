@@ -23,7 +23,7 @@ from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.scope import Scope
 from hwdag.types import Document
 from hwdag_lab.methods.graphreader import GraphReaderConfig, GraphReaderRetriever
-from hwdag_lab.methods.graphreader.graph import World, paragraph_chunks
+from hwdag_lab.methods.graphreader.graph import FactGraph, paragraph_chunks
 from hwdag_lab.scripted import ScriptedLM, tokens_of
 
 PLENTY = SearchConfig(token_budget=500)
@@ -64,7 +64,6 @@ def test_facts_that_were_written_and_their_elements():
 
 def test_elements_are_joined_where_a_fact_has_both():
     graph = graph_of()
-    world = World([graph])
     for i, _ in enumerate(graph.elements):
         shared = {
             j: sum(i in several and j in several for several in graph.elements_of)
@@ -72,8 +71,8 @@ def test_elements_are_joined_where_a_fact_has_both():
             if j != i
         }
         expected = sorted((j for j in shared if shared[j]), key=lambda j: (-shared[j], j))
-        assert world.neighbors(i) == expected
-        assert len(world.facts_of[i]) == sum(i in several for several in graph.elements_of)
+        assert graph.neighbors(i) == expected
+        assert len(graph.facts_of[i]) == sum(i in several for several in graph.elements_of)
 
 
 def test_a_small_reader_does_not_write_facts_but_explores():
@@ -161,13 +160,13 @@ def test_elements_of_several_documents_are_one_and_chunks_are_numbered_through()
     [path] = built.explore(QUESTION).paths
     assert path.chunks == (2,)  # the chunk before it is of another document
     graphs = built.graphs
-    world = World(list(graphs.values()))
-    arden = world.elements.index("Arden")
+    world = FactGraph.joined(list(graphs.values()))
+    found = [element.name for element in world.elements]
+    arden = found.index("Arden")
     assert {world.facts[fact].document_id for fact in world.facts_of[arden]} == {"a", "b"}
-    assert len(world.elements) == len(set(world.elements))
-    assert world.element_vectors.shape[0] == len(world.elements)
-    one = graph_of()
-    assert set(world.elements) == {element.name for element in one.elements}
+    assert len(found) == len(set(found))
+    assert world.element_vectors.shape[0] == len(found)
+    assert set(found) == {element.name for element in graph_of().elements}
 
 
 def test_an_alias_in_one_document_joins_two_elements_of_another():
@@ -184,11 +183,11 @@ def test_an_alias_in_one_document_joins_two_elements_of_another():
     )
     joint = Script(build="* Three | Otto Brill; Otto B; bell")
     built = retriever(script, documents, embedder=Aliases(4096))
-    assert len(World(list(built.graphs.values())).elements) == 4
+    assert len(FactGraph.joined(list(built.graphs.values())).elements) == 4
     third = retriever(joint, [Document("c", "Three.")], embedder=Aliases(4096)).graphs["c"]
     assert third.elements[0].keys == ("otto brill", "otto b")
-    world = World([*built.graphs.values(), third])
-    assert world.elements == ["Otto Brill", "bell", "ferry"]
+    world = FactGraph.joined([*built.graphs.values(), third])
+    assert [element.name for element in world.elements] == ["Otto Brill", "bell", "ferry"]
     assert world.facts_of[0] == [0, 1, 2]
 
 

@@ -6,7 +6,7 @@ the citations, as it does where the reader answers itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,8 +17,7 @@ from hwdag.lm.base import Decoding, Reader, Reading, ReplayRequest, Session
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Span, Usage
 from hwdag_lab.methods.graphreader import prompts
-from hwdag_lab.methods.graphreader.agent import Agent, Request
-from hwdag_lab.methods.graphreader.exploration import Exploration
+from hwdag_lab.methods.graphreader.exploration import Agent, Exploration, Request
 from hwdag_lab.methods.graphreader.parsing import answer_of
 from hwdag_lab.methods.summaries import filled
 
@@ -35,8 +34,7 @@ def reasoned(explored: Exploration, agent: Agent) -> str | None:
     def parse(reply: str) -> str | None:
         return answer_of(reply, len(notebooks))
 
-    limit = agent.config.reply_tokens
-    [answer] = agent.decide([Request(prompt, parse, prompts.ANSWER_RETRY, limit)])
+    [answer] = agent.decide([Request(prompt, parse, prompts.ANSWER_RETRY)])
     return answer
 
 
@@ -91,20 +89,20 @@ class NotebookSession:
         self, *, enough: bool, max_new_tokens: int, spans: Sequence[tuple[int, Span]] = ()
     ) -> Decoding:
         """The answer that was written; the length limit was the writer's."""
-        return _Written(self, self.answer, spans)
+        return _Written(self.answer, lambda: self._attention(spans))
 
-    def attention(self, spans: Sequence[tuple[int, Span]]) -> Floats:
+    def _attention(self, spans: Sequence[tuple[int, Span]]) -> Floats:
         """The attention of the answer to parts of the nodes, (spans,)."""
         if not spans:
             return np.zeros(0)
         before, between, _ = self.search.cut()
-        units = [[span for node, span in spans if node == i] for i in range(len(self.texts))]
+        units = [tuple(s for node, s in spans if node == i) for i in range(len(self.texts))]
         request = ReplayRequest(
             before + self.question + between,
             tuple(self.texts),
             "\n\n" + self.search.answer,
             (self.answer,),
-            tuple(map(tuple, units)),
+            tuple(units),
         )
         began = self.reader.usage
         [replay] = self.reader.replay([request], heads=self.heads)
@@ -113,15 +111,12 @@ class NotebookSession:
         return mass
 
 
+@dataclass(frozen=True, slots=True)
 class _Written:
     """A Decoding that is complete from the beginning."""
 
-    def __init__(
-        self, session: NotebookSession, text: str, spans: Sequence[tuple[int, Span]]
-    ) -> None:
-        self._session = session
-        self._spans = spans
-        self.text = text
+    text: str
+    measure: Callable[[], Floats]
 
     def __iter__(self) -> Iterator[str]:
         yield self.text
@@ -129,4 +124,4 @@ class _Written:
     @property
     def attention(self) -> Floats:
         """Attention of the whole answer to each of the asked spans, (spans,)."""
-        return self._session.attention(self._spans)
+        return self.measure()

@@ -3,8 +3,8 @@
     rational plan -> initial nodes -> a path from each:
         facts of the node -> chunks in a queue -> a neighbor -> its facts -> ...
 
-Paths do not know of each other, so all that wait for a decision are asked at once. What is done by
-default, where the agent gave no usable reply twice:
+Paths do not know of each other, so all that wait for a decision are asked at once. A reply that
+cannot be used is asked for once more, with a reminder of the format. Then a default is taken:
 
 - plan: find what answers the question;
 - initial nodes: those most similar to the question;
@@ -17,18 +17,22 @@ Where there is nothing to choose (no unread chunk, no unvisited neighbor) nothin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias, TypeVar
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
 from hwdag.arrays import Floats, Vectors
+from hwdag.building.writing import ask
+from hwdag.errors import QuestionTooLong
+from hwdag.lm.base import ConcurrentWriter, Metered, Reader, Writer
 from hwdag.text.characters import one_line
+from hwdag.text.chunking import chunk
 from hwdag.types import Usage
 from hwdag_lab.methods.graphreader import prompts
-from hwdag_lab.methods.graphreader.agent import Agent, Request
-from hwdag_lab.methods.graphreader.graph import World
+from hwdag_lab.methods.graphreader.config import GraphReaderConfig
+from hwdag_lab.methods.graphreader.graph import FactGraph
 from hwdag_lab.methods.graphreader.parsing import (
     Function,
     call_of,
@@ -39,6 +43,118 @@ from hwdag_lab.methods.graphreader.parsing import (
     plan_of,
 )
 from hwdag_lab.methods.summaries import filled
+
+T = TypeVar("T")
+
+UNKNOWN_CONTEXT = 1 << 30
+"""Stands for the context of a writer that does not tell its length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request(Generic[T]):
+    """A prompt, how its reply is read (None: it cannot be used), and what is added to ask again."""
+
+    prompt: str
+    parse: Callable[[str], T | None]
+    retry: str
+
+
+class Agent:
+    """One question's conversation with a writer.
+
+    Attributes:
+        context: tokens of a prompt and its reply that the writer can read.
+        window: the same, no more than the config says.
+        requests: prompts that were sent, retries among them.
+        retries: replies that were asked for anew.
+        defaults: requests without a decision.
+    """
+
+    def __init__(self, writer: Writer, reader: Reader, config: GraphReaderConfig) -> None:
+        self.config = config
+        self.requests = self.retries = self.defaults = 0
+        self._writer = writer
+        local = writer if isinstance(writer, Reader) else None
+        self._count = (local or reader).count_tokens
+        self._template = local.template_tokens if local else 0
+        self.context = local.context_tokens if local else UNKNOWN_CONTEXT
+        self.window = min(config.window_tokens, self.context)
+        self._before = self._spent()
+
+    @property
+    def usage(self) -> Usage:
+        """Cost since the beginning; what other threads spent on the same model counts too."""
+        return self._spent() - self._before
+
+    def decide(self, requests: Sequence[Request[T]], *, limit: int | None = None) -> list[T | None]:
+        """The decisions, in order; all requests are independent of each other.
+
+        Args:
+            requests: what is asked.
+            limit: tokens of a reply; None for that of the config.
+
+        Raises:
+            QuestionTooLong: a prompt and its reply do not fit into the writer's context.
+            WriterFailed: the writer raised, or did not return one text per prompt.
+        """
+        limit = self.config.reply_tokens if limit is None else limit
+        decided = self._asked(requests, [request.prompt for request in requests], limit)
+        failed = [i for i, decision in enumerate(decided) if decision is None]
+        again = [requests[i] for i in failed]
+        found = self._asked(again, [request.prompt + request.retry for request in again], limit)
+        self.retries += len(failed)
+        for i, decision in zip(failed, found, strict=True):
+            decided[i] = decision
+        self.defaults += sum(decision is None for decision in found)
+        return decided
+
+    def fitting(self, lines: Sequence[str], around: str) -> int:
+        """How many of the lines fit into a prompt of which `around` is the rest, at least one."""
+        held = np.cumsum(self._count([line + "\n" for line in lines]))
+        return max(1, int((held <= self.room(around, limit=self.config.reply_tokens)).sum()))
+
+    def room(self, around: str, *, limit: int, within: int | None = None) -> int:
+        """Tokens that `around` and a reply of `limit` leave of the window, or of `within`."""
+        size = self.window if within is None else within
+        return size - self._count([around])[0] - self._template - limit
+
+    def clipped(self, text: str, limit: int) -> str:
+        """The first sentences of a text, at most `limit` tokens."""
+        if self._count([text])[0] <= limit:
+            return text
+        head = chunk(text, count_tokens=self._count, limit=limit)[0]
+        return text[head.start : head.end]
+
+    def newest(self, lines: Iterable[str], limit: int) -> str:
+        """The last lines of a text, at most `limit` tokens, of the last one at least a part."""
+        kept = list(lines)
+        while len(kept) > 1 and self._count(["\n".join(kept)])[0] > limit:
+            kept.pop(0)
+        return self.clipped("\n".join(kept), limit)
+
+    def _asked(
+        self, requests: Sequence[Request[T]], asked: Sequence[str], limit: int
+    ) -> list[T | None]:
+        longest = max(self._count(asked), default=0) + self._template + limit
+        if longest > self.context:
+            raise QuestionTooLong(
+                f"question, prompt and a part of the document take {longest} tokens with the "
+                f"reply, but the context of {self._writer.name} holds {self.context}; shorten the "
+                "question, or build with smaller chunk_tokens"
+            )
+        self.requests += len(asked)
+        at_once = isinstance(self._writer, ConcurrentWriter)
+        size = len(asked) if at_once else self.config.batch_size
+        replies: list[str] = []
+        while len(replies) < len(asked):
+            batch = asked[len(replies) : len(replies) + size]
+            replies += ask(self._writer, batch, max_new_tokens=limit)
+        return [one.parse(reply) for one, reply in zip(requests, replies, strict=True)]
+
+    def _spent(self) -> Usage:
+        writer = self._writer
+        return writer.usage if isinstance(writer, Metered) else Usage()
+
 
 DEFAULT_PLAN = "Find what answers the question."
 
@@ -71,8 +187,8 @@ class Exploration:
         return tuple(path.notebook for path in self.paths if path.notebook)
 
 
-def explore(question: str, vector: Vectors, world: World, agent: Agent) -> Exploration:
-    """Explore a world for a question, whose embedding is `vector`; an empty one has no paths."""
+def explore(question: str, vector: Vectors, world: FactGraph, agent: Agent) -> Exploration:
+    """Explore a graph for a question, whose embedding is `vector`; an empty one has no paths."""
     if not world.elements:
         return Exploration(question, DEFAULT_PLAN, (), Usage(), 0, 0, 0)
     similarity = Similarity(
@@ -80,7 +196,10 @@ def explore(question: str, vector: Vectors, world: World, agent: Agent) -> Explo
         (world.fact_vectors @ vector).astype(np.float64),
         (world.sentence_vectors @ vector).astype(np.float64),
     )
-    plan = _plan(question, agent)
+    limit = agent.config.plan_tokens
+    asking = Request(filled(prompts.PLAN, question=question), plan_of, prompts.PLAN_RETRY)
+    [said] = agent.decide([asking], limit=limit)
+    plan = agent.clipped(said, limit) if said else DEFAULT_PLAN
     starts, missing = _initial(question, plan, world, similarity, agent)
     walks = [Walk(question, plan, start, world, similarity, agent) for start in starts]
     _run(walks, agent)
@@ -96,15 +215,8 @@ def explore(question: str, vector: Vectors, world: World, agent: Agent) -> Explo
     )
 
 
-def _plan(question: str, agent: Agent) -> str:
-    limit = agent.config.plan_tokens
-    prompt = filled(prompts.PLAN, question=question)
-    [plan] = agent.decide([Request(prompt, plan_of, prompts.PLAN_RETRY, limit)])
-    return agent.clipped(plan, limit) if plan else DEFAULT_PLAN
-
-
 def _initial(
-    question: str, plan: str, world: World, similarity: Similarity, agent: Agent
+    question: str, plan: str, world: FactGraph, similarity: Similarity, agent: Agent
 ) -> tuple[list[int], int]:
     """The nodes that paths begin at: those that the agent chose, then the most similar ones.
 
@@ -115,17 +227,17 @@ def _initial(
     number = min(agent.config.initial_nodes, len(ranked))
     if number == len(ranked):
         return ranked, 0
-    bare = filled(prompts.INITIAL, question=question, plan=plan, elements="", number=str(number))
-    shown, lines = listed(ranked, world, bare + prompts.INITIAL_RETRY, agent)
-    prompt = filled(
-        prompts.INITIAL, question=question, plan=plan, elements=lines, number=str(number)
-    )
+
+    def prompt(elements: str) -> str:
+        said = {"question": question, "plan": plan, "number": str(number)}
+        return filled(prompts.INITIAL, elements=elements, **said)
+
+    shown, lines = listed(ranked, world, prompt("") + prompts.INITIAL_RETRY, agent)
 
     def parse(reply: str) -> list[int] | None:
         return [shown[i] for i in chosen_elements(reply, names_of(shown, world))] or None
 
-    limit = agent.config.reply_tokens
-    [chosen] = agent.decide([Request(prompt, parse, prompts.INITIAL_RETRY, limit)])
+    [chosen] = agent.decide([Request(prompt(lines), parse, prompts.INITIAL_RETRY)])
     starts = list(dict.fromkeys([*(chosen or ()), *ranked]))[:number]
     return starts, max(0, number - len(chosen or ()))
 
@@ -145,24 +257,18 @@ def _run(walks: Sequence[Walk], agent: Agent) -> None:
         waiting = going_on
 
 
-def _notes(walks: Sequence[Walk], missing: int, agent: Agent) -> list[str]:
-    found = []
+def _notes(walks: Sequence[Walk], missing: int, agent: Agent) -> Iterator[str]:
     if missing:
-        found.append(
-            f"{missing} of {len(walks)} initial nodes are those most similar to the question"
-        )
+        yield f"{missing} of {len(walks)} initial nodes are those most similar to the question"
     if agent.retries:
-        found.append(f"{agent.retries} unusable replies were asked for anew")
+        yield f"{agent.retries} unusable replies were asked for anew"
     if agent.defaults:
-        found.append(f"{agent.defaults} decisions were taken by default after two unusable replies")
+        yield f"{agent.defaults} decisions were taken by default after two unusable replies"
     if noted := sum(walk.default_notes for walk in walks):
-        found.append(f"{noted} chunks were noted by their most similar sentence, for want of notes")
+        yield f"{noted} chunks were noted by their most similar sentence, for want of notes"
     if stopped := sum(walk.was_stopped for walk in walks):
-        found.append(f"{stopped} paths were stopped by max_calls={agent.config.max_calls}")
-    return found
+        yield f"{stopped} paths were stopped by max_calls={agent.config.max_calls}"
 
-
-T = TypeVar("T")
 
 Stage = Literal["facts", "chunk", "neighbors"]
 """The stages of the paper's Table 8."""
@@ -175,6 +281,9 @@ ON_CHUNK: tuple[Function, ...] = (
     "termination",
 )
 ON_NEIGHBORS: tuple[Function, ...] = ("read_neighbor_node", "termination")
+
+STEPS = {"read_previous_chunk": -1, "read_subsequent_chunk": 1}
+"""Where the chunk stands that is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +300,7 @@ class FunctionCall:
 class ExploredPath:
     """What one path did: where it began, its calls, its notebook, and what it read, in order.
 
-    `chunks` and `facts` are indices in the `World` that was explored.
+    `chunks` and `facts` are indices in the graph that was explored.
     """
 
     start: str
@@ -224,41 +333,40 @@ class Similarity:
     sentences: Floats
 
 
+@dataclass(slots=True, eq=False)
 class Walk:
     """One-use state of a path through facts, chunks and neighbors, with its notebook.
 
     Attributes:
+        question: what was asked.
+        plan: how it is to be answered.
+        start: the element that it begins at.
+        world: what is explored.
+        similarity: to the question.
+        agent: who decides.
         was_stopped: by the limit of calls.
         default_notes: chunks of which the agent wrote no notes.
     """
 
-    def __init__(
-        self,
-        question: str,
-        plan: str,
-        start: int,
-        world: World,
-        similarity: Similarity,
-        agent: Agent,
-    ) -> None:
-        self.was_stopped = False
-        self.default_notes = 0
-        self._briefing = {"question": question, "plan": plan}
-        self._start = start
-        self._world = world
-        self._similarity = similarity
-        self._agent = agent
-        self._notebook = ""
-        self._calls: list[FunctionCall] = []
-        self._chunks: list[int] = []
-        self._facts: dict[int, None] = {}
-        self._visited: set[int] = set()
+    question: str
+    plan: str
+    start: int
+    world: FactGraph
+    similarity: Similarity
+    agent: Agent
+    was_stopped: bool = False
+    default_notes: int = 0
+    _notebook: str = ""
+    _calls: list[FunctionCall] = field(default_factory=list)
+    _chunks: list[int] = field(default_factory=list)
+    _facts: dict[int, None] = field(default_factory=dict)
+    _visited: set[int] = field(default_factory=set)
 
     @property
     def path(self) -> ExploredPath:
         """What was done so far."""
         return ExploredPath(
-            self._world.elements[self._start],
+            self.world.elements[self.start].name,
             tuple(self._calls),
             self._notebook,
             tuple(self._chunks),
@@ -268,7 +376,7 @@ class Walk:
 
     def run(self) -> Asking[None]:
         """Walk; every request is answered by a choice, or by None."""
-        node: int | None = self._start
+        node: int | None = self.start
         while node is not None:
             self._visited.add(node)
             queue = yield from self._read_facts(node)
@@ -277,34 +385,30 @@ class Walk:
 
     def _read_facts(self, node: int) -> Asking[list[int]]:
         """Facts of a node, by chunk; the chunks to be read."""
-        groups: dict[int, list[int]] = {}
-        for fact in self._world.facts_of[node]:
-            if (chunk := self._world.chunk_of[fact]) not in self._chunks:
+        world, groups = self.world, dict[int, list[int]]()
+        for fact in world.facts_of[node]:
+            if (chunk := world.chunk_of[fact]) not in self._chunks:
                 groups.setdefault(chunk, []).append(fact)
         if not groups or self._is_over():
             return []
         shown, listed = self._shown_facts(node, groups)
         self._facts |= dict.fromkeys(shown)
-        offered = list(dict.fromkeys(self._world.chunk_of[fact] for fact in shown))
+        offered = list(dict.fromkeys(world.chunk_of[fact] for fact in shown))
 
         def parse(reply: str) -> Choice | None:
             call = call_of(reply, ON_FACTS)
-            if call is None:
-                return None
-            ids = [i - 1 for i in numbers(call.argument) if i - 1 in offered]
-            if call.function == "read_chunk" and not ids:
-                return None
-            ids = ids if call.function == "read_chunk" else []
-            return Choice(call.function, tuple(ids), notebook_of(reply))
+            if call is None or call.function != "read_chunk":
+                return call and Choice(call.function, (), notebook_of(reply))
+            ids = tuple(i - 1 for i in numbers(call.argument) if i - 1 in offered)
+            return Choice(call.function, ids, notebook_of(reply)) if ids else None
 
         prompt = self._prompt(
-            prompts.EXPLORE_FACTS, element=self._world.elements[node], facts=listed
+            prompts.EXPLORE_FACTS, element=world.elements[node].name, facts=listed
         )
-        choice = yield self._request(prompt, parse, ON_FACTS)
-        best = most_similar(shown, self._similarity.facts)[0]
-        default = Choice("read_chunk", (self._world.chunk_of[best],))
+        choice = yield Request(prompt, parse, _retry(ON_FACTS))
+        best = most_similar(shown, self.similarity.facts)[0]
         self._note(choice)
-        taken = choice or default
+        taken = choice or Choice("read_chunk", (world.chunk_of[best],))
         self._called("facts", taken, [str(i + 1) for i in taken.chosen], choice is None)
         return list(taken.chosen)
 
@@ -320,12 +424,12 @@ class Walk:
 
             def parse(reply: str) -> Choice | None:
                 call = call_of(reply, ON_CHUNK)
-                return Choice(call.function, (), notebook_of(reply)) if call else None
+                return call and Choice(call.function, (), notebook_of(reply))
 
             prompt = self._prompt(
-                prompts.EXPLORE_CHUNK, chunk=str(chunk + 1), text=self._world.chunks[chunk].text
+                prompts.EXPLORE_CHUNK, chunk=str(chunk + 1), text=self.world.chunks[chunk].text
             )
-            choice = yield self._request(prompt, parse, ON_CHUNK)
+            choice = yield Request(prompt, parse, _retry(ON_CHUNK))
             if choice is None or choice.notebook is None:
                 self._note_by_default(chunk)
             self._note(choice)
@@ -333,72 +437,60 @@ class Walk:
             self._called("chunk", taken, [], choice is None)
             if taken.function == "termination":
                 return True
-            queue[:0] = self._beside(chunk, taken.function)
+            step = STEPS.get(taken.function)
+            other = None if step is None else self.world.beside(chunk, step)
+            queue[:0] = [] if other is None else [other]
         return False
 
     def _next_node(self, node: int) -> Asking[int | None]:
         """The neighbor to be read next; None to end here."""
-        open_ = [n for n in self._world.neighbors(node) if n not in self._visited]
+        open_ = [n for n in self.world.neighbors(node) if n not in self._visited]
         if not open_ or self._is_over():
             return None
-        ranked = most_similar(open_, self._similarity.elements)
-        name = self._world.elements[node]
+        ranked = most_similar(open_, self.similarity.elements)
+        name = self.world.elements[node].name
         bare = self._prompt(prompts.EXPLORE_NEIGHBORS, element=name, elements="")
-        shown, lines = listed(ranked, self._world, bare + _retry(ON_NEIGHBORS), self._agent)
-        names = names_of(shown, self._world)
+        shown, lines = listed(ranked, self.world, bare + _retry(ON_NEIGHBORS), self.agent)
+        names = names_of(shown, self.world)
 
         def parse(reply: str) -> Choice | None:
             call = call_of(reply, ON_NEIGHBORS)
-            if call is None:
-                return None
-            if call.function == "termination":
-                return Choice(call.function)
+            if call is None or call.function == "termination":
+                return call and Choice(call.function)
             index = named_element(call.argument, names)
             return None if index is None else Choice(call.function, (shown[index],))
 
         prompt = self._prompt(prompts.EXPLORE_NEIGHBORS, element=name, elements=lines)
-        choice = yield self._request(prompt, parse, ON_NEIGHBORS)
+        choice = yield Request(prompt, parse, _retry(ON_NEIGHBORS))
         taken = choice or Choice("termination")
-        self._called("neighbors", taken, names_of(taken.chosen, self._world), choice is None)
+        self._called("neighbors", taken, names_of(taken.chosen, self.world), choice is None)
         return taken.chosen[0] if taken.chosen else None
 
     def _shown_facts(self, node: int, groups: dict[int, list[int]]) -> tuple[list[int], str]:
         """Facts that fit into the window, the most similar to the question, in reading order."""
+        world = self.world
         facts = [fact for several in groups.values() for fact in several]
-        ranked = most_similar(facts, self._similarity.facts)
-        lines = {fact: f"* {one_line(self._world.facts[fact].text)}" for fact in facts}
-        headed = [f"Chunk ID {len(self._world.chunks)}:\n{lines[fact]}" for fact in ranked]
-        bare = self._prompt(prompts.EXPLORE_FACTS, element=self._world.elements[node], facts="")
-        bare += _retry(ON_FACTS)
-        limit = self._agent.config.reply_tokens
-        kept = set(ranked[: self._agent.fitting(headed, bare, limit=limit, separator="\n")])
-        shown = [fact for fact in facts if fact in kept]
+        ranked = most_similar(facts, self.similarity.facts)
+        lines = {fact: f"* {one_line(world.facts[fact].text)}" for fact in facts}
+        headed = [f"Chunk ID {len(world.chunks)}:\n{lines[fact]}" for fact in ranked]
+        bare = self._prompt(prompts.EXPLORE_FACTS, element=world.elements[node].name, facts="")
+        kept = set(ranked[: self.agent.fitting(headed, bare + _retry(ON_FACTS))])
         listed = [
             "\n".join([f"Chunk ID {chunk + 1}:", *(lines[f] for f in several if f in kept)])
             for chunk, several in groups.items()
             if not kept.isdisjoint(several)
         ]
-        return shown, "\n".join(listed)
-
-    def _beside(self, chunk: int, function: Function) -> list[int]:
-        """The chunk before or after it, where one is asked for and there; it is read next."""
-        step = {"read_previous_chunk": -1, "read_subsequent_chunk": 1}.get(function)
-        other = None if step is None else self._world.beside(chunk, step)
-        return [] if other is None else [other]
+        return [fact for fact in facts if fact in kept], "\n".join(listed)
 
     def _is_over(self) -> bool:
         """Whether the calls are used up; then the path ends here."""
-        self.was_stopped = len(self._calls) >= self._agent.config.max_calls
+        self.was_stopped = len(self._calls) >= self.agent.config.max_calls
         return self.was_stopped
 
     def _prompt(self, template: str, **values: str) -> str:
+        briefing = {"question": self.question, "plan": self.plan}
         notebook = self._notebook or prompts.EMPTY_NOTEBOOK
-        return filled(template, notebook=notebook, **self._briefing, **values)
-
-    def _request(
-        self, prompt: str, parse: Callable[[str], Choice | None], legal: Sequence[str]
-    ) -> Request[Choice]:
-        return Request(prompt, parse, _retry(legal), self._agent.config.reply_tokens)
+        return filled(template, notebook=notebook, **briefing, **values)
 
     def _called(
         self, stage: Stage, taken: Choice, arguments: Sequence[str], is_default: bool
@@ -407,33 +499,35 @@ class Walk:
 
     def _note(self, choice: Choice | None) -> None:
         if choice is not None and choice.notebook is not None:
-            limit = self._agent.config.notebook_tokens
-            self._notebook = self._agent.clipped(choice.notebook, limit)
+            limit = self.agent.config.notebook_tokens
+            self._notebook = self.agent.clipped(choice.notebook, limit)
 
     def _note_by_default(self, chunk: int) -> None:
         self.default_notes += 1
-        rows = self._world.rows(chunk)
-        best = int(np.argmax(self._similarity.sentences[rows.start : rows.stop]))
-        line = " ".join(self._world.sentence(chunk, best).split())
+        rows = self.world.rows(chunk)
+        best = int(np.argmax(self.similarity.sentences[rows.start : rows.stop]))
+        line = " ".join(self.world.sentence(chunk, best).split())
         lines = [*self._notebook.splitlines(), line]
-        self._notebook = self._agent.newest(lines, self._agent.config.notebook_tokens)
+        self._notebook = self.agent.newest(lines, self.agent.config.notebook_tokens)
 
 
 def _retry(legal: Sequence[str]) -> str:
     return filled(prompts.CALL_RETRY, legal=", ".join(legal))
 
 
-def listed(ranked: Sequence[int], world: World, bare: str, agent: Agent) -> tuple[list[int], str]:
+def listed(
+    ranked: Sequence[int], world: FactGraph, bare: str, agent: Agent
+) -> tuple[list[int], str]:
     """The first elements, as many as may be shown, and the lines that show them."""
     shown = list(ranked[: agent.config.max_elements])
     lines = [f"* {name}" for name in names_of(shown, world)]
-    number = agent.fitting(lines, bare, limit=agent.config.reply_tokens, separator="\n")
+    number = agent.fitting(lines, bare)
     return shown[:number], "\n".join(lines[:number])
 
 
-def names_of(elements: Sequence[int], world: World) -> list[str]:
+def names_of(elements: Sequence[int], world: FactGraph) -> list[str]:
     """Their names, as they are shown."""
-    return [world.elements[element] for element in elements]
+    return [world.elements[element].name for element in elements]
 
 
 def most_similar(indices: Sequence[int], similarity: Floats) -> list[int]:

@@ -1,16 +1,12 @@
-"""The graph of GraphReader (section 3.2): key elements, joined where a fact has both of them.
-
-`FactGraph` is what is kept of one document, `Extraction` makes it, `World` joins those that a
-question is put to.
-"""
+"""The graph of GraphReader (section 3.2): key elements, joined where a fact has both of them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import accumulate
+from itertools import accumulate, chain
 
 import numpy as np
 
@@ -33,13 +29,12 @@ from hwdag_lab.methods.passages import paragraphs, verbatim_nodes
 from hwdag_lab.methods.summaries import filled
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class FactGraph:
-    """What is kept of one document.
+    """What is kept of one document, or of several as one.
 
     A fact that was written rests on the sentence of its chunk that is most similar to it; a fact
-    that is a sentence, on itself. Of several documents the elements with a spelling in common are
-    one.
+    that is a sentence, on itself.
 
     Attributes:
         chunks: level 1, in reading order, verbatim.
@@ -69,96 +64,61 @@ class FactGraph:
     defaults: int = 0
     notes: tuple[str, ...] = ()
 
+    @classmethod
+    def joined(cls, graphs: Sequence[FactGraph]) -> FactGraph:
+        """The graphs of several documents as one, numbered through.
+
+        Elements with a spelling in common are one, named as it is where it comes first.
+        """
+        if not graphs:
+            return cls((), (), (), (), (), (), *[np.zeros((0, 0), np.float32)] * 3)
+        numbers = _merged([graph.elements for graph in graphs])
+        first_chunk = accumulate((len(graph.chunks) for graph in graphs), initial=0)
+        rows: dict[int, int] = {}
+        for row, number in enumerate(chain.from_iterable(numbers)):
+            rows.setdefault(number, row)
+        elements = [element for graph in graphs for element in graph.elements]
+        return cls(
+            tuple(node for graph in graphs for node in graph.chunks),
+            tuple(node for graph in graphs for node in graph.facts),
+            tuple(
+                first + of
+                for first, graph in zip(first_chunk, graphs, strict=False)
+                for of in graph.chunk_of
+            ),
+            tuple(
+                tuple(dict.fromkeys(indices[element] for element in several))
+                for indices, graph in zip(numbers, graphs, strict=True)
+                for several in graph.elements_of
+            ),
+            tuple(elements[row] for row in rows.values()),
+            tuple(spans for graph in graphs for spans in graph.sentences),
+            np.concatenate([graph.fact_vectors for graph in graphs]),
+            np.concatenate([graph.element_vectors for graph in graphs])[[*rows.values()]],
+            np.concatenate([graph.sentence_vectors for graph in graphs]),
+        )
+
     @property
     def nodes(self) -> tuple[Node, ...]:
         """Everything that can be found."""
         return (*self.chunks, *self.facts)
 
-    def graph(self) -> HWDAG:
-        """Elements (level 3) above the facts that have them, facts above their chunks."""
-        facts_of: list[list[int]] = [[] for _ in self.elements]
+    @cached_property
+    def facts_of(self) -> list[list[int]]:
+        """Indices of the facts of every element."""
+        found: list[list[int]] = [[] for _ in self.elements]
         for fact, elements in enumerate(self.elements_of):
-            for number in set(elements):
-                facts_of[number].append(fact)
-        ends, named = [[chunk] for chunk in self.chunk_of], list[Node]()
-        for element, of in zip(self.elements, facts_of, strict=True):
-            if not of:
-                continue
-            one = self.facts[of[0]]
-            sources = union_of_spans([span for fact in of for span in self.facts[fact].sources])
-            key, tokens = f"{one.document_id}#3.{len(named)}", len(element.name.split())
-            named.append(Node(key, one.document_id, 3, element.name, one.origin, tokens, sources))
-            ends.append([len(self.chunks) + fact for fact in of])
-        rows = [
-            EdgeRow(len(self.chunks) + i, np.array(below), np.ones(len(below)))
-            for i, below in enumerate(ends)
-        ]
-        return HWDAG.from_rows((*self.nodes, *named), rows)
-
-
-class World:
-    """The graphs of several documents as one; chunks, facts and elements are numbered through.
-
-    Attributes:
-        chunks: of all documents.
-        facts: of all documents.
-        chunk_of: index of the chunk of every fact.
-        elements_of: indices of the elements of every fact.
-        elements: names.
-        facts_of: indices of the facts of every element.
-        sentences: of every chunk.
-    """
-
-    def __init__(self, graphs: Sequence[FactGraph]) -> None:
-        merged = _merged([graph.elements for graph in graphs])
-        first_chunk = _starts(len(graph.chunks) for graph in graphs)
-        self._graphs = graphs
-        self.chunks = [node for graph in graphs for node in graph.chunks]
-        self.facts = [node for graph in graphs for node in graph.facts]
-        self.sentences = [spans for graph in graphs for spans in graph.sentences]
-        self.chunk_of = [
-            first + chunk
-            for first, graph in zip(first_chunk, graphs, strict=True)
-            for chunk in graph.chunk_of
-        ]
-        self.elements_of = [
-            tuple(dict.fromkeys(indices[element] for element in several))
-            for indices, graph in zip(merged, graphs, strict=True)
-            for several in graph.elements_of
-        ]
-        self._first_sentence = _starts(map(len, self.sentences))
-        seen: dict[int, tuple[str, int]] = {}
-        row = 0
-        for indices, graph in zip(merged, graphs, strict=True):
-            for index, element in zip(indices, graph.elements, strict=True):
-                seen.setdefault(index, (element.name, row))
-                row += 1
-        self.elements = [name for name, _ in seen.values()]
-        self._rows = [row for _, row in seen.values()]
-        self.facts_of: list[list[int]] = [[] for _ in self.elements]
-        for fact, having in enumerate(self.elements_of):
-            for number in having:
-                self.facts_of[number].append(fact)
+            for element in elements:
+                found[element].append(fact)
+        return found
 
     @cached_property
-    def element_vectors(self) -> Vectors:
-        """(elements, dimension)."""
-        return np.concatenate([graph.element_vectors for graph in self._graphs])[self._rows]
-
-    @cached_property
-    def fact_vectors(self) -> Vectors:
-        """(facts, dimension)."""
-        return np.concatenate([graph.fact_vectors for graph in self._graphs])
-
-    @cached_property
-    def sentence_vectors(self) -> Vectors:
-        """(sentences, dimension)."""
-        return np.concatenate([graph.sentence_vectors for graph in self._graphs])
+    def _first_sentence(self) -> list[int]:
+        return list(accumulate(map(len, self.sentences), initial=0))
 
     def rows(self, chunk: int) -> range:
         """Rows of `sentence_vectors` that are sentences of a chunk."""
-        first = self._first_sentence[chunk]
-        return range(first, first + len(self.sentences[chunk]))
+        return range(*self._first_sentence[chunk : chunk + 2])
 
     def sentence(self, chunk: int, number: int) -> str:
         """A sentence of a chunk, as it stands there."""
@@ -180,10 +140,22 @@ class World:
         same = self.chunks[other].document_id == self.chunks[chunk].document_id
         return other if same else None
 
+    def graph(self) -> HWDAG:
+        """Elements (level 3) above the facts that have them, facts above their chunks."""
+        first = len(self.chunks)
+        ends = [[chunk] for chunk in self.chunk_of]
+        ends += [[first + fact for fact in of] for of in self.facts_of]
+        rows = [
+            EdgeRow(first + i, np.array(below), np.ones(len(below))) for i, below in enumerate(ends)
+        ]
+        return HWDAG.from_rows((*self.nodes, *self._element_nodes()), rows)
 
-def _starts(lengths: Iterable[int]) -> list[int]:
-    """Where runs of these lengths begin."""
-    return list(accumulate(lengths, initial=0))[:-1]
+    def _element_nodes(self) -> Iterator[Node]:
+        for i, (element, of) in enumerate(zip(self.elements, self.facts_of, strict=True)):
+            facts = [self.facts[fact] for fact in of]
+            sources = union_of_spans([span for fact in facts for span in fact.sources])
+            document, origin, size = facts[0].document_id, facts[0].origin, element.name.split()
+            yield Node(f"{document}#3.{i}", document, 3, element.name, origin, len(size), sources)
 
 
 def _merged(several: Sequence[Sequence[Element]]) -> list[list[int]]:
@@ -196,7 +168,7 @@ def _merged(several: Sequence[Sequence[Element]]) -> list[list[int]]:
             key = parent[key]
         return key
 
-    for element in (element for elements in several for element in elements):
+    for element in chain.from_iterable(several):
         for key in element.keys[1:]:
             parent[root(key)] = root(element.keys[0])
     numbers: dict[str, int] = {}
@@ -206,19 +178,13 @@ def _merged(several: Sequence[Sequence[Element]]) -> list[list[int]]:
     ]
 
 
-FACT_LEVEL = 2
-
-GAP_TOKENS = 1
-"""What a blank line takes, as a rule; every chunk is counted as a whole before it is taken."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Fact:
-    text: str
     chunk: int
+    text: str
     elements: tuple[str, ...]
     origin: Origin
-    source: Span | None  # of the document; None where it has to be found
+    source: Span | None = None  # of the document; None where it has to be found
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,95 +200,83 @@ class Extraction:
 
     def graph(self, document: Document, calls: Calls) -> FactGraph:
         """The graph of a document; finished calls of the writer are taken from `calls`."""
-        chunks = self._chunks(document)
-        within = [_sentences(node) for node in chunks]
+        spans = paragraph_chunks(
+            document.text, count_tokens=self.reader.count_tokens, limit=self.chunk_tokens
+        )
+        chunks = verbatim_nodes(document, spans, "chunk", self.reader)
+        within = tuple(map(_sentences, chunks))
         written, retries = self._written([node.text for node in chunks], calls)
-        missing = [i for i, facts in enumerate(written) if not facts]
         facts = [
             fact
-            for i, node in enumerate(chunks)
-            for fact in (_as_facts(i, written[i]) or _sentence_facts(i, node, within[i]))
+            for i, (node, own) in enumerate(zip(chunks, within, strict=True))
+            for fact in _facts(i, written[i], node, own)
         ]
-        texts = [
-            _slice(node, span) for node, spans in zip(chunks, within, strict=True) for span in spans
-        ]
-        vectors = _Vectors(self.embedder)
-        sentence_vectors = vectors.of(texts)
-        fact_vectors = vectors.of([fact.text for fact in facts])
+        embed = _once(self.embedder.embed)
+        sentence_vectors = embed(
+            [_slice(node, span) for node, own in zip(chunks, within, strict=True) for span in own]
+        )
+        fact_vectors = embed([fact.text for fact in facts])
         sources = _sources(facts, fact_vectors, within, sentence_vectors)
         elements, index, element_vectors = normalised(
-            [name for fact in facts for name in fact.elements],
-            vectors.of,
-            self.config.alias_similarity,
+            [name for fact in facts for name in fact.elements], embed, self.config.alias_similarity
         )
+        missing = sum(not found for found in written)
         return FactGraph(
             chunks,
-            self._fact_nodes(document, facts, sources),
+            self._fact_nodes(document.id, facts, sources),
             tuple(fact.chunk for fact in facts),
             tuple(tuple(dict.fromkeys(index[name] for name in f.elements)) for f in facts),
             tuple(elements),
-            tuple(map(tuple, within)),
+            within,
             fact_vectors,
             element_vectors,
             sentence_vectors,
             retries,
-            len(missing) if self.writer is not None else 0,
-            tuple(self._notes(len(chunks), len(missing))),
+            missing if self.writer is not None else 0,
+            tuple(self._notes(len(chunks), missing)),
         )
-
-    def _chunks(self, document: Document) -> tuple[Node, ...]:
-        spans = paragraph_chunks(
-            document.text, count_tokens=self.reader.count_tokens, limit=self.chunk_tokens
-        )
-        return verbatim_nodes(document, spans, "chunk", self.reader)
 
     def _fact_nodes(
-        self, document: Document, facts: Sequence[_Fact], sources: Sequence[Span]
+        self, document: str, facts: Sequence[_Fact], sources: Sequence[Span]
     ) -> tuple[Node, ...]:
         tokens = self.reader.count_tokens([fact.text for fact in facts])
         return tuple(
-            Node(
-                f"{document.id}#fact.{i}",
-                document.id,
-                FACT_LEVEL,
-                fact.text,
-                fact.origin,
-                max(1, count),
-                (source,),
-            )
-            for i, (fact, source, count) in enumerate(zip(facts, sources, tokens, strict=True))
+            Node(f"{document}#fact.{i}", document, 2, f.text, f.origin, max(1, count), (source,))
+            for i, (f, source, count) in enumerate(zip(facts, sources, tokens, strict=True))
         )
 
     def _written(self, texts: Sequence[str], calls: Calls) -> tuple[list[list[Extracted]], int]:
         """Facts per text, none where they could not be read twice; and the number of retries."""
         if self.writer is None:
             return [[] for _ in texts], 0
-        config = self.config
         asking = partial(
             replies,
             self.writer,
             calls=calls,
-            limit=config.fact_tokens,
-            batch_size=config.batch_size,
+            limit=self.config.fact_tokens,
+            batch_size=self.config.batch_size,
         )
         asked = [filled(prompts.FACTS, text=text) for text in texts]
         with self.reporter.stage("facts", len(texts), "chunk") as advance:
             found = list(map(_grounded, asking(asked, advance=advance), texts))
         failed = [i for i, facts in enumerate(found) if not facts]
-        again = [asked[i] + prompts.FACTS_RETRY for i in failed]
-        for i, reply in zip(failed, asking(again), strict=True):
+        again = asking([asked[i] + prompts.FACTS_RETRY for i in failed])
+        for i, reply in zip(failed, again, strict=True):
             found[i] = _grounded(reply, texts[i])
         return found, len(failed)
 
-    def _notes(self, chunks: int, missing: int) -> list[str]:
+    def _notes(self, chunks: int, missing: int) -> Iterator[str]:
         if self.writer is None:
-            return [f"the facts of all {chunks} chunks are their sentences; no writer was asked"]
-        if missing:
-            return [
+            yield f"the facts of all {chunks} chunks are their sentences; no writer was asked"
+        elif missing:
+            yield (
                 f"the facts of {missing} of {chunks} chunks are their sentences, because "
                 f"{self.writer.name} wrote none that could be read, twice"
-            ]
-        return []
+            )
+
+
+GAP_TOKENS = 1
+"""What a blank line takes, as a rule; every chunk is counted as a whole before it is taken."""
 
 
 def paragraph_chunks(text: str, *, count_tokens: CountTokens, limit: int) -> list[Span]:
@@ -355,24 +309,22 @@ def paragraph_chunks(text: str, *, count_tokens: CountTokens, limit: int) -> lis
     return spans
 
 
-class _Vectors:
-    """Embeddings of texts, each text once."""
+def _once(embed: Callable[[Sequence[str]], Vectors]) -> Callable[[Sequence[str]], Vectors]:
+    """The embedding of texts, each text once."""
+    known: dict[str, Vectors] = {}
 
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
-        self._known: dict[str, Vectors] = {}
+    def embedded(texts: Sequence[str]) -> Vectors:
+        if new := list(dict.fromkeys(text for text in texts if text not in known)):
+            known.update(zip(new, embed(new), strict=True))
+        return np.stack([known[text] for text in texts])
 
-    def of(self, texts: Sequence[str]) -> Vectors:
-        """(texts, dimension)."""
-        if new := list(dict.fromkeys(text for text in texts if text not in self._known)):
-            self._known |= zip(new, self._embedder.embed(new), strict=True)
-        return np.stack([self._known[text] for text in texts])
+    return embedded
 
 
-def _sentences(node: Node) -> list[Span]:
+def _sentences(node: Node) -> tuple[Span, ...]:
     """Sentences of a chunk as spans of the document; the chunk itself where it has none."""
     start = node.sources[0].start
-    return [Span(start + s.start, start + s.end) for s in sentences(node.text)]
+    return tuple(Span(start + s.start, start + s.end) for s in sentences(node.text))
 
 
 def _slice(node: Node, span: Span) -> str:
@@ -386,20 +338,15 @@ def _grounded(reply: str, text: str) -> list[Extracted]:
     return [fact for fact in facts_of(reply) if not known.isdisjoint(words(fact.text))]
 
 
-def _as_facts(chunk_index: int, extracted: Sequence[Extracted]) -> list[_Fact]:
-    """A fact without elements gets those of a sentence."""
-    return [
-        _Fact(one.text, chunk_index, one.elements or terms_of(one.text), "generated", None)
-        for one in extracted
-    ]
-
-
-def _sentence_facts(chunk_index: int, node: Node, spans: Sequence[Span]) -> list[_Fact]:
-    return [
-        _Fact(text, chunk_index, terms_of(text), "extractive", span)
-        for span in spans
-        for text in [_slice(node, span)]
-    ]
+def _facts(
+    chunk: int, written: Sequence[Extracted], node: Node, spans: Sequence[Span]
+) -> Iterator[_Fact]:
+    """What was written, or else the sentences; a fact without elements gets those of a sentence."""
+    for one in written:
+        yield _Fact(chunk, one.text, one.elements or terms_of(one.text), "generated")
+    for span in () if written else spans:
+        text = _slice(node, span)
+        yield _Fact(chunk, text, terms_of(text), "extractive", span)
 
 
 def _sources(
@@ -412,9 +359,6 @@ def _sources(
     first = np.cumsum([0, *map(len, within)]).tolist()
     found = []
     for fact, vector in zip(facts, fact_vectors, strict=True):
-        if fact.source is not None:
-            found.append(fact.source)
-            continue
-        rows = slice(first[fact.chunk], first[fact.chunk + 1])
-        found.append(within[fact.chunk][int(np.argmax(sentence_vectors[rows] @ vector))])
+        similarity = sentence_vectors[first[fact.chunk] : first[fact.chunk + 1]] @ vector
+        found.append(fact.source or within[fact.chunk][int(np.argmax(similarity))])
     return found

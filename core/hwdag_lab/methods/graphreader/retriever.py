@@ -9,14 +9,20 @@ One graph per document; elements of several documents that share a spelling are 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Unpack, get_args
 
-from hwdag.arrays import Vectors
+import numpy as np
+
+from hwdag.arrays import Floats, Vectors
+from hwdag.building.points import Point
 from hwdag.building.report import BuildReport
 from hwdag.checks import one_of
 from hwdag.config import SearchConfig
+from hwdag.embedding.base import Embedder
 from hwdag.errors import ContextTooSmall, InputError
 from hwdag.graph.dag import HWDAG
 from hwdag.lm.base import Reader, Session, Writer
@@ -24,14 +30,13 @@ from hwdag.scope import Scope
 from hwdag.text.characters import without_surrogates
 from hwdag.types import Document, Retrieval
 from hwdag_lab.methods.document_retriever import DocumentRetriever, ModelOptions
-from hwdag_lab.methods.found import Found, Query
+from hwdag_lab.methods.found import Found, Query, Scored, distinct
 from hwdag_lab.methods.graphreader import prompts as wording
-from hwdag_lab.methods.graphreader.agent import Agent
 from hwdag_lab.methods.graphreader.answering import NotebookSession, reasoned
 from hwdag_lab.methods.graphreader.config import Answers, GraphReaderConfig
-from hwdag_lab.methods.graphreader.evidence import evidence
-from hwdag_lab.methods.graphreader.exploration import ON_CHUNK, Exploration, explore
-from hwdag_lab.methods.graphreader.graph import Extraction, FactGraph, World
+from hwdag_lab.methods.graphreader.exploration import ON_CHUNK, Agent, Exploration, explore
+from hwdag_lab.methods.graphreader.graph import Extraction, FactGraph
+from hwdag_lab.methods.summaries import best_parts, excerpt
 
 QUESTION_TOKENS = 128
 """Kept free for the question when chunks are cut for a small window."""
@@ -49,9 +54,11 @@ class _Explored:
 class GraphReaderRetriever(DocumentRetriever[FactGraph]):
     """GraphReader: what an agent read on its paths through a graph of key elements.
 
-    Nodes are the chunks that were read, cut to their best sentences where the token budget is
-    small, and then the facts that were seen of other chunks (`evidence`). The exploration does not
-    depend on the budget. `Retrieval.notes` counts what was decided by default; `explore` tells all.
+    Nodes are the chunks that were read, those that more paths read before the others. Where they do
+    not all fit into the token budget, each is cut to those of its sentences that are most similar to
+    the question and to the notebooks, the best of all chunks first. Facts that were seen, but whose
+    chunk nobody read, follow. The exploration does not depend on the budget. `Retrieval.notes`
+    counts what was decided by default; `explore` tells all.
 
     The writer, or else the reader, extracts facts and explores. `Retrieval.usage` is the difference
     of the writer's meter before and after, so it includes what other threads spent on the same
@@ -109,15 +116,10 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
         """The graphs by document id."""
         return {key: graph for key, (_, graph) in self._held.items()}
 
-    def explore(
-        self,
-        question: str,
-        *,
-        scope: Scope | None = None,
-    ) -> Exploration:
+    def explore(self, question: str, *, scope: Scope | None = None) -> Exploration:
         """Everything that the agent did for a question: plan, paths, calls and notebooks.
 
-        Indices in the paths are those of a `World` of the graphs that were chosen, in their order.
+        Indices in the paths are those of the chosen graphs, `FactGraph.joined` in their order.
 
         Raises:
             InputError: the question is blank, or there is no document.
@@ -126,7 +128,7 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
         if not question.strip():
             raise InputError("the question is empty or only white space")
         held = self._chosen(scope)
-        world = World([graph for _, graph in held.values()])
+        world = FactGraph.joined([graph for _, graph in held.values()])
         return self._explore(without_surrogates(question)[0], world).exploration
 
     def _answering(
@@ -179,7 +181,8 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
         reading = agent.room(around, limit=config.reply_tokens) - shown
         room = min(config.chunk_tokens, reading)
         if self.facts_writer is not None:
-            room = min(room, agent.context_room(wording.FACTS + wording.FACTS_RETRY))
+            facts = wording.FACTS + wording.FACTS_RETRY
+            room = min(room, agent.room(facts, limit=config.fact_tokens, within=agent.context))
         if room < 8:
             raise ContextTooSmall(
                 f"a window of {agent.window} tokens cannot hold the prompts, the reply and a chunk; "
@@ -192,20 +195,53 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
         return built.graph()
 
     def _retrieve(self, query: Query, built: Mapping[str, FactGraph]) -> Found:
-        world = World(list(built.values()))
+        world = FactGraph.joined(list(built.values()))
         explored = self._explore(query.question, world)
-        found = evidence(
-            explored.exploration, world, query, explored.vector, self.embedder, self.reader
-        )
-        return Found(
-            found.ranked,
-            explored.exploration.usage,
-            (*_building_notes(list(built.values())), *explored.exploration.notes),
-            found.left_out,
+        found = self._evidence(explored, world, query)
+        exploration = explored.exploration
+        return replace(
+            found,
+            usage=exploration.usage,
+            notes=(*_building_notes(list(built.values())), *exploration.notes),
             carried=explored,
         )
 
-    def _explore(self, question: str, world: World) -> _Explored:
+    def _evidence(self, explored: _Explored, world: FactGraph, query: Query) -> Found:
+        """The nodes of what was read.
+
+        The score of a chunk is the number of paths that read it plus the relevance of its best
+        sentence, that of a fact its relevance.
+        """
+        paths, notebooks = explored.exploration.paths, explored.exploration.notebooks
+        relevance = _Relevance(explored.vector, notebooks, self.embedder)
+        of_sentences, of_facts = (
+            relevance.of(vectors) for vectors in (world.sentence_vectors, world.fact_vectors)
+        )
+        readers = Counter(chunk for path in paths for chunk in path.chunks)
+        scores = {
+            chunk: count + min(1.0, max(0.0, float(of_sentences[world.rows(chunk)].max())))
+            for chunk, count in readers.items()
+        }
+        chunks = sorted(readers, key=lambda chunk: -scores[chunk])
+        nodes = {chunk: world.chunks[chunk] for chunk in chunks}
+        left_out = False
+        if sum(query.cost(node.text) for node in nodes.values()) > query.budget:
+            kept = _best_sentences(chunks, world, of_sentences, query)
+            whole = [c for c in chunks if len(kept.get(c, ())) == len(world.sentences[c])]
+            left_out = len(whole) < len(chunks)
+            nodes = {
+                chunk: node if chunk in whole else excerpt(node, kept[chunk], self.reader)
+                for chunk, node in nodes.items()
+                if chunk in kept
+            }
+        found = [Scored(node, scores[chunk]) for chunk, node in nodes.items()]
+        seen = dict.fromkeys(fact for path in paths for fact in path.facts)
+        facts = [fact for fact in seen if world.chunk_of[fact] not in readers]
+        facts.sort(key=lambda fact: -of_facts[fact])
+        found += [Scored(world.facts[fact], max(0.0, float(of_facts[fact]))) for fact in facts]
+        return Found(list(distinct(found)), left_out=left_out)
+
+    def _explore(self, question: str, world: FactGraph) -> _Explored:
         agent = Agent(self.writer, self.reader, self.config)
         vector = self.embedder.embed_query(question)
         return _Explored(explore(question, vector, world, agent), agent, vector)
@@ -219,3 +255,33 @@ def _building_notes(graphs: Sequence[FactGraph]) -> tuple[str, ...]:
     return (
         f"in {len(noted)} of {len(graphs)} documents the facts of some chunks are their sentences",
     )
+
+
+class _Relevance:
+    """Mean of the similarity to the question and to the nearest note, if there are notes."""
+
+    def __init__(self, question: Vectors, notebooks: Sequence[str], embedder: Embedder) -> None:
+        lines = dict.fromkeys(line for notes in notebooks for line in notes.splitlines())
+        said = [line for line in lines if line.strip()]
+        self._question = question
+        self._notes = embedder.embed(said) if said else None
+
+    def of(self, vectors: Vectors) -> Floats:
+        """Of texts by their embeddings, (texts,)."""
+        found: Floats = (vectors @ self._question).astype(np.float64)
+        if self._notes is not None:
+            found = (found + (vectors @ self._notes.T).max(axis=1)) / 2
+        return found
+
+
+def _best_sentences(
+    chunks: Sequence[int], world: FactGraph, relevance: Floats, query: Query
+) -> dict[int, list[Point]]:
+    """Those of every chunk that fit into the budget together."""
+    parts = [
+        (chunk, Point(world.sentence(chunk, i), "extractive", (span,)))
+        for chunk in chunks
+        for i, span in enumerate(world.sentences[chunk])
+    ]
+    rows = [row for chunk in chunks for row in world.rows(chunk)]
+    return best_parts(parts, relevance[rows], cache(query.cost), query.budget)
