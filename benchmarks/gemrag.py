@@ -17,7 +17,7 @@ import numpy as np
 
 from hwdag.arrays import Vectors
 from hwdag.embedding.hashing import unit_rows
-from hwdag_lab.eval.peaks import peak_memory
+from hwdag_lab.eval.peaks import peaks_mb
 from hwdag_lab.methods.gemrag.spectrum import Affinity, question_sums, spectrum
 
 
@@ -53,7 +53,7 @@ def measure(chunks: int, options: argparse.Namespace) -> str:
     )
     themes = found.themes(options.components, options.members)[1:]
     shares = [np.bincount(np.array(theme) % options.themes).max() / len(theme) for theme in themes]
-    memory = (peak_memory() or 0) / 2**20
+    memory = peaks_mb().get("ram", 0.0)
     values = " ".join(f"{value:.3f}" for value in found.values)
     return (
         f"{chunks:>7} {weighed - began:>8.1f} {done - weighed:>8.1f} {memory:>9,.0f} "

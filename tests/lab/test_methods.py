@@ -4,7 +4,6 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import fields, replace
-from inspect import signature
 from typing import Literal, get_origin, get_type_hints
 
 import numpy as np
@@ -55,7 +54,7 @@ QUESTIONS = ("Where is the amber bridge?", "dragon castle")
 def options_of(name):
     method, options = MODES.get(name, (name, {}))
     options = options | {"reader": ScoringLM()}
-    if not signature(retriever_class(method)).parameters.keys().isdisjoint({"embedder", "models"}):
+    if "embedder" in retriever_class(method).uses:
         options["embedder"] = HashingEmbedder(64)
     if method in CONFIGS:
         options["config"] = CONFIGS[method]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from inspect import signature
 from typing import Any, get_args, get_type_hints
@@ -18,10 +18,9 @@ from hwdag.config import SearchConfig
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
 from hwdag.retriever import Retriever
-from hwdag_lab.methods.document_retriever import ModelOptions
 from hwdag_lab.methods.registry import retriever_class
 
-MODELS = frozenset(ModelOptions.__annotations__)
+NO_SETTINGS = ("reader", "models", "config")
 """Options of methods that other options of the command line stand for."""
 
 
@@ -31,7 +30,7 @@ def try_method(options: argparse.Namespace) -> int:
     scope = scope_of(options)
     cls = retriever_class(options.method)
     settings = named_options(options.method, named_values(options.option))
-    models = _models(options, parameters(cls))
+    models = _models(options, cls.uses)
     documents, skipped = named_documents(options)
     retriever = cls(**settings, **models)
     report = retriever.insert(documents, show_progress=not options.quiet)
@@ -67,7 +66,7 @@ def named_options(method: str, values: Mapping[str, Any]) -> dict[str, Any]:
         InputError: a value of another kind than the default, or that the config refuses.
     """
     cls = retriever_class(method)
-    own = {k: v for k, v in parameters(cls).items() if k not in MODELS and k != "config"}
+    own = parameters(cls)
     config = default_config(method)
     known = {} if config is None else {f.name: getattr(config, f.name) for f in fields(config)}
     usual = known | own
@@ -88,11 +87,9 @@ def default_config(method: str) -> Any:
 
 
 def parameters(cls: type[Any]) -> dict[str, Any]:
-    """Return the defaults of the options of a class."""
+    """Return the defaults of the options of a class, its models and its config apart."""
     found = {name: one.default for name, one in signature(cls).parameters.items()}
-    if found.pop("models", None) is not None:
-        found |= dict.fromkeys(MODELS)
-    return found
+    return {name: default for name, default in found.items() if name not in NO_SETTINGS}
 
 
 def _check_kind(name: str, value: object, usual: object) -> None:
@@ -107,7 +104,7 @@ def _check_kind(name: str, value: object, usual: object) -> None:
         raise InputError(f"{name} must be {wanted}, got {value!r}")
 
 
-def _models(options: argparse.Namespace, accepted: Mapping[str, Any]) -> dict[str, Any]:
+def _models(options: argparse.Namespace, accepted: Sequence[str]) -> dict[str, Any]:
     """What was asked for. Raises `InputError` for a model that the method does not use."""
     asked = {
         "reader": reader(options, None),
@@ -126,8 +123,7 @@ def others(options: argparse.Namespace, index: HWDAGIndex) -> Mapping[str, Retri
     found: dict[str, Retriever] = {}
     for name in dict.fromkeys(options.beside):
         cls = retriever_class(name)
-        accepted = parameters(cls)
-        models = {r: getattr(index, r) for r in ("reader", "embedder") if r in accepted}
+        models = {r: getattr(index, r) for r in ("reader", "embedder") if r in cls.uses}
         found[name] = cls(**models)
         report = found[name].insert(index.documents.values(), show_progress=True)
         print(f"{name}: {report}", file=sys.stderr)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -205,8 +205,3 @@ def read_results(folder: Path) -> dict[Key, Result]:
 def read_builds(folder: Path) -> dict[tuple[str, str, str], Build]:
     """All builds of a run by key; errors as in `read_lines`."""
     return {build.key: build for build in read_lines(folder / BUILDS, Build)}
-
-
-def datasets_of(results: Iterable[Result]) -> list[str]:
-    """Names of data sets, in order of appearance."""
-    return list(dict.fromkeys(result.dataset for result in results))

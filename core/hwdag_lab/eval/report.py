@@ -40,8 +40,8 @@ count in seconds only. A question that ended in an error scores 0. Bold is the b
 
 
 _STOPPING = """\
-A system that stops by itself, against the others at what it used on average: as many node tokens for
-every question, and as many TFLOPs (between the two of their budgets that cost less and more)."""
+A system that stops by itself, against the others with as many node tokens for every question as it
+used on average."""
 
 
 def report(folder: Path) -> Path:
@@ -112,12 +112,9 @@ def _dataset(one: DatasetSummary) -> Iterator[str]:
     yield from ("", "### Costs of a question", "", *_costs(one))
     if one.builds:
         yield from ("", "### Costs of a document", "", *_builds(one.builds))
-    if one.variants:
-        found = [(one.dataset, gain) for gain in one.variants if gain.metric in MEANINGS]
-        yield from ("", "### Variants against `hwdag`", "", *_gain_table(found))
     if one.stopping:
         found = [(one.dataset, gain) for gain in one.stopping]
-        yield from ("", "### Stopping, at equal cost", "", _STOPPING, "", *_gain_table(found))
+        yield from ("", "### Stopping, at equal tokens", "", _STOPPING, "", *_gain_table(found))
     yield ""
 
 
@@ -219,7 +216,7 @@ def _gain_table(gains: Iterable[tuple[str, Gain]]) -> Iterator[str]:
 
 
 def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _differs(one: Gain) -> bool:

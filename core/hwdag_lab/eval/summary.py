@@ -18,7 +18,7 @@ from hwdag_lab.eval.evidence import (
     SENTENCE_METRICS,
     WRITTEN_METRICS,
 )
-from hwdag_lab.eval.records import Build, Result, datasets_of, read_builds, read_results, write_json
+from hwdag_lab.eval.records import Build, Result, read_builds, read_results, write_json
 from hwdag_lab.eval.settings import read_settings
 from hwdag_lab.eval.statistics import Difference, Interval, bootstrap, paired_bootstrap
 from hwdag_lab.eval.systems import is_baseline
@@ -98,7 +98,7 @@ class BuildRow:
 class Gain:
     """Mean of `system` at a budget minus `against`, over the questions that both were asked.
 
-    `at` says at what cost the other was asked, where it is not the same budget.
+    `at` says at how many tokens the other was asked, where it is not the same budget.
     """
 
     system: str
@@ -111,17 +111,16 @@ class Gain:
 
 @dataclass(frozen=True, slots=True)
 class DatasetSummary:
-    """One data set: its rows, builds, HWDAG against the best baseline, variants against HWDAG.
+    """One data set: its rows, builds, and HWDAG against the best baseline.
 
-    `stopping` compares the system that stops by itself (`Plan.match`) with all others at its own
-    mean cost: at as many node tokens, and at as many TFLOPs.
+    `stopping` compares the system that stops by itself (`Plan.match`) with all others at as many
+    node tokens as it read on average.
     """
 
     dataset: str
     rows: Sequence[Row]
     builds: Sequence[BuildRow]
     gains: Sequence[Gain]
-    variants: Sequence[Gain]
     stopping: Sequence[Gain] = ()
 
     @property
@@ -155,30 +154,16 @@ def headlines(metrics: Collection[str]) -> list[str]:
 def summarise(folder: Path) -> list[DatasetSummary]:
     """The numbers of a run, data set by data set; raises `InputError` if it cannot be read."""
     settings = read_settings(folder)
-    order, match = list(settings["systems"]), settings.get("match", "")
-    results, builds = list(read_results(folder).values()), list(read_builds(folder).values())
-    return [
-        summarise_dataset(
-            name,
-            [result for result in results if result.dataset == name],
-            [build for build in builds if build.dataset == name],
-            order,
-            match,
-        )
-        for name in datasets_of(results)
-    ]
+    results = grouped(read_results(folder).values(), lambda result: result.dataset)
+    builds = grouped(read_builds(folder).values(), lambda build: build.dataset)
+    return [_dataset(name, results[name], builds.get(name, ()), settings) for name in results]
 
 
-def summarise_dataset(
-    name: str,
-    results: Sequence[Result],
-    builds: Sequence[Build],
-    order: Sequence[str],
-    match: str = "",
+def _dataset(
+    name: str, results: Sequence[Result], builds: Sequence[Build], settings: Mapping[str, Any]
 ) -> DatasetSummary:
-    """The numbers of one data set; `order` is that of its systems, `match` that of `Plan`."""
     rows = grouped(results, lambda r: (r.system, r.budget))
-    place = {system: i for i, system in enumerate(order)}
+    place = {system: i for i, system in enumerate(settings["systems"])}
     keys = sorted(rows, key=lambda k: (place.get(k[0], len(place)), k[1] or math.inf))
     by_build = grouped(builds, lambda b: b.build)
     return DatasetSummary(
@@ -186,8 +171,7 @@ def summarise_dataset(
         rows=[_row(system, budget, rows[system, budget]) for system, budget in keys],
         builds=[_build_row(build, group) for build, group in by_build.items()],
         gains=list(_gains(rows)),
-        variants=list(_variants(rows)),
-        stopping=list(_stopping(rows, match)),
+        stopping=list(_stopping(rows, settings.get("match", ""))),
     )
 
 
@@ -198,26 +182,20 @@ def write_summary(folder: Path) -> list[DatasetSummary]:
     return found
 
 
-Scores = Mapping[tuple[str, str], float]
-"""By document and question."""
-
-
 def gain(ours: Iterable[Result], theirs: Iterable[Result], metric: str) -> Difference | None:
     """Paired difference over the questions of one data set that both have a score for."""
-    return _difference(_scores(ours, metric), _scores(theirs, metric))
-
-
-def _difference(ours: Scores, theirs: Scores) -> Difference | None:
-    if not (both := [key for key in ours if key in theirs]):
+    mine, other = _scores(ours, metric), _scores(theirs, metric)
+    if not (both := [key for key in mine if key in other]):
         return None
     return paired_bootstrap(
-        [ours[key] for key in both],
-        [theirs[key] for key in both],
+        [mine[key] for key in both],
+        [other[key] for key in both],
         groups=[document for document, _ in both],
     )
 
 
-def _scores(results: Iterable[Result], metric: str) -> Scores:
+def _scores(results: Iterable[Result], metric: str) -> dict[tuple[str, str], float]:
+    """By document and question."""
     return {(r.document, r.question): r.metrics[metric] for r in results if metric in r.metrics}
 
 
@@ -281,14 +259,16 @@ Rows = Mapping[tuple[str, int | None], Sequence[Result]]
 
 def _gains(rows: Rows) -> Iterator[Gain]:
     """`hwdag` against the baseline that is best by the same questions, metric and budget."""
-    for budget in _budgets(rows):
+    for budget in sorted({b for s, b in rows if b is not None and s == "hwdag"}):
         against = [s for s, b in rows if b == budget and is_baseline(s)]
         for metric in METRICS:
             means = {other: _mean_gain(rows, other, budget, metric) for other in against}
             known = {other: mean for other, mean in means.items() if mean is not None}
             if known:
                 best = min(known, key=lambda other: known[other])
-                yield from _compared(rows, budget, metric, [("hwdag", best)])
+                found = gain(rows["hwdag", budget], rows[best, budget], metric)
+                assert found is not None  # they have questions in common
+                yield Gain("hwdag", best, budget, metric, found)
 
 
 def _mean_gain(rows: Rows, other: str, budget: int, metric: str) -> float | None:
@@ -297,70 +277,18 @@ def _mean_gain(rows: Rows, other: str, budget: int, metric: str) -> float | None
     return sum(gains) / len(gains) if gains else None
 
 
-def _variants(rows: Rows) -> Iterator[Gain]:
-    """Other rows of HWDAG against `hwdag` itself."""
-    for budget in _budgets(rows):
-        others = [s for s, b in rows if b == budget and s != "hwdag" and not is_baseline(s)]
-        for metric in METRICS:
-            yield from _compared(rows, budget, metric, [(other, "hwdag") for other in others])
-
-
 def _stopping(rows: Rows, match: str) -> Iterator[Gain]:
-    """The system that stops by itself against all others, at the tokens and TFLOPs that it used."""
+    """The system that stops by itself against all others, at the node tokens that it used."""
     for (system, budget), ours in rows.items():
         if system != match or budget is None:
             continue
-        tokens = round(_mean_cost(ours, "context_tokens"))
+        read = [result.context_tokens for result in ours if result.error is None]
+        tokens = round(sum(read) / max(1, len(read)))
         for other, at in rows:
             if at == tokens and other != match:
                 for metric in headlines({m for result in ours for m in result.metrics}):
-                    found = gain(ours, rows[other, at], metric)
-                    if found is not None:
+                    if found := gain(ours, rows[other, at], metric):
                         yield Gain(match, other, budget, metric, found, f"{tokens} tokens")
-        if all(result.answered for result in ours):
-            yield from _at_equal_tflops(rows, match, budget)
-
-
-def _at_equal_tflops(rows: Rows, match: str, budget: int) -> Iterator[Gain]:
-    """Against each other system, between those two of its budgets that cost less and more."""
-    ours = rows[match, budget]
-    target = _mean_cost(ours, "tflops")
-    for other in dict.fromkeys(system for system, at in rows if at is not None and system != match):
-        points = sorted(
-            (
-                (_mean_cost(results, "tflops"), results)
-                for (s, at), results in rows.items()
-                if s == other and at is not None and all(r.answered for r in results)
-            ),
-            key=lambda point: point[0],
-        )
-        below = [point for point in points if point[0] <= target]
-        if not below:
-            continue  # why: it cannot be had that cheaply
-        above = [point for point in points if point[0] > target][:1] or below[-1:]
-        (low, first), (high, second) = below[-1], above[0]
-        share = (target - low) / (high - low) if high > low else 0.0
-        for metric in headlines({m for result in ours for m in result.metrics}):
-            one, two = _scores(first, metric), _scores(second, metric)
-            between = {key: (1 - share) * one[key] + share * two[key] for key in one.keys() & two}
-            if difference := _difference(_scores(ours, metric), between):
-                at = f"{min(target, high):.3g} TFLOPs"
-                yield Gain(match, other, budget, metric, difference, at)
-
-
-def _mean_cost(results: Sequence[Result], name: str) -> float:
-    """Over the results without an error; 0 where there are none."""
-    found = [c for r in results if r.error is None and (c := COSTS[name](r)) is not None]
-    return sum(found) / len(found) if found else 0.0
-
-
-def _budgets(rows: Rows) -> list[int]:
-    return sorted({b for s, b in rows if b is not None and s == "hwdag"})
-
-
-def _compared(rows: Rows, budget: int, metric: str, pairs: Iterable[tuple[str, str]]) -> list[Gain]:
-    found = ((a, b, gain(rows[a, budget], rows[b, budget], metric)) for a, b in pairs)
-    return [Gain(a, b, budget, metric, one) for a, b, one in found if one is not None]
 
 
 def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:

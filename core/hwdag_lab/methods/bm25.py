@@ -9,17 +9,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hwdag.errors import InputError
 from hwdag.lm.base import Reader
-from hwdag.text.prompts import SearchPrompts
 from hwdag.text.words import content_words
 from hwdag.types import Document, Node
-from hwdag_lab.methods.document_retriever import DocumentRetriever
+from hwdag_lab.methods.document_retriever import DocumentRetriever, OtherModels
 from hwdag_lab.methods.found import Found, Query, Scored
 from hwdag_lab.methods.passages import Granularity, Passages, checked_granularity
 
@@ -45,35 +44,36 @@ class BM25Retriever(DocumentRetriever[WordedPassages]):
     reading order.
 
     Args:
-        reader: counts tokens and answers; a local model, the name of one, or None for the default.
-        prompts: the two turns in which the answer is asked for.
+        reader: see `DocumentRetriever`.
         granularity: how documents are cut.
         contextual: search every passage behind its heading, or its document's title.
         k1: how fast repetitions of a word stop counting; the paper advises 1.2 to 2.
         b: how much the length of a passage counts; the paper advises 0.5 to 0.8.
+        models: prompts; see `DocumentRetriever`.
 
     Raises:
         InputError: a negative k1, or a b that is not in [0, 1].
     """
 
     name = "bm25"
+    uses = ("reader", "prompts")
 
     def __init__(
         self,
         reader: Reader | str | None = None,
-        prompts: SearchPrompts | None = None,
-        granularity: Granularity = "300",
         *,
+        granularity: Granularity = "300",
         contextual: bool = False,
         k1: float = 1.5,
         b: float = 0.75,
+        **models: Unpack[OtherModels],
     ) -> None:
         if not (0 <= k1 < float("inf") and 0 <= b <= 1):
             raise InputError(f"BM25 needs a finite k1 >= 0 and a b in [0, 1], got {k1!r} and {b!r}")
         self._k1, self._b = k1, b
         self._granularity = checked_granularity(granularity)
         self._contextual = contextual
-        super().__init__(reader=reader, prompts=prompts)
+        super().__init__(reader, **models)
 
     def _build(self, document: Document) -> WordedPassages:
         passages = Passages.of(

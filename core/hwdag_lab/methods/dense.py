@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
 import numpy as np
 
 from hwdag.arrays import Vectors
-from hwdag.embedding.base import Embedder
 from hwdag.lm.base import Reader
-from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node
-from hwdag_lab.methods.document_retriever import DocumentRetriever
+from hwdag_lab.methods.document_retriever import DocumentRetriever, OtherModels
 from hwdag_lab.methods.found import Found, Query, Scored
 from hwdag_lab.methods.passages import Granularity, Passages, checked_granularity
 
@@ -37,31 +34,27 @@ class DenseRetriever(DocumentRetriever[EmbeddedPassages]):
     reading order.
 
     Args:
-        reader: counts tokens and answers; a local model, the name of one, or None for the default.
-        prompts: the two turns in which the answer is asked for.
-        embedder: an Embedder, the name of one (`hwdag.embedding.default.load_embedder`), or None for
-            the embedded default.
+        reader: see `DocumentRetriever`.
         granularity: how documents are cut; None for the method's own cut.
         contextual: embed every passage behind its heading, or its document's title.
-        cache: a file of finished embeddings; see `DocumentRetriever`.
+        models: prompts, embedder and cache; see `DocumentRetriever`.
     """
 
     name = "dense"
+    uses = ("reader", "prompts", "embedder", "cache")
     cut: ClassVar[Granularity] = "300"
 
     def __init__(
         self,
         reader: Reader | str | None = None,
-        prompts: SearchPrompts | None = None,
-        embedder: Embedder | str | None = None,
-        granularity: Granularity | None = None,
         *,
+        granularity: Granularity | None = None,
         contextual: bool = False,
-        cache: str | Path | None = None,
+        **models: Unpack[OtherModels],
     ) -> None:
         self._granularity = checked_granularity(self.cut if granularity is None else granularity)
         self._contextual = contextual
-        super().__init__(reader=reader, prompts=prompts, embedder=embedder, cache=cache)
+        super().__init__(reader, **models)
 
     def _build(self, document: Document) -> EmbeddedPassages:
         passages = Passages.of(

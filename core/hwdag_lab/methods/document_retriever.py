@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, Protocol, Self, TypedDict, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from hwdag.arrays import Vectors
 from hwdag.building.calls import Calls, Embeddings
 from hwdag.building.insertion import as_document
 from hwdag.building.report import BuildReport
+from hwdag.checks import refuse
 from hwdag.config import SearchConfig, checked_k
 from hwdag.embedding.base import Embedder
 from hwdag.errors import EmptyIndex, InputError, ReaderRequired
@@ -55,14 +56,19 @@ T = TypeVar("T", bound=Built)
 J = TypeVar("J")
 
 
-class ModelOptions(TypedDict, total=False):
-    """Options of every `DocumentRetriever` that has models beside its reader; see there."""
+class OtherModels(TypedDict, total=False):
+    """What every `DocumentRetriever` may be given beside its reader; see there."""
 
-    reader: Reader | str | None
     prompts: SearchPrompts | None
     writer: Writer | Callable[[str], str] | None
     embedder: Embedder | str | None
     cache: str | Path | None
+
+
+class ModelOptions(OtherModels, total=False):
+    """The same with the reader."""
+
+    reader: Reader | str | None
 
 
 class DocumentRetriever(ABC, Generic[T]):
@@ -78,25 +84,24 @@ class DocumentRetriever(ABC, Generic[T]):
         embedder: an Embedder, the name of one, or None for the embedded default.
         cache: a file of finished model calls and embeddings, so that the same documents cost
             nothing again; None keeps the calls of an interrupted insertion in memory.
+
+    Raises:
+        UnknownOption: the method has no use for one of these.
     """
 
     name: ClassVar[str]
     bounded: ClassVar[bool] = True
     """False for methods that read everything, whatever the token budget says."""
+    uses: ClassVar[tuple[str, ...]] = ("reader", "prompts", "writer", "embedder", "cache")
+    """Which of the options above the method has a use for."""
 
-    def __init__(
-        self,
-        *,
-        reader: Reader | str | None = None,
-        prompts: SearchPrompts | None = None,
-        writer: Writer | Callable[[str], str] | None = None,
-        embedder: Embedder | str | None = None,
-        cache: str | Path | None = None,
-    ) -> None:
-        self._models = Models(reader, writer, embedder)
-        self._prompts = prompts or SearchPrompts()
-        self._cache = CallCache.open(cache)
-        self._keeps_calls = cache is not None
+    def __init__(self, reader: Reader | str | None = None, **models: Unpack[OtherModels]) -> None:
+        idle = {name: model for name, model in models.items() if name not in self.uses}
+        refuse(idle, f"the method {self.name}", ", ".join(self.uses))
+        self._models = Models(reader, models.get("writer"), models.get("embedder"))
+        self._prompts = models.get("prompts") or SearchPrompts()
+        self._keeps_calls = models.get("cache") is not None
+        self._cache = CallCache.open(models.get("cache"))
         # why: replaced, never changed, so that searches need no lock
         self._held: Mapping[str, tuple[Document, T]] = {}
         self._changes = threading.RLock()

@@ -11,9 +11,8 @@ from hwdag.arrays import Floats
 from hwdag.building.windows import LINE_TOKENS, pack
 from hwdag.config import SearchConfig
 from hwdag.errors import QuestionTooLong
-from hwdag.lm.base import Decoding, Reader, Reading, Session
+from hwdag.lm.base import Decoding, Reading, Session
 from hwdag.text.chunking import chunk
-from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node, Span, Usage
 from hwdag_lab.methods.document_retriever import DocumentRetriever
 from hwdag_lab.methods.found import Found, Query, Scored, may_cost
@@ -28,19 +27,11 @@ class FullContextRetriever(DocumentRetriever[Whole]):
     that it can answer (the highest p_yes, the first of equals), so only that one is decoded. The
     p_yes of the last step is that window's, `Retrieval.notes` tells the number of windows, and the
     usage counts all of them.
-
-    Args:
-        reader: counts tokens and answers; a local model, the name of one, or None for the default.
-        prompts: the two turns in which the answer is asked for.
     """
 
     name = "full-context"
     bounded = False
-
-    def __init__(
-        self, reader: Reader | str | None = None, prompts: SearchPrompts | None = None
-    ) -> None:
-        super().__init__(reader=reader, prompts=prompts)
+    uses = ("reader", "prompts")
 
     def _build(self, document: Document) -> Whole:
         return Whole.of(document, self.reader)

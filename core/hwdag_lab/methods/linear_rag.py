@@ -19,18 +19,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log1p
-from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from hwdag.arrays import Floats, Vectors
-from hwdag.embedding.base import Embedder
 from hwdag.lm.base import Reader
-from hwdag.text.prompts import SearchPrompts
 from hwdag.text.sentences import sentences
 from hwdag.types import Document, Node
-from hwdag_lab.methods.document_retriever import DocumentRetriever
+from hwdag_lab.methods.document_retriever import DocumentRetriever, OtherModels
 from hwdag_lab.methods.elements import key_of, terms_of
 from hwdag_lab.methods.found import Found, Query, Scored
 from hwdag_lab.methods.passages import Granularity, Passages, checked_granularity
@@ -74,26 +71,23 @@ class LinearRagRetriever(DocumentRetriever[LinkedPassages]):
     A question without an entity that is in the documents is answered by dense retrieval.
 
     Args:
-        reader: counts tokens and answers; see `DocumentRetriever`, as the following.
-        prompts: the two turns in which the answer is asked for.
-        embedder: compares the question with sentences, passages and entities.
+        reader: see `DocumentRetriever`.
         granularity: how documents are cut.
-        cache: a file of finished embeddings.
+        models: prompts, embedder and cache; see `DocumentRetriever`.
     """
 
     name = "linear-rag"
+    uses = ("reader", "prompts", "embedder", "cache")
 
     def __init__(
         self,
         reader: Reader | str | None = None,
-        prompts: SearchPrompts | None = None,
-        embedder: Embedder | str | None = None,
-        granularity: Granularity = "passage",
         *,
-        cache: str | Path | None = None,
+        granularity: Granularity = "passage",
+        **models: Unpack[OtherModels],
     ) -> None:
         self._granularity = checked_granularity(granularity)
-        super().__init__(reader=reader, prompts=prompts, embedder=embedder, cache=cache)
+        super().__init__(reader, **models)
 
     def _build(self, document: Document) -> LinkedPassages:
         passages = Passages.of(document, self._granularity, self.reader, contextual=True)

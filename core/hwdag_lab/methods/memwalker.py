@@ -16,7 +16,7 @@ counted in `Retrieval.notes`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Unpack
 
@@ -144,10 +144,7 @@ class MemWalkerRetriever(SummarizingRetriever[SummaryTree]):
     name = "memwalker"
 
     def __init__(
-        self,
-        *,
-        config: MemWalkerConfig | None = None,
-        **models: Unpack[ModelOptions],
+        self, *, config: MemWalkerConfig | None = None, **models: Unpack[ModelOptions]
     ) -> None:
         self.config = config or MemWalkerConfig()
         super().__init__(**models)
@@ -251,12 +248,9 @@ def within_budget(
             if not kept:
                 notes.append(f"{node.id}: left out, the budget has no room for a sentence of it")
                 continue
-            cut = excerpt(node, kept[0], reader)
-            notes.append(
-                f"{node.id}: cut from {node.tokens} to {cut.tokens} tokens, the most similar "
-                "sentences"
-            )
-            node = cut
+            node = excerpt(node, kept[0], reader)
+            sizes = f"{scored.node.tokens} to {node.tokens} tokens"
+            notes.append(f"{node.id}: cut from {sizes}, the most similar sentences")
         room -= query.cost(node.text)
         found.append(replace(scored, node=node))
     return found, notes
@@ -279,11 +273,6 @@ class Guide:
     notes: list[str] = field(default_factory=list)
 
     @property
-    def steps_left(self) -> int:
-        """Decisions that may still be asked for."""
-        return self.config.max_steps - self.steps
-
-    @property
     def counted(self) -> list[str]:
         """How many replies could not be used, in words."""
         found = []
@@ -297,17 +286,23 @@ class Guide:
         return found
 
     def choose(
-        self, prompt: Callable[[str], str], legal: Sequence[int], memory: Sequence[str]
+        self, template: str, legal: Sequence[int], memory: Sequence[str], **shown: str
     ) -> int | None:
         """One of the legal actions, or None after `max_tries` replies without one.
 
         Args:
-            prompt: from the working memory, as text, to the prompt.
+            template: `TRIAGE` or `LEAF`.
             legal: the actions that may be taken.
             memory: summaries of the visited nodes, the oldest first.
+            shown: the fields of the template beside question and memory.
         """
+
+        def prompt(kept: Sequence[str]) -> str:
+            said = filled(MEMORY, visited="\n".join(kept)) if kept else ""
+            return filled(template, question=self.question, memory=said, **shown)
+
         self.steps += 1
-        asked = prompt(self._remembered(prompt, memory))
+        asked = prompt(self._remembered(prompt(()), memory))
         retry = filled(RETRY, legal=", ".join(map(str, legal)))
         for attempt in range(self.config.max_tries):
             text = asked + retry * (attempt > 0)
@@ -319,23 +314,23 @@ class Guide:
         self.defaults += 1
         return None
 
-    def _remembered(self, prompt: Callable[[str], str], memory: Sequence[str]) -> str:
-        """The newest summaries that fit into the navigator's context, as text."""
+    def _remembered(self, bare: str, memory: Sequence[str]) -> list[str]:
+        """The newest summaries that fit into the navigator's context beside the rest of a prompt."""
+        kept = list(memory)
         if not isinstance(navigator := self.navigator, Reader):
-            return _as_memory(memory)
-        bare, retry = navigator.count_tokens([prompt(""), RETRY])
-        around = retry + navigator.template_tokens + self.config.reply_tokens + LABEL_TOKENS
-        room = navigator.context_tokens - bare - around
+            return kept
+        taken = sum(navigator.count_tokens([bare, RETRY])) + navigator.template_tokens
+        taken += self.config.reply_tokens + LABEL_TOKENS
+        room = navigator.context_tokens - taken
         if room < 0:
             raise QuestionTooLong(
-                f"question, prompt and a part of the document take {bare + around} tokens, but the "
+                f"question, prompt and a part of the document take {taken} tokens, but the "
                 f"context of {navigator.name} holds {navigator.context_tokens}; shorten the "
                 "question, or build with smaller segment_tokens"
             )
-        kept = list(memory)
-        while kept and navigator.count_tokens([_as_memory(kept)])[0] > room:
+        while kept and _tokens_as_memory(navigator, kept) > room:
             kept.pop(0)
-        return _as_memory(kept)
+        return kept
 
 
 class Walk:
@@ -370,9 +365,9 @@ class Walk:
         Returns:
             False if nothing is open any more, so that another document may be tried.
         """
+        limit = self._guide.config.max_steps
         while self._path:
-            if self._guide.steps_left == 0:
-                limit = self._guide.config.max_steps
+            if self._guide.steps >= limit:
                 self._guide.notes.append(f"navigation was stopped by max_steps={limit}")
                 return True
             if not self._is_leaf(self.position):
@@ -403,10 +398,12 @@ class Walk:
         if len(below) == 1:
             self._enter(below[0])
             return
-        is_root = len(self._path) == 1
-        legal = [*range(1, len(below) + 1), *([] if is_root else [GO_BACK])]
-        prompt = self._triage(below, "" if is_root else BACK)
-        action = self._guide.choose(prompt, legal, self._memory(below))
+        back = "" if len(self._path) == 1 else BACK
+        legal = [*range(1, len(below) + 1), *([GO_BACK] if back else [])]
+        texts = [self._tree.nodes[i].text for i in below]
+        summaries = "\n\n".join(f"Part {number}: {text}" for number, text in enumerate(texts, 1))
+        memory = self._memory(below)
+        action = self._guide.choose(TRIAGE, legal, memory, summaries=summaries, back=back)
         if action == GO_BACK:
             self._go_back()
         else:
@@ -416,24 +413,8 @@ class Walk:
         """Read the segment: whether the model, or the default, stays with it."""
         [segment] = self._tree.children[self.position]
         self.leaves.append(self._scored(segment))
-        text = self._tree.nodes[segment].text
-
-        def prompt(memory: str) -> str:
-            return filled(LEAF, question=self._guide.question, memory=memory, segment=text)
-
-        memory = self._memory([self.position])
-        return self._guide.choose(prompt, [COMMIT, GO_BACK], memory) != GO_BACK
-
-    def _triage(self, below: Sequence[int], back: str) -> Callable[[str], str]:
-        summaries = "\n\n".join(
-            f"Part {number}: {self._tree.nodes[i].text}" for number, i in enumerate(below, 1)
-        )
-
-        def prompt(memory: str) -> str:
-            question = self._guide.question
-            return filled(TRIAGE, question=question, memory=memory, summaries=summaries, back=back)
-
-        return prompt
+        memory, text = self._memory([self.position]), self._tree.nodes[segment].text
+        return self._guide.choose(LEAF, [COMMIT, GO_BACK], memory, segment=text) != GO_BACK
 
     def _memory(self, shown: Sequence[int]) -> list[str]:
         """Summaries visited so far, without those that the prompt shows anyway."""
@@ -464,5 +445,5 @@ LEAF_LEVEL = 2
 """Summaries of single segments, which are level 1."""
 
 
-def _as_memory(visited: Sequence[str]) -> str:
-    return filled(MEMORY, visited="\n".join(visited)) if visited else ""
+def _tokens_as_memory(navigator: Reader, visited: Sequence[str]) -> int:
+    return navigator.count_tokens([filled(MEMORY, visited="\n".join(visited))])[0]

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import isqrt
-from types import ModuleType
 from typing import Any, Literal, Unpack, get_args
 
 import numpy as np
@@ -203,15 +202,12 @@ class Forest:
         order, k = self.traversed(1), 1
         while True:
             wider = self.traversed(k + 1)
-            if len(wider) == len(order) or self._cost(wider) > budget:
+            if len(wider) == len(order) or sum(self.costs[i] for i in wider) > budget:
                 return list(dict.fromkeys([*order, *wider]))
             order, k = wider, k + 1
 
     def _best(self, indices: Sequence[int], k: int) -> list[int]:
         return sorted(indices, key=lambda i: -self.similarity[i])[:k]
-
-    def _cost(self, indices: Iterable[int]) -> int:
-        return sum(self.costs[i] for i in indices)
 
 
 Members = NDArray[np.intp]
@@ -261,12 +257,12 @@ def clusters(
     while pending:
         members, again = pending.pop()
         if len(members) == 1 or costs[members].sum() <= options.max_cluster_tokens:
-            found.add(_indices(members))
+            found.add(tuple(members.tolist()))
         elif again and len(pieces := soft_clusters(vectors[members], options)) > 1:
             pending += [(members[piece], again - 1) for piece in pieces]
         else:
             runs = pack(costs[members].tolist(), options.max_cluster_tokens)
-            found.update(_indices(members[run.start : run.stop]) for run in runs)
+            found.update(tuple(members[run.start : run.stop].tolist()) for run in runs)
     return sorted(found)
 
 
@@ -303,17 +299,10 @@ def mixture(points: Floats, options: RaptorConfig) -> list[Members]:
 def reduced(vectors: Vectors, neighbors: int, options: RaptorConfig) -> Floats:
     """UMAP of unit vectors by cosine: (n, d) -> (n, m), where m is the smaller of dimensions and d.
 
-    Raises:
-        InputError: umap-learn is not installed, or there are fewer than `dimensions + 2` vectors.
+    Takes at least `dimensions + 2` vectors. Raises `InputError` if umap-learn is not installed.
     """
-    if len(vectors) < options.dimensions + 2:
-        raise InputError(
-            f"UMAP to {options.dimensions} dimensions needs {options.dimensions + 2} vectors, got "
-            f"{len(vectors)}"
-        )
     with _quietly():
-        umap: Any = _umap()
-        reducer = umap.UMAP(
+        reducer = _umap().UMAP(
             n_neighbors=min(max(FEWEST_NEIGHBORS, neighbors), len(vectors) - 1),
             n_components=min(options.dimensions, vectors.shape[1]),
             metric="cosine",
@@ -325,8 +314,7 @@ def reduced(vectors: Vectors, neighbors: int, options: RaptorConfig) -> Floats:
             # why: opposite vectors would count as disconnected, and those are placed at NaN
             disconnection_distance=float("inf"),
         )
-        points: Floats = np.asarray(reducer.fit_transform(vectors), dtype=np.float64)
-    return points
+        return np.asarray(reducer.fit_transform(vectors), dtype=np.float64)
 
 
 def _two_stages(vectors: Vectors, options: RaptorConfig) -> Iterator[Members]:
@@ -341,15 +329,14 @@ def _stage(vectors: Vectors, neighbors: int, options: RaptorConfig) -> list[Memb
     return mixture(reduced(vectors, neighbors, options), options)
 
 
-def _umap() -> ModuleType:
+def _umap() -> Any:
     try:
         import umap
     except ImportError as error:
         raise InputError(
             f'RAPTOR needs umap-learn ({error}); install it with: pip install "hwdag[lab]"'
         ) from error
-    module: ModuleType = umap
-    return module
+    return umap
 
 
 @contextmanager
@@ -369,7 +356,3 @@ def _quietly() -> Iterator[None]:
                 "ignore", category=category, module=r"(umap|sklearn|pynndescent)\b"
             )
         yield
-
-
-def _indices(members: Members) -> tuple[int, ...]:
-    return tuple(members.tolist())

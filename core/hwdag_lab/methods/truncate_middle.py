@@ -11,8 +11,6 @@ import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from hwdag.lm.base import Reader
-from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node, Span
 from hwdag_lab.methods.document_retriever import DocumentRetriever
 from hwdag_lab.methods.found import Found, Query, Scored, may_cost
@@ -33,18 +31,10 @@ class TruncateMiddleRetriever(DocumentRetriever[Whole]):
     The budget is shared among the documents by their tokens. A document's share is for its head by
     one half, and for its tail by what the head left; both are cut between words. Documents that fit
     together are kept whole.
-
-    Args:
-        reader: counts tokens and answers; a local model, the name of one, or None for the default.
-        prompts: the two turns in which the answer is asked for.
     """
 
     name = "truncate-middle"
-
-    def __init__(
-        self, reader: Reader | str | None = None, prompts: SearchPrompts | None = None
-    ) -> None:
-        super().__init__(reader=reader, prompts=prompts)
+    uses = ("reader", "prompts")
 
     def _build(self, document: Document) -> Whole:
         return Whole.of(document, self.reader)

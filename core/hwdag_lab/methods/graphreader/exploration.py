@@ -397,10 +397,12 @@ class Walk:
 
         def parse(reply: str) -> Choice | None:
             call = call_of(reply, ON_FACTS)
-            if call is None or call.function != "read_chunk":
-                return call and Choice(call.function, (), notebook_of(reply))
-            ids = tuple(i - 1 for i in numbers(call.argument) if i - 1 in offered)
-            return Choice(call.function, ids, notebook_of(reply)) if ids else None
+            if call is None:
+                return None
+            is_reading = call.function == "read_chunk"
+            ids = [i - 1 for i in numbers(call.argument) if i - 1 in offered] if is_reading else []
+            found = Choice(call.function, tuple(ids), notebook_of(reply))
+            return found if ids or not is_reading else None
 
         prompt = self._prompt(
             prompts.EXPLORE_FACTS, element=world.elements[node].name, facts=listed
@@ -424,7 +426,7 @@ class Walk:
 
             def parse(reply: str) -> Choice | None:
                 call = call_of(reply, ON_CHUNK)
-                return call and Choice(call.function, (), notebook_of(reply))
+                return Choice(call.function, (), notebook_of(reply)) if call else None
 
             prompt = self._prompt(
                 prompts.EXPLORE_CHUNK, chunk=str(chunk + 1), text=self.world.chunks[chunk].text
@@ -455,10 +457,10 @@ class Walk:
 
         def parse(reply: str) -> Choice | None:
             call = call_of(reply, ON_NEIGHBORS)
-            if call is None or call.function == "termination":
-                return call and Choice(call.function)
-            index = named_element(call.argument, names)
-            return None if index is None else Choice(call.function, (shown[index],))
+            if call is not None and call.function == "termination":
+                return Choice(call.function)
+            index = None if call is None else named_element(call.argument, names)
+            return None if index is None else Choice("read_neighbor_node", (shown[index],))
 
         prompt = self._prompt(prompts.EXPLORE_NEIGHBORS, element=name, elements=lines)
         choice = yield Request(prompt, parse, _retry(ON_NEIGHBORS))

@@ -71,7 +71,8 @@ class FactGraph:
         Elements with a spelling in common are one, named as it is where it comes first.
         """
         if not graphs:
-            return cls((), (), (), (), (), (), *[np.zeros((0, 0), np.float32)] * 3)
+            none = np.zeros((0, 0), np.float32)
+            return cls((), (), (), (), (), (), none, none, none)
         numbers = _merged([graph.elements for graph in graphs])
         first_chunk = accumulate((len(graph.chunks) for graph in graphs), initial=0)
         rows: dict[int, int] = {}

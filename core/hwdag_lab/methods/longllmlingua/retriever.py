@@ -21,15 +21,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from hwdag.errors import InputError, QuestionTooLong, ReaderRequired
 from hwdag.lm.base import Reader
 from hwdag.text.characters import one_line
 from hwdag.text.chunking import chunk
-from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node, Span
-from hwdag_lab.methods.document_retriever import DocumentRetriever
+from hwdag_lab.methods.document_retriever import DocumentRetriever, ModelOptions
 from hwdag_lab.methods.found import Found, Query, Scored
 from hwdag_lab.methods.longllmlingua.whole_words import owners, words
 from hwdag_lab.methods.options import CheckedOptions, at_least
@@ -92,21 +91,17 @@ class LongLLMLinguaRetriever(DocumentRetriever[Passages]):
     its `sources`, one after the other; the passages that did not survive come after them.
 
     Args:
-        reader: a local model that can score texts, or the name of one.
-        prompts: the two turns in which the answer is asked for.
         config: sizes and ratios.
+        models: reader and prompts; see `DocumentRetriever`.
     """
 
     name = "longllmlingua"
+    uses = ("reader", "prompts")
 
     def __init__(
-        self,
-        *,
-        reader: Reader | str | None = None,
-        prompts: SearchPrompts | None = None,
-        config: LongLLMLinguaConfig | None = None,
+        self, *, config: LongLLMLinguaConfig | None = None, **models: Unpack[ModelOptions]
     ) -> None:
-        super().__init__(reader=reader, prompts=prompts)
+        super().__init__(**models)
         self.config = config or LongLLMLinguaConfig()
 
     def _build(self, document: Document) -> Passages:

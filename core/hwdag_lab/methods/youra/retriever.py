@@ -14,8 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +27,8 @@ from hwdag.errors import InputError, ReaderRequired
 from hwdag.lm.base import Reader
 from hwdag.store.calls import key_of
 from hwdag.text.chunking import leaves
-from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node, Usage
-from hwdag_lab.methods.document_retriever import DocumentRetriever
+from hwdag_lab.methods.document_retriever import DocumentRetriever, OtherModels
 from hwdag_lab.methods.found import Found, Query, Scored, may_cost
 from hwdag_lab.methods.options import CheckedOptions, at_least
 from hwdag_lab.methods.passages import SENTENCE_TOKENS, verbatim_nodes
@@ -158,22 +156,22 @@ class YouraRetriever(DocumentRetriever[Contexts]):
     is not there passes through the model once more. Nothing else of a question is remembered.
 
     Args:
-        reader: a local model, or the name of one; None is the embedded default.
-        prompts: the two turns in which the answer is asked for.
+        reader: see `DocumentRetriever`.
         config: windows, heads, scores and limits.
-        cache: a file of finished calls; see `DocumentRetriever`.
+        models: prompts and cache; see `DocumentRetriever`.
     """
+
+    uses = ("reader", "prompts", "cache")
 
     def __init__(
         self,
         reader: Reader | str | None = None,
-        prompts: SearchPrompts | None = None,
-        config: YouraConfig | None = None,
         *,
-        cache: str | Path | None = None,
+        config: YouraConfig | None = None,
+        **models: Unpack[OtherModels],
     ) -> None:
         self.config = config or YouraConfig()
-        super().__init__(reader=reader, prompts=prompts, cache=cache)
+        super().__init__(reader, **models)
 
     @property
     def name(self) -> str:  # type: ignore[override]
