@@ -182,19 +182,17 @@ def test_any_other_exception_ends_a_run_that_can_go_on(tmp_path):
 
 
 def test_answers_can_be_left_out_and_asked_for_later(tmp_path):
-    plan = replace(SIMPLE, answer_budgets=())
+    plan = replace(SIMPLE, answers=False)
     run(world.records(), world.models(), plan, tmp_path)
     for result in read_results(tmp_path).values():
         assert (result.prediction, result.answer, result.answered) == (None, None, False)
         assert "sentence_recall" in result.metrics
         assert "f1" not in result.metrics
-    some = replace(SIMPLE, answer_budgets=(40,))
-    assert run(world.records(), world.models(), some, tmp_path) == Counts(4, 4, 0)
+    some = replace(SIMPLE, budgets=(40,))
+    assert run(world.records(), world.models(), some, tmp_path) == Counts(0, 4, 0)
     for result in read_results(tmp_path).values():
         assert result.answered == (result.budget == 40) == ("f1" in result.metrics)
     assert run(world.records(), world.models(), plan, tmp_path).added == 0  # more is enough
-    with pytest.raises(InputError, match=r"answers are asked for at the budgets \[7\]"):
-        replace(SIMPLE, answer_budgets=(7,))
 
 
 def test_what_reads_everything_is_asked_once_per_question(tmp_path):
@@ -463,7 +461,7 @@ def test_what_a_writer_said_is_no_evidence(tmp_path):
     """A writer that says nothing about the document earns nothing from the text it was shown."""
     writer = CallableWriter(lambda prompt: "Some people were born somewhere.", name="vague")
     record = world.long_record(0)
-    plan = replace(SIMPLE, systems=("gem-rag-graph",), budgets=(8,), answer_budgets=())
+    plan = replace(SIMPLE, systems=("gem-rag-graph",), budgets=(8,), answers=False)
     run([record], world.models(ScriptedLM(), writer=writer), plan, tmp_path)
     (result, *_) = read_results(tmp_path).values()
     assert result.error is None
@@ -515,7 +513,7 @@ def test_every_system_is_also_asked_at_what_the_walk_read_when_it_stopped(tmp_pa
         systems=("hwdag-p-yes", "bm25@sentence", "full-context"),
         budgets=(60,),
         limit=None,
-        answer_budgets=(),
+        answers=False,
         match="hwdag-p-yes",
     )
     counts = run(world.records(), world.models(lm), plan, tmp_path)
@@ -543,7 +541,7 @@ def test_an_oracle_reads_the_gold_sentences_in_document_order(tmp_path):
     first, second = (question.sentences[0] for question in record.questions)
     both = replace(record.questions[0], sentences=(first, second), evidence=(first, second))
     record = replace(record, questions=(both, record.questions[1]))
-    plan = Plan(systems=("oracle",), budgets=(13, 60), limit=None, answer_budgets=())
+    plan = Plan(systems=("oracle",), budgets=(13, 60), limit=None, answers=False)
     run([record], world.models(ScriptedLM()), plan, tmp_path)
     recall = {
         (r.question, r.budget): r.metrics["sentence_recall"]
@@ -567,7 +565,7 @@ def test_other_edges_are_made_of_the_same_attention(tmp_path):
     assert (kept.attention[:, [0, 1, 3]][own] == means[own]).all()
 
     names = ("hwdag-attention-edges", "hwdag-shuffled-edges", "hwdag-uniform-edges")
-    plan = Plan(systems=names, budgets=(40,), limit=None, answer_budgets=())
+    plan = Plan(systems=names, budgets=(40,), limit=None, answers=False)
     run([world.long_record(0)], world.models(), plan, tmp_path)
     rows = {}
     for path in (tmp_path / INDEXES).iterdir():
@@ -583,7 +581,7 @@ def test_a_pool_is_one_index_of_many_documents_that_several_sets_ask_about(tmp_p
     """Two data sets of two documents; each is asked over the passages of both, built once."""
     asked = [*world.passages(0, dataset="a"), *world.passages(2, dataset="b")]
     names = ("hwdag", "bm25@sentence", "raptor-collapsed", "oracle")
-    plan = Plan(systems=names, budgets=(60,), limit=None, answer_budgets=())
+    plan = Plan(systems=names, budgets=(60,), limit=None, answers=False)
     counts = run(pooled(asked), world.models(ScriptedLM()), plan, tmp_path)
     assert counts == Counts(0, 4 * 8, 0)
     results = list(read_results(tmp_path).values())

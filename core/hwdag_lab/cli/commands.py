@@ -100,7 +100,7 @@ def _add_eval(commands: Commands) -> None:
     )
     command.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
     plan = Plan(DEFAULT_SYSTEMS)
-    add_config(command, plan, only=("systems", "budgets", "answer_budgets", "max_new_tokens"))
+    add_config(command, plan, only=("systems", "budgets", "max_new_tokens"))
     _add_choice(command, plan.limit)
     command.add_argument(
         "--answers",

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hwdag.cli.options import config_of
-from hwdag.errors import InputError
 from hwdag.text.characters import visible
 from hwdag_lab.eval.compare import Comparison, compare
 from hwdag_lab.eval.convert import convert
@@ -82,10 +81,8 @@ def convert_data(options: argparse.Namespace) -> int:
 
 
 def _plan(options: argparse.Namespace) -> Plan:
-    if options.answer_budgets is not None and not options.answers:
-        raise InputError("--answer-budgets and --no-answers exclude each other; leave one out")
-    plan = replace(config_of(Plan(DEFAULT_SYSTEMS), options), limit=options.limit)
-    return plan if options.answers else replace(plan, answer_budgets=())
+    plan = config_of(Plan(DEFAULT_SYSTEMS), options)
+    return replace(plan, limit=options.limit, answers=options.answers)
 
 
 def _line(one: Comparison) -> tuple[str, ...]:

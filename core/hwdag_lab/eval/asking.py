@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hwdag.config import SearchConfig
 from hwdag.errors import HWDAGError
 from hwdag.retriever import Retriever
 from hwdag.search.answering import AnswerStream
-from hwdag.types import Retrieval, Step, Usage
+from hwdag.types import Retrieval, Usage
 from hwdag_lab.eval.evidence import passage_recall, retrieval_scores
 from hwdag_lab.eval.peaks import peaks_mb, reset_peaks
 from hwdag_lab.eval.records import Result
@@ -94,18 +94,21 @@ def _answered(
     retriever: Retriever,
     config: SearchConfig,
 ) -> Result:
-    clock = _Clock()
-    stream = retriever.stream(question.text, config=config, on_step=clock.on_step)
+    began = time.perf_counter()
+    at = [began]  # when nodes were found: until the last one it was search
+    stream = retriever.stream(
+        question.text, config=config, on_step=lambda step: at.append(time.perf_counter())
+    )
     prediction, total, metrics = (
         _chosen(stream, question) if question.options else _text(stream, question)
     )
-    seconds = clock.elapsed
-    found = _retrieved(result, record, question, stream.retrieval, clock.found)
+    ended = time.perf_counter()
+    found = _retrieved(result, record, question, stream.retrieval, at[-1] - began)
     return replace(
         found,
         prediction=prediction,
         metrics=metrics | dict(found.metrics),
-        answer=replace(total - stream.retrieval.usage, seconds=seconds - clock.found),
+        answer=replace(total - stream.retrieval.usage, seconds=ended - at[-1]),
     )
 
 
@@ -140,23 +143,3 @@ def _retrieved(
         search=replace(retrieval.usage, seconds=max(seconds, retrieval.usage.seconds)),
         notes=retrieval.notes,
     )
-
-
-@dataclass(slots=True)
-class _Clock:
-    """Wall time since it was made, and at the last node: until then it was search."""
-
-    began: float = 0.0
-    found: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.began = time.perf_counter()
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds since it was made."""
-        return time.perf_counter() - self.began
-
-    def on_step(self, step: Step) -> None:
-        """A node was found."""
-        self.found = self.elapsed

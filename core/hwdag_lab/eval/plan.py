@@ -17,8 +17,7 @@ class Plan:
         limit: questions per data set, at most; None for all.
         seed: of the choice of questions.
         max_new_tokens: length limit of an answer.
-        answer_budgets: budgets at which an answer is asked for. None is all, () none. A system
-            that reads everything answers unless it is ().
+        answers: whether answers are asked for, or the retrieval alone.
         match: name of a system that stops by itself: every other one is also asked at the mean
             number of node tokens that it read, per data set and budget; "" for none.
         retry_errors: ask questions again whose result is an error.
@@ -29,27 +28,10 @@ class Plan:
     limit: int | None = 20
     seed: int = 0
     max_new_tokens: int = 32
-    answer_budgets: tuple[int, ...] | None = None
+    answers: bool = True
     match: str = ""
     retry_errors: bool = False
 
     def __post_init__(self) -> None:
         if not self.budgets or min(self.budgets) < 1:
             raise InputError(f"budgets must be numbers of at least 1, got {list(self.budgets)}")
-        strange = set(self.answer_budgets or ()) - set(self.budgets)
-        if strange:
-            raise InputError(
-                f"answers are asked for at the budgets {sorted(strange)}, which are not among "
-                f"{list(self.budgets)}; add them to the budgets"
-            )
-
-    def answers_at(self, budget: int | None) -> bool:
-        """Whether an answer is asked for at a budget; None is that of a system without one.
-
-        At a budget that another system's stop decides it is, unless there are none at all.
-        """
-        if self.answer_budgets is None:
-            return True
-        if budget is None or budget not in self.budgets:
-            return bool(self.answer_budgets)
-        return budget in self.answer_budgets

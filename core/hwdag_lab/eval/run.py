@@ -91,7 +91,7 @@ def run(
         UnknownOption: a system does not exist.
     """
     records = list(records)
-    if plan.answer_budgets is None or plan.answer_budgets:
+    if plan.answers:
         check_metrics()
     chosen_systems = systems(plan.systems)
     if plan.match and not any(s.name == plan.match and s.bounded for s in chosen_systems):
@@ -218,6 +218,6 @@ def _tasks(
                         type=question.type,
                         text=question.text,
                         answers=question.answers,
-                        answered=plan.answers_at(budget),
+                        answered=plan.answers,
                     )
                     yield _Task(record, question, system, blank)

@@ -206,8 +206,8 @@ def _system(name: str) -> System:
     if (value := patience_of(name)) is not None:
         return _hwdag(name, Variant(search=SearchConfig(progress="p_yes", patience=value)))
     if match := _RANKED.fullmatch(name):
-        make = partial(_ranked, match[1], match[2], bool(match[3]))
-        return System(name, name, make)
+        options = {"granularity": match[2], "contextual": bool(match[3])}
+        return System(name, name, partial(_method, match[1], options))
     return BASELINES[name]
 
 
@@ -242,66 +242,61 @@ def index_options(config: BuildConfig, models: Models) -> dict[str, Any]:
     }
 
 
-def _ranked(method: str, granularity: str, contextual: bool, models: Models) -> Retriever:
-    """BM25 or dense retrieval of passages cut in a way, with titles or without."""
-    options = {"granularity": granularity, "contextual": contextual}
-    if method == "dense":
-        options["embedder"] = models.dense or models.embedder
-    return _method(method, ("reader",), options, models)
-
-
-def _method(
-    name: str, roles: tuple[str, ...], options: Mapping[str, Any], models: Models
-) -> Retriever:
-    """A method by name, with the models of these roles."""
+def _method(name: str, options: Mapping[str, Any], models: Models) -> Retriever:
+    """A method by name, with those of the models that it uses."""
     from hwdag_lab.methods.registry import retriever_class
 
-    named = {role: getattr(models, role) for role in roles}
-    made: Retriever = retriever_class(name)(**named, **options)
-    return made
-
-
-def _made(name: str, *roles: str, **options: Any) -> Make:
-    return partial(_method, name, roles, options)
+    cls = retriever_class(name)
+    shared = {role: getattr(models, role) for role in ("reader", "writer", "embedder")}
+    if name == "dense":
+        shared["embedder"] = models.dense or models.embedder
+    used = {role: model for role, model in shared.items() if role in cls.uses}
+    return cls(**used, **options)
 
 
 def _youra_of_the_paper(models: Models) -> Retriever:
     from hwdag_lab.methods.youra import YouraConfig
 
-    return _method("youra", ("reader",), {"config": YouraConfig.paper()}, models)
+    return _method("youra", {"config": YouraConfig.paper()}, models)
 
 
 def _oracle(models: Models) -> Retriever:
     from hwdag_lab.eval.oracle import OracleRetriever
 
-    return OracleRetriever(reader=models.reader)
+    return OracleRetriever(models.reader)
 
 
-_ALL = ("reader", "writer", "embedder")
-_EMBEDDED = ("reader", "embedder")
-
-
-def _baseline(name: str, make: Make, *, bounded: bool = True, whole: bool = False) -> System:
+def _baseline(
+    name: str,
+    method: str | Make = "",
+    *,
+    bounded: bool = True,
+    whole: bool = False,
+    **options: Any,
+) -> System:
+    """A row of a method by name, that of the row itself by default."""
+    named = method or name
+    make = partial(_method, named, options) if isinstance(named, str) else named
     return System(name, name, make, bounded=bounded, whole=whole)
 
 
 BASELINES: Mapping[str, System] = {
     system.name: system
     for system in (
-        _baseline("dos-rag", _made("dos-rag", *_EMBEDDED)),
-        _baseline("linear-rag", _made("linear-rag", *_EMBEDDED)),
-        _baseline("raptor-collapsed", _made("raptor", *_ALL, mode="collapsed"), whole=True),
-        _baseline("raptor-tree", _made("raptor", *_ALL, mode="tree"), whole=True),
-        _baseline("memwalker", _made("memwalker", *_ALL)),
-        _baseline("gem-rag-graph", _made("gem-rag", *_ALL, mode="graph")),
-        _baseline("gem-rag-questions", _made("gem-rag", *_ALL, mode="questions")),
-        _baseline("graphreader", _made("graphreader", *_ALL)),
-        _baseline("graphreader-nodes", _made("graphreader", *_ALL, answers="nodes")),
-        _baseline("youra", _made("youra", "reader")),
+        _baseline("dos-rag"),
+        _baseline("linear-rag"),
+        _baseline("raptor-collapsed", "raptor", mode="collapsed", whole=True),
+        _baseline("raptor-tree", "raptor", mode="tree", whole=True),
+        _baseline("memwalker"),
+        _baseline("gem-rag-graph", "gem-rag", mode="graph"),
+        _baseline("gem-rag-questions", "gem-rag", mode="questions"),
+        _baseline("graphreader"),
+        _baseline("graphreader-nodes", "graphreader", answers="nodes"),
+        _baseline("youra"),
         _baseline("youra-paper", _youra_of_the_paper),
-        _baseline("longllmlingua", _made("longllmlingua", "reader")),
-        _baseline("truncate-middle", _made("truncate-middle", "reader")),
-        _baseline("full-context", _made("full-context", "reader"), bounded=False),
+        _baseline("longllmlingua"),
+        _baseline("truncate-middle"),
+        _baseline("full-context", bounded=False),
         _baseline("oracle", _oracle, whole=True),
     )
 }

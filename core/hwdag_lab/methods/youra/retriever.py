@@ -10,7 +10,8 @@ How a reaction is scored is ours too, unless `YouraConfig.paper()` is given.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -35,7 +36,7 @@ from hwdag_lab.methods.passages import SENTENCE_TOKENS, verbatim_nodes
 from hwdag_lab.methods.youra.easy import Ids
 
 if TYPE_CHECKING:  # why: torch is imported only by those who need a model
-    from hwdag_lab.methods.youra.columns import ModelColumns
+    from hwdag_lab.methods.youra.columns import Located, ModelColumns
 
 ColumnHeads = Heads | Literal["last"]
 """Which heads count; "last" are those of the last layer."""
@@ -117,7 +118,7 @@ class YouraConfig(CheckedOptions):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window:
-    """Some consecutive sentences, read at once."""
+    """Some consecutive sentences, read at once, and the attention of their tokens to each other."""
 
     sentences: range
     ids: Ids  # (tokens,)
@@ -125,27 +126,12 @@ class Window:
     context: Vectors  # (tokens,)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Contexts:
-    """One document: its sentences, its tokens, and their attention to each other."""
+    """One document: its sentences, and the windows in which they are read, in reading order."""
 
     nodes: tuple[Node, ...]
-    ids: Ids  # (tokens,)
-    ranges: NDArray[np.int32]  # (nodes, 2)
-    borders: NDArray[np.int32]  # (windows + 1,) ordinals of sentences
-    context: Vectors  # (tokens,); of the windows, one after the other
-
-    @property
-    def windows(self) -> Iterator[Window]:
-        """In reading order."""
-        at = 0
-        for first, last in pairwise(self.borders.tolist()):
-            ranges = self.ranges[first:last]
-            start, end = _extent(ranges)
-            inside = np.where(ranges[:, :1] < ranges[:, 1:], ranges - start, 0)
-            context = self.context[at : at + end - start]
-            at += end - start
-            yield Window(range(first, last), self.ids[start:end], inside, context)
+    windows: tuple[Window, ...]
 
 
 class YouraRetriever(DocumentRetriever[Contexts]):
@@ -201,36 +187,36 @@ class YouraRetriever(DocumentRetriever[Contexts]):
         return max(1, window - self.columns.opening - min(QUESTION_TOKENS, window // 4))
 
     def _build(self, document: Document) -> Contexts:
-        nodes = self._sentences(document)
+        # why: half a window, so that one sentence never is too long for it
+        limit = max(1, min(SENTENCE_TOKENS, self._room // 2))
+        spans = leaves(document.text, count_tokens=self.reader.count_tokens, limit=limit)
+        nodes = verbatim_nodes(document, spans, "1", self.reader)
         located = self.columns.locate(document.text, [node.sources[0] for node in nodes])
         borders = _borders(located.ranges, self._room)
-        none = np.zeros(0, np.float32)
-        bare = Contexts(nodes, located.ids, located.ranges, borders, none)
-        context = [none]
+        windows = []
         with self._reporter.stage("windows", len(borders) - 1, "window") as advance:
-            for window in bare.windows:
-                if len(window.ids):
-                    context.append(self._context(window.ids))
+            for first, last in pairwise(borders):
+                windows.append(self._window(range(first, last), located))
                 advance()
-        return replace(bare, context=np.concatenate(context))
+        return Contexts(nodes, tuple(windows))
+
+    def _window(self, sentences: range, located: Located) -> Window:
+        ranges = located.ranges[sentences.start : sentences.stop]
+        filled = ranges[ranges[:, 0] < ranges[:, 1]]
+        if not len(filled):
+            return Window(sentences, located.ids[:0], ranges * 0, np.zeros(0, np.float32))
+        start, end = int(filled[0, 0]), int(filled[-1, 1])
+        inside = np.where(ranges[:, :1] < ranges[:, 1:], ranges - start, 0)
+        ids = located.ids[start:end]
+        return Window(sentences, ids, inside, self._context(ids))
 
     def _context(self, ids: Ids) -> Vectors:
         """The attention of a context to itself; what the cache has is not read again."""
         heads, opening = self.columns.heads, self.columns.opening
         key = key_of("context", self.reader.name, heads, opening, ids.tolist())
-        [means] = self._calls.results(
-            [key],
-            Embeddings([1], len(ids)),
-            lambda _: [self.columns.context(ids)[None]],
-        )
+        codec = Embeddings([1], len(ids))
+        [means] = self._calls.results([key], codec, lambda _: [self.columns.context(ids)[None]])
         return cast("Vectors", means[0])
-
-    def _sentences(self, document: Document) -> tuple[Node, ...]:
-        count, text = self.reader.count_tokens, document.text
-        # why: half a window, so that one sentence never is too long for it
-        limit = max(1, min(SENTENCE_TOKENS, self._room // 2))
-        spans = leaves(text, count_tokens=count, limit=limit)
-        return verbatim_nodes(document, spans, "1", self.reader)
 
     def _retrieve(self, query: Query, built: Mapping[str, Contexts]) -> Found:
         scored: list[Scored] = []
@@ -283,25 +269,15 @@ def _chosen(scored: Sequence[Scored], query: Query, share: float, usage: Usage) 
     )
 
 
-def _borders(ranges: NDArray[np.int32], room: int) -> NDArray[np.int32]:
+def _borders(ranges: NDArray[np.int32], room: int) -> list[int]:
     """Ordinals of the sentences at which windows begin and end: few, and about equally long."""
     starts = np.maximum.accumulate(np.append(ranges[:, 0], ranges[:, 1].max(initial=0)))
     costs = np.diff(starts).tolist()
-    windows = pack(costs, room)
+    windows = len(pack(costs, room))
     # why: attention is spread over a window, so a short last one would react more
-    low, high = 1, room
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (
-            (low, middle) if len(pack(costs, middle)) <= len(windows) else (middle + 1, high)
-        )
-    return np.array([0, *(window.stop for window in pack(costs, low))], np.int32)
-
-
-def _extent(ranges: NDArray[np.int32]) -> tuple[int, int]:
-    """First and last token of some ranges, empty ones left out."""
-    filled = ranges[ranges[:, 0] < ranges[:, 1]]
-    return (int(filled[0, 0]), int(filled[-1, 1])) if len(filled) else (0, 0)
+    sizes = range(1, room)
+    size = 1 + bisect_left(sizes, True, key=lambda size: len(pack(costs, size)) <= windows)
+    return [0, *(window.stop for window in pack(costs, size))]
 
 
 FLOOR = 1e-6
