@@ -36,8 +36,10 @@ from hwdag.embedding.default import default_embedder
 from hwdag.embedding.sentence_transformer import SentenceTransformerEmbedder
 from hwdag.lm import packing
 from hwdag.lm.attention import SpanRequest
+from hwdag.lm.base import Session
 from hwdag.lm.default import load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.search.context import nodes_ahead
 from hwdag.text.prompts import SearchPrompts
 from hwdag.text.sentences import sentences
 from hwdag.types import Answer
@@ -235,26 +237,37 @@ def capturing(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
 
 
 def walking(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
-    """Nodes read one by one and four at a time, against one prefill of the same context."""
+    """Nodes read as walks read them, against one prefill of the same context."""
     nodes, room = list[str](), plan.tokens
     for span in sentences(TEXT):
         text = TEXT[span.start : span.end].strip()
         if text and (room := room - lm.count_tokens([text])[0]) > 0:
             nodes.append(text)
 
-    def walk(stride: int) -> None:
-        session = lm.session(
+    def session() -> Session:
+        return lm.session(
             QUESTION, prompts=SearchPrompts(), heads="auto", max_new_tokens=ANSWER_TOKENS
         )
-        for start in range(0, len(nodes), stride):
-            session.read(nodes[start : start + stride])
 
-    whole, ones, fours = taking_turns(
-        lambda: walk(len(nodes)), lambda: walk(1), lambda: walk(4), rounds=plan.rounds
+    def walk(stride: int) -> None:
+        reading = session()
+        for start in range(0, len(nodes), stride):
+            reading.read(nodes[start : start + stride])
+
+    def ahead() -> None:
+        reading, known = session(), 0
+        while known < len(nodes):
+            count = nodes_ahead(known)
+            reading.read_each(nodes[known : known + count])
+            known += count
+
+    whole, ones, fours, eights = taking_turns(
+        lambda: walk(len(nodes)), lambda: walk(1), lambda: walk(4), ahead, rounds=plan.rounds
     )
     about = f"walk of {len(nodes)} nodes / one prefill, {lm.dtype}"
-    yield Row(f"{about}, one node per forward", ratio(ones, whole), "at most 1.3")
+    yield Row(f"{about}, one node per forward", ratio(ones, whole))
     yield Row(f"{about}, four nodes per forward", ratio(fours, whole), "at most 1.3")
+    yield Row(f"{about}, p_yes behind each, read ahead", ratio(eights, whole), "at most 1.3")
 
 
 def building(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:

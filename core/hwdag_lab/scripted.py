@@ -288,6 +288,16 @@ class ScriptedSession:
         self._probes += 1
         return Reading(attention, p_yes)
 
+    def read_each(self, texts: Sequence[str]) -> list[Reading]:
+        """`read` one by one."""
+        return [self.read([text]) for text in texts]
+
+    def forget(self, count: int) -> None:
+        """Take the last nodes back; what they have cost stays counted."""
+        kept = len(self.texts) - count
+        self._room += sum(map(self.cost, self.texts[kept:]))
+        del self.texts[kept:]
+
     def decode(
         self, *, enough: bool, max_new_tokens: int, spans: Sequence[tuple[int, Span]] = ()
     ) -> ScriptedDecoding:

@@ -245,6 +245,47 @@ def test_nodes_read_together_are_those_read_one_by_one(family, seed):
     assert unread.best(3) == unread.steps[:3]
 
 
+@pytest.mark.parametrize("family", ["llama", "gemma2", "mistral"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_walk_read_ahead_ends_where_one_read_node_by_node_does(family, seed):
+    """The same nodes, p_yes, cache and answer, in fewer forwards, wherever p_yes ends it."""
+    rng = np.random.default_rng(seed)
+    graph = random_graph(rng, chunks=30, levels=2)
+    vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
+    lm, scoring = HuggingFaceLM(model(family), tokenizer()), Scoring(attention=0)
+
+    def asked(**options):
+        config = SearchConfig(token_budget=900, scoring=scoring, initial_share=0.0, **options)
+        return search(graph, vectors, query, lm, config)
+
+    chosen = [step.node for step in asked().retrieval.steps]
+    prompts = SearchPrompts()
+    session = lm.session(QUESTION, prompts=prompts, heads="all", max_new_tokens=8)
+    readings, sizes = [], []
+    for node in chosen:
+        readings.append(session.read([node.text]))
+        sizes.append(session.cached_tokens)
+    sureness = np.array([reading.p_yes for reading in readings])
+    confidence = float(np.median(sureness))
+    for patience in (1, 2, 5, 1000):
+        walked = asked(progress="p_yes", confidence=confidence, patience=patience, heads="all")
+        said = np.flatnonzero(sureness > confidence)
+        end = said[patience - 1] + 1 if patience <= len(said) else len(chosen)
+        found = walked.retrieval
+        assert [step.node.id for step in found.steps] == [node.id for node in chosen[:end]]
+        assert (found.stop == "sufficient") == (patience <= len(said))
+        np.testing.assert_allclose([s.p_yes for s in found.steps], sureness[:end], atol=1e-4)
+        relevance = [r.attention[0] * (i + 2) for i, r in enumerate(readings[:end])]
+        np.testing.assert_allclose([s.relevance for s in found.steps], relevance, rtol=1e-3)
+        assert walked.session.cached_tokens == sizes[end - 1]
+        alone = lm.session(QUESTION, prompts=prompts, heads="all", max_new_tokens=8)
+        alone.read([node.text for node in chosen[:end]])
+        answers = [
+            "".join(one.decode(enough=True, max_new_tokens=8)) for one in (walked.session, alone)
+        ]
+        assert answers[0] == answers[1]
+
+
 def test_a_walk_that_is_ended_keeps_what_was_read():
     rng = np.random.default_rng(0)
     graph = random_graph(rng, chunks=300, levels=2)

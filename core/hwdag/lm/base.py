@@ -107,6 +107,12 @@ class Session(Protocol):
     def read(self, texts: Sequence[str]) -> Reading:
         """Append nodes and probe the answer slot, in one forward; the probe is then forgotten."""
 
+    def read_each(self, texts: Sequence[str]) -> list[Reading]:
+        """Append nodes and probe behind each: what `read` tells of them one by one."""
+
+    def forget(self, count: int) -> None:
+        """Take the last `count` nodes back."""
+
     def decode(
         self, *, enough: bool, max_new_tokens: int, spans: Sequence[tuple[int, Span]] = ()
     ) -> Decoding:

@@ -131,11 +131,17 @@ class Engine:
         request: SpanRequest | None = None,
         heads: HeadList | None = None,
         logit_rows: int = 1,
+        slots: tuple[int, ...] = (),
     ) -> Forward:
-        """Run new tokens on top of a cache, which they enter; `heads=None` are all."""
+        """Run new tokens on top of a cache, which they enter; `heads=None` are all.
+
+        With `slots` (`hwdag.lm.packing.Row`) the logits are those at the end of each.
+        """
         began, cached = time.perf_counter(), int(cache.get_seq_length())
-        tflops, attention = self.tflops(len(ids), cached, logit_rows=logit_rows), np.zeros((0, 1))
-        row = Row(ids, cache, logit_rows, None if request is None else Capture([request], heads))
+        tflops = self.tflops(len(ids), cached, logit_rows=len(slots) or logit_rows)
+        attention = np.zeros((0, 1))
+        captured = None if request is None else Capture([request], heads)
+        row = Row(ids, cache, logit_rows, captured, slots)
         logits = line_of(self.model).run(self.model, row)
         if row.capture is not None and request is not None:
             check_complete(self.model, row.capture)

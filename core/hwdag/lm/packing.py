@@ -47,17 +47,41 @@ PATIENCE = 0.02
 class Row:
     """The new tokens of one sequence, on top of a cache that they enter.
 
+    The last ids may be several slots of one length: each stands behind as many of the tokens before
+    them as `slots` says, the last one behind all, and sees those and itself, no other slot.
+
     Attributes:
-        last: of so many of the last positions logits are wanted.
+        last: of so many of the last positions logits are wanted, of every slot if there are several.
         capture: attention that is read, if any is.
-        logits: the result, in float32, (last, vocabulary).
+        slots: where they stand; none means that all ids are one sequence.
+        logits: the result, in float32, (last, vocabulary) or (slots, vocabulary).
     """
 
     ids: list[int]
     cache: Cache
     last: int = 1
     capture: Capture | None = None
+    slots: tuple[int, ...] = ()
     logits: Future[Tensor] = field(default_factory=Future)
+
+    @property
+    def slot_tokens(self) -> int:
+        """Length of a slot."""
+        return (len(self.ids) - self.slots[-1]) // len(self.slots) if self.slots else 0
+
+    @property
+    def offsets(self) -> list[int]:
+        """How far behind the cache each id stands."""
+        plain = self.slots[-1] if self.slots else len(self.ids)
+        behind = [slot + i for slot in self.slots for i in range(self.slot_tokens)]
+        return [*range(plain), *behind]
+
+    @property
+    def wanted(self) -> range:
+        """The ids whose logits are wanted."""
+        if not self.slots:
+            return range(len(self.ids) - self.last, len(self.ids))
+        return range(self.slots[-1] + self.slot_tokens - 1, len(self.ids), self.slot_tokens)
 
 
 class Line:
@@ -139,13 +163,13 @@ class _Rows:
 
     rows: Sequence[Row]
     places: Sequence[slice]
-    masks: dict[tuple[int, int, int | None], Tensor | None] = field(default_factory=dict)
+    masks: dict[object, Tensor | None] = field(default_factory=dict)
 
-    def mask(self, new: int, seen: int, window: int | None, device: torch.device) -> Tensor | None:
+    def mask(self, row: Row, seen: int, window: int | None, device: torch.device) -> Tensor | None:
         """Which of the tokens seen each new one may see, (1, 1, new, seen); None for the usual."""
-        key = new, seen, window
+        key = len(row.ids), row.slots, seen, window
         if key not in self.masks:
-            self.masks[key] = _mask(new, seen, window, device)
+            self.masks[key] = _mask(row, seen, window, device)
         return self.masks[key]
 
 
@@ -155,9 +179,9 @@ def packed_forward(model: PreTrainedModel, rows: Sequence[Row]) -> list[Tensor]:
     for row in rows:
         cached = int(row.cache.get_seq_length())
         places.append(slice(len(ids), len(ids) + len(row.ids)))
+        wanted += [len(ids) + i for i in row.wanted]
+        positions += [cached + offset for offset in row.offsets]
         ids += row.ids
-        positions += range(cached, cached + len(row.ids))
-        wanted += range(len(ids) - row.last, len(ids))
     device = model.device
     tensors = (torch.tensor([values], device=device) for values in (ids, positions, wanted))
     token_ids, position_ids, kept = tensors
@@ -166,7 +190,7 @@ def packed_forward(model: PreTrainedModel, rows: Sequence[Row]) -> list[Tensor]:
         logits = model(token_ids, position_ids=position_ids, use_cache=False, **options).logits[0]
     if not options:
         logits = logits[kept[0].to(logits.device)]
-    return list(logits.float().split([row.last for row in rows]))
+    return list(logits.float().split([len(row.wanted) for row in rows]))
 
 
 @contextmanager
@@ -195,20 +219,24 @@ def _attention(
     for row, place in zip(packed.rows, packed.places, strict=True):
         layer = int(module.layer_idx)  # type: ignore[arg-type]
         keys, values = row.cache.update(key[:, :, place], value[:, :, place], layer)
-        new, window = len(row.ids), kwargs.get("sliding_window")
-        mask = packed.mask(new, keys.shape[2], window, query.device)
+        mask = packed.mask(row, keys.shape[2], kwargs.get("sliding_window"), query.device)
         options = {"scaling": None} | kwargs
         output = attend(row.capture, module, query[:, :, place], keys, values, mask, **options)
         outputs.append(output)
     return torch.cat(outputs, dim=1), None
 
 
-def _mask(new: int, seen: int, window: int | None, device: torch.device) -> Tensor | None:
-    if (new == 1 or new == seen) and (window is None or seen <= window):
+def _mask(row: Row, seen: int, window: int | None, device: torch.device) -> Tensor | None:
+    new = len(row.ids)
+    if (new == 1 or new == seen) and len(row.slots) < 2 and (window is None or seen <= window):
         return None  # the attention call's own
-    keys = torch.arange(seen, device=device)
-    rows = torch.arange(seen - new, seen, device=device).unsqueeze(1)
-    visible = keys <= rows
+    cached = seen - new
+    keys = torch.tensor([*range(cached), *(cached + i for i in row.offsets)], device=device)
+    rows = keys[cached:].unsqueeze(1)
+    visible = torch.ones(new, seen, dtype=torch.bool, device=device).tril(cached)
+    for i, slot in enumerate(row.slots):
+        start = row.slots[-1] + i * row.slot_tokens
+        visible[start : start + row.slot_tokens, cached + slot : cached + start] = False
     if window is not None:
         visible &= keys > rows - window
     return visible[None, None]

@@ -75,19 +75,43 @@ class KVSession:
         Raises:
             ModelError: attention or p_yes are not finite.
         """
-        ids, rows, starts = list(self._pending), list[Range](), list[int]()
+        found = self._append(texts, each=False)
+        return self._checked(Reading(found.attention[:, 0], self._p_yes(found.logits[-1])))
+
+    def read_each(self, texts: Sequence[str]) -> list[Reading]:
+        """Append nodes and probe behind each, in one forward: what `read` tells one by one.
+
+        Raises:
+            ModelError: attention or p_yes are not finite.
+        """
+        found = self._append(texts, each=True)
+        return [
+            self._checked(Reading(attention, self._p_yes(logits)))
+            for attention, logits in zip(found.attention, found.logits, strict=True)
+        ]
+
+    def forget(self, count: int) -> None:
+        """Take the last `count` nodes out of the cache again."""
+        if count:
+            self._cache.crop(self._nodes[-count][1] - self.cached_tokens)
+            del self._nodes[-count:]
+
+    def _append(self, texts: Sequence[str], *, each: bool) -> Forward:
+        """Append nodes, with the answer slot behind the last or behind each; slots are cropped."""
+        ids, rows, starts, ends = list(self._pending), list[Range](), list[int](), list[int]()
         for text in texts:
             node, (start, end) = self._layout.node(text)
             starts.append(self.cached_tokens + len(ids))
             rows.append((len(ids) + start, len(ids) + end))
             ids += node
-        slot = self._layout.slot
+            ends.append(len(ids))
+        slots = tuple(ends) if each else (len(ids),)
         request = SpanRequest(rows, [self._layout.question]) if rows else None
-        found = self._forward([*ids, *slot], request)
-        self._cache.crop(-len(slot))
+        found = self._forward([*ids, *self._layout.slot * len(slots)], request, slots=slots)
+        self._cache.crop(-len(self._layout.slot) * len(slots))
         self._pending = []
         self._nodes += zip(texts, starts, strict=True)
-        return self._checked(Reading(found.attention[:, 0], self._p_yes(found.logits[-1])))
+        return found
 
     def decode(
         self, *, enough: bool, max_new_tokens: int, spans: Sequence[tuple[int, Span]] = ()
@@ -161,10 +185,20 @@ class KVSession:
         return float(torch.sigmoid(yes - no))
 
     def _forward(
-        self, ids: list[int], request: SpanRequest | None, *, logit_rows: int = 1
+        self,
+        ids: list[int],
+        request: SpanRequest | None,
+        *,
+        logit_rows: int = 1,
+        slots: tuple[int, ...] = (),
     ) -> Forward:
         found = self._engine.forward(
-            ids, self._cache, request=request, heads=self._heads, logit_rows=logit_rows
+            ids,
+            self._cache,
+            request=request,
+            heads=self._heads,
+            logit_rows=logit_rows,
+            slots=slots,
         )
         self.usage += found.cost
         return found

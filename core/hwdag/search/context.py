@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Literal
 
-from hwdag.lm.base import Session
+from hwdag.lm.base import Reading, Session
 from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier
 from hwdag.search.progress import ProgressControl
@@ -20,9 +20,13 @@ READ_TOGETHER = 512
 that is to end."""
 
 
-Reads = Literal["along", "together", "never"]
-"""When nodes are read: as they are chosen, since the walk waits for it; many at a time, as only an
-answer needs it; or not at all."""
+LEAST_AHEAD, MOST_AHEAD = 4, 16
+"""Nodes of a forward where the walk may end with each of them: as many as were read before, since
+those behind its end are read in vain."""
+
+Reads = Literal["along", "ahead", "together", "never"]
+"""When nodes are read: as they are chosen, since the next choice waits for it; a few at a time, since
+only the end of the walk waits for it; many at a time, as only an answer needs it; or not at all."""
 
 
 class Context:
@@ -62,6 +66,7 @@ class Context:
         self._nodes: dict[int, Node] = {}
         self._costs: dict[int, int] = {}
         self._unread: list[int] = []  # nodes of the last steps
+        self._dropped: list[Step] = []
         self.budget = budget
         self.steps: list[Step] = []
         self.tokens = 0
@@ -92,35 +97,68 @@ class Context:
         new = self.steps[first:]
         for index, step in zip(indices, new, strict=True):
             self._frontier.visit(index, step.node.text)
-        self._unread += indices
-        waiting = sum(self._costs[index] for index in self._unread)
-        if self._reads == "along" or (self._reads == "together" and waiting >= READ_TOGETHER):
-            self.read()
-        elif self._reads == "never":
+        if self._reads == "never":
             for step in new:
                 self._on_step(step)
+        else:
+            self._unread += indices
+            if self._is_time_to_read:
+                self.read()
         return new
 
-    def read(self) -> None:
-        """Read what is unread in one forward: relevance of each node, and p_yes after the last."""
+    @property
+    def _is_time_to_read(self) -> bool:
         if not self._unread:
-            return
+            return False
+        if self._reads == "ahead":
+            known = len(self.steps) - len(self._unread)
+            return len(self._unread) >= nodes_ahead(known) or self.steps[-1].initial
+        waiting = sum(self._costs[index] for index in self._unread)
+        return self._reads == "along" or waiting >= READ_TOGETHER
+
+    def read(self) -> bool:
+        """Read what is unread in one forward, if anything is: relevance of each node, and p_yes.
+
+        It is p_yes after the last one, or ahead of the end of the walk after each; what then stands
+        behind that end is taken back.
+        """
+        if not self._unread:
+            return False
         first = len(self.steps) - len(self._unread)
-        reading = self._session.read([step.node.text for step in self.steps[first:]])
+        new = self.steps[first:]
+        texts = [step.node.text for step in new]
+        each = self._reads == "ahead" and not new[0].initial
+        for reading in self._session.read_each(texts) if each else [self._session.read(texts)]:
+            self._take(reading)
+            if self._progress.reason:
+                break
+        self._session.forget(len(self._unread))
+        self.drop_unread()
+        return True
+
+    def _take(self, reading: Reading) -> None:
+        """Put down what was read of the first of the unread steps."""
+        count = len(reading.attention)
+        first = len(self.steps) - len(self._unread)
+        last = first + count - 1
         for at, mean in enumerate(reading.attention, start=first):
             step = self.steps[at]
-            self.steps[at] = replace(step, relevance=step.position * float(mean))
-        self.steps[-1] = replace(self.steps[-1], p_yes=reading.p_yes)
-        for index, step in zip(self._unread, self.steps[first:], strict=True):
+            self.steps[at] = replace(
+                step,
+                relevance=step.position * float(mean),
+                p_yes=reading.p_yes if at == last else None,
+            )
+        for index, step in zip(self._unread, self.steps[first : last + 1], strict=False):
             if self._reads == "along":
                 self._frontier.pass_on(index, step.relevance or 0.0)
             self._progress.take(step)
             self._on_step(step)
-        self._unread = []
+        del self._unread[:count]
 
     def drop_unread(self) -> None:
-        """Take back what was chosen and not read, unless it need not be read."""
-        if self._unread and self._reads != "never":
+        """Take back what was chosen and is not read."""
+        if self._unread:
+            self._dropped = self.steps[-len(self._unread) :]
             del self.steps[-len(self._unread) :]
             self.tokens -= sum(self._costs[index] for index in self._unread)
             self._unread = []
@@ -140,9 +178,11 @@ class Context:
         return [self._costs[index] for index in indices]
 
     def beyond(self, count: int) -> Iterator[Step]:
-        """The `count` best nodes that were not visited, by score."""
+        """The `count` best nodes that were not visited: those chosen already, then by score."""
+        yield from self._dropped[: max(0, count)]
+        count -= len(self._dropped)
         best = self._frontier.ranking(count).tolist()
-        first = len(self.steps) + FIRST_POSITION
+        first = len(self.steps) + len(self._dropped) + FIRST_POSITION
         for position, (index, node) in enumerate(zip(best, self._fetch(best), strict=True), first):
             parts = asdict(self._frontier.parts(index))
             yield Step(position, node, False, **parts)
@@ -151,6 +191,11 @@ class Context:
         if missing := [index for index in indices if index not in self._nodes]:
             self._nodes.update(zip(missing, self._corpus.fetch(missing), strict=True))
         return [self._nodes[index] for index in indices]
+
+
+def nodes_ahead(known: int) -> int:
+    """Nodes that are read ahead in one forward once so many are known."""
+    return min(max(known, LEAST_AHEAD), MOST_AHEAD)
 
 
 def _nobody(step: Step) -> None:

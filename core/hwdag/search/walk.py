@@ -5,8 +5,10 @@ gives the node's relevance to the question and p_yes; then the slot is cropped f
 node is next is for the frontier to say (`hwdag.search.frontier`), when it is enough for the progress
 control (`hwdag.search.progress`).
 
-Where neither asks the model (ours: no edges of attention, no stop by p_yes), the walk does not wait
-for it: all nodes are chosen first, and read together before an answer, or not at all.
+Without edges of attention (ours) no choice waits for the model. Then nodes are chosen ahead, and read
+several at a time, with a probe behind each where p_yes may end the walk: what stands behind the end is
+taken out of the cache again. Where nothing asks the model, all are read together before an answer, or
+not at all.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from hwdag.config import SearchConfig
 from hwdag.embedding.base import Embedder
 from hwdag.lm.base import Reader, Session
 from hwdag.navigator import Navigator
-from hwdag.search.context import FIRST_POSITION, Context
+from hwdag.search.context import FIRST_POSITION, Context, Reads
 from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier
 from hwdag.search.initial import initial_set
@@ -97,17 +99,20 @@ def walk(
     allowed = corpus.visible(allowed)
     similarity = Similarity(corpus, question, vector, config.scoring, allowed)
     frontier = Frontier.of(corpus, question, similarity.values, config.scoring, allowed)
-    waits = progress.steers or (follows_edges and config.scoring.attention > 0)
+    waits = follows_edges and config.scoring.attention > 0
+    stride = config.stride or (UNSTEERED_STRIDE if waits and not progress.steers else 1)
+    reads: Reads = "together" if for_answer else "never"
+    if waits or progress.steers:
+        reads = "along" if waits or stride > 1 else "ahead"
     context = Context(
         corpus,
         session,
         frontier,
         progress,
         budget=min(config.token_budget, session.room),
-        reads="along" if waits else "together" if for_answer else "never",
+        reads=reads,
         on_step=on_step,
     )
-    stride = config.stride or (UNSTEERED_STRIDE if waits and not progress.steers else 1)
 
     def visit(nodes: Sequence[int], *, initial: bool = False) -> None:
         new = context.visit(nodes, initial=initial)
@@ -118,14 +123,12 @@ def walk(
 
     if not progress.reason:
         visit(initial_set(corpus, frontier, context, config.initial_share, allowed), initial=True)
-    while not (stop := progress.reason) and (
-        nodes := frontier.best(context.costs, context.room, stride)
-    ):
-        visit(nodes)
-    if stop:
-        context.drop_unread()
-    elif for_answer:
-        context.read()
+    while not (stop := progress.reason):
+        if nodes := frontier.best(context.costs, context.room, stride):
+            visit(nodes)
+        elif not context.read():
+            break
+    context.drop_unread()
 
     notes = progress.notes
     if context.budget < config.token_budget:
