@@ -107,12 +107,6 @@ class Session(Protocol):
     def read(self, texts: Sequence[str]) -> Reading:
         """Append nodes and probe the answer slot, in one forward; the probe is then forgotten."""
 
-    def read_each(self, texts: Sequence[str]) -> list[Reading]:
-        """Append nodes and probe behind each: what `read` tells of them one by one."""
-
-    def forget(self, count: int) -> None:
-        """Take the last `count` nodes back."""
-
     def decode(
         self, *, enough: bool, max_new_tokens: int, spans: Sequence[tuple[int, Span]] = ()
     ) -> Decoding:
@@ -130,6 +124,16 @@ class Session(Protocol):
     @property
     def usage(self) -> Usage:
         """Cost so far."""
+
+
+class WalkSession(Session, Protocol):
+    """A session that can read ahead of the end of a walk."""
+
+    def read_each(self, texts: Sequence[str]) -> list[Reading]:
+        """Append nodes and probe behind each: what `read` tells of them one by one."""
+
+    def forget(self, count: int) -> None:
+        """Take the last `count` nodes back."""
 
 
 @runtime_checkable
@@ -172,7 +176,7 @@ class Reader(Protocol):
 
     def session(
         self, question: str, *, prompts: SearchPrompts, heads: Heads, max_new_tokens: int
-    ) -> Session:
+    ) -> WalkSession:
         """A fresh session. Raises `QuestionTooLong` if question and prompts leave no room."""
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Literal
 
-from hwdag.lm.base import Reading, Session
+from hwdag.lm.base import Reading, WalkSession
 from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier
 from hwdag.search.progress import ProgressControl
@@ -49,7 +49,7 @@ class Context:
     def __init__(
         self,
         corpus: Corpus,
-        session: Session,
+        session: WalkSession,
         frontier: Frontier,
         progress: ProgressControl,
         *,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hwdag.config import Heads
 from hwdag.embedding.base import Embedder
 from hwdag.errors import IndexBusy, InputError, WriterFailed
-from hwdag.lm.base import Reader, Replay, ReplayRequest, Session, Writer
+from hwdag.lm.base import Reader, Replay, ReplayRequest, WalkSession, Writer
 from hwdag.store.calls import CallCache, key_of
 from hwdag.store.lock import build_lock
 from hwdag.text.prompts import SearchPrompts
@@ -142,7 +142,7 @@ class CachedReader(CachedWriter):
 
     def session(
         self, question: str, *, prompts: SearchPrompts, heads: Heads, max_new_tokens: int
-    ) -> Session:
+    ) -> WalkSession:
         """A fresh session."""
         return self._model.session(
             question, prompts=prompts, heads=heads, max_new_tokens=max_new_tokens
