@@ -34,7 +34,7 @@ from hwdag.lm.default import load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.tokens import Codec, Range
 from hwdag.search.corpus import Corpus
-from hwdag.search.walk import walk
+from hwdag.search.walk import Query, walk
 from hwdag.store.sqlite import Entry
 from hwdag.text.prompts import Prompts, SearchPrompts
 from hwdag.text.sentences import sentences
@@ -213,14 +213,15 @@ def walked(reader: Reader, case: Case, attack: str | None) -> Retrieval:
     def read(addresses: Sequence[tuple[int, int]]) -> list[Node | None]:
         return [entries[number - 1].graph.nodes[position] for number, position in addresses]
 
-    return walk(
-        Corpus(read).extended(Block.of(number, *entry) for number, entry in enumerate(entries, 1)),
-        case.question.text,
+    query = Query(
+        question=case.question.text,
         reader=reader,
         embedder=default_embedder(),
         config=WALK,
         prompts=SearchPrompts(),
-    ).retrieval
+    )
+    blocks = (Block.of(number, *entry) for number, entry in enumerate(entries, 1))
+    return walk(Corpus(read).extended(blocks), query).retrieval
 
 
 def entry_of(document: Document) -> Entry:

@@ -282,7 +282,7 @@ def _replayed(lm: HuggingFaceLM, texts: Sequence[str], points: Sequence[str]) ->
     request = ReplayRequest(before, tuple(texts), after, tuple(points), units)
     layout = ReplayLayout(lm.codec, lm.turns, request)
     captured, _ = lm.engine.attention([layout.ids], [layout.request(0)], None)
-    layers = [found[0] for _, found in sorted(captured.layers().items())]
+    layers = [found[0] for _, found in sorted(captured.per_head.items())]
     return np.concatenate([layer.double().cpu().numpy() for layer in layers])
 
 

@@ -34,6 +34,7 @@ from hwdag.search.references import References
 from hwdag.search.searcher import Searcher
 from hwdag.search.similarity import Similarity
 from hwdag.search.snapshots import Snapshots
+from hwdag.search.walk import Query
 from hwdag.store.erasure import arrays_of, drop_arrays
 from hwdag.store.several import Stores
 from hwdag.store.sqlite import Header, Store
@@ -132,7 +133,8 @@ def timed(searcher: Searcher, rng: np.random.Generator) -> tuple[float, float]:
     began, used = time.perf_counter(), time.process_time()
     config = SearchConfig(token_budget=400, progress="budget")
     models = {"reader": ScriptedLM(), "embedder": Random()}
-    searcher.walk(sentence(rng), Scope(), None, config=config, prompts=SearchPrompts(), **models)
+    query = Query(question=sentence(rng), config=config, prompts=SearchPrompts(), **models)
+    searcher.walk(query, Scope(), None)
     return lap(began), round(time.process_time() - used, 3)
 
 

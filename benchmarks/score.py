@@ -31,7 +31,7 @@ from hwdag.lm.base import Reader
 from hwdag.lm.default import converted, embedded_gguf, load_reader
 from hwdag.navigator import navigator_of
 from hwdag.search.corpus import Corpus
-from hwdag.search.walk import walk
+from hwdag.search.walk import Query, walk
 from hwdag.text.chunking import leaves
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node
@@ -119,18 +119,17 @@ def readings(
     if options.few:
         configs = {"paragraph 0.1": configs["paragraph 0.1"]}
     for name, config in configs.items():
-        retrieval = walk(
-            corpus,
-            question,
+        query = Query(
+            question=question,
             reader=reader,
             embedder=embedder,
             config=config,
             prompts=SearchPrompts(),
             query_vector=vector,
-            navigator=navigator_of(config.navigator, embedder) if config.navigator else None,
-            follows_edges=False,
             for_answer=bool(options.few),
-        ).retrieval
+        )
+        navigator = navigator_of(config.navigator, embedder) if config.navigator else None
+        retrieval = walk(corpus, query, navigator=navigator, follows_edges=False).retrieval
         if options.few:
             yield "first", [step.node for step in retrieval.steps[: options.few]]
             yield "by attention", [step.node for step in retrieval.best(options.few)]

@@ -10,15 +10,20 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from hwdag.arrays import Vectors
+from hwdag.arrays import Mask, Vectors
 from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG, EdgeRow, union_of_spans
+from hwdag.navigator import Navigator
+from hwdag.search import walk as search
 from hwdag.search.corpus import Corpus
+from hwdag.search.walk import Query, Walked
+from hwdag.text.prompts import SearchPrompts
 from hwdag.threads import MAX_QUESTIONS, in_question_thread
 from hwdag.types import Document, Node, Span
 from hwdag_lab.scripted import tokens_of
@@ -80,6 +85,22 @@ def corpus_of(
     documents = [Document("", text) for text in texts or [""] * len(graphs)]
     parts = zip(documents, graphs, vectors, strict=True)
     return Corpus(read).extended(Block.of(i, *part) for i, part in enumerate(parts, start=1))
+
+
+def walk(
+    corpus: Corpus,
+    question: str,
+    *,
+    prompts: SearchPrompts | None = None,
+    allowed: Mask | None = None,
+    navigator: Navigator | None = None,
+    follows_edges: bool = True,
+    **asked: Any,
+) -> Walked:
+    """The walk for a question; `asked` is what else a `Query` has."""
+    query = Query(question=question, prompts=prompts or SearchPrompts(), **asked)
+    options = {"allowed": allowed, "navigator": navigator, "follows_edges": follows_edges}
+    return search.walk(corpus, query, **options)
 
 
 def graphs(*, max_chunks: int = 9, max_levels: int = 4) -> st.SearchStrategy[HWDAG]:

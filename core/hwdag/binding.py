@@ -18,12 +18,7 @@ from hwdag.store.unfinished import beside, explained, take_place
 
 
 class Binding:
-    """A store that may not be there yet, since its header names the models.
-
-    Attributes:
-        path: of the file; None for memory.
-        store: None before the first change.
-    """
+    """A store that may not be there yet, since its header names the models; `path` is None for memory."""
 
     def __init__(self, path: Path | None, config: BuildConfig, models: Models) -> None:
         self.path = path
@@ -36,14 +31,14 @@ class Binding:
     def filled(self) -> Store:
         """The store; raises `EmptyIndex` while there is none."""
         if self.store is None:
-            raise _empty()
+            raise EmptyIndex
         return self.store
 
     @property
     def searcher(self) -> Searcher:
         """What walks over the store; raises `EmptyIndex` while there is none."""
         if self._searcher is None:
-            raise _empty()
+            raise EmptyIndex
         return self._searcher
 
     def bind(self, store: Store) -> None:
@@ -56,12 +51,7 @@ class Binding:
             _ = self.store.database
 
     def bind_existing(self) -> None:
-        """Open the file that somebody else has made meanwhile, if it is like this index.
-
-        Raises:
-            IndexMismatch: it was built with another config.
-            InputError: several files are open as one, which cannot be changed.
-        """
+        """Open the file that somebody else has made meanwhile; `IndexMismatch` if it is unlike this index."""
         self.check_single()
         if self.store is None and self.path is not None and holds_something(self.path):
             store = Store.open(self.path)
@@ -104,10 +94,6 @@ class Binding:
         dtype = getattr(reader, "dtype", None)
         config = asdict(self._config)
         return Header(reader.name, embedder.name, embedder.dimension, config, dtype=dtype)
-
-
-def _empty() -> EmptyIndex:
-    return EmptyIndex("the index holds no document; insert some first")
 
 
 def config_of(store: Store, expected: BuildConfig | None) -> BuildConfig:

@@ -1,9 +1,10 @@
-"""Checks of options and of JSON: an error names the field, its value and what is legal."""
+"""Checks of options, of JSON and of its files: an error names the field, its value and what is legal."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from reprlib import repr as brief
 from typing import Any
 
@@ -33,11 +34,7 @@ def one_of(name: str, value: str, legal: Collection[str]) -> str:
 
 
 def under_one_name(**values: object) -> Any:
-    """Return the value of an option that has several names, None where it has none.
-
-    Raises:
-        UnknownOption: two names have different values.
-    """
+    """Return the value of an option with several names, or None; raises `UnknownOption` if values differ."""
     found = {name: value for name, value in values.items() if value is not None}
     first = next(iter(found.values()), None)
     if any(value is not first and value != first for value in found.values()):
@@ -88,3 +85,23 @@ def json_object(
         if not _LEGAL[kinds[name]](value):
             raise InputError(f"{name!r} must be {kinds[name]}, got {brief(value)}")
     return {name: tuple(v) if isinstance(v, list) else v for name, v in data.items()}
+
+
+MOST_JSON_BYTES = 1 << 24
+
+
+def regular(path: Path) -> Path:
+    """The path of a regular file, else `OSError`: a pipe or a device, also behind a link, may never end."""
+    path.stat()
+    if not path.is_file():
+        raise OSError(None, "not a regular file", str(path))
+    return path
+
+
+def json_bytes(path: Path) -> bytes:
+    """The bytes of a JSON file of at most 16 MB; raises `OSError` if it is larger or cannot be read."""
+    with regular(path).open("rb") as file:
+        found = file.read(MOST_JSON_BYTES + 1)
+    if len(found) > MOST_JSON_BYTES:
+        raise OSError(None, f"larger than {MOST_JSON_BYTES >> 20} MB", str(path))
+    return found

@@ -9,28 +9,23 @@ from typing import Any, Literal, Self, get_args
 from hwdag.checks import one_of, positive, refuse, whole
 from hwdag.errors import InputError, UnknownOption
 
-PAPER_CHUNK_TOKENS = 300
-"""Length of a level-1 node (GARLIC 3.1)."""
+PAPER_CHUNK_TOKENS = 300  # length of a level-1 node (GARLIC 3.1)
 
-PAPER_WINDOW_TOKENS = 8192
-"""n_s: prompt, window and summary together (GARLIC 4.1)."""
+PAPER_WINDOW_TOKENS = 8192  # n_s: prompt, window and summary together (GARLIC 4.1)
 
-PAPER_CONFIDENCE = 0.5
-"""GARLIC, and PECAN for two of its data sets."""
+PAPER_CONFIDENCE = 0.5  # GARLIC, and PECAN for two of its data sets
 
 PECAN_CONFIDENCE = {"narrativeqa": 0.5, "qasper": 0.98, "hotpotqa": 0.5, "musique": 0.55}
 """PECAN App. E."""
 
-PAPER_PATIENCE = 1
-"""Number of "Yes" that end the walk (GARLIC 3.2.1)."""
+PAPER_PATIENCE = 1  # number of "Yes" that end the walk (GARLIC 3.2.1)
 
 Leaves = Literal["sentences", "chunks"]
 Points = Literal["auto", "generated", "required", "extractive"]
 Edges = Literal["auto", "attention"]
 Windows = Literal["content", "greedy"]
 Progress = Literal["budget", "p_yes"]
-HeadList = tuple[tuple[int, int], ...]
-"""(layer, query head) pairs, both counted from 0."""
+HeadList = tuple[tuple[int, int], ...]  # (layer, query head) pairs, both counted from 0
 
 Heads = Literal["auto", "all"] | HeadList
 
@@ -95,14 +90,19 @@ class BuildConfig:
             whole(name, getattr(self, name), least)
         if self.window_tokens is not None:
             whole("window_tokens", self.window_tokens, 64)
-        for name, legal in (
-            ("leaves", Leaves),
-            ("points", Points),
-            ("edges", Edges),
-            ("windows", Windows),
-        ):
+        words = {"leaves": Leaves, "points": Points, "edges": Edges, "windows": Windows}
+        for name, legal in words.items():
             one_of(name, getattr(self, name), get_args(legal))
-        object.__setattr__(self, "title_from", _names(self.title_from, "title_from"))
+        fields = self.title_from
+        if (
+            not isinstance(fields, list | tuple)
+            or not all(fields)
+            or not all(isinstance(field, str) for field in fields)
+        ):
+            raise InputError(
+                f"title_from must be a list of names of metadata fields, got {fields!r}"
+            )
+        object.__setattr__(self, "title_from", tuple(fields))
         for name in ("points_ratio", "summary_tokens"):
             share = getattr(self, name)
             if not isinstance(share, int | float) or not 0.0 < share < 1.0:
@@ -190,15 +190,8 @@ class Scoring:
     @classmethod
     def garlic(cls) -> Self:
         """Z / sum(z) + sim / sum(sim) (GARLIC 3.2.2)."""
-        return cls(
-            attention=1.0,
-            similarity=1.0,
-            sparse=0.0,
-            paragraph=0.0,
-            mentions=0.0,
-            echoes=0.0,
-            scale="share",
-        )
+        ours = dict.fromkeys(("sparse", "paragraph", "mentions", "echoes"), 0.0)
+        return cls(attention=1.0, similarity=1.0, scale="share", **ours)
 
     @classmethod
     def pecan(cls) -> Self:
@@ -249,9 +242,10 @@ class SearchConfig:
     max_seconds: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("token_budget", "patience", "max_new_tokens", "stride"):
-            if name != "stride" or self.stride is not None:
-                whole(name, getattr(self, name), 1)
+        for name in ("token_budget", "patience", "max_new_tokens"):
+            whole(name, getattr(self, name), 1)
+        if self.stride is not None:
+            whole("stride", self.stride, 1)
         if self.max_seconds is not None:
             positive("max_seconds", self.max_seconds)
         one_of("progress", self.progress, get_args(Progress))
@@ -319,13 +313,6 @@ def known_options(cls: type, options: Mapping[str, Any]) -> dict[str, Any]:
 def checked_k(k: int | None) -> int | None:
     """`k` itself. Raises `InputError` unless it is a whole number of at least 1, or None."""
     return None if k is None else whole("k", k, 1)
-
-
-def _names(value: Any, name: str) -> tuple[str, ...]:
-    is_list = isinstance(value, list | tuple)
-    if not is_list or not all(isinstance(field, str) and field for field in value):
-        raise InputError(f"{name} must be a list of names of metadata fields, got {value!r}")
-    return tuple(value)
 
 
 def _heads(value: Any, name: str) -> Heads:

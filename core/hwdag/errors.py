@@ -18,6 +18,9 @@ class UnknownOption(InputError):
 class EmptyIndex(InputError):
     """There is no document yet, or none is left."""
 
+    def __init__(self, message: str = "the index holds no document; insert some first") -> None:
+        super().__init__(message)
+
 
 class QuestionTooLong(InputError):
     """The question, with the prompt around it, does not fit into the model's context."""

@@ -28,6 +28,7 @@ COMBINATIONS = ("and", "or", "not")
 
 _BOUNDS = ("gt", "gte", "lt", "lte")
 _MISSING = object()
+_NO_SCALAR = ("other", None)
 
 _Identity = tuple[str, Any]
 """Kind and value: equal for values that a filter calls equal, so 1 and 1.0, but not 1 and True."""
@@ -271,45 +272,43 @@ def _read_entry(key: Any, value: Any, depth: int) -> Filter:
             raise InputError(f'"{key}" takes a list of filters, got {brief(value)}')
         parts = [_read(part, depth + 1) for part in value]
         return And(*parts) if key == "and" else Or(*parts)
-    if isinstance(value, Mapping):
-        return _read_operators(key, value)
     if isinstance(value, list | tuple):
         raise InputError(
             f'{brief(key)}: a list says too little; use {{"in": [...]}} for one of its values, or '
             '{"eq": [...]} for the whole list'
         )
-    return Equals(key, value)
+    return _read_operators(key, value) if isinstance(value, Mapping) else Equals(key, value)
 
 
 def _read_operators(key: Any, operators: Mapping[str, Any]) -> Filter:
-    if unknown := [name for name in operators if name not in OPERATORS]:
+    unknown = [name for name in operators if name not in OPERATORS]
+    if unknown or not operators:
         raise UnknownOption(
-            f"a filter has no operator {', '.join(map(brief, unknown))} for {brief(key)}; it has "
+            f"a filter has no operator {', '.join(map(brief, unknown)) or '{}'} for {brief(key)}; it has "
             f"{', '.join(OPERATORS)}"
         )
-    if not operators:
-        raise InputError(f"{brief(key)} has no operator; use one of {', '.join(OPERATORS)}")
-    found: list[Filter] = []
-    if bounds := {name: operators[name] for name in _BOUNDS if name in operators}:
-        if None in bounds.values():
-            raise InputError(
-                f"{brief(key)}: null is no bound, got {brief(bounds)}; leave such a bound out"
-            )
-        found.append(Range(key, **bounds))
-    others = (name for name in operators if name not in _BOUNDS)
-    return _all_of([*found, *(_read_operator(key, name, operators[name]) for name in others)])
+    bounds = {name: operators[name] for name in _BOUNDS if name in operators}
+    if None in bounds.values():
+        raise InputError(
+            f"{brief(key)}: null is no bound, got {brief(bounds)}; leave such a bound out"
+        )
+    ranges = [Range(key, **bounds)] if bounds else []
+    others = [_MADE[name](key, operators[name]) for name in operators if name in _MADE]
+    return _all_of([*ranges, *others])
 
 
-def _read_operator(key: Any, name: str, value: Any) -> Filter:
-    if name == "eq":
-        return Equals(key, value)
-    if name == "ne":
-        return Not(Equals(key, value))
-    if name == "in":
-        return In(key, value)
-    if not isinstance(value, bool):
-        raise InputError(f'{brief(key)}: "exists" takes true or false, got {brief(value)}')
-    return Exists(key) if value else Not(Exists(key))
+def _exists(key: str, wanted: Any) -> Filter:
+    if not isinstance(wanted, bool):
+        raise InputError(f'{brief(key)}: "exists" takes true or false, got {brief(wanted)}')
+    return Exists(key) if wanted else Not(Exists(key))
+
+
+_MADE: Mapping[str, Callable[[str, Any], Filter]] = {
+    "eq": Equals,
+    "ne": lambda key, value: Not(Equals(key, value)),
+    "in": In,
+    "exists": _exists,
+}
 
 
 def _all_of(filters: list[Filter]) -> Filter:
@@ -354,7 +353,7 @@ def _check_key(key: object) -> None:
 def _scalar(value: Any) -> Any:
     """`value` itself, checked to be a finite value of JSON that holds no others."""
     is_finite = not isinstance(value, float) or math.isfinite(value)
-    if is_finite and (value is None or isinstance(value, str | bool | int | float)):
+    if is_finite and _identity(value)[0] in ("null", "truth", "number", "text"):
         return value
     raise InputError(
         f"a filter compares with texts, finite numbers, true, false and null, got {brief(value)} "
@@ -381,13 +380,7 @@ def _identities(found: Any) -> list[_Identity]:
 
 
 def _identity(value: Any) -> _Identity:
-    if isinstance(value, list | tuple):
-        return "list", tuple(map(_scalar_identity, value))
-    return _scalar_identity(value)
-
-
-def _scalar_identity(value: Any) -> _Identity:
-    """Kind and value; "other" stands for all that a filter cannot be made of."""
+    """Kind and value; "other" stands for all that a filter cannot be made of, lists in lists too."""
     match value:
         case None:
             return "null", None
@@ -397,5 +390,9 @@ def _scalar_identity(value: Any) -> _Identity:
             return "number", value
         case str():
             return "text", value
+        case list() | tuple():
+            return "list", tuple(
+                _NO_SCALAR if isinstance(v, list | tuple) else _identity(v) for v in value
+            )
         case _:
-            return "other", None
+            return _NO_SCALAR

@@ -21,11 +21,7 @@ UNGATED = frozenset(_UNGATED.split())
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """The sizes that matter.
-
-    `intermediate` is the width of the MLP that one token passes through: of a mixture of experts,
-    the active and shared experts together.
-    """
+    """The sizes that matter; `intermediate` is the width of the MLP that one token passes through."""
 
     layers: int
     hidden: int
@@ -40,8 +36,7 @@ class ModelShape:
     def from_config(cls, config: Any) -> Self:
         """Read the sizes from a transformers config; of a multimodal one, those of its text part.
 
-        Every layer of a mixture of experts is taken to have experts. Raises `InputError` if the
-        config lacks a size.
+        Every layer of a mixture of experts is taken to have experts; `InputError` if a size is missing.
         """
         text = config.get_text_config(decoder=True)
         hidden = _first(text, "hidden_size")

@@ -3,9 +3,6 @@
     index = HWDAGIndex.from_documents([Document("a", text)], path="notes.hwdag")
     answer = index.answer("Who wrote it?")
 
-An index is one SQLite file, or lives in memory; every finished model call is written through at
-once, so an interrupted build loses nothing that was finished.
-
 What is seldom asked for is imported where it is needed: a tenth of the time of `import hwdag.index`.
 """
 
@@ -28,17 +25,16 @@ from hwdag.graph.dag import HWDAG
 from hwdag.lm.base import Reader, Writer
 from hwdag.models import Models
 from hwdag.page import framed, page
-from hwdag.scope import Scope
+from hwdag.scope import Scope, required_filter, tenant_of
 from hwdag.search.answering import AnswerStream
-from hwdag.search.interruption import Interruption, StopFlag
 from hwdag.search.passages import Returns, checked_returns, returned
+from hwdag.search.progress import Interruption, StopFlag
 from hwdag.search.snapshots import some
-from hwdag.search.walk import Walked
+from hwdag.search.walk import Query, Walked
 from hwdag.store.lock import ThreadLock
 from hwdag.store.opening import holds_something
 from hwdag.store.sqlite import Entry, Header, Store
 from hwdag.store.views import Stored
-from hwdag.tenancy import required_filter, tenant_of
 from hwdag.text.characters import without_surrogates
 from hwdag.text.prompts import Prompts
 from hwdag.threads import asynchronous, asynchronous_pieces
@@ -626,20 +622,20 @@ class HWDAGIndex:
         tenant = required_filter(self.config.tenant_key, scope)
         question = without_surrogates(question)[0]
         with span("hwdag.walk", "RETRIEVER", **{"input.value": question}) as opened:
-            walked = self._binding.searcher.walk(
-                question,
-                scope,
-                tenant,
+            searcher = self._binding.searcher
+            query = Query(
+                question=question,
                 reader=self.reader,
                 embedder=self.embedder,
                 config=config,
                 prompts=self.prompts.search,
+                query_vector=query_vector,
                 k=k,
                 for_answer=for_answer,
-                query_vector=query_vector,
                 on_step=telling(opened, on_step),
                 interruption=interruption,
             )
+            walked = searcher.walk(query, scope, tenant)
             add_retrieval(opened, walked.retrieval)
         return walked
 

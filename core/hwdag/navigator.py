@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hwdag.arrays import Vectors
+from hwdag.checks import json_bytes
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.hashing import unit_rows
 from hwdag.embedding.sentence_transformer import SentenceTransformerEmbedder
 from hwdag.errors import InputError, ModelNotFound
-from hwdag.lm.side_files import json_bytes
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -32,17 +32,11 @@ SHIPPED = Path(__file__).parent / "embedding" / "navigators" / "all-minilm-l6-v2
 """The navigator of the default embedder."""
 
 CARD = "navigator.json"
-MAX_TOKENS = 128
-"""Of question and sentence together; what is longer is cut from the longer one."""
+MAX_TOKENS = 128  # of question and sentence together; what is longer is cut from the longer one
 
 
 class Navigator:
-    """Embeds questions with what was read for them; threads may share it, they take turns.
-
-    Args:
-        model: the question side.
-        reads: how many of the first nodes that a walk reads are worth asking with.
-    """
+    """Embeds questions with each of the first `reads` nodes that a walk reads; threads take turns."""
 
     def __init__(self, model: SentenceTransformer, reads: int) -> None:
         self.reads = reads
@@ -51,12 +45,7 @@ class Navigator:
 
     @classmethod
     def load(cls, folder: Path, embedder: Embedder) -> Navigator:
-        """The navigator in a folder, for the embedder that the nodes were embedded with.
-
-        Raises:
-            ModelNotFound: there is none in that folder.
-            InputError: it belongs to another embedder, or its files are not what they should be.
-        """
+        """The navigator in a folder; raises `ModelNotFound`, or `InputError` if it is another embedder's."""
         from hwdag.lm.adapter import Adapter
 
         reads, fingerprint = _card(folder)
@@ -128,7 +117,6 @@ def write_card(folder: Path, *, reads: int, embedder: SentenceTransformerEmbedde
 
 
 def _card(folder: Path) -> tuple[int, str]:
-    """How many reads, and the fingerprint of the embedder."""
     try:
         text = json_bytes(folder / CARD)
     except OSError as error:

@@ -100,11 +100,7 @@ class _Abandoned(threading.Event):
 
 
 async def in_builder_thread(change: Callable[[], T]) -> T:
-    """What `change` returns.
-
-    However many builds wait for each other, searches, and what else the program does in threads, go
-    on.
-    """
+    """What `change` returns; however many builds wait for each other, all other threads go on."""
     return await _in_thread_of(_pool(MAX_BUILDERS, "hwdag-build", os.getpid()), change)
 
 

@@ -116,6 +116,9 @@ class Usage:
         )
 
 
+PARTS = ("attention", "similarity", "reference")  # of a score
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A node that a step could have read instead, with the parts of its score at that moment."""
@@ -127,7 +130,7 @@ class Candidate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the node with its score, as JSON-able values."""
-        parts = {name: getattr(self, name) for name in ("attention", "similarity", "reference")}
+        parts = {name: getattr(self, name) for name in PARTS}
         return {**self.node.to_dict(), "score": sum(parts.values()), **parts}
 
 
@@ -167,16 +170,11 @@ class Step:
             "position": self.position,
             "initial": self.initial,
             "score": self.score,
-            "attention": self.attention,
-            "similarity": self.similarity,
-            "reference": self.reference,
-            "relevance": self.relevance,
-            "p_yes": self.p_yes,
+            **{name: getattr(self, name) for name in (*PARTS, "relevance", "p_yes")},
         }
 
 
-OnStep = Callable[[Step], None]
-"""Is called with the steps of a walk as they happen."""
+OnStep = Callable[[Step], None]  # is called with the steps of a walk as they happen
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,7 @@ def test_one_result_per_layer_and_head_is_available():
     lm = model()
     with torch.no_grad(), capture(lm, [SpanRequest([(1, 3)], [(0, 1)])], SOME_HEADS) as captured:
         lm(torch.arange(5, 12).view(1, -1))
-    assert {layer: tensors[0].shape for layer, tensors in captured.layers().items()} == {
+    assert {layer: tensors[0].shape for layer, tensors in captured.per_head.items()} == {
         1: (1, 1, 1),
         3: (2, 1, 1),
     }

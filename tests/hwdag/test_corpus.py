@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import DenseWorld, reference_parts, reference_prior
-from worlds import WORDS, corpus_of, random_text, random_vectors
+from worlds import WORDS, corpus_of, random_text, random_vectors, walk
 
 from hwdag.config import Scoring, SearchConfig
-from hwdag.errors import InputError
 from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.search import frontier as frontiers
@@ -23,7 +22,6 @@ from hwdag.search.corpus import Corpus, Vanished
 from hwdag.search.frontier import Frontier, highest
 from hwdag.search.references import References
 from hwdag.search.similarity import Similarity
-from hwdag.search.walk import walk
 from hwdag.text.headings import headings, searched_text
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node, Retrieval, Span
@@ -407,15 +405,6 @@ def test_segments_with_few_survivors_are_joined(monkeypatch):
     assert len(corpus.segments) <= 3
     assert len(corpus) < 2 * len(living(corpus))
     assert not corpus.without(corpus.numbers).segments
-
-
-def test_documents_are_added_in_their_order():
-    library = Library(3)
-    first, second = library.add(), library.add()
-    with pytest.raises(InputError, match="number 1 was added after number 2"):
-        Corpus(library.fetch).extended([second]).extended([first])
-    with pytest.raises(InputError, match="number 1 was added after number 1"):
-        Corpus(library.fetch).extended([first, first])
 
 
 def test_numbers_that_are_not_there_do_not_matter():

@@ -14,7 +14,7 @@ from store_world import load_all
 from tiny import model, tokenizer
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
-from worlds import corpus_of, random_text
+from worlds import corpus_of, random_text, walk
 
 from hwdag.building.insertion import Insertion
 from hwdag.building.tools import Tools
@@ -28,7 +28,6 @@ from hwdag.lm.default import default_reader, load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.tokens import Codec
 from hwdag.lm.writers import CallableWriter
-from hwdag.search.walk import walk
 from hwdag.store.sqlite import Header, Store
 from hwdag.text.characters import disarmed, one_line, visible, without_surrogates
 from hwdag.text.files import read_documents

@@ -4,12 +4,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from worlds import corpus_of, random_graph, random_vectors
+from worlds import corpus_of, random_graph, random_vectors, walk
 
 from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.search.progress import ProgressControl
-from hwdag.search.walk import walk
 from hwdag.text.prompts import SearchPrompts
 from hwdag_lab.scripted import ScriptedLM
 

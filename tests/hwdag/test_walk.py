@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from reference import reference_walk
 from tiny import FAMILIES, model, tokenizer
-from worlds import corpus_of, random_graph, random_vectors
+from worlds import corpus_of, random_graph, random_vectors, walk
 
 from hwdag.config import BuildConfig, Scoring, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
@@ -14,9 +14,8 @@ from hwdag.errors import UnknownOption
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.search.frontier import Frontier
-from hwdag.search.interruption import Interruption
+from hwdag.search.progress import Interruption
 from hwdag.search.similarity import Similarity
-from hwdag.search.walk import walk
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Node, Span
 from hwdag_lab.scripted import ScriptedLM

@@ -54,19 +54,16 @@ def build(
     """Build the graph of one document.
 
     `calls` has finished calls, and keeps further ones; `known` are embeddings that need not be made,
-    by text, (dimension,) each.
-
-    Raises:
-        InputError: the document has no text.
-        ContextTooSmall: the reader's context cannot hold one chunk and the prompt.
-        WriterFailed: the writer raised or broke its contract.
+    by text, (dimension,) each. Raises what `HWDAGIndex.refresh` says.
     """
     calls = Calls() if calls is None else calls
     level, outline = _leaves(document, tools), Outline(document.text)
     nodes, rows, notes = list(level), list[EdgeRow](), list[str]()
     retries = fallbacks = 0
     for height in range(2, tools.config.max_levels + 1):
-        ranges = _ranges(level, tools)
+        texts = [node.text for node in level]
+        borders = None if tools.config.windows == "greedy" else texts
+        ranges = pack(line_costs(texts, tools.reader), tools.plan.content_tokens, borders)
         windows = [Window.of(level[r.start : r.stop], outline) for r in ranges]
         with reporter.stage(f"points of level {height}", len(windows), "window") as advance:
             made = make_points(windows, tools, calls, advance)
@@ -111,12 +108,6 @@ def _leaves(document: Document, tools: Tools) -> list[Node]:
         raise InputError(f"document {document.id!r} is empty or only white space")
     slices = [Point(text[span.start : span.end], "chunk", (span,)) for span in spans]
     return _nodes(document, 1, slices, tools)
-
-
-def _ranges(level: Sequence[Node], tools: Tools) -> list[range]:
-    texts = [node.text for node in level]
-    costs, room = line_costs(texts, tools.reader), tools.plan.content_tokens
-    return pack(costs, room, None if tools.config.windows == "greedy" else texts)
 
 
 def _nodes(document: Document, level: int, points: Sequence[Point], tools: Tools) -> list[Node]:

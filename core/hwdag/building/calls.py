@@ -1,8 +1,7 @@
 """Finished model calls, kept by what went into them, so that none is paid for twice.
 
-A build looks here before every call, and commits what the call gave before it makes the next one.
-So a killed build repeats at most the call that was running, and an edited document pays only for
-the windows whose text changed.
+A build commits what a call gave before it makes the next one: if it is killed it repeats at most the
+call that was running, and an edited document pays only for the windows whose text changed.
 """
 
 from __future__ import annotations
@@ -70,14 +69,9 @@ class Calls:
     ) -> list[T]:
         """Return the result of every call, in order; what the cache does not have is made.
 
-        Args:
-            keys: of the calls.
-            codec: of their results.
-            call: gets ordinals of missing calls, no key twice, and gives their results.
-            size: so many ordinals at a time; what they give is committed before the next ones.
-            order: what missing calls are sorted by before they are made.
-            keep: whether a later version of the document may need them again.
-            advance: is told how many results were found or made.
+        `call` gets ordinals of missing calls, `size` at a time and sorted by `order`, and what it gives is
+        committed before the next ones. With `keep` a later version of the document may need them again.
+        `advance` is told how many results were found or made.
         """
 
         def make(missing: list[int]) -> Finished[T]:
@@ -98,11 +92,7 @@ class Calls:
         keep: bool = True,
         advance: Callable[[int], object] = lambda amount: None,
     ) -> list[T]:
-        """Do as `results` for calls that finish one by one.
-
-        `make` gets the ordinals of all missing calls in order, asks `before_call`, and yields
-        results; they are committed before it is asked for more.
-        """
+        """Do as `results` for calls that finish one by one: `make` gets all missing ordinals at once."""
         first: dict[bytes, int] = {}
         for i, key in enumerate(keys):
             first.setdefault(key, i)

@@ -13,12 +13,13 @@ import numpy as np
 
 from hwdag.arrays import Floats, Indices, Mask
 from hwdag.building.calls import Calls, Replays
-from hwdag.building.points import Advance, Point
+from hwdag.building.points import Point
 from hwdag.building.tools import Tools
 from hwdag.building.windows import Window
 from hwdag.graph.dag import union_of_spans
 from hwdag.lm.base import Replay, ReplayRequest, heads_of
 from hwdag.store.calls import key_of
+from hwdag.trace.bars import Advance
 from hwdag.types import Node, Span
 
 SOURCE_SHARE = 0.5
@@ -67,12 +68,9 @@ def _content(request: ReplayRequest) -> tuple[object, ...]:
 
 
 def segment_attention(replayed: Replay) -> Floats:
-    """Average a[i, j] of GARLIC 3.1, attention of point i to node j, from the means over units.
+    """Average a[i, j] of GARLIC 3.1, attention of point i to node j, (points, segments).
 
     The mean over a node's tokens is the token-weighted mean over the units that it was cut into.
-
-    Returns:
-        (points, segments)
     """
     segments = int(replayed.unit_segment.max()) + 1
     member = np.equal.outer(replayed.unit_segment, np.arange(segments))  # (units, segments)
@@ -105,9 +103,8 @@ def picked_edges(
 def edge_mask(point: Point, window: Sequence[Node], attention: Floats) -> Mask:
     """Find the nodes that a point has an edge to, (window,): all that it pays to but its own copy.
 
-    A point that was picked from the text pays most of its attention to the very words that it
-    consists of. That says nothing about other nodes, and would leave them a small part of the row.
-    Where a point pays to nothing else, the copy stays.
+    A picked point pays most of its attention to its own words, which says nothing about other nodes.
+    Where it pays to nothing else, the copy stays.
     """
     others = ~np.array([_is_copy(point, node) for node in window])
     return others if attention[others].sum() > 0 else np.ones(len(window), np.bool_)
@@ -121,7 +118,6 @@ def _is_copy(point: Point, node: Node) -> bool:
 
 
 def _shared(point: Point, node: Node) -> int:
-    """Count the characters of the document that both were taken from."""
     return sum(a.overlap(b) for a in point.sources for b in node.sources)
 
 
@@ -138,13 +134,10 @@ def with_sources(points: Sequence[Point], window: Window, replayed: Replay) -> l
 
 
 def source_units(attention: Floats) -> list[list[int]]:
-    """List for every point the units that it rests on, by attention, strongest first.
+    """List for every point the units that it rests on, strongest first; `attention` is (points, units).
 
     Units are taken until they hold `SOURCE_SHARE` of the attention of the point above the average
     unit: every unit gets some attention, only what stands out is evidence.
-
-    Args:
-        attention: (points, units)
     """
     found = []
     for row in attention:

@@ -16,18 +16,11 @@ class Executor(Protocol):
     """Who has more models than those of this process; `hwdag.RayExecutor` is one."""
 
     def models(self, tools: Tools) -> AbstractContextManager[Sequence[Tools]]:
-        """Tools that give what `tools` give, one for each document that is built at a time.
-
-        Their calls may run elsewhere. What was started for them ends with the context.
-        """
+        """Tools that give what `tools` give, one for each document that is built at a time."""
 
 
 class Crew:
-    """Threads that build a document each with the tools that are free.
-
-    Attributes:
-        ahead: documents that may be under way, or wait for one before them to be stored.
-    """
+    """Threads that build a document each with the tools that are free; `ahead` may be under way at once."""
 
     def __init__(self, several: Sequence[Tools]) -> None:
         self.ahead = 2 * len(several)

@@ -1,10 +1,8 @@
 """Information Points without a writer: sentences picked from the text (ours, beyond the papers).
 
-A good point is central to its window, does not repeat another one, and can be understood alone.
-Centrality is that of LexRank in its degree form (Erkan and Radev 2004: a sentence is salient that
-is similar to many), redundancy enters as in maximal marginal relevance (Carbonell and Goldstein
-1998). New here are the factor for being self-contained, and the fair share of every segment: what
-no point covers, no walk from above finds through attention.
+A good point is central to its window (LexRank in its degree form, Erkan and Radev 2004), does not
+repeat another one (maximal marginal relevance, Carbonell and Goldstein 1998), and can be understood
+alone. Every segment gets a fair share: what no point covers, no walk from above finds.
 """
 
 from __future__ import annotations
@@ -55,11 +53,7 @@ _ENDS = (*_QUESTION_MARKS, ".", "!", "…", ":", ";", "。", "！", "．", "।"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """A sentence of a window.
-
-    `segment` is the ordinal of the node it is in, `tokens` what it costs, `vector` its embedding
-    (unit length, or zero).
-    """
+    """A sentence of a window; `segment` is the ordinal of its node, `vector` of unit length, or zero."""
 
     text: str
     tokens: int
@@ -70,12 +64,10 @@ class Candidate:
 def pick_points(window: Sequence[Candidate], *, token_budget: int) -> list[int]:
     """Pick the sentences of a window that become its points; returns indices in reading order.
 
-    Every segment gets one point before any gets a second, and that first one costs no more than
-    the segment's share of the budget, if it has such a sentence. If the budget cannot cover all
-    segments, neighbours are covered together, so that the points still spread over the window. The
-    rest of the budget goes to the best sentences that are left, but not to repetitions or
-    fragments, so some of it may stay unspent. A window that is not empty gets one point even
-    beyond the budget. Deterministic; O(sentences * picked * dimension).
+    Every segment gets one point before any gets a second, within the segment's share of the budget if
+    it has such a sentence. Where the budget cannot cover all segments, neighbours are covered together.
+    The rest goes to the best sentences that are left, but not to repetitions or fragments. A window
+    that is not empty gets one point even beyond the budget. O(sentences * picked * dimension).
     """
     if not window:
         return []
@@ -175,10 +167,10 @@ class _Picker:
 
 
 def _stretches(picker: _Picker) -> Ints:
-    """Find the stretch that each sentence is in, (n,), so that one point each is affordable.
+    """Find the stretch that each sentence is in, (n,), so that one point of each is affordable.
 
-    A stretch is a segment if the budget has room for a sentence of each, else a run of segments
-    whose share of the budget pays for a sentence of middling length.
+    A stretch is a segment if the budget has room for a sentence of each, else a run of segments whose
+    share of the budget pays for a sentence of middling length.
     """
     if _cheapest(picker.tokens, picker.segment).sum() <= picker.budget:
         return picker.segment

@@ -21,9 +21,9 @@ from hwdag.building.tools import Tools
 from hwdag.checks import positive
 from hwdag.errors import IndexCorrupt, InputError
 from hwdag.lm.base import Metered, Reader
+from hwdag.scope import tenant_of
 from hwdag.store.calls import DocumentCalls, Withdrawn
-from hwdag.store.sqlite import Store, content_hash
-from hwdag.tenancy import tenant_of
+from hwdag.store.sqlite import Entry, Store, content_hash
 from hwdag.text.characters import without_surrogates
 from hwdag.trace.bars import Advance, Reporter, Silent
 from hwdag.types import Document, Usage
@@ -33,15 +33,7 @@ EMPTY = "empty or only white space"  # why a document was skipped
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one run may spend; None is no limit.
-
-    A run that reaches a limit stops before the next call. What was finished is kept, so the same
-    run goes on where it was. Every run makes at least one call.
-
-    Attributes:
-        max_tokens: tokens of the local model and the writer together; the last call may exceed it.
-        max_seconds: time since the run began; the last call may exceed it.
-    """
+    """What one run may spend, None without a limit: it stops before the next call, and always makes one."""
 
     max_tokens: int | None = None
     max_seconds: float | None = None
@@ -61,10 +53,7 @@ class LimitReached(Exception):
 
 
 class Meter:
-    """What a run has spent so far, and whether it may go on.
-
-    A writer counts if it is `Metered`; `clock` gives seconds from any origin.
-    """
+    """What a run has spent so far, and whether it may go on; a writer counts if it is `Metered`."""
 
     def __init__(
         self,
@@ -106,17 +95,13 @@ class Meter:
 
     def check(self) -> None:
         """Raise `LimitReached` where a limit is, but not before the first call."""
-        if self._calls and (limit := self._reached()):
-            raise LimitReached(limit)
-
-    def _reached(self) -> Stop | None:
-        limits = self._limits
-        spent = (self.reading + self.writing).tokens
+        limits, spent = self._limits, (self.reading + self.writing).tokens
+        if not self._calls:
+            return
         if limits.max_tokens is not None and spent >= limits.max_tokens:
-            return "max_tokens"
+            raise LimitReached("max_tokens")
         if limits.max_seconds is not None and self._clock() - self._began >= limits.max_seconds:
-            return "max_seconds"
-        return None
+            raise LimitReached("max_seconds")
 
     def _written(self) -> Usage:
         return Usage() if self._writer is None else self._writer.usage
@@ -135,14 +120,8 @@ class _Begun:
 class Insertion:
     """One-use state of an insertion: documents are finished and stored one by one, in order.
 
-    Args:
-        tools: what a build works with.
-        store: where documents, and finished calls of unfinished ones, are kept.
-        replace: whether a document takes the place of another one with its id.
-        prune: whether documents that do not come are deleted, or which ones by id; none of a
-            tenant of whom no document comes.
-        limits: what the run may spend, by a `clock` that gives seconds from any origin.
-        executor: has models for several documents at a time; None builds one after the other.
+    With `replace` a document takes the place of another one with its id. `prune` says which documents
+    that do not come are deleted, none of a tenant of whom no document comes.
     """
 
     def __init__(
@@ -173,13 +152,7 @@ class Insertion:
         self._titles: Counter[str] = Counter()
 
     def run(self, documents: Iterable[Document | str], reporter: Reporter) -> BuildReport:
-        """Build what is new or changed; documents are taken one by one, as they are needed.
-
-        Raises:
-            InputError: a document cannot be used, or its id is taken.
-            ContextTooSmall: the reader's context cannot hold one chunk and the prompt.
-            WriterFailed: the writer raised or broke its contract.
-        """
+        """Build what is new or changed, taking one document after the other; raises as `HWDAGIndex.refresh`."""
         total = len(documents) if isinstance(documents, Sized) else None
         try:
             with ExitStack() as stack:
@@ -193,8 +166,9 @@ class Insertion:
                     self._meter.check()
                     self._one(as_document(document), reporter)
                 self._finish()
-            if self._prune:
-                self._delete_others()
+            for identity in (*self._store.ids(), *self._store.unfinished()) if self._prune else ():
+                if self._is_gone(identity):
+                    self._delete(identity)
         except LimitReached as reached:
             self._report.stopped = reached.limit
             self._report.pending = None if total is None else total - self._done
@@ -236,13 +210,11 @@ class Insertion:
         self._done += 1
         self._advance()
 
-    def _delete_others(self) -> None:
-        gone = self._prune if callable(self._prune) else lambda identity: True
+    def _is_gone(self, identity: str) -> bool:
         tenants = self._tenants if self._tools.config.tenant_key else {None}
-        for identity in (*self._store.ids(), *self._store.unfinished()):
-            known = identity in self._seen
-            if not known and self._store.tenant_under(identity) in tenants and gone(identity):
-                self._delete(identity)
+        if identity in self._seen or self._store.tenant_under(identity) not in tenants:
+            return False
+        return self._prune(identity) if callable(self._prune) else True
 
     def _delete(self, document_id: str) -> None:
         known = self._store.number_of(document_id) is not None
@@ -278,10 +250,9 @@ class Insertion:
     def _store_one(self, begun: _Begun) -> None:
         document, calls = begun.document, begun.calls
         try:
-            built, building = begun.built(), begun.cache
-            self._store.put(
-                document, built.graph, built.vectors, calls=calls.kept, building=building
-            )
+            built = begun.built()
+            entry = Entry(document, built.graph, built.vectors)
+            self._store.put(*entry, calls=calls.kept, building=begun.cache)
         except Withdrawn:
             self._report.notes.append(
                 f"{document.id}: deleted while it was being built, and so not stored"
@@ -289,12 +260,14 @@ class Insertion:
             return
         finally:
             self._report.reused += calls.reused
-        self._report.add(document.id, built)
+        self._report.built.append(document.id)
+        self._report.nodes += len(built.graph)
+        self._report.retries += built.retries
+        self._report.fallbacks += built.fallbacks
+        self._report.notes += built.notes
 
     def _embedded(self, document_id: str) -> Mapping[str, Vectors]:
-        if self._store.number_of(document_id) is None:
-            return {}
-        with suppress(IndexCorrupt):
+        with suppress(InputError, IndexCorrupt):  # it is not there, or damaged
             entry = self._store.load(document_id)
             texts = embedded_texts(entry.document, entry.graph.nodes, self._tools.config)
             return dict(zip(texts, entry.vectors, strict=True))

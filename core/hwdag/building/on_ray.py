@@ -68,9 +68,7 @@ class RayExecutor:
     def models(self, tools: Tools) -> Iterator[list[Tools]]:
         """Start the workers, and end them with the context.
 
-        Raises:
-            ModelError: a worker cannot make its models.
-            IndexMismatch: they are other models than those of `tools`.
+        Raises `ModelError` if one cannot make its models, `IndexMismatch` if they are other models.
         """
         ray = _ray()
         if not ray.is_initialized():
@@ -80,7 +78,11 @@ class RayExecutor:
         actors = [actor.remote(make) for _ in range(self._workers)]
         try:
             expected = _names(tools.reader, tools.embedder)
-            for found in _started(ray, actors):
+            try:
+                names = ray.get([one.names.remote() for one in actors])
+            except ray.exceptions.RayActorError as error:
+                raise ModelError(f"a worker cannot make its models: {error}") from error
+            for found in names:
                 if found != expected:
                     raise IndexMismatch(
                         f"a worker has the models {found}, this process has {expected}; make the "
@@ -114,8 +116,6 @@ class _Worker:
 
 
 class _Spent:
-    """The cost of all workers together."""
-
     def __init__(self) -> None:
         self.usage = Usage()
         self._lock = threading.Lock()
@@ -181,14 +181,6 @@ def _ask(ray: Any, actor: Any, method: str, *args: Any, **options: Any) -> tuple
             f"smaller batch_size ({error})"
         ) from error
     return made
-
-
-def _started(ray: Any, actors: Sequence[Any]) -> list[tuple[str, str, str | None]]:
-    try:
-        names: list[tuple[str, str, str | None]] = ray.get([one.names.remote() for one in actors])
-    except ray.exceptions.RayActorError as error:
-        raise ModelError(f"a worker cannot make its models: {error}") from error
-    return names
 
 
 def _names(reader: Reader, embedder: Embedder) -> tuple[str, str, str | None]:

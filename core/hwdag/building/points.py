@@ -6,7 +6,7 @@ both are counted in the report and the node says `extractive`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,12 +21,11 @@ from hwdag.lm.base import Reader, Writer
 from hwdag.store.calls import key_of
 from hwdag.text.characters import one_line
 from hwdag.text.points import parse_points
+from hwdag.trace.bars import Advance
 from hwdag.types import Origin, Span
 
 RETRY = "\n\nBegin every summary point with an asterisk and a space, one summary point per line."
 """Added to the prompt of the single retry; greedy decoding of the same prompt would not change."""
-
-Advance = Callable[[int], object]  # is told how many windows are done
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +39,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The points of each window.
-
-    Attributes:
-        points: at least one of every window.
-        retries: windows whose first reply held no bullet.
-        fallbacks: windows whose second reply held none either; their points are extractive.
-    """
+    """The points of each window, at least one each; `retries` and `fallbacks` as in `BuildReport`."""
 
     points: list[list[Point]]
     retries: int = 0
@@ -91,7 +84,7 @@ def _extracted(
     windows: Sequence[Window],
     tools: Tools,
     calls: Calls,
-    advance: Advance = lambda amount: None,
+    advance: Advance = lambda amount=1: None,
 ) -> list[list[Point]]:
     return extract(
         windows,
@@ -116,9 +109,8 @@ def extract(
 ) -> list[list[Point]]:
     """Pick points from each window: `ratio` of its tokens, at most `limit`.
 
-    A heading says nothing and is picked only where a window has nothing else. One call embeds the
-    parts of one window, so what is picked depends on the window alone, not on which others were
-    picked with it.
+    A heading is picked only where a window has nothing else. What is picked depends on the window alone:
+    one call embeds the parts of one window.
     """
     allowed = [
         [i for i, part in enumerate(window.parts) if not part.is_heading]

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from hwdag.building.builder import Built
 from hwdag.types import Usage
 
 Stop = Literal["max_tokens", "max_seconds"]  # the limit that ended a run
@@ -48,14 +47,6 @@ class BuildReport:
     writing: Usage = field(default_factory=Usage)
     stopped: Stop | None = None
     pending: int | None = 0
-
-    def add(self, document_id: str, built: Built) -> None:
-        """Count one finished document."""
-        self.built.append(document_id)
-        self.nodes += len(built.graph)
-        self.retries += built.retries
-        self.fallbacks += built.fallbacks
-        self.notes += built.notes
 
     def __str__(self) -> str:
         lines = [

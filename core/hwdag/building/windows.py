@@ -20,11 +20,7 @@ from hwdag.types import Node, Origin, Span
 
 @dataclass(frozen=True, slots=True)
 class WindowPlan:
-    """How the tokens of one summary call are divided.
-
-    `content_tokens` for the lines of the window's nodes, `points_tokens` for the points; with the
-    prompt and the chat template they make up the window.
-    """
+    """How the tokens of one summary call are divided, apart from the prompt and the chat template."""
 
     content_tokens: int
     points_tokens: int
@@ -33,11 +29,7 @@ class WindowPlan:
     def of(
         cls, config: BuildConfig, prompt: SummaryPrompt, reader: Reader, *, extractive: bool
     ) -> WindowPlan:
-        """Divide the window of a config for a reader.
-
-        Raises:
-            ContextTooSmall: one chunk does not fit; the message names a chunk length that does.
-        """
+        """Divide the window of a config for a reader; raises `ContextTooSmall` if one chunk does not fit."""
         before, after = prompt.cut(config.language)
         overhead = reader.template_tokens + sum(reader.count_tokens([before, after]))
         window = min(config.window_tokens or reader.window_tokens, reader.context_tokens)
@@ -72,13 +64,11 @@ middle changes one window of each level (1.3 of each with leaves of 300 tokens).
 
 
 def pack(costs: Sequence[int], limit: int, texts: Sequence[str] | None = None) -> list[range]:
-    """Put consecutive items into windows whose costs add up to at most `limit`.
+    """Put consecutive items into windows whose costs add up to at most `limit`, or hold one item beyond it.
 
-    An item that is larger than the limit gets a window of its own. Without `texts` windows are
-    filled to the brim. With them a window that is not the last ends behind the item, of those that
-    leave it at least `FULL_ENOUGH`, whose text has the smallest hash: after an edit the borders soon
-    are the old ones again, and windows between them keep their content (ours, after what
-    content-defined chunking does for files).
+    Without `texts` windows are filled to the brim. With them a window that is not the last ends behind
+    the item, of those that leave it at least `FULL_ENOUGH`, whose text has the smallest hash: after an
+    edit the borders soon are the old ones again (ours, after content-defined chunking of files).
     """
     totals = [0, *accumulate(costs)]
     windows, start = [], 0

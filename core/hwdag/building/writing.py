@@ -26,12 +26,8 @@ def replies(
 ) -> list[str]:
     """Ask for the replies, of `limit` tokens at most, that are not among the finished calls.
 
-    A writer gets as many prompts at a time as it answers at once, or `batch_size` where it does not
-    say; the longest first, so that those of a batch are of similar lengths. A `ConcurrentWriter` gets
-    `WAVE` times as many.
-
-    Raises:
-        WriterFailed: the writer raised, or did not return one text per prompt.
+    A writer gets as many prompts at a time as it answers at once, or `batch_size`; the longest first.
+    A `ConcurrentWriter` gets `WAVE` times as many. Raises `WriterFailed` as `ask` does.
     """
     # why: a writer's settings, where it has some, decide about its replies as its name does
     asked = writer.name, getattr(writer, "settings", "")
@@ -70,11 +66,7 @@ def _waves(
 
 
 def ask(writer: Writer, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
-    """Ask for one reply per prompt.
-
-    Raises:
-        WriterFailed: it raised, or did not return one text per prompt.
-    """
+    """Ask for one reply per prompt; raises `WriterFailed` if the writer raised or did not give that."""
     with _blaming(writer):
         found = writer.write(prompts, max_new_tokens=max_new_tokens)
     if len(found) != len(prompts) or not all(isinstance(reply, str) for reply in found):
@@ -88,11 +80,7 @@ def ask(writer: Writer, prompts: Sequence[str], *, max_new_tokens: int) -> list[
 def ask_at_once(
     writer: ConcurrentWriter, prompts: Sequence[str], *, max_new_tokens: int
 ) -> Iterator[tuple[int, str]]:
-    """Yield (ordinal of the prompt, reply) as the writer finishes them.
-
-    Raises:
-        WriterFailed: it raised, or did not give one text per prompt.
-    """
+    """Yield (ordinal of the prompt, reply) as the writer finishes them; raises as `ask` does."""
     waiting = set(range(len(prompts)))
     with _blaming(writer):
         for i, reply in writer.replies(prompts, max_new_tokens=max_new_tokens):

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import time
+from contextlib import suppress
 from reprlib import repr as brief
 from textwrap import fill
 
@@ -16,9 +17,8 @@ from hwdag.config import SearchConfig
 from hwdag.errors import EmptyIndex, HWDAGError, InputError
 from hwdag.index import HWDAGIndex
 from hwdag.retriever import Retriever
-from hwdag.scope import Scope
+from hwdag.scope import Scope, required_filter
 from hwdag.store.opening import check_folder
-from hwdag.tenancy import required_filter
 from hwdag.text.characters import visible
 from hwdag.trace import render
 from hwdag.types import Answer, Step
@@ -44,12 +44,14 @@ def chat(options: argparse.Namespace) -> int:
     config, scope = search_config(options), scope_of(options)
     with opened(options, scope) as index:
         print(f"{index!r}; one question per line, Ctrl-D ends")
-        while (question := _typed()) is not None:
-            try:
-                if question.strip():
-                    show_answer(index, question, config, scope)
-            except HWDAGError as error:
-                print(f"hwdag: {visible(str(error))}", file=sys.stderr)
+        with suppress(EOFError):
+            while True:
+                question = input("> " if sys.stdin.isatty() else "")
+                try:
+                    if question.strip():
+                        show_answer(index, question, config, scope)
+                except HWDAGError as error:
+                    print(f"hwdag: {visible(str(error))}", file=sys.stderr)
     return 0
 
 
@@ -130,10 +132,3 @@ def opened(options: argparse.Namespace, scope: Scope) -> HWDAGIndex:
     return HWDAGIndex.load(
         options.file, reader=reader(options, options.file), embedder=options.embedder
     )
-
-
-def _typed() -> str | None:
-    try:
-        return input("> " if sys.stdin.isatty() else "")
-    except EOFError:
-        return None

@@ -25,7 +25,11 @@ EXIT_STOPPED = 3
 
 def build(options: argparse.Namespace) -> int:
     """Build or extend an index file; interrupted, it keeps every finished call."""
-    config = _config(options)
+    config = config_of(BuildConfig.garlic() if options.garlic else BuildConfig(), options)
+    heads = head_list(options)
+    if heads is not None and options.edge_heads is None:
+        # why: recorded, so that later insertions have edges of the same heads
+        config = replace(config, edge_heads=heads.pairs)
     check_folder(options.output)
     documents, skipped = named_documents(options)
     is_new = not holds_something(options.output)
@@ -86,19 +90,16 @@ def _changed(
 
     def run() -> tuple[HWDAGIndex, BuildReport]:
         index = HWDAGIndex.load(options.file, **_models(options, options.file))
-        _check_heads(options, index)
+        heads, recorded = head_list(options), index.config.edge_heads
+        if heads is not None and recorded not in ("auto", heads.pairs):
+            raise InputError(
+                f"{options.file} was built with edges of the heads {recorded}, and "
+                f"{options.head_list} has {heads.pairs}; leave out --head-list, or build a file of "
+                "its own with it"
+            )
         return index, change(index, documents, skipped)
 
     return _reported(run, options.file, skipped)
-
-
-def _check_heads(options: argparse.Namespace, index: HWDAGIndex) -> None:
-    heads, recorded = head_list(options), index.config.edge_heads
-    if heads is not None and recorded not in ("auto", heads.pairs):
-        raise InputError(
-            f"{options.file} was built with edges of the heads {recorded}, and {options.head_list} has "
-            f"{heads.pairs}; leave out --head-list, or build a file of its own with it"
-        )
 
 
 def _reported(
@@ -117,15 +118,6 @@ def _reported(
         print(report)
         print(f"{file}: {len(index)} documents")
     return EXIT_STOPPED if report.stopped else 0
-
-
-def _config(options: argparse.Namespace) -> BuildConfig:
-    config = config_of(BuildConfig.garlic() if options.garlic else BuildConfig(), options)
-    heads = head_list(options)
-    if heads is None or options.edge_heads is not None:
-        return config
-    # why: recorded, so that later insertions have edges of the same heads
-    return replace(config, edge_heads=heads.pairs)
 
 
 def _models(options: argparse.Namespace, file: Path) -> dict[str, Any]:

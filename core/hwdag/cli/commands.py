@@ -5,18 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from hwdag.cli.options import (
-    Commands,
-    add_config,
-    add_file,
-    add_html,
-    add_json,
-    add_models,
-    add_paths,
-    add_quiet,
-    add_scope,
-    lazily,
-)
+from hwdag.cli import options as shared
+from hwdag.cli.options import Commands
 from hwdag.config import BuildConfig, SearchConfig
 
 
@@ -35,20 +25,20 @@ def _command(
 ) -> argparse.ArgumentParser:
     """Add a command that runs `function`, a place in this package, on an index file."""
     command = commands.add_parser(name, help=help)
-    command.set_defaults(run=lazily(f"hwdag.cli.{function}"))
+    command.set_defaults(run=shared.lazily(f"hwdag.cli.{function}"))
     if file:
-        add_file(command)
+        shared.add_file(command)
     return command
 
 
 def _add_build(commands: Commands) -> None:
     about = "build or extend an index file from documents"
     build = _command(commands, "build", "building:build", about, file=False)
-    add_paths(build)
+    shared.add_paths(build)
     build.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
     _add_models_and_limits(build)
     _add_garlic(build)
-    add_config(build.add_argument_group("the graph"), BuildConfig())
+    shared.add_config(build.add_argument_group("the graph"), BuildConfig())
 
 
 def _add_questions(commands: Commands) -> None:
@@ -59,11 +49,11 @@ def _add_questions(commands: Commands) -> None:
     about = "serve an index to agents: search, answer, sources, list (Model Context Protocol)"
     mcp = _command(commands, "mcp", "mcp_server:mcp", about)
     for command in (ask, chat, mcp):
-        add_models(command, writer=False)
-        add_scope(command)
+        shared.add_models(command, writer=False)
+        shared.add_scope(command)
         _add_walk(command)
-    add_json(ask)
-    add_html(ask, "the answer, its walk and its sources")
+    shared.add_json(ask)
+    shared.add_html(ask, "the answer, its walk and its sources")
     about = "write a page that replays the walk on the graphs of what it read to FILE as well"
     ask.add_argument("--graph", type=Path, metavar="FILE", help=about)
 
@@ -72,7 +62,7 @@ def _add_serve(commands: Commands) -> None:
     about = "a page to ask an index in a browser, and an API like OpenAI's"
     serve = _command(commands, "serve", "serving:serve", about, file=False)
     serve.set_defaults(others=None)
-    add_file(serve, help="index file; one that is not there begins empty")
+    shared.add_file(serve, help="index file; one that is not there begins empty")
     serve.add_argument(
         "--host",
         default="127.0.0.1",
@@ -90,7 +80,7 @@ def _add_serve(commands: Commands) -> None:
         metavar="N",
         help="answered at a time, others are told to come back (default: %(default)s)",
     )
-    add_models(serve, writer=False)
+    shared.add_models(serve, writer=False)
     _add_walk(serve)
 
 
@@ -99,7 +89,7 @@ def _add_changes(commands: Commands) -> None:
     about = "bring an index file up to date: only what is new or changed costs anything"
     refresh = _command(commands, "refresh", "building:refresh", about)
     for command in (insert, refresh):
-        add_paths(command)
+        shared.add_paths(command)
         _add_models_and_limits(command)
     refresh.add_argument(
         "--prune", action="store_true", help="delete the documents that are not among PATH"
@@ -113,8 +103,8 @@ def _add_upkeep(commands: Commands) -> None:
     about = "what is in an index file; needs no language model"
     show = _command(commands, "show", "upkeep:show", about)
     show.add_argument("--document", metavar="ID", help="all nodes of this document")
-    add_json(show)
-    add_html(show, "the graphs")
+    shared.add_json(show)
+    shared.add_html(show, "the graphs")
     about = "check every byte of an index file that counts"
     verify = _command(commands, "verify", "upkeep:verify", about)
     about = "save the whole documents of a damaged index file"
@@ -135,7 +125,7 @@ def _add_upkeep(commands: Commands) -> None:
         "output", type=Path, metavar="OUTPUT", help="a new file, .jsonl or .graphml"
     )
     for command in (verify, repair, export):
-        add_quiet(command)
+        shared.add_quiet(command)
 
 
 def _add_demo(commands: Commands) -> None:
@@ -146,19 +136,19 @@ def _add_demo(commands: Commands) -> None:
 
 
 def _add_models_and_limits(command: argparse.ArgumentParser) -> None:
-    add_models(command)
+    shared.add_models(command)
     command.add_argument(
         "--max-tokens", type=int, metavar="N", help="no further call once the models took so many"
     )
     command.add_argument(
         "--max-seconds", type=float, metavar="S", help="no further call after that time"
     )
-    add_quiet(command)
+    shared.add_quiet(command)
 
 
 def _add_walk(command: argparse.ArgumentParser) -> None:
     _add_garlic(command)
-    add_config(command.add_argument_group("the walk"), SearchConfig())
+    shared.add_config(command.add_argument_group("the walk"), SearchConfig())
 
 
 def _add_garlic(command: argparse.ArgumentParser) -> None:

@@ -14,8 +14,7 @@ from hwdag.cli.asking import opened, scope_of, search_config
 from hwdag.config import SearchConfig
 from hwdag.errors import HWDAGError, InputError
 from hwdag.index import HWDAGIndex
-from hwdag.scope import Scope
-from hwdag.tenancy import required_filter
+from hwdag.scope import Scope, required_filter
 from hwdag.trace.provenance import provenance
 from hwdag.types import Document
 from hwdag.version import __version__

@@ -39,13 +39,9 @@ def add_config(
     only: tuple[str, ...] = (),
     prefix: str = "",
 ) -> None:
-    """Add an option for each field of a config, or for some; the docstring is their help.
+    """Add an option for each field of a config, or `only` for some; the docstring is their help.
 
-    Args:
-        command: a parser, or a group of one.
-        config: the defaults. A field that is a config itself has one option for each field of its own.
-        only: names of the fields; all without it.
-        prefix: what the names of the options begin with.
+    A field that is a config itself has one option for each field of its own; `prefix` begins their names.
     """
     about = dict(DOCUMENTED.findall(type(config).__doc__ or ""))
     hints = get_type_hints(type(config))
@@ -91,7 +87,10 @@ def _kind(hint: Any) -> dict[str, Any]:
     if kinds == [bool]:
         return {"action": argparse.BooleanOptionalAction}
     (kind,) = (kind for kind in kinds if kind not in words)
-    read, shown = READERS.get(kind) or (_pairs, "LAYER-HEAD,...")  # such as 8-14,9-2
+    read, shown = READERS.get(kind) or (
+        lambda text: tuple(tuple(map(int, pair.split("-"))) for pair in text.split(",")),
+        "LAYER-HEAD,...",  # such as 8-14,9-2
+    )
 
     def value(text: str) -> Any:
         return text if text in words else read(text)
@@ -107,10 +106,6 @@ def _members(hint: Any) -> list[Any]:
     if get_origin(hint) is tuple or not get_args(hint):
         return [hint]
     return [member for one in get_args(hint) for member in _members(one)]
-
-
-def _pairs(text: str) -> tuple[tuple[int, ...], ...]:
-    return tuple(tuple(map(int, pair.split("-"))) for pair in text.split(","))
 
 
 READERS: dict[Any, tuple[Callable[[str], Any], str]] = {

@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import AbstractContextManager, redirect_stdout
 from io import TextIOBase
 from typing import Literal, TextIO
 
@@ -17,13 +16,7 @@ from hwdag.text.characters import visible
 
 Style = Literal["plain", "bold", "dim", "green", "yellow", "blue"]
 
-CODES: dict[Style, str] = {
-    "bold": "1",
-    "dim": "2",
-    "green": "32",
-    "yellow": "33",
-    "blue": "34",
-}
+CODES: dict[Style, str] = {"bold": "1", "dim": "2", "green": "32", "yellow": "33", "blue": "34"}
 
 STEP: tuple[tuple[int, Style], ...] = ((7, "plain"), (16, "yellow"), (27, "blue"), (37, "green"))
 """Where a part of a line of a walk ends, and its style: the colours of the pages."""
@@ -62,11 +55,9 @@ class Visible(TextIOBase):
         self._stream.flush()
 
 
-@contextmanager
-def visible_output() -> Iterator[None]:
+def visible_output() -> AbstractContextManager[object]:
     """Whatever is printed meanwhile is shown and not obeyed."""
-    with redirect_stdout(Visible(sys.stdout)):
-        yield
+    return redirect_stdout(Visible(sys.stdout))
 
 
 def print_styled(text: str, style: Style, *, end: str = "\n") -> None:

@@ -10,11 +10,9 @@ from hwdag.arrays import Vectors
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Texts to vectors whose dot product is their similarity.
+    """Texts to vectors whose dot product is their similarity; of unit length as a rule.
 
-    Unit vectors as a rule, so that it is the cosine. Encoders that were trained with the inner
-    product (Dragon, DPR) keep their lengths; only the order of their similarities to one query means
-    anything.
+    Encoders that were trained with the inner product (Dragon, DPR) keep their lengths.
     """
 
     @property

@@ -18,10 +18,7 @@ EmbedQuery = Callable[[str], Sequence[float]]
 class CallableEmbedder:
     """Two functions as an Embedder: passages to vectors, a query to a vector; both are normalised.
 
-    An index records the name. Nothing can be loaded by it: give the same embedder again when such
-    an index is loaded.
-
-    Relations: `hwdag.lm.writers.CallableWriter` is the same for writers.
+    An index records the name, but nothing can be loaded by it: pass the embedder again to `load`.
     """
 
     def __init__(self, embed: EmbedTexts, embed_query: EmbedQuery, *, name: str) -> None:

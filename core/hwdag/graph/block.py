@@ -1,7 +1,6 @@
 """What a search needs of one document: numbers only, so that a million nodes fit into memory.
 
-Texts stay in the store until a node is read. Words are known by a hash, so that nothing but numbers
-has to be kept in step when documents come and go.
+Texts stay in the store until a node is read. Words are known by a hash.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwdag.arrays import Floats, Ints, Vectors
+from hwdag.errors import InputError
 from hwdag.graph.dag import HWDAG
 from hwdag.text.headings import Outline, searched_text
 from hwdag.text.words import content_words
@@ -74,6 +74,19 @@ class Postings:
         rows, counts = position[self.rows[stays]], self.counts[stays]
         return Postings(self.keys[left], indptr, rows, counts)
 
+    def check(self, count: int) -> None:
+        """Raise `InputError` unless these are postings of `count` rows, which a search can rely on."""
+        keys, indptr, rows = self.keys, self.indptr, self.rows
+        is_filled = is_indptr(indptr, len(keys), len(rows)) and bool((np.diff(indptr) > 0).all())
+        demand(is_filled and len(rows) == len(self.counts), "its postings")
+        demand(bool((keys[1:] > keys[:-1]).all()), "keys out of order in its postings")
+        if len(rows):
+            in_range = rows.min() >= 0 and rows.max() < count and self.counts.min() >= 1
+            demand(bool(in_range), "a node that does not exist in its postings")
+            rising = rows[1:] > rows[:-1]
+            rising[indptr[1:-1] - 1] = True  # where the next key begins
+            demand(bool(rising.all()), "nodes out of order in its postings")
+
     def find(self, keys: Ints) -> tuple[Ints, Ints]:
         """Find where the entries of each of these keys begin and end; nowhere for an unknown one."""
         if not len(self.keys):
@@ -81,6 +94,18 @@ class Postings:
         at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         known = self.keys[at] == keys
         return np.where(known, self.indptr[at], 0), np.where(known, self.indptr[at + 1], 0)
+
+
+def demand(holds: bool, what: str) -> None:
+    """Raise `InputError` with what is wrong, unless it holds."""
+    if not holds:
+        raise InputError(what)
+
+
+def is_indptr(indptr: NDArray[np.integer], rows: int, entries: int) -> bool:
+    """Whether these can be where `entries` of so many rows begin, and end."""
+    ends = len(indptr) == rows + 1 and indptr[0] == 0 and indptr[-1] == entries
+    return bool(ends and (indptr[1:] >= indptr[:-1]).all())
 
 
 def ranges(begin: Ints, end: Ints) -> Ints:
@@ -96,13 +121,10 @@ class NodeArrays:
     """The arrays of n nodes; never changed.
 
     Attributes:
-        levels: of every node, (n,).
         generated: whether an LM wrote its text, (n,).
         starts: where the slice of the document begins that the text of a node is, (n,); -1 for a
-            text that is no single slice.
-        ends: where that slice ends, (n,); -1 likewise.
-        paragraphs: number of the paragraph that it begins in, (n,), from 1 within the document; 0
-            likewise.
+            text that is no single slice, as in `ends`.
+        paragraphs: number of the paragraph that it begins in, (n,), from 1 within the document, or 0.
         indptr: where the edges of each node begin, (n + 1,).
         children: position of the child within its document, (edges,).
         weights: share of the parent's attention, (edges,).
@@ -128,14 +150,45 @@ class NodeArrays:
     def __len__(self) -> int:
         return len(self.levels)
 
+    def check(self, first: Ints) -> None:
+        """Raise `InputError` unless nothing that a search does with them can fail or never end.
+
+        `first` is the first row of every document, and the number of rows. Of the vectors only the
+        number is looked at: they may lie in a file.
+        """
+        count, edges = len(self), len(self.weights)
+        columns = (
+            self.generated,
+            self.starts,
+            self.ends,
+            self.paragraphs,
+            self.lengths,
+            self.vectors,
+        )
+        demand(all(len(column) == count for column in columns), "the number of its nodes")
+        demand(is_indptr(first, len(first) - 1, count), "the rows of its documents")
+        demand(is_indptr(self.indptr, count, edges), "the row pointers of its edges")
+        demand(len(self.children) == edges, "the number of its edges")
+        demand(bool((self.levels >= 1).all()), "its levels")
+        slices = (self.starts >= -1).all() and (self.starts <= self.ends).all()
+        demand(bool(slices), "the slices of nodes")
+        demand(bool((self.paragraphs >= 0).all()), "the paragraphs of nodes")
+        demand(bool((self.lengths >= 0).all()), "the lengths of nodes")
+        demand(bool(((self.weights >= 0) & (self.weights <= 1)).all()), "the weights of its edges")
+        sizes, fan_out = np.diff(first), np.diff(self.indptr)
+        begin = np.repeat(np.repeat(first[:-1], sizes), fan_out)  # of the parent's document
+        inside = self.children < np.repeat(np.repeat(sizes, sizes), fan_out)
+        demand(bool((inside & (self.children >= 0)).all()), "a child that does not exist")
+        parents = np.repeat(self.levels, fan_out)
+        below = parents - self.levels[begin + self.children] == 1
+        demand(bool(below.all()), "an edge that leads not one level down")
+        self.words.check(count)
+        self.names.check(count)
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Block(NodeArrays):
-    """Those of one document.
-
-    Attributes:
-        number: of this version of the document in its store; a later version has a larger one.
-    """
+    """Those of one document; `number` is that of its version in the store."""
 
     number: int
 

@@ -40,12 +40,7 @@ class HWDAG:
 
     @classmethod
     def from_rows(cls, nodes: Sequence[Node], rows: Sequence[EdgeRow]) -> HWDAG:
-        """Build from one `EdgeRow` per node that has out-edges, in any order.
-
-        Raises:
-            InputError: two rows of one parent, a row of a node that does not exist, or a row
-                without a positive, finite sum.
-        """
+        """Build from one `EdgeRow` per node that has out-edges, in any order; raises `InputError` otherwise."""
         from scipy.sparse import csr_array  # a fourth of the time of `import hwdag.index`
 
         n = len(nodes)
@@ -189,8 +184,8 @@ class HWDAG:
             graph.add_node(node.id, **{name: getattr(node, name) for name in names})
         edges = zip(self._parents, self.edges.indices, self.edges.data, self.raw.data, strict=True)
         for i, j, weight, raw in edges:
-            one, other = self.nodes[i].id, self.nodes[j].id
-            graph.add_edge(one, other, weight=float(weight), attention=float(raw))
+            ends = self.nodes[i].id, self.nodes[j].id
+            graph.add_edge(*ends, weight=float(weight), attention=float(raw))
         return graph
 
 

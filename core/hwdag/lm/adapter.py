@@ -23,14 +23,13 @@ from safetensors.torch import load
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from hwdag.checks import json_bytes, regular
 from hwdag.errors import InputError, ModelNotFound
-from hwdag.lm.side_files import json_bytes, regular
 
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
 PREFIX, DOWN, UP = "base_model.model.", ".lora_A.weight", ".lora_B.weight"
 
-NAME_DIGITS = 12
-"""Of the fingerprint, in the name of a reader."""
+NAME_DIGITS = 12  # of the fingerprint, in the name of a reader
 
 OTHER_KINDS = (
     "alora_invocation_tokens",
@@ -78,7 +77,14 @@ class Adapter:
             ModelNotFound: one of the files is not there.
             InputError: they hold something else than a plain LoRA adapter.
         """
-        config, weights = _read(Path(folder))
+        folder = Path(folder)
+        try:
+            config, weights = json_bytes(folder / CONFIG), regular(folder / WEIGHTS).read_bytes()
+        except OSError as error:
+            raise ModelNotFound(
+                f"no adapter in {folder}: {error.strerror} ({error.filename}); pass the folder that "
+                f"PEFT's save_pretrained wrote, with {CONFIG} and {WEIGHTS}"
+            ) from error
         try:
             settings = json.loads(config)
             rank, scale = _checked(settings)
@@ -94,12 +100,12 @@ class Adapter:
         return cls(base, scale, factors, digest.hexdigest())
 
     def reader_name(self, source: str) -> str:
-        """The name of a reader that has this adapter in it.
-
-        Raises:
-            InputError: `source` and `base` are names on a hub, of two models.
-        """
-        names = [name for name in (self.base, source) if _is_hub_name(name)]
+        """The name of a reader with this adapter; `InputError` if it was trained on another model."""
+        names = [
+            name
+            for name in (self.base, source)
+            if HUB_NAME.fullmatch(name) and not Path(name).exists()
+        ]
         if len({name.rpartition("/")[2].casefold() for name in names}) > 1:
             raise InputError(
                 f"the adapter was trained on {self.base!r}, got {source!r}; pass the model that it "
@@ -110,39 +116,21 @@ class Adapter:
 
     @torch.no_grad()
     def merge(self, model: PreTrainedModel) -> None:
-        """Add it to the weights: float32 arithmetic, then rounded to the type that they have.
-
-        Raises:
-            InputError: it does not fit; the model is as it was.
-        """
+        """Add it to the weights, in float32; raises `InputError`, the model unchanged, if it does not fit."""
         weights = {name: _weight(model, name, *pair) for name, pair in self.factors.items()}
-        for name, pair in self.factors.items():
-            self._bounded(name, weights[name], *pair)
+        for name, (down, up) in self.factors.items():
+            weight, factors = weights[name], float(down.abs().max()) * float(up.abs().max())
+            largest = abs(self.scale) * len(down) * factors + float(weight.abs().max())
+            if not largest <= torch.finfo(weight.dtype).max:
+                raise InputError(
+                    f"the adapter's change of {name} is as large as {largest:.2g}, and the weight "
+                    f"there, of {weight.dtype}, cannot hold that; the file is broken or made to "
+                    "break the model"
+                )
         for name, pair in self.factors.items():
             weight = weights[name]
             down, up = (factor.to(weight.device, torch.float32) for factor in pair)
             weight.copy_(weight.float() + self.scale * (up @ down))
-
-    def _bounded(self, name: str, weight: Tensor, down: Tensor, up: Tensor) -> None:
-        """Raise `InputError` where a change could leave weights that are not finite."""
-        factors = float(down.abs().max()) * float(up.abs().max())
-        largest = abs(self.scale) * len(down) * factors + float(weight.abs().max())
-        if not largest <= torch.finfo(weight.dtype).max:
-            raise InputError(
-                f"the adapter's change of {name} is as large as {largest:.2g}, and the weight there, "
-                f"of {weight.dtype}, cannot hold that; the file is broken or made to break the model"
-            )
-
-
-def _read(folder: Path) -> tuple[bytes, bytes]:
-    """The bytes of configuration and weights."""
-    try:
-        return json_bytes(folder / CONFIG), regular(folder / WEIGHTS).read_bytes()
-    except OSError as error:
-        raise ModelNotFound(
-            f"no adapter in {folder}: {error.strerror} ({error.filename}); pass the folder that "
-            f"PEFT's save_pretrained wrote, with {CONFIG} and {WEIGHTS}"
-        ) from error
 
 
 def _checked(settings: Any) -> tuple[int, float]:
@@ -192,7 +180,6 @@ def _pairs(tensors: Mapping[str, Tensor], rank: int) -> dict[str, tuple[Tensor, 
 
 
 def _weight(model: PreTrainedModel, name: str, down: Tensor, up: Tensor) -> Tensor:
-    """The weight that a pair belongs to."""
     try:
         layer = model.get_submodule(name)
     except AttributeError:
@@ -220,7 +207,3 @@ def _weight(model: PreTrainedModel, name: str, down: Tensor, up: Tensor) -> Tens
 def is_fingerprint(text: str) -> bool:
     """Whether it is how a reader's name says which adapter is in it."""
     return re.fullmatch(rf"[0-9a-f]{{{NAME_DIGITS}}}", text) is not None
-
-
-def _is_hub_name(name: str) -> bool:
-    return HUB_NAME.fullmatch(name) is not None and not Path(name).exists()

@@ -12,7 +12,7 @@ their output from the same blocks.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -67,10 +67,6 @@ class Capture:
     """Where the forward is cut, if it is."""
     per_head: dict[int, list[Tensor]] = field(default_factory=dict)
 
-    def layers(self) -> Mapping[int, list[Tensor]]:
-        """Layer -> one (heads, row spans, key spans) tensor per sequence."""
-        return self.per_head
-
     def mean(self, index: int) -> Tensor:
         """Mean over the chosen layers and heads for one sequence, (row spans, key spans)."""
         picked = [layer[index] for _, layer in sorted(self.per_head.items())]
@@ -110,36 +106,44 @@ def capture(
 ) -> Iterator[Capture]:
     """Capture the attention of the forward that runs inside the block; `heads=None` means all.
 
-    The model gets its attention implementation back at the end, whatever happens inside. With `cut`
-    the forward, and the block with it, ends within the last layer that is asked for: there is no
-    output, and a cache has the keys and values of the layers up to that one.
+    With `cut` the forward, and the block with it, ends within the last layer that is asked for: there is
+    no output, and a cache has the keys and values of the layers up to that one.
 
-    Raises:
-        CaptureUnsupported: the model's attention does not go through transformers' interface.
-        InputError: a layer or head that the model does not have.
+    Raises `CaptureUnsupported` for a model that does not go through transformers' interface, and
+    `InputError` for a layer or head that it does not have.
     """
     check_supported(model)
     check_heads(model, heads)
-    before = model.config._attn_implementation
-    layers = {layer for layer, _ in heads} if heads else set(range(layer_count(model)))
-    result = Capture(requests, heads, max(layers) if cut else None)
+    result = Capture(requests, heads, max(_layers(model, heads)) if cut else None)
     token = _ACTIVE.set(result)
-    model.set_attn_implementation(IMPLEMENTATION)
     try:
-        yield result
+        with switched(model, IMPLEMENTATION):
+            yield result
     except _Cut:
         pass
     finally:
         _ACTIVE.reset(token)
-        model.set_attn_implementation(before)
     check_complete(model, result)
+
+
+@contextmanager
+def switched(model: PreTrainedModel, implementation: str) -> Iterator[None]:
+    """Let a model attend by another function inside the block."""
+    before = model.config._attn_implementation
+    model.set_attn_implementation(implementation)
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(before)
+
+
+def _layers(model: PreTrainedModel, heads: HeadList | None) -> set[int]:
+    return {layer for layer, _ in heads} if heads else set(range(layer_count(model)))
 
 
 def check_complete(model: PreTrainedModel, captured: Capture) -> None:
     """Raise `CaptureUnsupported` where a layer that was asked for has not reported."""
-    heads = captured.heads
-    layers = {layer for layer, _ in heads} if heads else set(range(layer_count(model)))
-    if missing := sorted(layers - set(captured.per_head)):
+    if missing := sorted(_layers(model, captured.heads) - set(captured.per_head)):
         raise CaptureUnsupported(
             f"{_describe(model)}: layers {missing} did not report attention; hwdag captures models "
             "whose every layer calls transformers' AttentionInterface"
@@ -172,12 +176,8 @@ def _describe(model: PreTrainedModel) -> str:
 
 def check_supported(model: PreTrainedModel) -> None:
     """Raise `CaptureUnsupported`, naming the architecture, if it cannot be captured."""
-    config = _text_config(model)
-    kinds = set(getattr(config, "layer_types", None) or ()) - {
-        "full_attention",
-        "sliding_attention",
-    }
-    reason = ""
+    types = set(getattr(_text_config(model), "layer_types", None) or ())
+    kinds, reason = types - {"full_attention", "sliding_attention"}, ""
     if model.config.is_encoder_decoder:
         reason = "it is an encoder-decoder, hwdag needs a decoder-only causal LM"
     elif kinds:
@@ -286,10 +286,11 @@ class _Scores:
 def _span_means(scores: _Scores, index: int, heads: list[int], request: Request) -> Tensor:
     """Average attention of each row span to each key span, (heads, row spans, key spans)."""
     device, seen = scores.query.device, scores.key.shape[2]
-    averaging = (  # (key spans, seen); single tokens need none
-        _averaging(request.keys, seen, device) if isinstance(request, SpanRequest) else None
-    )
-    width = seen if averaging is None else len(averaging)
+    averaging, width = None, seen
+    if isinstance(request, SpanRequest):  # single tokens need no averaging
+        averaging, width = torch.zeros(len(request.keys), seen, device=device), len(request.keys)
+        for i, (start, end) in enumerate(request.keys):
+            averaging[i, start:end] = 1.0 / max(1, end - start)
     rows = torch.cat([torch.arange(a, b, device=device) for a, b in request.rows])
     lengths = torch.tensor([b - a for a, b in request.rows], device=device)
     span_of_row = torch.repeat_interleave(torch.arange(len(lengths), device=device), lengths)
@@ -303,18 +304,10 @@ def _span_means(scores: _Scores, index: int, heads: list[int], request: Request)
     return sums / lengths.view(1, -1, 1)
 
 
-def _averaging(spans: Sequence[Range], length: int, device: torch.device) -> Tensor:
-    matrix = torch.zeros(len(spans), length, device=device)
-    for i, (start, end) in enumerate(spans):
-        matrix[i, start:end] = 1.0 / max(1, end - start)
-    return matrix
-
-
 def _one_token(query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
     """Attention output of a single token, (batch, 1, heads, dim): heads with the same keys are rows.
 
-    `enable_gqa`, which transformers sets here, takes 1.1 ms for 1,100 bfloat16 keys of the embedded
-    model on a CPU, this 0.2 ms: a third of the time of decoding a token.
+    With `enable_gqa`, which transformers sets, decoding takes a third longer on a CPU.
     """
     batch, heads, _, _ = query.shape
     grouped = query.reshape(batch, key.shape[1], heads // key.shape[1], -1)

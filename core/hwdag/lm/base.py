@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, get_args, runtime_checkable
 
 from hwdag.arrays import Floats, Ints
+from hwdag.checks import one_of
 from hwdag.config import HeadList, Heads
 from hwdag.errors import InputError
 from hwdag.text.prompts import SearchPrompts
@@ -27,9 +28,7 @@ class Message:
     text: str
 
     def __post_init__(self) -> None:
-        if self.role not in get_args(Role):
-            roles = ", ".join(get_args(Role))
-            raise InputError(f"the role of a message must be one of {roles}, got {self.role!r}")
+        one_of("the role of a message", self.role, get_args(Role))
         if not isinstance(self.text, str):
             raise InputError(f"a message must be text, got {type(self.text).__name__}")
 
@@ -38,9 +37,8 @@ class Message:
 class ReplayRequest:
     """One window to be replayed: `[before, segments, after, points]`, teacher-forced.
 
-    `segments` are the texts of the window's nodes. `units[i]` cuts segment i into the parts that
-    attention is reported for (its sentences); they are disjoint, ascending, and together cover
-    every non-blank character.
+    `units[i]` cuts segment i into the parts that attention is reported for (its sentences): disjoint,
+    ascending, together every non-blank character.
     """
 
     before: str
@@ -52,11 +50,9 @@ class ReplayRequest:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Attention of every point to every unit of its window.
+    """Attention of every point to every unit of its window: means over heads and tokens.
 
-    `attention[p, u]` is the mean over the chosen layers and heads, the tokens of point p and the
-    tokens of unit u. `unit_tokens[u]` is the number of tokens of unit u, `unit_segment[u]` the
-    segment it belongs to; the mean over a segment is the token-weighted mean over its units.
+    `unit_tokens` are the tokens of each unit, `unit_segment` the segment it belongs to.
     """
 
     attention: Floats  # (points, units)
@@ -68,9 +64,8 @@ class Replay:
 class Reading:
     """What one forward over appended nodes tells.
 
-    `attention[i]` is the mean attention of the tokens of node i to the tokens of the question, over
-    the chosen heads (PECAN App. C, without the position factor). `p_yes` is read in the answer slot
-    after the last of them.
+    `attention` is the mean of each node's tokens to those of the question (PECAN App. C, without the
+    position factor), `p_yes` is read in the answer slot after the last of them.
     """
 
     attention: Floats  # (nodes,)
@@ -205,8 +200,7 @@ class Writer(Protocol):
 class ConcurrentWriter(Writer, Protocol):
     """A Writer that hands over every reply as soon as it has it; optional.
 
-    It gets many prompts at once, and limits itself how many of them it has answered at a time:
-    `concurrency`, an attribute, where that is more than one.
+    It answers `concurrency` prompts at a time, an attribute, where that is more than one.
     """
 
     def replies(self, prompts: Sequence[str], *, max_new_tokens: int) -> Iterator[tuple[int, str]]:

@@ -28,11 +28,7 @@ def plain(messages: Sequence[Message]) -> str:
 
 
 def tidied(messages: Sequence[Message]) -> list[Message]:
-    """Replies without the white space around them, which decoding may leave; all else as it is.
-
-    Raises:
-        InputError: no messages.
-    """
+    """Replies without the white space around them, which decoding may leave; `InputError` for no messages."""
     if not messages:
         raise InputError("there is nothing to reply to; give at least one message")
     return [
@@ -66,9 +62,6 @@ class Reply(ABC):
         new_tokens: decoded so far; 0 where nobody can tell.
         finish: why it ended: at its own end or a stop string, or at the limit; None before, or closed.
         usage: cost so far.
-
-    Raises:
-        InputError: no room for a token, or stop strings that are none.
     """
 
     def __init__(self, *, prompt_tokens: int, max_new_tokens: int, stop: Sequence[str]) -> None:
@@ -78,7 +71,9 @@ class Reply(ABC):
         self.finish: Literal["stop", "length"] | None = None
         self._limit = whole("max_new_tokens", max_new_tokens, 1)
         self._closed = False
-        self._stop = _checked_stop(stop)
+        if isinstance(stop, str) or not all(stop):
+            raise InputError(f"stop must be a list of strings that are not empty, got {stop!r}")
+        self._stop = tuple(stop)
         self._pieces = self._shown()
 
     def __iter__(self) -> Iterator[str]:
@@ -121,11 +116,9 @@ class Chat(Writer, Protocol):
     def reply(
         self, messages: Sequence[Message], *, max_new_tokens: int, stop: Sequence[str] = ()
     ) -> Reply:
-        """The greedy reply, from a cache of its own; several may be decoded at the same time.
+        """The greedy reply, stripped, up to the first of the `stop` strings; several may be decoded at a time.
 
-        It is stripped, and ends before the first of the `stop` strings. For one message of the user
-        it is what `write` gives. Raises `QuestionTooLong` where messages and reply do not fit into
-        the context.
+        Raises `QuestionTooLong` where messages and reply do not fit into the context.
         """
 
 
@@ -140,11 +133,7 @@ def check_context(prompt_tokens: int, max_new_tokens: int, *, name: str, context
 
 
 def as_chat(model: Reader | Writer) -> Chat:
-    """A model that chats as it is; any other Writer replies in one piece to the chat as one prompt.
-
-    Raises:
-        InputError: the model does not write.
-    """
+    """A model that chats as it is; any other Writer replies in one piece; `InputError` if it does not write."""
     if isinstance(model, Chat):
         return model
     if isinstance(model, Writer):
@@ -167,8 +156,6 @@ async def pieces_in_threads(reply: Reply) -> AsyncIterator[str]:
 
 
 class _WriterChat:
-    """A Writer that knows no turns."""
-
     has_chat_template = False
 
     def __init__(self, writer: Writer) -> None:
@@ -199,9 +186,3 @@ class _WrittenReply(Reply):
 
     def _decode(self) -> Iterator[str]:
         yield self._writer.write([self._prompt], max_new_tokens=self._limit)[0]
-
-
-def _checked_stop(stop: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(stop, str) or not all(stop):
-        raise InputError(f"stop must be a list of strings that are not empty, got {stop!r}")
-    return tuple(stop)

@@ -49,10 +49,9 @@ def whole_characters(
 
 
 def visible(pieces: Iterable[str], stop: Sequence[str]) -> Generator[str, None, bool]:
-    """Pieces without the white space around the whole, up to the first stop string.
+    """Pieces without the white space around the whole, up to the stop string that is complete first.
 
-    The stop string that is complete first counts, and no part of it is shown. However the text is
-    cut into pieces, those that come out of here join to the same. Returns whether one was found.
+    However the text is cut, the pieces join to the same. Returns whether a stop string was found.
     """
     held, begun = "", False
     for piece in pieces:

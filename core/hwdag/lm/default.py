@@ -141,12 +141,7 @@ def _embedded(
 
 
 def as_reader(reader: object) -> Reader:
-    """A reader as it is, one by its name, None as the default one.
-
-    Raises:
-        ReaderRequired: something without local weights.
-        ModelNotFound: no model under that name.
-    """
+    """A reader as it is, one by its name, None as the default one; raises `ReaderRequired`, `ModelNotFound`."""
     if reader is None or isinstance(reader, str):
         reader = load_reader(reader or None)
     if not isinstance(reader, Reader):
@@ -169,9 +164,7 @@ def embedded_gguf() -> Path | None:
 def converted(gguf: Path) -> Path:
     """The checkpoint folder made from a GGUF file, converted on first use.
 
-    The folder's name carries a fingerprint of the source, so another file is converted anew and
-    the same one, installed in another environment, is not. It appears in one rename: an interrupted
-    conversion, or a second process, leaves nothing half-done.
+    Its name carries a fingerprint of the source; it appears in one rename, whole or not at all.
     """
     target = cache_folder() / f"{gguf.stem}-{_fingerprint(gguf)}"
     if target.is_dir():

@@ -11,24 +11,15 @@ from hwdag.errors import InputError
 
 
 def fast_dtype(device: torch.device) -> torch.dtype:
-    """What "auto" stands for: bfloat16 where the device computes in it, else float32.
-
-    It has the range of float32, so what float16 overflows in it does not. MPS is float32: nobody
-    has measured there.
-    """
-    if device.type == "cuda":
-        has_bfloat16 = torch.cuda.is_available() and torch.cuda.is_bf16_supported(False)
-    else:
-        has_bfloat16 = device.type == "cpu" and _cpu_has_bfloat16()
+    """What "auto" stands for: bfloat16 where the device computes in it, else float32, and so on MPS."""
+    on_cuda = device.type == "cuda" and torch.cuda.is_available()
+    has_bfloat16 = on_cuda and torch.cuda.is_bf16_supported(False)
+    has_bfloat16 = has_bfloat16 or (device.type == "cpu" and _cpu_has_bfloat16())
     return torch.bfloat16 if has_bfloat16 else torch.float32
 
 
 def _cpu_has_bfloat16() -> bool:
-    """Whether there are instructions for it; without them torch only emulates it.
-
-    On x86 AVX512-BF16 (AMD from Zen 4 on, Intel Cooper Lake and from Sapphire Rapids on; those with
-    AMX have it too), on 64-bit Arm FEAT_BF16 (Neoverse V1 and N2, Graviton 3).
-    """
+    """Whether there are instructions for it (AVX512-BF16, AMX, FEAT_BF16); else torch only emulates it."""
     try:
         if platform.machine() in ("aarch64", "arm64"):
             # why not on x86: there it is true for every AVX-512, which only emulates bfloat16
@@ -56,8 +47,11 @@ def weights_dtype(dtype: torch.dtype | str, device: torch.device) -> torch.dtype
 
 def device_of(device: torch.device | str | None) -> torch.device:
     """The device that was asked for, the best for None; raises `InputError`."""
+    if device is None:
+        best = "mps" if torch.backends.mps.is_available() else "cpu"
+        return torch.device("cuda" if torch.cuda.is_available() else best)
     try:
-        return torch.device(_best_device() if device is None else device)
+        return torch.device(device)
     except RuntimeError as error:
         raise _no_such_device(device, error) from error
 
@@ -77,14 +71,6 @@ def _no_such_device(device: object, error: Exception) -> InputError:
     )
 
 
-def _best_device() -> str:
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
-
-
 def first_line(error: Exception) -> str:
     """What an error says, short."""
-    return next(
-        (line.strip() for line in str(error).splitlines() if line.strip()), "no reason given"
-    )
+    return next(filter(None, map(str.strip, str(error).splitlines())), "no reason given")

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -38,12 +37,10 @@ from hwdag.types import Usage
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Forward:
-    """What one forward tells of a single sequence.
+    """What one forward tells of a single sequence, and what it cost.
 
-    Attributes:
-        logits: of the last positions, in float32, (rows, vocabulary).
-        attention: mean over the asked heads between the asked spans, (row spans, key spans).
-        cost: of the forward and of what was captured in it.
+    `logits` of its last positions are float32, (rows, vocabulary), `attention` is the mean over the asked
+    heads, (row spans, key spans).
     """
 
     logits: torch.Tensor
@@ -52,22 +49,11 @@ class Forward:
 
 
 class Engine:
-    """A model and its tokenizer.
+    """A model and its tokenizer; raises `CaptureUnsupported` for an architecture that cannot be captured.
 
     Thread-safe: a lock guards the forward, and all engines of one model share it; forwards on top of
-    caches are shared by those who wait for one (`hwdag.lm.packing`). The model keeps
-    its weights, dtype, device and attention implementation; nothing of it is changed for good.
-
-    Attributes:
-        model: as it was given.
-        codec: its tokenizer.
-        turns: its chat template.
-        name: of the model, for messages.
-        shape: its sizes.
-        usage: all that was charged so far.
-
-    Raises:
-        CaptureUnsupported: the architecture's attention cannot be captured.
+    caches are shared by those who wait for one (`hwdag.lm.packing`). The model keeps its weights, dtype,
+    device and attention implementation. `usage` is all that was charged so far.
     """
 
     def __init__(
@@ -119,7 +105,7 @@ class Engine:
             self.shape,
             new_tokens=new_tokens,
             cached_tokens=cached_tokens,
-            logit_rows=logit_rows if self._keeps_logits else new_tokens,
+            logit_rows=logit_rows if keeps_logits(self.model) else new_tokens,
         )
         return flops / 1e12
 
@@ -146,7 +132,14 @@ class Engine:
         if row.capture is not None and request is not None:
             check_complete(self.model, row.capture)
             attention = row.capture.mean(0).double().cpu().numpy()
-            tflops += self._capture_tflops(len(ids) + cached, request, heads)
+            flops = capture_flops(
+                self.shape,
+                heads=self.shape.layers * self.shape.heads if heads is None else len(heads),
+                row_tokens=_length(request.rows),
+                seen_tokens=len(ids) + cached,
+                key_spans=len(request.keys),
+            )
+            tflops += flops / 1e12
         return Forward(logits, attention, Usage(len(ids), tflops, time.perf_counter() - began))
 
     def attention(
@@ -160,8 +153,7 @@ class Engine:
     ) -> tuple[Capture, Usage]:
         """Read attention alone: the forward ends within the last layer that is asked for.
 
-        Rows, cache and padding are as for `logits`. The cache has the keys and values of the layers
-        up to that one.
+        Rows, cache and padding are as for `logits`.
         """
         began = time.perf_counter()
         cached = 0 if cache is None else int(cache.get_seq_length())
@@ -189,15 +181,14 @@ class Engine:
         cache: Cache | None = None,
         padding: Sequence[int] = (),
     ) -> torch.Tensor:
-        """Float32 logits of the last positions of every row, (rows, last, vocabulary).
+        """Float32 logits of the last positions of every row, left-padded, (rows, last, vocabulary).
 
-        Rows are padded on the left where their lengths differ. They may go on top of a `cache`,
-        which they enter; `padding` is what was padded in every row of it, if anything was.
+        They may go on top of a `cache`, which they enter; `padding` is what was padded in its rows.
         """
         options: dict[str, Any] = (
             {"use_cache": False} if cache is None else {"past_key_values": cache}
         )
-        if self._keeps_logits:
+        if keeps_logits(self.model):
             options["logits_to_keep"] = last
         ids, mask = self._left_padded(rows)
         if any(padding):
@@ -209,7 +200,7 @@ class Engine:
                 "attention_mask": mask,
                 "position_ids": (mask.cumsum(1) - 1).clamp(min=0)[:, -ids.shape[1] :],
             }
-        with self._exclusive():
+        with self._lock, torch.inference_mode():
             found: torch.Tensor = self.model(ids, **options).logits[:, -last:].float()
         return found
 
@@ -219,24 +210,8 @@ class Engine:
         """Greedy replies to prompts, in one padded batch; end tokens and padding may follow them."""
         began = time.perf_counter()
         ids, mask = self._left_padded(rows)
-        config = self._plainly_greedy(max_new_tokens)
-        run: Any = self.model.generate
-        with self._exclusive():
-            output = run(ids, attention_mask=mask, generation_config=config)
-        replies: list[list[int]] = output[:, ids.shape[1] :].tolist()
-        cost = Usage()
-        for row, reply in zip(rows, replies, strict=True):
-            steps = self._written(reply) - 1  # the last token does not pass through the model
-            tflops = self.tflops(len(row), 0) + self.tflops(steps, len(row), logit_rows=steps)
-            cost += Usage(len(row) + steps, tflops)
-        return replies, cost + Usage(seconds=time.perf_counter() - began)
-
-    def _plainly_greedy(self, max_new_tokens: int) -> GenerationConfig:
-        """The likeliest token every time, as all decoding here.
-
-        What is not said is taken from the checkpoint's own settings, penalties and all.
-        """
-        return GenerationConfig(  # type: ignore[no-untyped-call]
+        # what is not said is taken from the checkpoint's own settings, penalties and all
+        config = GenerationConfig(  # type: ignore[no-untyped-call]
             max_new_tokens=max_new_tokens,
             do_sample=False,
             num_beams=1,
@@ -246,25 +221,18 @@ class Engine:
             eos_token_id=sorted(self.end_tokens) or None,
             pad_token_id=self._pad_token,
         )
-
-    def _written(self, reply: list[int]) -> int:
-        """Tokens of a generated row without the padding behind its end token."""
-        ends = (i + 1 for i, token in enumerate(reply) if token in self.end_tokens)
-        return next(ends, len(reply))
-
-    def _capture_tflops(self, seen: int, request: SpanRequest, heads: HeadList | None) -> float:
-        flops = capture_flops(
-            self.shape,
-            heads=self.shape.layers * self.shape.heads if heads is None else len(heads),
-            row_tokens=_length(request.rows),
-            seen_tokens=seen,
-            key_spans=len(request.keys),
-        )
-        return flops / 1e12
-
-    @cached_property
-    def _keeps_logits(self) -> bool:
-        return keeps_logits(self.model)
+        run: Any = self.model.generate
+        with self._lock, torch.inference_mode():
+            output = run(ids, attention_mask=mask, generation_config=config)
+        replies: list[list[int]] = output[:, ids.shape[1] :].tolist()
+        cost = Usage()
+        for row, reply in zip(rows, replies, strict=True):
+            ends = (i for i, token in enumerate(reply) if token in self.end_tokens)
+            # behind the end token there is padding, and the last token does not pass the model
+            steps = next(ends, len(reply) - 1)
+            tflops = self.tflops(len(row), 0) + self.tflops(steps, len(row), logit_rows=steps)
+            cost += Usage(len(row) + steps, tflops)
+        return replies, cost + Usage(seconds=time.perf_counter() - began)
 
     @property
     def _pad_token(self) -> int:
@@ -277,11 +245,6 @@ class Engine:
         ids = [[pad] * (longest - len(row)) + row for row in rows]
         mask = [[0] * (longest - len(row)) + [1] * len(row) for row in rows]
         return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
-
-    @contextmanager
-    def _exclusive(self) -> Iterator[None]:
-        with self._lock, torch.inference_mode():
-            yield
 
 
 def _length(ranges: Sequence[tuple[int, int]]) -> int:

@@ -18,10 +18,9 @@ from pathlib import Path
 from reprlib import repr as brief
 from typing import Any, Self
 
-from hwdag.checks import json_object
+from hwdag.checks import json_bytes, json_object
 from hwdag.config import HeadList, Heads
 from hwdag.errors import InputError
-from hwdag.lm.side_files import json_bytes
 
 _LOGGER = logging.getLogger("hwdag")
 
@@ -105,11 +104,7 @@ class HeadFile:
         )
 
     def fits(self, name: str, config: Any) -> bool:
-        """Whether a model of this name and config is the one that the list was made for.
-
-        Of a name, what follows the last slash counts, without regard to case, up to a plus sign:
-        "somewhere/Model+adapter" is "Model".
-        """
+        """Whether the list is for a model of this name and config: "somewhere/Model+adapter" is "Model"."""
         return self.is_of(name) and self.has_sizes_of(config)
 
     def is_of(self, name: str) -> bool:
@@ -117,10 +112,7 @@ class HeadFile:
         return _bare(name) in map(_bare, (self.model, *self.also))
 
     def has_sizes_of(self, config: Any) -> bool:
-        """Whether a model of this transformers config has the architecture and sizes of the list.
-
-        One that was never saved or loaded has sizes alone; its list fits the saved one as well.
-        """
+        """Whether a model of this config has the architecture, if it names one, and the sizes of the list."""
         text = config.get_text_config(decoder=True)
         named = config.architectures or ()
         return (
@@ -157,11 +149,7 @@ class HeadFile:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a file that `save` or `hwdag heads detect` wrote.
-
-        Raises:
-            InputError: it cannot be read, or is no head list; the message says why.
-        """
+        """Read a file that `save` or `hwdag heads detect` wrote; `InputError` says why it is none."""
         try:
             return cls.parse(json.loads(json_bytes(Path(path))))
         except OSError as error:
@@ -207,18 +195,21 @@ def shipped() -> tuple[HeadFile, ...]:
 def head_file(source: HeadSource | None, name: str, config: Any) -> HeadFile | None:
     """The list that a model uses: the one passed, else the shipped one, else None.
 
-    A list passed may come from a model of another name (a fine-tuned one shares the heads of its
-    base), but not from one of another architecture or size.
-
-    Raises:
-        InputError: it does not fit the model, or cannot be read.
+    A list may come from a model of another name (a fine-tuned one), but not of other sizes: `InputError`.
     """
     if source is None:
         return next((f for f in shipped() if f.fits(name, config)), None)
     if isinstance(source, str | Path):
         source = HeadFile.load(source)
     if not isinstance(source, HeadFile):
-        return HeadFile.of(name, config, _pairs(source), source="given by the caller")
+        try:
+            pairs = tuple((int(layer), int(head)) for layer, head in source)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                "heads must be a HeadFile, the path of one, or (layer, head) pairs, got "
+                f"{brief(source)}"
+            ) from error
+        return HeadFile.of(name, config, pairs, source="given by the caller")
     if not source.has_sizes_of(config):
         model = HeadFile.of(name, config, ((0, 0),), source="")
         raise InputError(
@@ -226,15 +217,6 @@ def head_file(source: HeadSource | None, name: str, config: Any) -> HeadFile | N
             f"`{DETECT.format(name=name)}`"
         )
     return source
-
-
-def _pairs(pairs: Sequence[tuple[int, int]]) -> HeadList:
-    try:
-        return tuple((int(layer), int(head)) for layer, head in pairs)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"heads must be a HeadFile, the path of one, or (layer, head) pairs, got {brief(pairs)}"
-        ) from error
 
 
 def resolve(heads: Heads, known: HeadList | None) -> HeadList | None:

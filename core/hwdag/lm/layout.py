@@ -26,12 +26,9 @@ from hwdag.types import Span
 class Turns:
     """A chat template cut into pieces of ids around what we put in.
 
-    `head` user text `reply` assistant text `between` user text `second_reply` assistant text.
-    A base model, which has no template, gets plain lines.
-
-    Attributes:
-        are_plain: there is no template.
-        summary_reply: stands between the summary prompt and the points.
+    `head` user text `reply` assistant text `between` user text `second_reply` assistant text;
+    `summary_reply` stands between the summary prompt and the points. A base model, which has no
+    template, gets plain lines.
     """
 
     head: list[int]
@@ -62,8 +59,7 @@ _PLAIN_SUMMARY_REPLY = "\n\n"
 def cut_conversation(codec: Codec, roles: Sequence[str]) -> list[list[int]]:
     """Ids of the chat template around messages: before, between, and after them, up to a reply.
 
-    Raises:
-        ModelError: the template refuses these roles, or does not show every message once, in order.
+    Raises `ModelError` for a template that does not show every message once, in order.
     """
     sentinels = [f"hwdag{i}message" for i in range(len(roles))]
     rendered = _rendered(
@@ -76,7 +72,11 @@ def cut_conversation(codec: Codec, roles: Sequence[str]) -> list[list[int]]:
     pieces = re.split(f"({'|'.join(sentinels)})", rendered)
     if pieces[1::2] != sentinels:
         times = Counter(pieces[1::2])
-        raise ModelError(_misshown([times[sentinel] for sentinel in sentinels]))
+        wrong = [times[sentinel] for sentinel in sentinels if times[sentinel] != 1]
+        seen = (
+            f"a message {wrong[0]} times instead of once" if wrong else "messages in another order"
+        )
+        raise ModelError(f"the chat template shows {seen}; {_WAY_OUT}")
     return [codec.control(piece) for piece in pieces[::2]]
 
 
@@ -84,10 +84,7 @@ def chat_ids(codec: Codec, turns: Turns, messages: Sequence[Message]) -> list[in
     """Token ids up to the reply; those of `writing_ids` for one message of the user.
 
     Templates that know no system message, or show it out of its place, get its text before the
-    user's next one.
-
-    Raises:
-        ModelError: the model's template cannot show these messages.
+    user's next one; `ModelError` if that does not help.
     """
     messages = tidied(messages)
     if not turns.are_plain:
@@ -124,9 +121,6 @@ class SearchLayout:
         question: where the question stands among them.
         slot: between the nodes and the first reply.
         yes: first tokens of the spellings of "Yes"; `no` those of "No", without what both share.
-
-    Raises:
-        InputError: "Yes" and "No" begin with the same tokens.
     """
 
     def __init__(self, codec: Codec, turns: Turns, question: str, prompts: SearchPrompts) -> None:
@@ -179,11 +173,7 @@ class SearchLayout:
 
 
 def verdict_tokens(codec: Codec, prompts: SearchPrompts) -> tuple[list[int], list[int]]:
-    """First tokens of all spellings of "Yes" and of "No", without those that both share.
-
-    Raises:
-        InputError: nothing is left of them.
-    """
+    """First tokens of all spellings of "Yes" and of "No", without those that both share."""
     yes, no = ({codec.encode(word)[0] for word in words} for words in (prompts.yes, prompts.no))
     if not yes - no or not no - yes:
         raise InputError(
@@ -198,9 +188,7 @@ class ReplayLayout:
     """Token ids of one replayed window, and where its units and points stand.
 
     Up to the points these are the ids that `writing_ids` gives for the same prompt, so every key is
-    what it was when a local model wrote the points. The points are encoded anew, as `* point` lines:
-    where a reply had other bullets, other lines or an unusual division into tokens, its ids differ.
-    A tokenizer without offsets encodes part by part, so tokens at the borders may differ as well.
+    what it was when a local model wrote the points; those are encoded anew, as `* point` lines.
     """
 
     def __init__(self, codec: Codec, turns: Turns, request: ReplayRequest) -> None:
@@ -257,10 +245,3 @@ def _rendered(codec: Codec, messages: list[dict[str, str]]) -> str:
 _WAY_OUT = (
     "pass a tokenizer with another chat_template, or with chat_template=None for plain prompts"
 )
-
-
-def _misshown(times: Sequence[int]) -> str:
-    """What is wrong with a template that shows each message so many times."""
-    wrong = [count for count in times if count != 1]
-    seen = f"a message {wrong[0]} times instead of once" if wrong else "messages in another order"
-    return f"the chat template shows {seen}; {_WAY_OUT}"

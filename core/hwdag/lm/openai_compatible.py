@@ -2,8 +2,7 @@
 
 The `openai` client makes the requests and repeats them. What it lacks is added in its transport: a
 reply of bounded size, a hard end of every request, a check that the body is a reply, and no key,
-organisation or other header of OpenAI for anybody else. Every call runs an event loop in a thread of
-its own, so callers, in a running loop or not, see plain iterators.
+organisation or other header of OpenAI for anybody else. Callers see plain iterators.
 """
 
 from __future__ import annotations
@@ -164,7 +163,15 @@ class OpenAIWriter:
 
         failures = list[str]()
         try:
-            async with self._client() as client, asyncio.TaskGroup() as group:
+            # the guard sets the key, and only where it belongs; it bounds a request as a whole
+            guarded = AsyncOpenAI(
+                api_key="-",
+                base_url=self._base_url,
+                timeout=None,
+                max_retries=self._max_retries,
+                http_client=_Guard(self._key_env, self._timeout),
+            )
+            async with guarded as client, asyncio.TaskGroup() as group:
                 for _ in range(min(self.concurrency, len(prompts))):
                     group.create_task(work(client))
         except* _Failure as failed:
@@ -173,22 +180,12 @@ class OpenAIWriter:
             self._count(Usage(seconds=time.perf_counter() - began))
         return failures[0] if failures else None
 
-    def _client(self) -> AsyncOpenAI:
-        # the guard sets the key, and only where it belongs; it bounds a request as a whole
-        return AsyncOpenAI(
-            api_key="-",
-            base_url=self._base_url,
-            timeout=None,
-            max_retries=self._max_retries,
-            http_client=_Guard(self._key_env, self._timeout),
-        )
-
     async def _ask(self, client: AsyncOpenAI, prompt: str, limit: int) -> str:
         """The reply to one prompt, after as many requests as it takes. Raises `_Failure`."""
         content = disarmed(without_surrogates(prompt)[0])
         ask = client.chat.completions.with_raw_response.create
         try:
-            response = await ask(
+            answer = await ask(
                 model=self._model,
                 messages=[{"role": "user", "content": content}],
                 extra_body={self._limit_field: limit, **self._options},
@@ -197,18 +194,15 @@ class OpenAIWriter:
             seen = f"{_requests(error.request)}: {error.__cause__}"
             raise _Failure(f"got no reply after {seen}; check that the server is well") from None
         except APIStatusError as error:
-            seen = self._refused(error.response)
+            response = error.response
+            phrase = httpx2.codes.get_reason_phrase(response.status_code)
+            seen = f"status {response.status_code}{phrase and f' ({phrase})'}"
+            key = os.environ.get(self._key_env or "", "").strip()
+            seen += f", {_excerpt(response, key)}; {self._way_out(response)}"
             raise _Failure(f"got no reply after {_requests(error.request)}: {seen}") from None
-        body = response.http_response.json()
+        body = answer.http_response.json()
         self._count(Usage(_tokens(body.get("usage"))))
         return _text(body) or ""
-
-    def _refused(self, response: httpx2.Response) -> str:
-        status = response.status_code
-        phrase = httpx2.codes.get_reason_phrase(status)
-        seen = f"status {status}{phrase and f' ({phrase})'}"
-        key = os.environ.get(self._key_env or "", "").strip()
-        return f"{seen}, {_excerpt(response, key)}; {self._way_out(response)}"
 
     def _way_out(self, response: httpx2.Response) -> str:
         status, wait = response.status_code, response.headers.get("retry-after", "")
@@ -299,7 +293,6 @@ def _json(response: httpx2.Response) -> Any:
 
 
 def _excerpt(response: httpx2.Response, key: str) -> str:
-    """The beginning of the body, control characters escaped."""
     text = _without(key, response.content.decode(errors="replace")).strip()
     shown = repr(text[:EXCERPT_CHARACTERS])
     return f"body {shown}{'...' if len(text) > EXCERPT_CHARACTERS else ''}"

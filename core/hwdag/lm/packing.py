@@ -1,12 +1,9 @@
 """One forward for many callers: the new tokens of all their sequences in one row.
 
-What a model does to a token by itself, nearly all of its work, is done to all tokens at once, so its
-weights are read once for all callers. Only attention goes sequence by sequence, each with a cache of
-its own: nothing is padded, whatever the lengths are, and a walk reads its nodes in the forward in
-which answers of others are decoded by a token each.
-
-One thread runs the model. A forward takes what waits, first come, first served; sequences join and
-leave with every forward. Where many wait, a new sequence is refused; one that has begun never is.
+The weights are read once for all callers. Only attention goes sequence by sequence, each with a cache
+of its own: nothing is padded, and a walk reads its nodes in the forward in which answers of others
+are decoded by a token each. One thread runs the model; a forward takes what waits, first come, first
+served. Where many wait, a new sequence is refused; one that has begun never is.
 """
 
 from __future__ import annotations
@@ -14,9 +11,8 @@ from __future__ import annotations
 import inspect
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from threading import Condition, Lock
@@ -28,16 +24,14 @@ from torch import Tensor
 from transformers import AttentionInterface, Cache, PreTrainedModel
 
 from hwdag.errors import ModelBusy
-from hwdag.lm.attention import Capture, attend, lock_of
+from hwdag.lm.attention import Capture, attend, lock_of, switched
 
 IMPLEMENTATION = "hwdag_packed"
 
 MOST_ROWS = 64
-MOST_TOKENS = 2048
-"""New tokens of one forward, unless a single sequence has more."""
+MOST_TOKENS = 2048  # new tokens of one forward, unless a single sequence has more
 
-MOST_WAITING = 256
-"""Callers in line when no further sequence may begin: each holds a cache."""
+MOST_WAITING = 256  # callers in line when no further sequence may begin: each holds a cache
 
 PATIENCE = 0.02
 """Seconds without a new caller after which a forward no longer waits for those of the last one."""
@@ -48,13 +42,9 @@ class Row:
     """The new tokens of one sequence, on top of a cache that they enter.
 
     The last ids may be several slots of one length: each stands behind as many of the tokens before
-    them as `slots` says, the last one behind all, and sees those and itself, no other slot.
-
-    Attributes:
-        last: of so many of the last positions logits are wanted, of every slot if there are several.
-        capture: attention that is read, if any is.
-        slots: where they stand; none means that all ids are one sequence.
-        logits: the result, in float32, (last, vocabulary) or (slots, vocabulary).
+    them as `slots` says, the last one behind all, and sees those and itself, no other slot. Without
+    `slots` all ids are one sequence. `logits` come in float32, of the `last` positions or of every
+    slot, (last or slots, vocabulary), attention into the capture.
     """
 
     ids: list[int]
@@ -159,8 +149,6 @@ _ROWS: ContextVar[_Rows] = ContextVar("hwdag_rows")
 
 @dataclass(frozen=True)
 class _Rows:
-    """The rows of the forward that runs, and where each stands in it."""
-
     rows: Sequence[Row]
     places: Sequence[slice]
     masks: dict[object, Tensor | None] = field(default_factory=dict)
@@ -186,24 +174,16 @@ def packed_forward(model: PreTrainedModel, rows: Sequence[Row]) -> list[Tensor]:
     tensors = (torch.tensor([values], device=device) for values in (ids, positions, wanted))
     token_ids, position_ids, kept = tensors
     options = {"logits_to_keep": kept[0]} if keeps_logits(model) else {}
-    with lock_of(model), _packed(model, _Rows(rows, places)), torch.inference_mode():
-        logits = model(token_ids, position_ids=position_ids, use_cache=False, **options).logits[0]
+    token = _ROWS.set(_Rows(rows, places))
+    try:
+        with lock_of(model), switched(model, IMPLEMENTATION), torch.inference_mode():
+            found = model(token_ids, position_ids=position_ids, use_cache=False, **options)
+    finally:
+        _ROWS.reset(token)
+    logits = found.logits[0]
     if not options:
         logits = logits[kept[0].to(logits.device)]
     return list(logits.float().split([len(row.wanted) for row in rows]))
-
-
-@contextmanager
-def _packed(model: PreTrainedModel, rows: _Rows) -> Iterator[None]:
-    """Attention goes row by row inside the block; then the model has its own again."""
-    before = model.config._attn_implementation
-    token = _ROWS.set(rows)
-    model.set_attn_implementation(IMPLEMENTATION)
-    try:
-        yield
-    finally:
-        _ROWS.reset(token)
-        model.set_attn_implementation(before)
 
 
 def _attention(

@@ -70,25 +70,14 @@ class KVSession:
         return len(self._layout.node(text)[0])
 
     def read(self, texts: Sequence[str]) -> Reading:
-        """Append nodes and probe the answer slot, in one forward; the slot is cropped again.
-
-        Raises:
-            ModelError: attention or p_yes are not finite.
-        """
+        """Append nodes and probe the answer slot, in one forward; the slot is cropped again."""
         found = self._append(texts, each=False)
-        return self._checked(Reading(found.attention[:, 0], self._p_yes(found.logits[-1])))
+        return self._reading(found.attention[:, 0], found.logits[-1])
 
     def read_each(self, texts: Sequence[str]) -> list[Reading]:
-        """Append nodes and probe behind each, in one forward: what `read` tells one by one.
-
-        Raises:
-            ModelError: attention or p_yes are not finite.
-        """
+        """Append nodes and probe behind each, in one forward: what `read` tells one by one."""
         found = self._append(texts, each=True)
-        return [
-            self._checked(Reading(attention, self._p_yes(logits)))
-            for attention, logits in zip(found.attention, found.logits, strict=True)
-        ]
+        return list(map(self._reading, found.attention, found.logits))
 
     def forget(self, count: int) -> None:
         """Take the last `count` nodes out of the cache again."""
@@ -113,11 +102,28 @@ class KVSession:
         self._nodes += zip(texts, starts, strict=True)
         return found
 
+    def _reading(self, attention: Floats, logits: torch.Tensor) -> Reading:
+        # P(Yes) / (P(Yes) + P(No)), each summed over the first tokens of its spellings
+        yes, no = logits[self._layout.yes].logsumexp(0), logits[self._layout.no].logsumexp(0)
+        reading = Reading(attention, float(torch.sigmoid(yes - no)))
+        if not np.isfinite([*reading.attention, reading.p_yes]).all():
+            raise ModelError(
+                f"{self._engine.name} in {self._engine.model.dtype} computed {reading}, which is not "
+                "a number; half precision overflows in some models: load it with "
+                'dtype="bfloat16" or "float32" (or OMP_THREAD_LIMIT allows fewer threads than torch '
+                "uses: unset it)"
+            )
+        return reading
+
     def decode(
         self, *, enough: bool, max_new_tokens: int, spans: Sequence[tuple[int, Span]] = ()
     ) -> KVDecoding:
         """Append the first reply and the second turn, and decode greedily from the same cache."""
-        keys = [self._in_cache(node, span) for node, span in spans]
+        keys = list[Range]()
+        for node, span in spans:
+            text, origin = self._nodes[node]
+            start, end = self._layout.part_of_node(text, span)
+            keys.append((origin + start, origin + end))
         prompt = self._layout.until_answer(enough=enough)
         return KVDecoding(self, self._engine, prompt, max_new_tokens, keys)
 
@@ -133,11 +139,8 @@ class KVSession:
     def likelihoods(self, texts: Sequence[str], *, enough: bool) -> Floats:
         """Mean log-probability per token of each text as the whole answer, (texts,).
 
-        One forward over the first reply and the second turn, and one per text on top of it; then
-        the cache is what it was. Texts are plain text, control tokens taken apart.
-
-        Raises:
-            InputError: a blank text, or one that does not fit into the context.
+        One forward over the first reply and the second turn, and one per text on top of it; then the cache is
+        what it was. Raises `InputError` for a blank text, or one that does not fit into the context.
         """
         prompt = [*self._pending, *self._layout.until_answer(enough=enough)]
         answers = [self._layout.answer(text) for text in texts]
@@ -162,27 +165,6 @@ class KVSession:
             rest = self._forward(before, None, logit_rows=len(before)).logits
             self._cache.crop(-len(before))
         return float(logprobs(torch.cat([first, rest]), ids).mean())
-
-    def _in_cache(self, node: int, span: Span) -> Range:
-        """Where the characters `span` of an appended node's text stand in the cache."""
-        text, origin = self._nodes[node]
-        start, end = self._layout.part_of_node(text, span)
-        return origin + start, origin + end
-
-    def _checked(self, reading: Reading) -> Reading:
-        """The reading itself. Raises `ModelError` where the model's numbers have overflowed."""
-        if np.isfinite([*reading.attention, reading.p_yes]).all():
-            return reading
-        raise ModelError(
-            f"{self._engine.name} in {self._engine.model.dtype} computed {reading}, which is not a "
-            'number; half precision overflows in some models: load it with dtype="bfloat16" or '
-            '"float32" (or OMP_THREAD_LIMIT allows fewer threads than torch uses: unset it)'
-        )
-
-    def _p_yes(self, logits: torch.Tensor) -> float:
-        """P(Yes) / (P(Yes) + P(No)), each summed over the first tokens of its spellings."""
-        yes, no = logits[self._layout.yes].logsumexp(0), logits[self._layout.no].logsumexp(0)
-        return float(torch.sigmoid(yes - no))
 
     def _forward(
         self,
@@ -256,14 +238,7 @@ class KVDecoding:
 
 
 class KVReply(Reply):
-    """One chat reply with a cache of its own; its forwards are shared.
-
-    Replies interleave, with each other and with all else that the model does.
-
-    Raises:
-        QuestionTooLong: messages and reply do not fit into the context.
-        ModelError: the model's template cannot show these messages.
-    """
+    """One chat reply with a cache of its own; replies interleave, with each other and with all else."""
 
     def __init__(
         self,

@@ -31,10 +31,9 @@ class Codec:
 
     @cached_property
     def _control(self) -> dict[int, str]:
-        """Ids that only a template may produce, with their texts.
+        """Ids that only a template may produce: special tokens, and added ones such as `<tool_call>`.
 
-        Special tokens, and added ones in brackets such as `<tool_call>`, which tokenizers do not
-        always mark as special. Other added tokens are text: Gemma's runs of spaces and newlines.
+        Other added tokens are text: Gemma's runs of spaces and newlines.
         """
         added = {
             i: token.content
@@ -81,10 +80,9 @@ class Codec:
         return self.encode_with_offsets(text)[0]
 
     def encode_parts(self, *parts: str) -> tuple[list[int], list[Range]]:
-        """Ids of the concatenated parts, and the token range of each.
+        """Ids of the concatenated parts, and the token range of each; ranges are contiguous and cover all ids.
 
-        Parts are encoded together, as the model would see them; a token that straddles two parts
-        goes to the one that holds its middle. Ranges are contiguous and cover all ids.
+        Parts are encoded together; a token that straddles two goes to the one that holds its middle.
         """
         if not self.tokenizer.is_fast:  # no offsets: encode one by one
             pieces = [self.encode(part) if part else [] for part in parts]
@@ -135,7 +133,12 @@ class Codec:
             # A tokenizer that normalises text first knows more spellings; the offsets show them.
             more = {start + 1 for start, _ in (offsets[at] for at in found if offsets)} - cuts
             if not more:
-                raise self._not_plain({self._control[ids[at]] for at in found})
+                tokens = sorted({self._control[ids[at]] for at in found})
+                raise ModelError(
+                    f"the tokenizer {type(self.tokenizer).__name__} turns plain text into the control "
+                    f"tokens {', '.join(map(repr, tokens))}; use a tokenizer that honours "
+                    "split_special_tokens"
+                )
             cuts |= more
 
     def _encode_pieces(self, text: str, borders: Sequence[int]) -> tuple[list[int], list[Range]]:
@@ -147,13 +150,6 @@ class Codec:
             ids += piece
             offsets += [(a + start, b + start) for a, b in spans]
         return ids, offsets
-
-    def _not_plain(self, tokens: set[str]) -> ModelError:
-        return ModelError(
-            f"the tokenizer {type(self.tokenizer).__name__} turns plain text into the control "
-            f"tokens {', '.join(map(repr, sorted(tokens)))}; use a tokenizer that honours "
-            "split_special_tokens"
-        )
 
     def _call(self, text: str, *, split: bool) -> tuple[list[int], list[Range]]:
         fast = self.tokenizer.is_fast

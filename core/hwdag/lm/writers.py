@@ -10,15 +10,10 @@ from hwdag.text.characters import disarmed
 
 
 class CallableWriter:
-    """A function as a Writer: one call per prompt, in order.
+    """A function as a Writer: one call per prompt, in order; `hwdag.text.characters.disarmed` prompts.
 
-    Control tokens that are spelled in a prompt get a space (`hwdag.text.characters.disarmed`), since
-    nobody knows how the function's model reads them.
-
-    Relations: pass any client or framework LLM as a lambda, for example
-    `CallableWriter(lambda prompt: client.complete(prompt).text, name="my-server")`. The reader
-    stays local: edges need attention. `hwdag.lm.openai_compatible.OpenAIWriter` asks a server with
-    OpenAI's API by itself, several prompts at a time.
+    Any client or framework LLM will do: `CallableWriter(lambda prompt: client.complete(prompt).text,
+    name="my-server")`.
     """
 
     def __init__(self, function: Callable[[str], str], *, name: str | None = None) -> None:

@@ -16,16 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 from transformers import DynamicCache
 
+from hwdag.checks import one_of
 from hwdag.config import HeadList, Heads, SearchConfig
-from hwdag.errors import ContextTooSmall, InputError, ModelError, UnknownOption
+from hwdag.errors import ContextTooSmall, InputError, ModelError
 from hwdag.lm.attention import Capture, ColumnRequest, Request, SpanRequest
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.tokens import Range
 from hwdag.text.characters import one_line
 from hwdag.text.prompts import SearchPrompts
 
-Order = Literal["first", "last"]
-"""Where the question stands: before the passages, or after them."""
+Order = Literal["first", "last"]  # where the question stands: before the passages, or after them
 
 PARTS = ("before", "question", "after")
 """The question, and what stands around it in its part of the prompt: the instruction before it, and
@@ -47,7 +47,6 @@ class RankingCapture:
     """What the attention of one question and one list of passages is reduced to.
 
     Attributes:
-        order: where the question stood.
         pairs: the captured (layer, head) pairs.
         known: the head list known for the model, what "auto" stands for; None is all heads.
         attention: mean attention between every part of the prompt (`PARTS`) and every token of the
@@ -82,12 +81,7 @@ def capture_ranking(
 
     The null question costs its own tokens with the question last, where the passages stay in the
     KV cache, and a second forward with the question first. All is metered in the usage of `lm`.
-
-    Raises:
-        InputError: no passage, or a blank one, or a blank question; or heads that cannot be.
-        UnknownOption: an unknown order.
-        ContextTooSmall: question and passages exceed the context together.
-        ModelError: the attention is not finite.
+    Errors as in `rank_passages`, and `ContextTooSmall` where question and passages do not fit together.
     """
     return capture_rankings(lm, question, [passages], order=order, heads=heads, null=null)[0]
 
@@ -101,12 +95,15 @@ def capture_rankings(
     heads: Heads = "all",
     null: bool = True,
 ) -> list[RankingCapture]:
-    """The same for several lists of passages, which are the rows of one padded batch.
-
-    Errors as in `capture_ranking`.
-    """
+    """The same for several lists of passages, which are the rows of one padded batch."""
     for passages in windows:
-        _check_texts(question, passages)
+        blank = [i for i, text in enumerate(passages) if not text.strip()]
+        if not passages or blank or not question.strip():
+            seen = f"passage {blank[0]} is blank" if blank else "there is none of them"
+            raise InputError(
+                "a ranking needs a question and at least one passage, none of them blank; "
+                f"{seen if question.strip() else 'the question is blank'}"
+            )
     pairs = lm.pairs_of(SearchConfig(heads=heads).heads)
     every = pairs or every_head(lm)
     read = _last if order == "last" else _first
@@ -161,16 +158,16 @@ class _Layout:
 
     @classmethod
     def of(cls, lm: HuggingFaceLM, question: str, passages: Sequence[str], order: Order) -> Self:
-        if order not in get_args(Order):
-            raise UnknownOption(f"order must be one of {', '.join(get_args(Order))}, got {order!r}")
-        pieces = _question_last if order == "last" else _question_first
-        return cls._joined(lm, *pieces(question, passages), order)
-
-    @classmethod
-    def _joined(
-        cls, lm: HuggingFaceLM, asked: list[str], nodes: list[list[str]], order: Order
-    ) -> Self:
-        """Encode the question's part and the passages, each apart from the other."""
+        one_of("order", order, get_args(Order))
+        if order == "last":
+            labels = [f"[{i}] " for i in range(1, len(passages) + 1)]
+            labels[0] = OPENING + labels[0]
+            nodes = [[label, text, "\n\n"] for label, text in zip(labels, passages, strict=True)]
+            asked = [INSTRUCTION, question, ""]
+        else:
+            before, between, _ = SearchPrompts().cut()
+            nodes = [["* ", one_line(text), "\n"] for text in passages]
+            asked = [before, question, between]
         codec, ids = lm.codec, list(lm.turns.head)
 
         def append(parts: list[str]) -> list[Range]:
@@ -181,12 +178,14 @@ class _Layout:
 
         if order == "first":
             around = append(asked)
-        passages = [_held(*ranges[1]) for ranges in map(append, nodes)]
+        held = [ranges[1] for ranges in map(append, nodes)]
+        # of a passage that is swallowed by the token of a border, that token
+        places = [(start, max(end, start + 1)) for start, end in held]
         if order == "last":
             around = append(asked)
             ids.extend(lm.turns.summary_reply)
             around[2] = (around[2][0], len(ids))
-        return cls(ids, np.array(around, np.int64), np.array(passages, np.int64))
+        return cls(ids, np.array(around, np.int64), np.array(places, np.int64))
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -211,18 +210,6 @@ class _Layout:
                 f"context of {lm.name} holds {lm.context_tokens}; give fewer or shorter passages, or "
                 "use hwdag.rank_passages, which reads them window by window"
             )
-
-
-def _question_last(question: str, passages: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    labels = [f"[{i}] " for i in range(1, len(passages) + 1)]
-    labels[0] = OPENING + labels[0]
-    nodes = [[label, text, "\n\n"] for label, text in zip(labels, passages, strict=True)]
-    return [INSTRUCTION, question, ""], nodes
-
-
-def _question_first(question: str, passages: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    before, between, _ = SearchPrompts().cut()
-    return [before, question, between], [["* ", one_line(text), "\n"] for text in passages]
 
 
 def _last(
@@ -308,14 +295,9 @@ def _stacked(captured: Capture, every: HeadList) -> list[NDArray[np.float32]]:
     stacked = []
     for index in range(len(captured.requests)):
         # within a layer, heads are captured in the order of the pairs
-        left = {layer: iter(rows[index].cpu().numpy()) for layer, rows in captured.layers().items()}
+        left = {at: iter(rows[index].cpu().numpy()) for at, rows in captured.per_head.items()}
         stacked.append(np.stack([next(left[layer]) for layer, _ in every]))
     return stacked
-
-
-def _held(start: int, end: int) -> Range:
-    """The range of a passage; of one that is swallowed by the token of a border, that token."""
-    return start, max(end, start + 1)
 
 
 def _filled(parts: NDArray[np.int64]) -> list[Range]:
@@ -331,13 +313,3 @@ def _scattered(read: NDArray[np.float32], parts: NDArray[np.int64]) -> NDArray[n
 
 def _questions(question: str, null: bool) -> list[str]:
     return [question, NULL_QUESTION] if null else [question]
-
-
-def _check_texts(question: str, passages: Sequence[str]) -> None:
-    blank = [i for i, text in enumerate(passages) if not text.strip()]
-    if not passages or blank or not question.strip():
-        seen = f"passage {blank[0]} is blank" if blank else "there is none of them"
-        raise InputError(
-            "a ranking needs a question and at least one passage, none of them blank; "
-            f"{seen if question.strip() else 'the question is blank'}"
-        )

@@ -13,8 +13,7 @@ from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.ranking.capture import Order, capture_rankings, ranking_tokens
 from hwdag.ranking.scoring import AttentionScoring
 
-LABEL_TOKENS = 3
-"""More that a label such as "[1234]" may take than "[1]" does."""
+LABEL_TOKENS = 3  # more that a label such as "[1234]" may take than "[1]" does
 
 
 def rank_passages(

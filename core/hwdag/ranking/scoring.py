@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwdag.arrays import Floats
+from hwdag.checks import one_of
 from hwdag.config import Heads, SearchConfig
 from hwdag.errors import InputError, UnknownOption
 from hwdag.lm.heads import resolve
@@ -39,22 +40,16 @@ _COUNTED: Mapping[Parts, tuple[str, ...]] = {
     "prompt": PARTS,
 }
 
+_GARLIC = {
+    "order": "first",
+    "heads": "all",
+    "null_question": "none",
+    "tokens": "all",
+    "aggregate": "mean",
+}
 _PRESETS: Mapping[str, Mapping[str, Any]] = {
-    "garlic": {
-        "order": "first",
-        "heads": "all",
-        "null_question": "none",
-        "tokens": "all",
-        "aggregate": "mean",
-    },
-    "pecan": {
-        "order": "first",
-        "heads": "all",
-        "null_question": "none",
-        "tokens": "all",
-        "aggregate": "mean",
-        "position": True,
-    },
+    "garlic": _GARLIC,
+    "pecan": {**_GARLIC, "position": True},
     "icr": {"heads": "all", "parts": "prompt"},
     "qrhead": {"parts": "prompt"},
     "core": {"parts": "instruction"},
@@ -93,10 +88,7 @@ class AttentionScoring:
     def __post_init__(self) -> None:
         legal = {"order": Order, "parts": Parts, "null_question": NullQuestion}
         for name, kind in (legal | {"tokens": Tokens, "aggregate": Aggregate}).items():
-            if (value := getattr(self, name)) not in get_args(kind):
-                raise UnknownOption(
-                    f"{name} must be one of {', '.join(get_args(kind))}, got {value!r}"
-                )
+            one_of(name, getattr(self, name), get_args(kind))
         object.__setattr__(self, "heads", SearchConfig(heads=self.heads).heads)
 
     @classmethod
@@ -156,7 +148,6 @@ class AttentionScoring:
             )
 
     def _rows(self, capture: RankingCapture) -> list[int]:
-        """Which of the captured heads count."""
         row = {pair: i for i, pair in enumerate(capture.pairs)}
         wanted = resolve(self.heads, capture.known) or capture.pairs
         if missing := [pair for pair in wanted if pair not in row]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hwdag.arrays import Floats
 from hwdag.errors import InputError
-from hwdag.search.interruption import Interruption
+from hwdag.search.progress import Interruption
 from hwdag.search.walk import Walked
 from hwdag.text.sentences import sentences
 from hwdag.types import Answer, Citation, Node, Retrieval, Span, Usage
@@ -41,7 +41,7 @@ class AnswerStream:
             max_new_tokens=max_new_tokens,
             spans=[(unit.node, unit.within) for unit in self._units],
         )
-        self._pieces = self._started(self._interruption.until_stopped(iter(self._decoding)))
+        self._pieces = self._decoded()
         self._has_started = False
 
     @property
@@ -58,10 +58,9 @@ class AnswerStream:
         return self._pieces
 
     def likelihoods(self, texts: Sequence[str]) -> Floats:
-        """Mean log-probability per token of each text as the answer, (texts,).
+        """Mean log-probability per token of each text as the answer, (texts,), for multiple choice.
 
-        For multiple choice: the option with the largest one is the model's. Call it before the
-        first piece is decoded; afterwards an answer stands in the cache and it raises `InputError`.
+        Raises `InputError` once the first piece was decoded: an answer stands in the cache then.
         """
         if self._has_started:
             raise InputError(
@@ -79,9 +78,11 @@ class AnswerStream:
         citations = tuple(one for one in attended[:MAX_CITATIONS] if one.weight > 0)
         return Answer(self._decoding.text, citations, self.retrieval, self.usage, attended)
 
-    def _started(self, pieces: Iterator[str]) -> Iterator[str]:
+    def _decoded(self) -> Iterator[str]:
         self._has_started = True
-        yield from pieces
+        pieces = iter(self._decoding)
+        while not self._interruption.stopped and (piece := next(pieces, None)) is not None:
+            yield piece
 
     def _attended(self) -> tuple[Citation, ...]:
         """Source sentences by the attention that the answer's tokens paid to them.

@@ -6,14 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Literal
 
+from hwdag.arrays import Mask
 from hwdag.lm.base import Reading, WalkSession
 from hwdag.search.corpus import Corpus
-from hwdag.search.frontier import Frontier
+from hwdag.search.frontier import Frontier, highest
 from hwdag.search.progress import ProgressControl
 from hwdag.types import Candidate, Node, OnStep, Step
 
 FIRST_POSITION = 2  # the question is at position 1 (PECAN App. C)
 MOST_PASSED_OVER = 3  # candidates that are kept with each choice
+FETCHED_AT_ONCE = 32  # nodes of the initial set that are fetched together
 
 READ_TOGETHER = 512
 """Tokens of a forward, at least, where only an answer needs it: a longer one would hold up a walk
@@ -30,20 +32,10 @@ only the end of the walk waits for it; many at a time, as only an answer needs i
 
 
 class Context:
-    """The nodes that were visited, and how much of the budget is left.
+    """The nodes that were visited, `steps`, and their `tokens`, which never exceed the `budget`.
 
-    Attributes:
-        steps: the visited nodes in order.
-        tokens: that their texts take; never more than `budget`.
-
-    Args:
-        corpus: the graph.
-        session: reads.
-        frontier: is told what was visited, and its relevance if nodes are read along.
-        progress: is told every step that was read.
-        budget: tokens of all nodes together, at most.
-        reads: when nodes are read.
-        on_step: called with every step once it was read, or chosen where nothing is read.
+    `reads` says when the session reads them; frontier and progress are told of it, and `on_step` of every
+    step once it was read, or chosen where nothing is read.
     """
 
     def __init__(
@@ -53,16 +45,15 @@ class Context:
         frontier: Frontier,
         progress: ProgressControl,
         *,
+        allowed: Mask | None,
         budget: int,
-        reads: Reads = "along",
-        on_step: OnStep | None = None,
+        reads: Reads,
+        on_step: OnStep | None,
     ) -> None:
-        self._corpus = corpus
-        self._session = session
-        self._frontier = frontier
-        self._progress = progress
-        self._reads = reads
-        self._on_step = on_step or _nobody
+        self._corpus, self._session = corpus, session
+        self._frontier, self._progress = frontier, progress
+        self._allowed, self._reads = allowed, reads
+        self._on_step = on_step or (lambda step: None)
         self._nodes: dict[int, Node] = {}
         self._costs: dict[int, int] = {}
         self._unread: list[int] = []  # nodes of the last steps
@@ -163,6 +154,34 @@ class Context:
             self.tokens -= sum(self._costs[index] for index in self._unread)
             self._unread = []
 
+    def initial_set(self, share: float | Literal["auto", "equal"]) -> list[int]:
+        """All top-level nodes; where their share of the budget is too small, the most similar ones.
+
+        The most similar node may take more than the share (`SearchConfig.initial_share`), but with a
+        share of 0 the set is empty. What does not fit ends the set: the walk spends the rest better.
+        In document order.
+        """
+        top = self._corpus.top(self._allowed)
+        if isinstance(share, str):
+            height = max(1, self._corpus.height(self._allowed))
+            # why none: all that extractive top nodes say is among the leaves
+            extractive = height > 1 and not self._corpus.any_generated(top)
+            share = 0.0 if extractive and share == "auto" else 1 / height  # after GARLIC 4.4
+        if share == 0:
+            return []
+        room = int(self.budget * share)
+        # why no more than the budget: every node takes a token
+        order = top[highest(self._frontier.likeness[top], self.budget + 1)].tolist()
+        chosen: list[int] = []
+        for start in range(0, len(order), FETCHED_AT_ONCE):
+            some = order[start : start + FETCHED_AT_ONCE]
+            for index, cost in zip(some, self.costs(some), strict=True):
+                if cost > (room if chosen else self.budget):
+                    return sorted(chosen)
+                chosen.append(index)
+                room -= cost
+        return sorted(chosen)
+
     def _passed_over(self, chosen: Sequence[int]) -> tuple[Candidate, ...]:
         found = self._frontier.passed_over(chosen, MOST_PASSED_OVER)
         return tuple(
@@ -196,7 +215,3 @@ class Context:
 def nodes_ahead(known: int) -> int:
     """Nodes that are read ahead in one forward once so many are known."""
     return min(max(known, LEAST_AHEAD), MOST_AHEAD)
-
-
-def _nobody(step: Step) -> None:
-    """Tell nobody."""

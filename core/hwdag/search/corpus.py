@@ -1,8 +1,7 @@
 """The graphs of all documents as one graph: what a walk sees. Numbers only, shared by all walks.
 
 A corpus is a snapshot that never changes; documents that come and go make another one, which shares
-all arrays that are the same. What a search finds depends on the living documents alone, not on how
-they came to be there.
+all arrays that are the same.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwdag.arrays import Floats, Indices, Ints, Mask
-from hwdag.errors import InputError
 from hwdag.graph.block import Block
 from hwdag.search.lexicon import Lexicon
 from hwdag.search.segments import SEGMENT_NODES, Segment, packed, settled
@@ -34,24 +32,17 @@ class Vanished(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """Documents in order of number; node indices are global.
+    """Documents in order of number; node indices are global, and `read` is asked for nodes with texts.
 
     Rows of deleted documents may still be counted in: `visible` says which are real.
-
-    Attributes:
-        read: is asked for nodes with their texts.
-        segments: arrays of the documents.
     """
 
     read: Fetch
     segments: tuple[Segment, ...] = ()
 
     def extended(self, blocks: Iterable[Block]) -> Corpus:
-        """With more documents, at a cost that does not depend on how many there are.
-
-        Raises `InputError` unless their numbers ascend and are larger than all that were there.
-        """
-        return self.joined(packed(self._in_order(blocks)))
+        """With more documents, whose numbers ascend and are larger than all that were there."""
+        return self.joined(packed(blocks))
 
     def joined(
         self, segments: Iterable[Segment], keep: Callable[[Segment], Segment] = lambda new: new
@@ -67,17 +58,6 @@ class Corpus:
         """Without these documents; numbers that are unknown or dead do not matter."""
         removed = np.array(sorted(numbers), np.int64)
         return Corpus(self.read, settled(part.without(removed) for part in self.segments))
-
-    def _in_order(self, blocks: Iterable[Block]) -> Iterator[Block]:
-        last = int(self.segments[-1].numbers[-1]) if self.segments else 0
-        for block in blocks:
-            if block.number <= last:
-                raise InputError(
-                    f"document number {block.number} was added after number {last}; add documents "
-                    "in the order in which they were stored"
-                )
-            last = block.number
-            yield block
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -151,18 +131,16 @@ class Corpus:
 
     def fetch(self, indices: Sequence[int]) -> list[Node]:
         """Nodes with their texts, (k,). Raises `Vanished` for one whose document is gone."""
-        addresses = [self._address(index) for index in indices]
-        nodes = self.read(addresses)
-        found = [node for node in nodes if node is not None]
-        if len(found) < len(addresses):
-            gone = [a for a, node in zip(addresses, nodes, strict=True) if node is None]
-            raise Vanished(f"document number {gone[0][0]} was deleted")
+        addresses = []
+        for _, segment, row in map(self._place, indices):
+            document = segment.document_of(row)
+            addresses.append((int(segment.numbers[document]), row - int(segment.first[document])))
+        found = list[Node]()
+        for (number, _), node in zip(addresses, self.read(addresses), strict=True):
+            if node is None:
+                raise Vanished(f"document number {number} was deleted")
+            found.append(node)
         return found
-
-    def _address(self, index: int) -> tuple[int, int]:
-        _, segment, row = self._place(index)
-        document = segment.document_of(row)
-        return int(segment.numbers[document]), row - int(segment.first[document])
 
     def _place(self, index: int) -> tuple[int, Segment, int]:
         """Index of the first node of a node's segment, the segment, and the row within it."""
@@ -178,13 +156,10 @@ class Corpus:
 
     def similarity(self, query: NDArray[np.float32]) -> Floats:
         """Cosine similarity of every node to a query, clipped at 0, (n,)."""
-        similarity = np.concatenate([np.empty(0, np.float32), *self._of_each(query)])
+        each = map if len(self) <= SEGMENT_NODES else in_threads
+        found = each(lambda segment: segment.similarity(query), self.segments)
+        similarity = np.concatenate([np.empty(0, np.float32), *found])
         return np.asarray(np.maximum(similarity, 0.0), np.float64)
-
-    def _of_each(self, query: NDArray[np.float32]) -> list[NDArray[np.float32]]:
-        if len(self) <= SEGMENT_NODES:
-            return [segment.similarity(query) for segment in self.segments]
-        return in_threads(lambda segment: segment.similarity(query), self.segments)
 
     def best_in_paragraph(self, values: Floats) -> Floats:
         """The highest of these values among the leaves of a node's paragraph, (n,).

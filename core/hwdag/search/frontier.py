@@ -17,15 +17,13 @@ from hwdag.config import Scoring
 from hwdag.search.corpus import Corpus
 from hwdag.search.references import References
 
-Costs = Callable[[Sequence[int]], Sequence[int]]
-"""Tokens that each of these nodes takes."""
+Costs = Callable[[Sequence[int]], Sequence[int]]  # tokens that each of these nodes takes
 
 MOST_MISFITS = 1000
 """A walk ends after so many nodes that did not fit: the short ones among a million that would fit
 have little to do with the question, and each try takes a text and its tokens."""
 
-MOST_AT_ONCE = 128
-"""Nodes that are fetched at a time to see which of them fit."""
+MOST_AT_ONCE = 128  # nodes that are fetched at a time to see which of them fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +38,8 @@ class Parts:
 class Frontier:
     """The scores of all nodes during one walk.
 
-    Args:
-        corpus: the graph.
-        likeness: similarity of every node to the question, not negative, (n,).
-        allowed: nodes that may be scored and shown at all, (n,); None allows all.
-        scoring: how the parts are scaled and weighed; None is the papers' formula.
-        references: what visited nodes refer to; None leaves that part out.
+    `likeness` is the similarity of every node to the question, not negative, (n,); only `allowed` nodes
+    are scored and shown, (n,). Without `scoring` the papers' formula is used.
     """
 
     def __init__(
@@ -127,15 +121,21 @@ class Frontier:
             self._gained.append(self._references.visit(index, text))
 
     def pass_on(self, index: int, relevance: float) -> None:
-        """Pass the relevance r of a visited node on along its edges.
-
-        Copies of an extractive point, one level further down, have the same text and so the same
-        relevance: they pass it on too.
-        """
+        """Pass the relevance r of a visited node, and of its copies one level down, on along their edges."""
         copies = self._corpus.copies(index)
         for node in (index, *copies[self._visible[copies]].tolist()):
-            self._propagate(node, relevance)
-        self._unit = self._attention_unit()
+            children, weights = self._corpus.children(node)
+            seen = self._visible[children]
+            children = children[seen]
+            self._propagated[children] += relevance * weights[seen]
+            new = children[~self._is_reached[children]]
+            self._is_reached[new] = True
+            self._reached = np.append(self._reached, new)
+        z = self._propagated[self._reached]
+        if self._scoring.scale == "peak":  # over the nodes that are yet to be read
+            self._unit = float(z[self._unread[self._reached]].max(initial=0.0))
+        else:
+            self._unit = float(z.sum()) if self._scoring.scale == "share" else 1.0
 
     def ranking(self, count: int) -> Indices:
         """The `count` best unread nodes by score, best first, whether they fit or not."""
@@ -149,10 +149,13 @@ class Frontier:
     def best(self, costs: Costs, room: int, count: int = 1) -> list[int]:
         """The `count` open nodes with the highest scores that fit together; fewer, if no more do.
 
-        Nodes that do not fit are closed for good: room only ever shrinks. Ties go to the earlier
-        node. None of them lies inside the text of another.
+        Nodes that do not fit are closed for good: room only ever shrinks. Ties go to the earlier node.
         """
-        self._update()
+        # only where a part of a score or its scale changed
+        changed = np.concatenate([self._reached, *self._gained])
+        self._score[changed] = self._reference(changed) + self._base[changed]
+        self._score[self._reached] += self._attention(self._reached)
+        self._gained = []
         chosen: list[int] = []
         taken: set[int] = set()
         for index, cost in self._candidates(costs, count, taken):
@@ -178,10 +181,7 @@ class Frontier:
         return [index for index in found if index not in same][:count]
 
     def _candidates(self, costs: Costs, count: int, taken: set[int]) -> Iterator[tuple[int, int]]:
-        """Open nodes that are not taken, best first, with their costs, until too many do not fit.
-
-        To know the cost of a node its text has to be fetched, so the first look is at few of them.
-        """
+        """Open nodes that are not taken, best first, with their costs, which need texts: a few at a time."""
         wanted = count
         complete = False
         while not complete:
@@ -198,48 +198,18 @@ class Frontier:
         self._base[indices] = -np.inf
         self._score[indices] = -np.inf
 
-    def _propagate(self, index: int, relevance: float) -> None:
-        """Add the relevance of a node times its row of E to z."""
-        children, weights = self._corpus.children(index)
-        seen = self._visible[children]
-        children, passed = children[seen], relevance * weights[seen]
-        self._propagated[children] += passed
-        new = children[~self._is_reached[children]]
-        self._is_reached[new] = True
-        self._reached = np.append(self._reached, new)
-
-    def _attention_unit(self) -> float:
-        """What z is divided by: its sum over all nodes, or its peak over those yet to be read."""
-        if self._scoring.scale == "none":
-            return 1.0
-        z = self._propagated[self._reached]
-        if self._scoring.scale == "share":
-            return float(z.sum())
-        return float(z[self._unread[self._reached]].max(initial=0.0))
-
-    def _update(self) -> None:
-        """Compute the scores again where a part of them or its scale changed."""
-        changed = np.concatenate([self._reached, *self._gained])
-        self._score[changed] = self._reference(changed) + self._base[changed]
-        self._score[self._reached] += self._attention(self._reached)
-        self._gained = []
-
     def _attention(self, indices: Indices) -> Floats:
         """The attention part of these nodes' scores, from z = E^T r."""
         z = self._propagated[indices]
         return self._scoring.attention * (z / self._unit) if self._unit > 0 else np.zeros_like(z)
 
     def _reference(self, indices: Indices) -> Floats:
-        """The reference part of these nodes' scores."""
         if self._references is None:
             return np.zeros(len(indices))
         return self._references.weighed[indices]
 
     def _scaled(self, values: Floats, among: Mask) -> Floats:
-        """Values over their sum or their peak among these nodes, 0 for all others.
-
-        Zeros where sum or peak is 0, so that the term drops out.
-        """
+        """Values over their sum or their peak among these nodes, 0 for all others, or all where that is 0."""
         if self._scoring.scale == "none":
             return np.where(among, values, 0.0)
         seen = values[among]
@@ -248,10 +218,7 @@ class Frontier:
 
 
 def highest(values: Floats, count: int) -> Indices:
-    """The `count` highest finite values, best first; ties go to the earlier one.
-
-    Linear in the number of values, nothing of their length is sorted.
-    """
+    """The `count` highest finite values, best first, ties to the earlier one; in linear time."""
     rows = np.flatnonzero(values >= max(_bound(values, count), np.finfo(np.float64).min))
     found = values[rows]
     if len(rows) > count:
@@ -262,15 +229,11 @@ def highest(values: Floats, count: int) -> Indices:
     return rows[np.argsort(-found, kind="stable")]
 
 
-BLOCK = 256
-"""Values that are looked at together; only their highest one is compared with others."""
+BLOCK = 256  # values that are looked at together; only their highest one is compared with others
 
 
 def _bound(values: Floats, count: int) -> float:
-    """At least `count` values are no smaller than this one: the `count`-th highest of the blocks'.
-
-    It is -inf where there are not so many blocks.
-    """
+    """At least `count` values are no smaller than this one: the `count`-th highest of the blocks', or -inf."""
     blocks = len(values) // BLOCK
     if blocks < count:
         return -np.inf

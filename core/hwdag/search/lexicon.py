@@ -47,11 +47,10 @@ class _Entries:
 
 
 class Lexicon:
-    """Words of the nodes that one search may see.
+    """Words of the nodes that one search may see, `visible`, (n,); None for all.
 
     Why not a library: those fix document frequencies when they index, but what a filter leaves out
-    must not show in anybody's scores, so they are taken from the nodes that may be seen, `visible`,
-    (n,); None for all.
+    must not show in anybody's scores, so they are taken from the nodes that may be seen.
     """
 
     def __init__(self, segments: Sequence[Segment], visible: Mask | None = None) -> None:
@@ -83,8 +82,7 @@ class Lexicon:
     def named_in(self, text: str, *, but: Collection[str] = ()) -> Indices:
         """Visible nodes under a heading that occurs in `text`, word for word, ascending.
 
-        Headings that consist of the words `but` alone are left out: what the question says itself
-        is no news.
+        Headings of the words `but` alone are left out: what the question says itself is no news.
         """
         found, known = content_words(text), set(but)
         keys = _keys(

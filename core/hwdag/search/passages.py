@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal, get_args
 
-from hwdag.errors import UnknownOption
+from hwdag.checks import one_of
 from hwdag.text.headings import Outline
 from hwdag.trace.provenance import passages
 from hwdag.types import Retrieval, Span, Step
@@ -18,9 +18,7 @@ whole paragraphs that these are in."""
 
 def checked_returns(returns: Returns) -> Returns:
     """The option itself. Raises `UnknownOption` for one that does not exist."""
-    if returns not in get_args(Returns):
-        known = ", ".join(get_args(Returns))
-        raise UnknownOption(f"returns must be one of {known}, got {returns!r}")
+    one_of("returns", returns, get_args(Returns))
     return returns
 
 
@@ -43,11 +41,9 @@ def in_sources(retrieval: Retrieval) -> Retrieval:
 
 
 def in_passages(retrieval: Retrieval) -> Retrieval:
-    """The same retrieval with the paragraphs that its nodes rest on, in the order of the walk.
+    """The same retrieval with the paragraphs that its nodes rest on, each once, in the order of the walk.
 
-    Every paragraph comes once, with the scores of the first node that led to it. Its id says where
-    it stands; its `tokens` are estimated from those of the node. Paragraphs are what blank lines
-    part, each with its heading.
+    A paragraph has the scores of the first node that led to it; its `tokens` are estimated from that.
     """
     outlines = {key: Outline(document.text) for key, document in retrieval.sources.items()}
     seen: set[tuple[str, Span]] = set()

@@ -1,23 +1,49 @@
-"""LLM-guided Dynamic Progress Control: when is it enough (GARLIC 3.2.1, PECAN 3.2.1)."""
+"""When a walk ends: it is enough (GARLIC 3.2.1, PECAN 3.2.1), or it is interrupted."""
 
 from __future__ import annotations
 
+import time
+from typing import Literal, Protocol
+
 from hwdag.config import SearchConfig
 from hwdag.lm.base import Reader
-from hwdag.search.interruption import Interruption
 from hwdag.types import Step, StopReason
 
 
+class StopFlag(Protocol):
+    """Set once nobody waits for the answer any more; `threading.Event` is one."""
+
+    def is_set(self) -> bool:
+        """Whether it was set."""
+
+
+class Interruption:
+    """Asked before every forward of a walk, and before every piece of an answer.
+
+    `stop` ends both; `max_seconds` after this was made the walk ends, and is answered from.
+    """
+
+    def __init__(self, stop: StopFlag | None = None, max_seconds: float | None = None) -> None:
+        self._stop = stop
+        self._until = None if max_seconds is None else time.monotonic() + max_seconds
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the flag was set."""
+        return self._stop is not None and self._stop.is_set()
+
+    @property
+    def reason(self) -> Literal["stopped", "time"] | None:
+        """Why the walk must end now; None if it may go on."""
+        if self.stopped:
+            return "stopped"
+        return "time" if self._until is not None and time.monotonic() >= self._until else None
+
+
 class ProgressControl:
-    """Counts every p_yes above the confidence; enough are `patience` of them.
+    """Counts every p_yes above the confidence; enough are `patience` of them. An interruption ends any walk.
 
-    With budget-only progress nothing is ever enough: the walk uses its token budget. An interruption
-    ends any walk.
-
-    Attributes:
-        steers: whether p_yes may end the walk.
-        says_yes: whether the last p_yes was above the confidence; always True for one that does not
-            steer.
+    With budget-only progress p_yes does not steer: nothing is ever enough, and it always says yes.
     """
 
     def __init__(

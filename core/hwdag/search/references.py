@@ -1,9 +1,8 @@
 """What visited nodes refer to: evidence beside the walk, where E^T r does not lead (ours).
 
-A question with two hops names the first and asks for the second; the sentence that answers the
-first names the second. So a node becomes more relevant when a visited one mentions the heading that
-it stands under, or shares rare words with it that the question does not have. The n-th visited
-node refers with weight 1 / sqrt(n): the walk takes the surest nodes first.
+A node becomes more relevant when a visited one mentions the heading that it stands under, or shares
+rare words with it that the question does not have. The n-th visited node refers with weight
+1 / sqrt(n): the walk takes the surest nodes first.
 """
 
 from __future__ import annotations
@@ -15,13 +14,11 @@ from hwdag.config import Scoring
 from hwdag.search.corpus import Corpus
 from hwdag.text.words import content_words
 
+_NONE: Indices = np.empty(0, np.intp)
+
 
 class References:
-    """The reference term of all nodes during one walk; a node takes the best reference to it.
-
-    Attributes:
-        weighed: the term of every node, (n,).
-    """
+    """The reference term of all nodes during one walk, `weighed`, (n,); a node takes the best one to it."""
 
     def __init__(
         self, corpus: Corpus, question: str, scoring: Scoring, allowed: Mask | None = None
@@ -38,26 +35,22 @@ class References:
         """Let the next visited node refer; the nodes that gained by it, some twice."""
         self._visits += 1
         weight = self._visits**-0.5
-        gained = np.append(self._mention(text, weight), self._echo(index, text, weight))
+        named = self._lexicon.named_in(text, but=self._asked) if self._scoring.mentions else _NONE
+        mentioned = _raise(self._mentions, named, np.full(len(named), weight))
+        gained = np.append(mentioned, self._echo(index, text, weight))
         self.weighed[gained] = (
             self._scoring.mentions * self._mentions[gained]
             + self._scoring.echoes * self._echoes[gained]
         )
         return gained
 
-    def _mention(self, text: str, weight: float) -> Indices:
-        if not self._scoring.mentions:
-            return np.empty(0, np.intp)
-        named = self._lexicon.named_in(text, but=self._asked)
-        return _raise(self._mentions, named, np.full(len(named), weight))
-
     def _echo(self, index: int, text: str, weight: float) -> Indices:
         if not self._scoring.echoes:
-            return np.empty(0, np.intp)
+            return _NONE
         rows, scores = self._lexicon.echoes(set(content_words(text)) - self._asked)
         own = scores[rows == index]  # what a perfect echo would have
         if not len(own):
-            return np.empty(0, np.intp)
+            return _NONE
         return _raise(self._echoes, rows, weight * np.minimum(scores / own, 1.0))
 
 

@@ -9,20 +9,16 @@ from reprlib import repr as brief
 import numpy as np
 
 from hwdag.arrays import Mask, Vectors
-from hwdag.config import SearchConfig
 from hwdag.embedding.base import Embedder
 from hwdag.errors import EmptyIndex, IndexBusy, IndexMismatch, InputError
 from hwdag.filters import Equals
-from hwdag.lm.base import Reader
 from hwdag.navigator import navigator_of
 from hwdag.scope import Scope
 from hwdag.search.corpus import Corpus, Vanished
-from hwdag.search.interruption import Interruption
 from hwdag.search.snapshots import Snapshots
-from hwdag.search.walk import Walked, walk
+from hwdag.search.walk import Query, Walked, walk
 from hwdag.store.sqlite import Store
-from hwdag.text.prompts import SearchPrompts
-from hwdag.types import Document, OnStep, Retrieval
+from hwdag.types import Document, Retrieval
 
 MAX_RESTARTS = 5
 """Walks that are begun anew because a document was deleted under them, before giving up."""
@@ -35,58 +31,30 @@ class Searcher:
         self._store = store
         self._snapshots = Snapshots(store)
 
-    def walk(
-        self,
-        question: str,
-        scope: Scope,
-        tenant: Equals | None,
-        *,
-        reader: Reader,
-        embedder: Embedder,
-        config: SearchConfig,
-        prompts: SearchPrompts,
-        k: int | None = None,
-        for_answer: bool = True,
-        query_vector: Sequence[float] | None = None,
-        on_step: OnStep | None = None,
-        interruption: Interruption | None = None,
-    ) -> Walked:
+    def walk(self, query: Query, scope: Scope, tenant: Equals | None) -> Walked:
         """Walk for a question; begun anew where a document is deleted that is about to be read.
 
-        Raises:
-            InputError: there is no document, or not the one that is asked for, or `query_vector` is
-                not comparable with the embeddings of the nodes, or the navigator not trained for the
-                embedder.
-            ModelNotFound: there is no such navigator.
-            IndexMismatch: nor is what the embedder makes of the question.
-            QuestionTooLong: the question leaves no room in the reader's context.
-            IndexBusy: documents disappear faster than they can be read.
+        Errors as in `HWDAGIndex.search`, and `IndexBusy` where documents disappear faster than they
+        are read.
         """
-        vector = None if query_vector is None else self._comparable(query_vector)
-        navigator = navigator_of(config.navigator, embedder) if config.navigator else None
+        embedder, name = query.embedder, query.config.navigator
+        if query.query_vector is not None:
+            query = replace(query, query_vector=self._comparable(query.query_vector))
+        navigator = navigator_of(name, embedder) if name else None
         for _ in range(MAX_RESTARTS):
             try:
                 corpus = self._snapshots.current()
                 if not corpus.numbers:
-                    raise EmptyIndex("the index holds no document; insert some first")
-                if vector is None:
-                    vector = self._embedded(question, embedder)
+                    raise EmptyIndex
+                if query.query_vector is None:
+                    query = replace(query, query_vector=self._embedded(query.question, embedder))
                 allowed = self._snapshots.visible(corpus, scope, tenant)
                 walked = walk(
                     corpus,
-                    question,
-                    reader=reader,
-                    embedder=embedder,
-                    config=config,
-                    prompts=prompts,
+                    query,
                     allowed=allowed,
-                    k=k,
-                    query_vector=vector,
                     navigator=navigator,
                     follows_edges=self._has_attention(corpus, allowed),
-                    for_answer=for_answer,
-                    on_step=on_step,
-                    interruption=interruption,
                 )
                 sources = self._sources(walked.retrieval, corpus)
             except Vanished:
@@ -107,7 +75,6 @@ class Searcher:
         return corpus.any_generated(np.flatnonzero(allowed))
 
     def _embedded(self, question: str, embedder: Embedder) -> Vectors:
-        """The embedding of a question, (dimension,)."""
         dimension = self._store.header.dimension
         vector = np.asarray(embedder.embed_query(question), np.float32)
         # why: a row of several embeddings can be read as more of shorter ones
@@ -119,7 +86,7 @@ class Searcher:
             )
         return vector
 
-    def _comparable(self, query_vector: Sequence[float]) -> Vectors:
+    def _comparable(self, query_vector: Sequence[float] | Vectors) -> Vectors:
         """An embedding that came with the question as an array, (dimension,)."""
         dimension, embedder = self._store.header.dimension, self._store.header.embedder
         try:

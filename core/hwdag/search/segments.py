@@ -1,8 +1,7 @@
 """Arrays of many documents one after the other, never changed: a segment, as in Lucene.
 
-A corpus is a list of segments. New documents make new small ones, and neighbours of about the same
-size are joined, so that every node is copied a few times at most, however many there are. A deleted
-document is only marked; its rows go when half of the segment is dead, or when it is joined.
+New documents make new small segments, and neighbours of about the same size are joined, so that every
+node is copied a few times at most. A deleted document is only marked until half of its segment is.
 """
 
 from __future__ import annotations
@@ -82,9 +81,8 @@ class Segment(NodeArrays):
     def similarity(self, query: NDArray[np.float32]) -> NDArray[np.float32]:
         """Product of every vector and a query, (n,). Raises `IndexCorrupt` for one that is not finite."""
         if self.mapped is not None:
-            self.mapped.madvise(
-                mmap.MADV_WILLNEED
-            )  # twice as fast where it has to come from a disk
+            # twice as fast where it has to come from a disk
+            self.mapped.madvise(mmap.MADV_WILLNEED)
         # why einsum: BLAS rounds a row differently, depending on the rows around it
         found = np.einsum("ij,j->i", self.vectors, query)
         if self.mapped is not None:
@@ -188,14 +186,12 @@ def settled(segments: Iterable[Segment]) -> tuple[Segment, ...]:
         if not segment.alive.any():
             continue
         kept.append(segment.compacted() if 2 * segment.living < len(segment) else segment)
-        while len(kept) > 1 and _belong_together(kept[-2], kept[-1]):
+        while len(kept) > 1:
+            left, right = kept[-2].living, kept[-1].living
+            if left + right > SEGMENT_NODES or left > GROWTH * right:
+                break
             kept[-2:] = [Segment.joined(kept[-2:])]
     return tuple(kept)
-
-
-def _belong_together(left: Segment, right: Segment) -> bool:
-    fits = left.living + right.living <= SEGMENT_NODES
-    return fits and left.living <= GROWTH * right.living
 
 
 def _sums(sizes: Sequence[int] | Ints) -> Ints:

@@ -113,8 +113,9 @@ class Sidecar:
             mapped=data,
             **{name: array for name, array in arrays.items() if "." not in name},
         )
-        if found != digest or segment.numbers.tolist() != numbers or not _is_sound(segment):
-            raise ValueError(f"{file} was made of other documents, or is damaged")
+        if found != digest or segment.numbers.tolist() != numbers:
+            raise ValueError(f"{file} was made of other documents")
+        segment.check(segment.first)
         data.madvise(mmap.MADV_DONTNEED)  # what was checked leaves the memory of the process again
         return segment
 
@@ -173,36 +174,3 @@ def _load(path: Path, dimension: int) -> tuple[bytes, dict[str, NDArray[Any]], m
     if at != len(data):
         raise ValueError("another length")
     return digest, arrays, data
-
-
-def _is_sound(segment: Segment) -> bool:
-    """Whether all numbers are in their ranges, so that nothing a search does with them can fail.
-
-    What takes long to read is not: numbers of the vectors that are not finite are found as they are
-    used.
-    """
-    first, count = segment.first, len(segment)
-    if not _is_indptr(first, count) or not _is_indptr(segment.indptr, len(segment.children)):
-        return False
-    begin, end = segment.indptr[first[:-1]], segment.indptr[first[1:]]
-    some = end > begin
-    sizes = np.diff(first)[some]
-    if some.any() and not (
-        segment.children.min() >= 0
-        and (np.maximum.reduceat(segment.children, begin[some]) < sizes).all()
-        and segment.weights.min() >= 0
-        and segment.weights.max() <= 1
-    ):
-        return False
-    nodes = count > 0 and segment.levels.min() >= 1 and segment.lengths.min() >= 0
-    return bool(nodes) and all(
-        _is_indptr(postings.indptr, len(postings.rows))
-        and postings.rows.min(initial=0) >= 0
-        and postings.rows.max(initial=0) < count
-        and postings.counts.min(initial=1) >= 1
-        for postings in (segment.words, segment.names)
-    )
-
-
-def _is_indptr(indptr: NDArray[Any], entries: int) -> bool:
-    return indptr[0] == 0 and indptr[-1] == entries and bool((indptr[1:] >= indptr[:-1]).all())

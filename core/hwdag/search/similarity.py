@@ -15,15 +15,7 @@ class Similarity:
 
     Cosine similarity clipped at 0 (GARLIC 3.2.2); with `scoring.sparse`, mixed with BM25 after both
     were stretched to [0, 1], as the two are on different scales; with `scoring.paragraph`, mixed with
-    the highest similarity of a leaf of the same paragraph. Where a question has several embeddings,
-    the most similar one counts.
-
-    Args:
-        corpus: the graph.
-        question: its words are searched.
-        vector: its embedding, (dimension,).
-        scoring: the shares of BM25 and of the paragraph.
-        allowed: nodes that may be shown, (n,); words are counted in them. None allows all.
+    the highest similarity of a leaf of the same paragraph. Of several embeddings the most similar counts.
     """
 
     def __init__(

@@ -49,12 +49,7 @@ class Snapshots:
             return self._corpus
 
     def visible(self, corpus: Corpus, scope: Scope, tenant: Equals | None) -> Mask | None:
-        """The nodes that are in scope, (n,); None for all.
-
-        Raises:
-            InputError: there is no such document.
-            Vanished: the corpus is no longer what the store holds.
-        """
+        """The nodes that are in scope, (n,), None for all; `InputError` where a document is not there."""
         if scope == Scope():
             return None
         numbers = corpus.numbers

@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from hwdag.arrays import Mask, Vectors
 from hwdag.config import SearchConfig
 from hwdag.embedding.base import Embedder
@@ -24,9 +26,7 @@ from hwdag.navigator import Navigator
 from hwdag.search.context import FIRST_POSITION, Context, Reads
 from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier
-from hwdag.search.initial import initial_set
-from hwdag.search.interruption import Interruption
-from hwdag.search.progress import ProgressControl
+from hwdag.search.progress import Interruption, ProgressControl
 from hwdag.search.similarity import Similarity
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import OnStep, Retrieval, Usage
@@ -39,9 +39,8 @@ UNSTEERED_STRIDE = 4
 class Walked:
     """A finished walk: what was found, and the KV cache that the answer is decoded from.
 
-    `says_yes` is the last word of the model on whether it is enough, whatever stopped the walk; a
-    p_yes that must not steer has no say here either: it is always True then. `spent` is what the
-    search cost outside of the session.
+    `says_yes` is the last word of the model on whether it is enough, always True for a p_yes that does
+    not steer. `spent` is what the search cost outside of the session.
     """
 
     retrieval: Retrieval
@@ -50,58 +49,69 @@ class Walked:
     spent: Usage = field(default_factory=Usage)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A question, and how it is walked for.
+
+    Attributes:
+        question: encoded as plain text.
+        reader: the local model.
+        embedder: embeds the question where there is no `query_vector`, (dimension,).
+        config: budget, progress control, heads.
+        prompts: the two turns.
+        k: number of nodes wanted; where fewer were visited, the best unread ones are
+            `Retrieval.beyond`.
+        for_answer: whether an answer is decoded from the session; else what the walk needs is read
+            alone.
+        on_step: called with every visited node once it was read, or chosen if it is not read.
+        interruption: ends the walk from outside; None for what the config says alone.
+    """
+
+    question: str
+    reader: Reader
+    embedder: Embedder
+    config: SearchConfig
+    prompts: SearchPrompts
+    query_vector: Sequence[float] | Vectors | None = None
+    k: int | None = None
+    for_answer: bool = True
+    on_step: OnStep | None = None
+    interruption: Interruption | None = None
+
+
 def walk(
     corpus: Corpus,
-    question: str,
+    query: Query,
     *,
-    reader: Reader,
-    embedder: Embedder,
-    config: SearchConfig,
-    prompts: SearchPrompts,
     allowed: Mask | None = None,
-    k: int | None = None,
-    query_vector: Vectors | None = None,
     navigator: Navigator | None = None,
     follows_edges: bool = True,
-    for_answer: bool = True,
-    on_step: OnStep | None = None,
-    interruption: Interruption | None = None,
 ) -> Walked:
     """Walk the graph for a question.
 
     Args:
         corpus: the graph.
-        question: encoded as plain text.
-        reader: the local model.
-        embedder: the one that the nodes were embedded with.
-        config: budget, progress control, heads.
-        prompts: the two turns.
+        query: what is asked.
         allowed: nodes that may be scored and shown, (n,); None allows all.
-        k: number of nodes wanted; where fewer were visited, the best unread ones are added as
-            `Retrieval.beyond`.
-        query_vector: the question's embedding, (dimension,); None asks the embedder.
         navigator: embeds the question with what was read first; None asks with the question alone.
         follows_edges: whether edges stand for attention, so that relevance is passed on along them.
-        for_answer: whether an answer is decoded from the session; otherwise nothing is read that
-            the walk itself does not need.
-        on_step: called with every visited node once it was read, or chosen if it is not read.
-        interruption: ends the walk from outside; None for what the config says alone.
 
     Raises:
         QuestionTooLong: question and prompts leave no room in the reader's context.
         Vanished: a document was deleted while it was being read.
     """
-    progress = ProgressControl(config, reader, interruption)
-    session = reader.session(
-        question, prompts=prompts, heads=config.heads, max_new_tokens=config.max_new_tokens
+    question, config, vector = query.question, query.config, query.query_vector
+    progress = ProgressControl(config, query.reader, query.interruption)
+    session = query.reader.session(
+        question, prompts=query.prompts, heads=config.heads, max_new_tokens=config.max_new_tokens
     )
-    vector = embedder.embed_query(question) if query_vector is None else query_vector
+    vector = query.embedder.embed_query(question) if vector is None else np.asarray(vector)
     allowed = corpus.visible(allowed)
     similarity = Similarity(corpus, question, vector, config.scoring, allowed)
     frontier = Frontier.of(corpus, question, similarity.values, config.scoring, allowed)
     waits = follows_edges and config.scoring.attention > 0
     stride = config.stride or (UNSTEERED_STRIDE if waits and not progress.steers else 1)
-    reads: Reads = "together" if for_answer else "never"
+    reads: Reads = "together" if query.for_answer else "never"
     if waits or progress.steers:
         reads = "along" if waits or stride > 1 else "ahead"
     context = Context(
@@ -109,9 +119,10 @@ def walk(
         session,
         frontier,
         progress,
+        allowed=allowed,
         budget=min(config.token_budget, session.room),
         reads=reads,
-        on_step=on_step,
+        on_step=query.on_step,
     )
 
     def visit(nodes: Sequence[int], *, initial: bool = False) -> None:
@@ -122,7 +133,7 @@ def walk(
             frontier.resemble(similarity.values)
 
     if not progress.reason:
-        visit(initial_set(corpus, frontier, context, config.initial_share, allowed), initial=True)
+        visit(context.initial_set(config.initial_share), initial=True)
     while not (stop := progress.reason):
         if nodes := frontier.best(context.costs, context.room, stride):
             visit(nodes)
@@ -140,6 +151,6 @@ def walk(
         context.tokens,
         session.usage,
         tuple(notes),
-        tuple(context.beyond((k or 0) - len(context.steps))),
+        tuple(context.beyond((query.k or 0) - len(context.steps))),
     )
     return Walked(retrieval, session, progress.says_yes)

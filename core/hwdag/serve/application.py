@@ -23,8 +23,17 @@ from hwdag.page import built_file, served_page
 from hwdag.scope import Scope
 from hwdag.serve.asking import Desk, events_of, logger, message_of
 from hwdag.serve.completions import Completions
-from hwdag.serve.guard import Access, Guard, Limits, Slots, failure, limited_body
-from hwdag.serve.streams import Events, frame, json_body
+from hwdag.serve.guard import (
+    Access,
+    Events,
+    Guard,
+    Limits,
+    Slots,
+    failure,
+    frame,
+    json_body,
+    limited_body,
+)
 from hwdag.serve.systems import Systems
 from hwdag.text.files import KNOWN_SUFFIXES, read_documents
 from hwdag.threads import in_builder_thread
@@ -83,8 +92,6 @@ def application(
 
 
 class _Server:
-    """What the page asks for."""
-
     def __init__(self, systems: Systems, limits: Limits, access: Access) -> None:
         self.desk = Desk(systems, limits)
         self._limits = limits
@@ -167,7 +174,10 @@ class _Server:
 
         def work(tell: Callable[[Advanced | BuildReport], None]) -> None:
             with folder:
-                document = _read(Path(folder.name) / name, name)
+                [found] = read_documents([Path(folder.name) / name])
+            if not isinstance(found, Document):
+                raise InputError(f"{name}: {found.reason}")
+            document = replace(found, id=name, metadata={**found.metadata, "path": name})
             tell(self.desk.systems.insert([document], Reporting(tell, shown=False)))
 
         outcome = "refused"
@@ -192,11 +202,7 @@ class _Server:
 
 
 def safe_name(name: str) -> str:
-    """Return the name of an uploaded file, which is the id of its document.
-
-    Raises:
-        InputError: it could lead out of a folder, cannot be shown, or ends like no document.
-    """
+    """Return the name of an uploaded file, the id of its document; `InputError` if it is no plain file name."""
     if (
         name != Path(name).name
         or name.startswith(".")
@@ -211,13 +217,6 @@ def safe_name(name: str) -> str:
     if Path(name).suffix.lower() not in KNOWN_SUFFIXES:
         raise InputError(f"{name!r} must end in one of {', '.join(sorted(KNOWN_SUFFIXES))}")
     return name
-
-
-def _read(path: Path, name: str) -> Document:
-    [found] = read_documents([path])
-    if not isinstance(found, Document):
-        raise InputError(f"{name}: {found.reason}")
-    return replace(found, id=name, metadata={**found.metadata, "path": name})
 
 
 def _shown(event: Step | Retrieval | str | Answer) -> str:

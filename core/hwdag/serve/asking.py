@@ -32,13 +32,7 @@ class _Left(Exception):
 
 
 class Desk:
-    """Takes questions: so many at a time, each in a thread, all of them counted.
-
-    Attributes:
-        systems: what is asked.
-        slots: one for each question that is being answered.
-        metrics: the figures.
-    """
+    """Takes questions: so many at a time, each in a thread with a slot, all of them counted."""
 
     def __init__(self, systems: Systems, limits: Limits) -> None:
         self.systems = systems
@@ -56,9 +50,6 @@ class Desk:
 
         Closing the iterator, or cancelling its task, ends the walk at its next step and the answer
         at its next word.
-
-        Raises:
-            HWDAGError: as `Retriever.stream` does.
         """
 
         def work(tell: Callable[[Event], None]) -> None:
@@ -132,13 +123,13 @@ async def events_of(
 
 
 async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """Return what `work` returns; it is cancelled when the client leaves.
+    """Return what `work` returns; it is cancelled when the client leaves, with `ClientDisconnect`."""
 
-    Raises:
-        ClientDisconnect: it has left.
-    """
-    working = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(_gone(request))
+    async def left() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    working, gone = asyncio.ensure_future(work), asyncio.ensure_future(left())
     try:
         await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
@@ -147,11 +138,6 @@ async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
     finally:
         working.cancel()
         gone.cancel()
-
-
-async def _gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 def message_of(error: BaseException) -> str:

@@ -12,8 +12,7 @@ from starlette.responses import JSONResponse, Response
 
 from hwdag.errors import InputError
 from hwdag.serve.asking import Desk, message_of, unless_gone
-from hwdag.serve.guard import Limits
-from hwdag.serve.streams import Events, frame, json_body
+from hwdag.serve.guard import Events, Limits, frame, json_body
 from hwdag.serve.systems import System
 from hwdag.types import Answer
 
@@ -50,12 +49,8 @@ class Completions:
             return Events(chunks, self._desk.slots)
         with self._desk.slots.one():
             answer, pieces = await unless_gone(request, self._whole(name, system, question))
-        message = {
-            "role": "assistant",
-            "content": answer.text,
-            "refusal": None,
-            "citations": citations(answer),
-        }
+        said = {"role": "assistant", "content": answer.text, "refusal": None}
+        message = {**said, "citations": citations(answer)}
         choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
         return JSONResponse(
             head
@@ -97,11 +92,7 @@ class Completions:
 
 
 def question_of(body: dict[str, Any]) -> str:
-    """Return the text of the last message of a user.
-
-    Raises:
-        InputError: there is none, or the request wants what is not offered.
-    """
+    """Return the text of the last message of a user; `InputError` if there is none, or more is wanted."""
     if asked := [name for name in REFUSED if body.get(name)]:
         raise InputError(f"{', '.join(asked)}: not offered; leave it out")
     if body.get("n") not in (None, 1):

@@ -1,17 +1,19 @@
-"""What a server lets in: who may ask, from where, how much at a time; and what a page may load."""
+"""What a server lets in: who may ask, what, how much at a time; and the events that it sends back."""
 
 from __future__ import annotations
 
 import hmac
+import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hwdag.checks import whole
@@ -155,3 +157,38 @@ def failure(status: int, message: str) -> JSONResponse:
     kind = "invalid_request_error" if status < 500 else "server_error"
     error = {"message": message, "type": kind, "param": None, "code": str(status)}
     return JSONResponse({"error": error}, status)
+
+
+class Events(StreamingResponse):
+    """A stream that holds a slot until it ends; refused (503) before it begins if none is free."""
+
+    def __init__(self, frames: AsyncIterator[str], slots: Slots) -> None:
+        super().__init__(frames, media_type="text/event-stream")
+        self.headers["X-Accel-Buffering"] = "no"  # a proxy must not hold steps back
+        self._slots = slots
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        with self._slots.one():
+            await super().__call__(scope, receive, send)
+
+
+def frame(data: object, event: str | None = None) -> str:
+    """Return one event. JSON has no line break, which would end it."""
+    name = "" if event is None else f"event: {event}\n"
+    return f"{name}data: {json.dumps(data, ensure_ascii=False)}\n\n"
+
+
+async def json_body(request: Request, most: int) -> dict[str, Any]:
+    """Return the object that a request carries; `HTTPException` (413, 415, 400) if it carries none."""
+    # why: a page of another site can send any text without asking, but no JSON
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        raise HTTPException(415, "send JSON, with 'Content-Type: application/json'")
+    body = b"".join([piece async for piece in limited_body(request, most)])
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise HTTPException(400, f"the body is not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise HTTPException(400, f"the body must be a JSON object, got a {type(found).__name__}")
+    return found

@@ -26,14 +26,9 @@ class System:
 class Systems:
     """The systems by name; they hold the same documents.
 
-    Args:
-        index: what is served. "hwdag" asks it as `config` says, "garlic" with the papers' settings,
-            "similarity" without anything but the similarity to the question.
-        config: how "hwdag" searches; the budget and the length of answers hold for all.
-        others: further methods by name, which hold the documents of the index already.
-
-    Raises:
-        InputError: the documents of the index belong to tenants.
+    "hwdag" asks the index as `config` says, "garlic" with the papers' settings, "similarity" without
+    anything but the similarity to the question; the budget and the length of answers hold for all.
+    `others` are further methods by name, which hold the documents of the index already.
     """
 
     def __init__(
@@ -65,11 +60,7 @@ class Systems:
         return iter(self._systems)
 
     def named(self, name: object, **changed: Any) -> System:
-        """Return a system, its settings changed where a value is not None.
-
-        Raises:
-            InputError: there is none of that name, or a value is not accepted.
-        """
+        """Return a system, its settings changed where a value is not None; `InputError` if there is none."""
         if not isinstance(name, str) or name not in self._systems:
             known = ", ".join(self._systems)
             raise InputError(f"no system {name!r}; there are {known}")

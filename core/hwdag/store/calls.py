@@ -24,7 +24,7 @@ from typing import Self
 from hwdag.errors import InputError
 from hwdag.store.database import Database
 from hwdag.store.erasure import insert_guarded
-from hwdag.store.records import CALL_COLUMNS, call_checksum, encode_call, owner_slot, slot_of
+from hwdag.store.records import CALL_COLUMNS, digest_of, encode_call, owner_slot, slot_of
 from hwdag.store.rows import find
 from hwdag.store.schema import CALLS, statements
 
@@ -64,9 +64,7 @@ class CallCache:
     def open(cls, path: str | os.PathLike[str] | None = None) -> Self:
         """Open a file of calls, made if it is missing; without a path one that ends with the process.
 
-        Raises:
-            InputError: the file is something else.
-            IndexFileError: it cannot be read or written.
+        Raises `InputError` if the file is something else, `IndexFileError` if it cannot be read or written.
         """
         database = Database(None if path is None else Path(path), create=True)
         try:
@@ -96,18 +94,13 @@ class CallCache:
                 [owner_slot(self._owner), slot_of(key)],
             )
             for owner, tenant, found, checksum, value in rows:
-                sound = checksum == call_checksum(owner, tenant, found, value)
+                sound = checksum == digest_of((owner, tenant, found, value))
                 if sound and (owner, found) == (self._owner, key) and isinstance(value, bytes):
                     return value
         return None
 
     def put_all(self, items: Mapping[bytes, bytes]) -> None:
-        """Keep values by key, all of them or none; on disk when it returns.
-
-        Raises:
-            IndexFileError: the file cannot be written; it stays as it was.
-            Withdrawn: they are those of a document's build, and the document was deleted since.
-        """
+        """Keep values by key, all of them or none; on disk when it returns."""
         if items:
             rows = [encode_call(self._owner, self._tenant, *item) for item in items.items()]
             with self._database.writing() as connection:
@@ -129,11 +122,7 @@ class CallCache:
 
 
 class DocumentCalls(CallCache):
-    """The cache of a document that is being built, which takes no result once it was deleted.
-
-    A result says what the document said, and it must not come to a file that the document has just
-    been deleted from.
-    """
+    """The cache of a document that is being built; raises `Withdrawn` once the document was deleted."""
 
     def __init__(self, database: Database, document_id: str, tenant: str | None = None) -> None:
         """Use `Store.building`."""
@@ -157,10 +146,7 @@ def forget_calls(
     *,
     after: int = 0,
 ) -> int:
-    """Drop the calls of an owner with numbers `after` one, but not those with the `kept` keys.
-
-    Returns how many there were.
-    """
+    """Drop the calls of an owner with numbers `after` one, but not the `kept` keys; returns how many."""
     slots = {slot_of(key) for key in kept}
     rows = connection.execute(
         "SELECT number, key_slot FROM calls WHERE owner_slot IS ? AND number > ?",

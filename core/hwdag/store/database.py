@@ -36,10 +36,8 @@ class Database:
     """A connection that threads may share; every sqlite3 error leaves it as an `IndexFileError`.
 
     Attributes:
-        path: the file; None in memory.
-        place: the same, whatever folder the process changes to, without links.
+        place: the file without links, whatever folder the process changes to; None in memory.
         name: what messages call it.
-        readonly: whether `writing` is refused.
     """
 
     def __init__(self, path: Path | None, *, create: bool = False, readonly: bool = False) -> None:

@@ -57,10 +57,9 @@ def insert_guarded(
 
 
 def cut_behind_the_end(connection: sqlite3.Connection, path: Path) -> bool:
-    """Cut a file to its number of pages; returns whether there was anything to cut.
+    """Cut a file to its number of pages, in a write transaction; returns whether anything was cut.
 
-    To be called in a write transaction, so that nobody else writes, which has to end when something
-    was cut: SQLite remembers how long the file was when the transaction began.
+    The transaction has to end then: SQLite remembers how long the file was when it began.
     """
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     (size,) = connection.execute("PRAGMA page_size").fetchone()

@@ -31,15 +31,10 @@ def export_index(
     *,
     show_progress: bool | Reporter = False,
 ) -> None:
-    """Write all documents of an index to a new file, `.jsonl` or `.graphml`.
+    """Write all documents of an index to a new file, `.jsonl` or `.graphml`, which appears when complete.
 
-    It appears when it is complete. Documents that are deleted meanwhile are left out. JSON is written document by document; the
-    graph of a `.graphml` file is in memory as a whole.
-
-    Raises:
-        InputError: there is something at the path already, or it has another ending.
-        IndexCorrupt: a document is damaged.
-        IndexFileError: the index cannot be read, or the file cannot be written.
+    Documents that are deleted meanwhile are left out. Raises `InputError` if there is something at the
+    path or it has another ending, `IndexFileError` if the index cannot be read or the file written.
     """
     path = Path(path).resolve()
     writers = {".jsonl": _write_json, ".graphml": _write_graphml}

@@ -8,29 +8,20 @@ import shutil
 import sqlite3
 import struct
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from hwdag.errors import IndexCorrupt, IndexFileError, InputError, NotAnIndex
+from hwdag.store import records
 from hwdag.store.database import Database
 from hwdag.store.erasure import insert_guarded
 from hwdag.store.lock import build_lock
-from hwdag.store.opening import header_in
-from hwdag.store.records import (
-    ARRAY_COLUMNS,
-    CALL_COLUMNS,
-    DOCUMENT_COLUMNS,
-    NODE_COLUMNS,
-    DocumentRows,
-    Row,
-    decode,
-    encode,
-    encode_call,
-    slot_of,
-)
+from hwdag.store.opening import check_folder, header_in
+from hwdag.store.records import Row
 from hwdag.store.rows import read_rows, write_rows
 from hwdag.store.schema import PAGE_SIZE, check_format, expected
 from hwdag.store.sqlite import Store, opened
@@ -50,12 +41,7 @@ _UNREADABLE = (sqlite3.Error, UnicodeDecodeError, OverflowError, IndexCorrupt, I
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that is not as it was written.
-
-    Attributes:
-        what: in words.
-        document_id: whose it is; None where that is not known, or for the file as a whole.
-    """
+    """Something that is not as it was written, in words, and whose it is, None for the file as a whole."""
 
     what: str
     document_id: str | None = None
@@ -63,12 +49,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a verification found.
-
-    Attributes:
-        whole: ids of the documents that nothing is wrong with, in order.
-        problems: all of them; none if the file is sound.
-    """
+    """What a verification found: ids of the documents that nothing is wrong with, and all problems."""
 
     whole: tuple[str, ...]
     problems: tuple[Problem, ...]
@@ -168,8 +149,8 @@ def _whole(connection: sqlite3.Connection, number: int, dimension: int) -> str:
     if found is None:
         raise IndexCorrupt("only parts of it are there")
     rows, checksum = found
-    entry = decode(rows, checksum=checksum, dimension=dimension)
-    if encode(entry, dimension=dimension) != rows:
+    entry = records.decode(rows, checksum=checksum, dimension=dimension)
+    if records.encode(entry, dimension=dimension) != rows:
         raise IndexCorrupt("its search arrays are not those of its text; insert it again")
     return entry.document.id
 
@@ -223,10 +204,14 @@ def repair(
     """
     path = Path(path).resolve()
     reporter = as_reporter(show_progress)
-    sound = _if_sound(path, reporter)
-    if sound and output is None:
-        return Repaired(path, None, sound.whole)
+    sound = False
+    with suppress(NotAnIndex):  # because of its first bytes, or indeed; what can be saved decides
+        verdict = verify(path, show_progress=reporter)
+        sound = verdict.sound
+        if sound and output is None:
+            return Repaired(path, None, verdict.whole)
     target = path.with_name(f"{path.name}.damaged") if output is None else Path(output).resolve()
+    check_folder(target)
     # why compared: a repair that was killed has put the damaged file there already
     if target.exists() and (output is not None or not filecmp.cmp(path, target, shallow=False)):
         raise InputError(f"{target} exists; move it away, or name another output")
@@ -243,14 +228,6 @@ def repair(
             return replace(repaired, path=target, damaged=None if sound else path)
         _exchange(unfinished, path, target)
     return replace(repaired, path=path, damaged=target)
-
-
-def _if_sound(path: Path, reporter: Reporter) -> Verdict | None:
-    try:
-        verdict = verify(path, show_progress=reporter)
-    except NotAnIndex:  # because of its first bytes, or indeed; what can be saved decides
-        return None
-    return verdict if verdict.sound else None
 
 
 def _save(path: Path, unfinished: Path, reporter: Reporter) -> Repaired:
@@ -292,7 +269,7 @@ class _Copying:
         self._target = target
         self._dimension = dimension
         self._nodes = defaultdict[int, list[int]](list)  # numbers of rows by document, in order
-        for number in sorted(_numbers(source, _NODES)):
+        for number in sorted(_numbers(source, *_NODES)):
             select = "SELECT document FROM nodes NOT INDEXED WHERE number = ?"
             for (document,) in _readable(source, select, number):
                 self._nodes[document].append(number)
@@ -308,39 +285,36 @@ class _Copying:
                     if places[number] > 1:  # one place alone may err
                         lost.append(_id_of(self._source, number))
                 advance()
-        calls, lost_calls = self._copy_calls()
+        calls = lost_calls = 0
+        for number, _, row in _calls(self._source):
+            if row is None:
+                lost_calls += 1
+            else:
+                calls += 1
+                insert_guarded(
+                    self._target, "calls", ("number", *records.CALL_COLUMNS), [(number, *row)]
+                )
         named = dict.fromkeys(name for name in lost if name is not None and name not in kept)
-        unnamed = lost.count(None)
-        return Repaired(path, None, tuple(kept), tuple(named), unnamed, calls, lost_calls)
+        return Repaired(path, None, tuple(kept), tuple(named), lost.count(None), calls, lost_calls)
 
     def _copy(self, number: int, kept: Mapping[str, None]) -> str:
         """Copy a document; raises one of `_UNREADABLE` if it is not whole, or is there already."""
-        select = f"SELECT last_call, checksum, {', '.join(DOCUMENT_COLUMNS)} FROM documents"
+        select = f"SELECT last_call, checksum, {', '.join(records.DOCUMENT_COLUMNS)} FROM documents"
         row = next(self._source.execute(f"{select} WHERE number = ?", [number]), None)
         if row is None:
             raise IndexCorrupt("only parts of it are there")
         last_call, checksum, *document = row
-        select = f"SELECT {', '.join(NODE_COLUMNS)} FROM nodes WHERE number = ?"
+        select = f"SELECT {', '.join(records.NODE_COLUMNS)} FROM nodes WHERE number = ?"
         nodes = [self._source.execute(select, [n]).fetchone() for n in self._nodes[number]]
-        select = f"SELECT {', '.join(ARRAY_COLUMNS)} FROM arrays WHERE document = ?"
+        select = f"SELECT {', '.join(records.ARRAY_COLUMNS)} FROM arrays WHERE document = ?"
         arrays = self._source.execute(select, [number]).fetchone()
-        rows = DocumentRows(tuple(document), nodes, arrays or ())
-        name = decode(rows, checksum=checksum, dimension=self._dimension).document.id
+        rows = records.DocumentRows(tuple(document), nodes, arrays or ())
+        name = records.decode(rows, checksum=checksum, dimension=self._dimension).document.id
         if name in kept:
             raise IndexCorrupt("there are two documents with this id")
         last = last_call if isinstance(last_call, int) else 0
         write_rows(self._target, rows, last, number)
         return name
-
-    def _copy_calls(self) -> tuple[int, int]:
-        whole = damaged = 0
-        for number, _, row in _calls(self._source):
-            if row is None:
-                damaged += 1
-            else:
-                whole += 1
-                insert_guarded(self._target, "calls", ("number", *CALL_COLUMNS), [(number, *row)])
-        return whole, damaged
 
 
 def _exchange(unfinished: Path, path: Path, damaged: Path) -> None:
@@ -411,33 +385,16 @@ def _size(connection: sqlite3.Connection) -> int:
 
 # Reading what may be damaged anywhere
 
-_DOCUMENTS: Sequence[Sequence[str]] = (
-    (
-        "SELECT number FROM documents NOT INDEXED ORDER BY number",
-        "SELECT number FROM documents NOT INDEXED ORDER BY number DESC",
-    ),
-    ("SELECT number FROM documents INDEXED BY documents_by_slot ORDER BY slot",),
-    (
-        "SELECT document FROM arrays ORDER BY document",
-        "SELECT document FROM arrays ORDER BY document DESC",
-    ),
-    ("SELECT document FROM nodes INDEXED BY nodes_by_position ORDER BY document, position",),
+_DOCUMENTS = (
+    ("number", "documents NOT INDEXED"),
+    ("number", "documents INDEXED BY documents_by_slot"),
+    ("document", "arrays NOT INDEXED"),
+    ("document", "nodes INDEXED BY nodes_by_position"),
 )
-"""Places that know the numbers of documents. A bad page hides what is behind it from one side."""
+"""Columns and places that know the numbers of documents."""
 
-_NODES = (
-    "SELECT number FROM nodes NOT INDEXED ORDER BY number",
-    "SELECT number FROM nodes NOT INDEXED ORDER BY number DESC",
-    "SELECT number FROM nodes INDEXED BY nodes_by_position ORDER BY document, position",
-)
-
-_CALLS = (
-    "SELECT number FROM calls NOT INDEXED ORDER BY number",
-    "SELECT number FROM calls NOT INDEXED ORDER BY number DESC",
-    "SELECT number FROM calls INDEXED BY calls_by_slot ORDER BY owner_slot, key_slot",
-)
-
-_SELECT_CALL = f"SELECT {', '.join(CALL_COLUMNS)} FROM calls WHERE number = ?"
+_NODES = (("number", "nodes NOT INDEXED"), ("number", "nodes INDEXED BY nodes_by_position"))
+_CALLS = (("number", "calls NOT INDEXED"), ("number", "calls INDEXED BY calls_by_slot"))
 
 
 def _readable(connection: sqlite3.Connection, query: str, *values: Any) -> Iterator[Row]:
@@ -448,50 +405,46 @@ def _readable(connection: sqlite3.Connection, query: str, *values: Any) -> Itera
         return
 
 
-def _numbers(connection: sqlite3.Connection, queries: Sequence[str]) -> set[int]:
-    rows = (row for query in queries for row in _readable(connection, query))
-    return {number for number, *_ in rows if isinstance(number, int) and number > 0}
+def _numbers(connection: sqlite3.Connection, *places: tuple[str, str]) -> set[int]:
+    """Read a column of numbers from both sides: a bad page hides what is behind it."""
+    found: set[object] = set()
+    for columns, table in places:
+        for query in (
+            f"SELECT {columns} FROM {table}",
+            f"SELECT {columns} FROM {table} ORDER BY rowid DESC",
+        ):
+            found.update(number for (number,) in _readable(connection, query))
+    return {number for number in found if isinstance(number, int) and number > 0}
 
 
 def _document_numbers(connection: sqlite3.Connection) -> Counter[int]:
     """Count how many places know of each number of a document; one place alone may err."""
-    known = Counter[int]()
-    for queries in _DOCUMENTS:
-        known.update(_numbers(connection, queries))
-    return known
+    return Counter(chain.from_iterable(_numbers(connection, place) for place in _DOCUMENTS))
 
 
 def _calls(connection: sqlite3.Connection) -> Iterator[tuple[int, str | None, Row | None]]:
     """Yield number, owner and row of every cached call; the row is None where it is damaged."""
-    for number in sorted(_numbers(connection, _CALLS)):
-        row = next(_readable(connection, _SELECT_CALL, number), None)
-        owner = None if row is None else row[CALL_COLUMNS.index("owner")]
-        owner = owner if isinstance(owner, str) else None
-        yield number, owner, row if row is not None and _is_sound(row) else None
-
-
-def _is_sound(row: Row) -> bool:
-    _, _, owner, tenant, key, _, value = row
-    texts = isinstance(owner, str | None) and isinstance(tenant, str | None)
-    typed = texts and isinstance(key, bytes) and isinstance(value, bytes)
-    return typed and encode_call(owner, tenant, key, value) == row
+    select = f"SELECT {', '.join(records.CALL_COLUMNS)} FROM calls WHERE number = ?"
+    for number in sorted(_numbers(connection, *_CALLS)):
+        row = next(_readable(connection, select, number), None)
+        _, _, owner, tenant, key, _, value = row or records.CALL_COLUMNS
+        texts = isinstance(owner, str | None) and isinstance(tenant, str | None)
+        typed = texts and isinstance(key, bytes) and isinstance(value, bytes)
+        sound = typed and records.encode_call(owner, tenant, key, value) == row
+        yield number, owner if row and isinstance(owner, str) else None, row if sound else None
 
 
 def _id_of(connection: sqlite3.Connection, number: int) -> str | None:
     select = "SELECT slot, id FROM documents WHERE number = ?"
     for slot, found in _readable(connection, select, number):
-        if isinstance(found, str) and slot == slot_of(found):
+        if isinstance(found, str) and slot == records.slot_of(found):
             return found
     return None
 
 
 @contextmanager
 def _moment(database: Database) -> Iterator[sqlite3.Connection]:
-    """Read all inside of one moment; nobody is waited for once it has begun.
-
-    Raises:
-        IndexFileError: another process keeps the file locked.
-    """
+    """Read all inside of one moment; nobody is waited for once it has begun."""
     finished = False
     try:
         with database.reading() as connection:

@@ -14,8 +14,7 @@ from hwdag.errors import IndexBusy, IndexFileError
 class ThreadLock:
     """A lock that one thread may take again, and that a forked process refuses.
 
-    A fork copies neither a lock nor a connection in a usable way: where another thread held the
-    lock, nobody would ever release it. `name` is what messages call it.
+    A fork copies neither a lock nor a connection in a usable way. `name` is what messages call it.
     """
 
     def __init__(self, name: str) -> None:
@@ -41,14 +40,10 @@ class ThreadLock:
 
 @contextmanager
 def build_lock(path: Path | None, timeout: float) -> Iterator[None]:
-    """Keep other threads and processes from building into a file; one in memory has no others.
+    """Keep other threads and processes from building into a file, or raise `IndexBusy` after `timeout` seconds.
 
-    The operating system releases it when its process ends, however that happens; the file
-    `NAME.lock` stays. It cannot be taken twice by one thread.
-
-    Raises:
-        IndexBusy: it took longer than `timeout` seconds.
-        IndexFileError: the lock file cannot be made.
+    The operating system releases it when its process ends; the file `NAME.lock` stays. It cannot be taken
+    twice by one thread. One in memory has no others.
     """
     if path is None:
         yield

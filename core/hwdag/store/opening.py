@@ -9,14 +9,7 @@ from pathlib import Path
 from hwdag.errors import HWDAGError, IndexCorrupt, InputError
 from hwdag.store.database import Database, corrupt, journal_of
 from hwdag.store.records import decode_header
-from hwdag.store.schema import (
-    APPLICATION_ID,
-    SCHEMA_VERSION,
-    TABLES,
-    Header,
-    check_format,
-    statements,
-)
+from hwdag.store.schema import Header, check_format, define
 
 _MOST_HEADER_ROWS = 20
 _LONGEST_HEADER_VALUE = 1 << 20
@@ -57,10 +50,7 @@ def write_schema(database: Database, header: list[tuple[str, str]]) -> None:
     with database.writing() as connection:
         if connection.execute("SELECT 1 FROM sqlite_master").fetchone():
             raise _occupied(database.name)  # another process was faster
-        for statement in statements(TABLES):
-            connection.execute(statement)
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        define(connection)
         connection.executemany("INSERT INTO header (name, value) VALUES (?, ?)", header)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hwdag.arrays import Vectors
 from hwdag.errors import IndexCorrupt, InputError
-from hwdag.graph.block import Block, Postings
+from hwdag.graph.block import Block, Postings, demand, is_indptr
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.store.schema import NODES_PER_ROW, Header
 from hwdag.types import Document, Node, Origin, Span
@@ -62,12 +62,13 @@ class DocumentRows(NamedTuple):
 
     @property
     def checksum(self) -> str:
-        """SHA-256 of everything; types and lengths are part of it, and odd values do no harm."""
+        """SHA-256 of everything."""
         all_rows = (self.document, *self.nodes, self.arrays)
-        return _digest(value for row in all_rows for value in (len(row), *row)).hex()
+        return digest_of(value for row in all_rows for value in (len(row), *row)).hex()
 
 
-def _digest(values: Iterable[object]) -> bytes:
+def digest_of(values: Iterable[object]) -> bytes:
+    """Hash values with SHA-256, types and lengths too; odd values do no harm."""
     digest = hashlib.sha256()
     for value in values:
         data = value if isinstance(value, bytes) else str(value).encode()
@@ -83,21 +84,12 @@ def slot_of(identity: str | bytes) -> int:
 
 
 def content_hash(document: Document) -> str:
-    """Hash title, text and metadata with SHA-256; the id is not part of it.
-
-    Raises:
-        InputError: the metadata is not JSON, or a text cannot be written as UTF-8.
-    """
+    """Hash title, text and metadata with SHA-256; raises `InputError` for what cannot be stored."""
     return hash_of(document.title, document.text, _metadata_json(document))
 
 
 def encode(stored: Entry, *, dimension: int) -> DocumentRows:
-    """Turn a document into rows.
-
-    Raises:
-        InputError: the parts do not belong together, or cannot be stored.
-        IndexCorrupt: the graph violates one of its invariants.
-    """
+    """Turn a document into rows; raises `InputError` or `IndexCorrupt` if its parts do not belong together."""
     document, graph, vectors = stored
     graph.check_integrity()
     _check_parts(stored, dimension)
@@ -121,11 +113,7 @@ def encode(stored: Entry, *, dimension: int) -> DocumentRows:
 
 
 def decode(rows: DocumentRows, *, checksum: object, dimension: int) -> Entry:
-    """Turn rows into the document that they are of.
-
-    Raises:
-        IndexCorrupt: rows and checksum differ, or what they hold is not a document and its graph.
-    """
+    """Turn rows into the document that they are of; raises `IndexCorrupt` if they are not whole."""
     if rows.checksum != checksum:
         raise IndexCorrupt("its checksum does not match")
     try:
@@ -292,39 +280,31 @@ def arrays_of(row: Row) -> dict[str, NDArray[Any]]:
 
 
 def _column(array: NDArray[Any] | Postings, dtype: str) -> bytes:
-    return _postings_bytes(array) if isinstance(array, Postings) else array.astype(dtype).tobytes()
-
-
-def _postings_bytes(postings: Postings) -> bytes:
-    parts = (
-        (np.array([len(postings.keys)]), "<i8"),
-        (postings.keys, "<i8"),
-        (postings.indptr, "<i8"),
-        (postings.rows, "<i4"),
-        (postings.counts, "<i4"),
-    )
-    return b"".join(array.astype(dtype).tobytes() for array, dtype in parts)
+    if not isinstance(array, Postings):
+        return array.astype(dtype).tobytes()
+    numbers = np.concatenate([[len(array.keys)], array.keys, array.indptr]).astype("<i8")
+    return numbers.tobytes() + np.concatenate([array.rows, array.counts]).astype("<i4").tobytes()
 
 
 def decode_block(number: int, row: Row, dimension: int) -> Block:
     """Decode what a search needs of a document; raises `IndexCorrupt`.
 
-    Checked are shapes and ranges, so that nothing a search does with it can fail or never end; the
-    checksum is not, since it covers the texts too.
+    Checked are shapes and ranges, so that nothing a search does can fail; the checksum covers texts too.
     """
     try:
         found: dict[str, Any] = arrays_of(row)
         count, attention = len(found["levels"]), found.pop("attention")
         indptr = found["indptr"].astype(np.int64)
-        _demand(_is_indptr(indptr, count, len(attention)), "the row pointers of its edges")
+        demand(is_indptr(indptr, count, len(attention)), "the row pointers of its edges")
         found["indptr"], found["weights"] = indptr, _shares(attention, indptr)
         found["generated"] = found["generated"].astype(bool)
         found["vectors"] = found["vectors"].reshape(count, dimension)
         for name in ("words", "names"):
-            found[name] = _postings(found[name], count)
+            found[name] = _postings(found[name])
         block = Block(number=number, **found)
-        _check_nodes(block)
-        _check_edges(block)
+        block.check(np.array([0, count]))
+        demand(bool((np.diff(block.levels) >= 0).all()), "the order of its levels")
+        demand(bool(np.isfinite(block.vectors).all()), "a vector that is not finite")
     except MALFORMED as error:
         raise IndexCorrupt(f"its arrays are malformed: {error}") from error
     return block
@@ -336,64 +316,16 @@ def _shares(attention: NDArray[np.float64], indptr: NDArray[np.int64]) -> NDArra
     with np.errstate(over="ignore", invalid="ignore"):  # such sums are refused below
         sums = np.add.reduceat(attention, indptr[:-1][counts > 0]) if len(attention) else attention
     sound = (attention >= 0).all() and (sums > 0).all() and (sums < np.inf).all()
-    _demand(bool(sound), "its attention")
+    demand(bool(sound), "its attention")
     return np.asarray(attention / np.repeat(sums, counts[counts > 0]))
 
 
-def _check_nodes(block: Block) -> None:
-    count, levels = len(block), block.levels
-    columns = (block.generated, block.starts, block.ends, block.paragraphs, block.lengths)
-    _demand(all(len(column) == count for column in columns), "the number of its nodes")
-    _demand(bool((levels >= 1).all() and (np.diff(levels) >= 0).all()), "its levels")
-    slices = (block.starts >= -1).all() and (block.starts <= block.ends).all()
-    _demand(bool(slices), "the slices of nodes")
-    _demand(bool((block.paragraphs >= 0).all()), "the paragraphs of nodes")
-    _demand(bool((block.lengths >= 0).all()), "the lengths of nodes")
-    _demand(bool(np.isfinite(block.vectors).all()), "a vector that is not finite")
-
-
-def _check_edges(block: Block) -> None:
-    children, levels = block.children, block.levels
-    _demand(len(children) == len(block.weights), "the number of its edges")
-    if not len(children):
-        return
-    _demand(children.min() >= 0, "a child")
-    _demand(children.max() < len(block), "a child that does not exist")
-    parents = np.repeat(levels, np.diff(block.indptr))
-    _demand(bool((parents - levels[children] == 1).all()), "an edge that leads not one level down")
-
-
-def _postings(data: NDArray[np.uint8], count: int) -> Postings:
+def _postings(data: NDArray[np.uint8]) -> Postings:
     numbers = data.view("<i8")
     k = int(numbers[0])
-    half = len(numbers) - 2 * k - 2
-    _demand(k >= 0 and half >= k, "the length of its postings")
+    demand(0 <= k <= len(numbers) - 2 * k - 2, "the length of its postings")
     entries = numbers[2 * k + 2 :].view("<i4")
-    postings = Postings(numbers[1 : k + 1], numbers[k + 1 : 2 * k + 2], *entries.reshape(2, -1))
-    keys, indptr, rows = postings.keys, postings.indptr, postings.rows
-    _demand(_is_indptr(indptr, k, half) and bool((np.diff(indptr) > 0).all()), "its postings")
-    _demand(bool((keys[1:] > keys[:-1]).all()), "keys out of order in its postings")
-    if half:
-        in_range = rows.min() >= 0 and rows.max() < count and postings.counts.min() >= 1
-        _demand(bool(in_range), "a node that does not exist in its postings")
-        rising = rows[1:] > rows[:-1]
-        rising[indptr[1:-1] - 1] = True  # where the next key begins
-        _demand(bool(rising.all()), "nodes out of order in its postings")
-    return postings
-
-
-def _is_indptr(indptr: NDArray[Any], rows: int, entries: int) -> bool:
-    return (
-        len(indptr) == rows + 1
-        and indptr[0] == 0
-        and indptr[-1] == entries
-        and bool((np.diff(indptr) >= 0).all())
-    )
-
-
-def _demand(holds: bool, what: str) -> None:
-    if not holds:
-        raise InputError(what)
+    return Postings(numbers[1 : k + 1], numbers[k + 1 : 2 * k + 2], *entries.reshape(2, -1))
 
 
 # Calls
@@ -402,18 +334,13 @@ def _demand(holds: bool, what: str) -> None:
 def encode_call(owner: str | None, tenant: str | None, key: bytes, value: bytes) -> Row:
     """Make the row of a finished call; raises `InputError` if the owner is not Unicode text."""
     _check_unicode((owner or "") + (tenant or ""), f"document {owner!r}")
-    checksum = call_checksum(owner, tenant, key, value)
+    checksum = digest_of((owner, tenant, key, value))
     return (owner_slot(owner), slot_of(key), owner, tenant, key, checksum, value)
 
 
 def owner_slot(owner: str | None) -> int | None:
     """Return the hash that calls of a document are found by; None for those of no document."""
     return None if owner is None else slot_of(owner)
-
-
-def call_checksum(*values: object) -> bytes:
-    """Hash owner, tenant, key and value with SHA-256; odd values do no harm."""
-    return _digest(values)
 
 
 # Header

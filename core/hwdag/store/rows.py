@@ -26,9 +26,9 @@ _SELECT_ARRAYS = (
     f"SELECT documents.id, {', '.join(ARRAY_COLUMNS)} FROM documents "
     "LEFT JOIN arrays ON arrays.document = documents.number WHERE documents.number = ?"
 )
-_SELECT_NODE_ROW = (
+SELECT_NODE_ROW = (  # of a document's number and the position that it begins at
     "SELECT documents.id, nodes.data FROM documents LEFT JOIN nodes "
-    "ON nodes.document = documents.number AND nodes.position = ? WHERE documents.number = ?"
+    "ON nodes.document = documents.number AND nodes.position = ?2 WHERE documents.number = ?1"
 )
 
 
@@ -43,12 +43,6 @@ def ascending(rows: Iterator[Row]) -> Iterator[Row]:
             )
         last = row[0]
         yield row
-
-
-def numbers_of(connection: sqlite3.Connection) -> list[int]:
-    """Return the numbers of all documents, ascending."""
-    rows = connection.execute("SELECT number FROM documents ORDER BY number")
-    return [number for (number,) in ascending(rows)]
 
 
 def checksums_of(connection: sqlite3.Connection, first: int, last: int) -> tuple[list[int], bytes]:
@@ -95,12 +89,6 @@ def read_arrays(connection: sqlite3.Connection, number: int) -> Row | None:
     return row
 
 
-def read_node_row(connection: sqlite3.Connection, number: int, position: int) -> Row | None:
-    """Read (id of the document, row of nodes that begins there); None if the document is not there."""
-    row: Row | None = connection.execute(_SELECT_NODE_ROW, [position, number]).fetchone()
-    return row
-
-
 def write_rows(
     connection: sqlite3.Connection, rows: DocumentRows, last_call: int, number: int | None = None
 ) -> int:
@@ -115,8 +103,3 @@ def write_rows(
     insert_guarded(connection, "nodes", ("document", *NODE_COLUMNS), nodes)
     insert_guarded(connection, "arrays", ("document", *ARRAY_COLUMNS), [(number, *rows.arrays)])
     return number
-
-
-def remove_rows(connection: sqlite3.Connection, number: int) -> None:
-    """Take away a document and all that was derived from it but its calls."""
-    connection.execute("DELETE FROM documents WHERE number = ?", [number])

@@ -114,6 +114,14 @@ def statements(tables: str) -> list[str]:
     return sorted(filter(None, found), key=lambda statement: "INDEX" in statement)
 
 
+def define(connection: sqlite3.Connection) -> None:
+    """Make the tables of an index."""
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    for statement in statements(TABLES):
+        connection.execute(statement)
+
+
 Definition = tuple[object, ...]
 """Of a table or an index, as SQLite keeps it: type, name, table, first page, SQL."""
 
@@ -123,10 +131,7 @@ def expected() -> tuple[frozenset[Definition], bytes]:
     """Return the definitions of every file, and the first page of one without rows."""
     with closing(sqlite3.connect(":memory:")) as fresh:
         fresh.execute(f"PRAGMA page_size = {PAGE_SIZE}")
-        fresh.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        fresh.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        for statement in statements(TABLES):
-            fresh.execute(statement)
+        define(fresh)
         return definitions(fresh), fresh.serialize()[:PAGE_SIZE]
 
 
@@ -140,13 +145,7 @@ def definitions(connection: sqlite3.Connection) -> frozenset[Definition]:
 
 
 def check_format(connection: sqlite3.Connection, name: str) -> None:
-    """Refuse what is not an index of this format, before anything else is read of it.
-
-    Raises:
-        NotAnIndex: a database of somebody else.
-        IndexVersionError: of another format.
-        IndexCorrupt: something else is defined than in an index, a view or a trigger, say.
-    """
+    """Refuse what is not an index of this format, before anything else is read of it."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION_ID:
@@ -171,8 +170,8 @@ def check_format(connection: sqlite3.Connection, name: str) -> None:
 class Header:
     """What an index was built with.
 
-    `reader` and `embedder` are names, `dimension` the length of an embedding, `config` the build
-    config as JSON-able values, `dtype` what the reader computed in at first, where it says that.
+    `reader` and `embedder` are names, `dimension` is the length of an embedding, `config` the build config
+    as JSON-able values, `dtype` what the reader computed in at first, where it says that.
     """
 
     reader: str

@@ -19,11 +19,7 @@ file, so that they ascend in the order of the files."""
 
 
 class Stores(Store):
-    """Stores that can be read as if they were one, in their order; what writes raises `InputError`.
-
-    Attributes:
-        header: that of the first.
-    """
+    """Stores that can be read as if they were one, in their order; what writes raises `InputError`."""
 
     def __init__(self, stores: Sequence[Store]) -> None:
         """Use `open_all`."""
@@ -33,12 +29,7 @@ class Stores(Store):
 
     @classmethod
     def open_all(cls, paths: Collection[str | os.PathLike[str]]) -> Stores:
-        """Open all of these files; errors as in `Store.open`.
-
-        Raises:
-            InputError: there is no path, or a document in two files.
-            IndexMismatch: the embedder or the tenant key of a file differs from those of the first.
-        """
+        """Open all of these files; errors as in `HWDAGIndex.open_all`."""
         if not paths or isinstance(paths, str | os.PathLike):
             raise InputError(f"paths must be a list of one file or more, got {paths!r}")
         opened: list[Store] = []
@@ -75,12 +66,7 @@ class Stores(Store):
             store.close()
 
     def ids(self) -> list[str]:
-        """Return the ids of all documents.
-
-        Raises:
-            InputError: a document is in two files.
-            IndexCorrupt: it has a number that no file comes to.
-        """
+        """Return the ids of all documents; raises `InputError` if a document is in two files."""
         for store in self._stores:
             if max(store.numbers(), default=0) >= SPAN:
                 raise IndexCorrupt(

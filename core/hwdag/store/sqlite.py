@@ -1,12 +1,8 @@
 """The index file: one SQLite database, one transaction per document.
 
-    with Store.create("notes.hwdag", header) as store:
-        store.put(document, graph, vectors)
-
 The journal is SQLite's plain rollback journal with full synchronisation, not a write-ahead log:
 after every commit the one file is complete and may be copied, a killed process leaves at most a
-journal that the next opening rolls back, and it works on network file systems. Readers in other
-processes wait only while a commit is being written, a few milliseconds of the busy timeout.
+journal that the next opening rolls back, and it works on network file systems.
 """
 
 from __future__ import annotations
@@ -22,38 +18,15 @@ from hwdag.arrays import Vectors
 from hwdag.errors import IndexCorrupt, IndexFileError, InputError, NotAnIndex
 from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG
+from hwdag.scope import check_same_tenant, tenant_of
+from hwdag.store import records, rows
 from hwdag.store.calls import CallCache, DocumentCalls, forget_calls, last_call, tenant_of_calls
 from hwdag.store.database import Database
 from hwdag.store.erasure import drop_arrays
 from hwdag.store.opening import check_free, read_header, write_schema
-from hwdag.store.records import (
-    DOCUMENT_COLUMNS,
-    Entry,
-    Row,
-    content_hash,
-    decode,
-    decode_block,
-    decode_document,
-    decode_metadata,
-    decode_nodes,
-    encode,
-    encode_header,
-)
-from hwdag.store.rows import (
-    ascending,
-    checksums_of,
-    find,
-    find_document,
-    numbers_of,
-    read_arrays,
-    read_node_row,
-    read_rows,
-    remove_rows,
-    write_rows,
-)
+from hwdag.store.records import Entry, Row, content_hash
 from hwdag.store.schema import NODES_PER_ROW, Header
 from hwdag.store.unfinished import beside, explained, remove_leftovers, settle, sync
-from hwdag.tenancy import check_same_tenant, tenant_of
 from hwdag.types import Document, Node
 
 __all__ = ["Entry", "Header", "Store", "content_hash", "opened"]
@@ -67,17 +40,9 @@ _BATCH_ROWS = 256  # short rows that are read in one transaction
 class Store:
     """An open index file; `create` or `open` one, and close it, best in a `with` block.
 
-    Threads may share a store, a lock serialises them; processes each open their own. Everything
-    that goes wrong with the file is an `IndexFileError`, never an error of sqlite3. Everything is
-    read in short transactions, so that a writer never waits long.
-
-    Every version of a document has a number, larger than all numbers before; order is always that
-    of the numbers.
-
-    Attributes:
-        path: the file; None in memory.
-        header: what the index was built with.
-        database: the connection.
+    Threads may share a store; processes each open their own. Everything that goes wrong with the file is
+    an `IndexFileError`. Everything is read in short transactions, so that a writer never waits long.
+    Every version of a document has a number, larger than all before; order is always that of the numbers.
     """
 
     def __init__(self, database: Database) -> None:
@@ -102,19 +67,14 @@ class Store:
 
     @classmethod
     def create(cls, path: str | os.PathLike[str] | None, header: Header) -> Self:
-        """Make a new file without documents; without a path a store that is kept in memory.
-
-        Raises:
-            InputError: something is there already, the folder is missing, or the config of the
-                header is not JSON.
-        """
+        """Make a new file without documents; without a path a store in memory. `InputError` if a file is there."""
         path = None if path is None else Path(path)
         if path is not None:
             check_free(path)
-        rows = encode_header(header)
+        encoded = records.encode_header(header)
         database = Database(path, create=True)
         try:
-            write_schema(database, rows)
+            write_schema(database, encoded)
         except BaseException:
             database.close()
             raise
@@ -155,12 +115,7 @@ class Store:
         self.close()
 
     def copy(self, path: str | os.PathLike[str]) -> None:
-        """Write everything of one moment to a new file.
-
-        Raises:
-            InputError: something is there already, or the folder is missing.
-            IndexFileError: the file cannot be written.
-        """
+        """Write everything of one moment to a new file; raises `InputError` if something is there already."""
         path = Path(path).resolve()
         check_free(path)
         with explained(), beside(path) as unfinished:
@@ -184,7 +139,7 @@ class Store:
         calls: Collection[bytes] | None = None,
         building: DocumentCalls | None = None,
     ) -> int:
-        """Store a document, in place of one with the same id; on disk when this returns.
+        """Store a document, in place of one with the same id; on disk when this returns. Returns its number.
 
         The new version comes last in order.
 
@@ -193,44 +148,37 @@ class Store:
             graph: its graph.
             vectors: the embeddings of the graph's nodes, (nodes, header.dimension).
             calls: keys of the cached calls that a later version may need; the others are dropped.
-            building: the cache that it was built with.
-
-        Returns:
-            The number of this version.
+            building: the cache that it was built with; raises `Withdrawn` if it was deleted since.
 
         Raises:
             InputError: the three do not belong together, or cannot be stored, or the id is taken by
                 a document of another tenant.
             IndexFileError: the file cannot be written; it stays as it was.
-            Withdrawn: it was deleted while it was built.
         """
-        rows = encode(Entry(document, graph, vectors), dimension=self.header.dimension)
+        encoded = records.encode(Entry(document, graph, vectors), dimension=self.header.dimension)
         with self.database.writing() as connection:
             if building is not None:
                 building.check(connection)
-            before = find(connection, document.id)
+            before = rows.find(connection, document.id)
             if before is not None:
                 # why here: whose an id is may change until this transaction began
-                self._check_tenant(connection, document)
+                tenant = tenant_of(document, self._tenant_key)
+                check_same_tenant(document.id, tenant, self._tenant_under(connection, document.id))
                 self._remove(connection, before)
             forget_calls(connection, document.id, calls or ())
-            return write_rows(connection, rows, last_call(connection, document.id))
+            return rows.write_rows(connection, encoded, last_call(connection, document.id))
 
     def delete(self, document_id: str) -> bool:
-        """Remove a document and overwrite what it held; False if there was nothing of it.
-
-        Cached calls, also those of a build that was never finished, go with it. The space is used
-        again by later documents, the file does not shrink.
-        """
+        """Remove a document and its calls, and overwrite what they held; False if there was nothing of it."""
         with self.database.writing() as connection:
-            number = find(connection, document_id)
+            number = rows.find(connection, document_id)
             if number is not None:
                 self._remove(connection, number)
             calls = forget_calls(connection, document_id)
         return number is not None or calls > 0
 
     def _remove(self, connection: sqlite3.Connection, number: int) -> None:
-        remove_rows(connection, number)
+        connection.execute("DELETE FROM documents WHERE number = ?", [number])
         if self.database.place is not None:
             with explained():
                 drop_arrays(self.database.place, number)
@@ -256,12 +204,9 @@ class Store:
 
     def _last_needed_call(self, connection: sqlite3.Connection, document_id: str) -> int | None:
         """Return the last call made for the stored version; None if there is no such document."""
-        number = find(connection, document_id)
-        if number is None:
-            return None
         query = "SELECT last_call FROM documents WHERE number = ?"
-        (last,) = connection.execute(query, [number]).fetchone()
-        return int(last)
+        row = connection.execute(query, [rows.find(connection, document_id)]).fetchone()
+        return None if row is None else int(row[0])
 
     # Tenants
 
@@ -272,51 +217,41 @@ class Store:
 
     def check_tenant(self, document: Document) -> None:
         """Raise `InputError` if a document does not say whose it is, or its id is another tenant's."""
-        with self.database.reading() as connection:
-            self._check_tenant(connection, document)
+        tenant = tenant_of(document, self._tenant_key)
+        check_same_tenant(document.id, tenant, self.tenant_under(document.id))
 
     @property
     def _tenant_key(self) -> str | None:
         return self.header.config.get("tenant_key")
 
-    def _check_tenant(self, connection: sqlite3.Connection, document: Document) -> None:
-        tenant = tenant_of(document, self._tenant_key)
-        check_same_tenant(document.id, tenant, self._tenant_under(connection, document.id))
-
     def _tenant_under(self, connection: sqlite3.Connection, document_id: str) -> str | None:
         key = self._tenant_key
         if key is None:
             return None
-        found = find_document(connection, document_id)
+        found = rows.find_document(connection, document_id)
         if found is None:
             return tenant_of_calls(connection, document_id)
         with self._blaming(document_id):
-            return decode_metadata(found[1][_METADATA]).get(key)
+            return records.decode_metadata(
+                found[1][records.DOCUMENT_COLUMNS.index("metadata")]
+            ).get(key)
 
     # One document
 
     def number_of(self, document_id: str) -> int | None:
         """Return the number of the document's version that is stored; None if there is none."""
         with self.database.reading() as connection:
-            return find(connection, document_id)
+            return rows.find(connection, document_id)
 
     def content_hash_of(self, document_id: str) -> str | None:
         """Return the `content_hash` that the document was stored with; None if it is not there."""
         with self.database.reading() as connection:
-            number = find(connection, document_id)
-            if number is None:
-                return None
             query = "SELECT content_hash FROM documents WHERE number = ?"
-            (found,) = connection.execute(query, [number]).fetchone()
-        return str(found)
+            row = connection.execute(query, [rows.find(connection, document_id)]).fetchone()
+        return None if row is None else str(row[0])
 
     def document(self, document_id: str) -> Document:
-        """Read a document alone.
-
-        Raises:
-            InputError: no such document.
-            IndexCorrupt: it is damaged.
-        """
+        """Read a document alone; raises `InputError` if it is not there, `IndexCorrupt` if it is damaged."""
         found = self.versions([document_id])
         if document_id not in found:
             raise self._missing(document_id)
@@ -325,29 +260,24 @@ class Store:
     def versions(self, document_ids: Collection[str]) -> dict[str, tuple[int, Document]]:
         """Read numbers and documents of one moment, by id, without those that are not there."""
         with self.database.reading() as connection:
-            rows = {identity: find_document(connection, identity) for identity in document_ids}
+            read = {identity: rows.find_document(connection, identity) for identity in document_ids}
         found = {}
-        for identity, version in rows.items():
+        for identity, version in read.items():
             if version is not None:
                 with self._blaming(identity):
-                    found[identity] = version[0], decode_document(version[1])
+                    found[identity] = version[0], records.decode_document(version[1])
         return found
 
     def load(self, document_id: str) -> Entry:
-        """Read a document with its graph and vectors, as they were put, to the last bit.
-
-        Raises:
-            InputError: no such document.
-            IndexCorrupt: it is damaged.
-        """
+        """Read a document with its graph and vectors, to the last bit as they were put; raises as `document`."""
         with self.database.reading() as connection:
-            number = find(connection, document_id)
-            found = None if number is None else read_rows(connection, number)
+            number = rows.find(connection, document_id)
+            found = None if number is None else rows.read_rows(connection, number)
         if found is None:
             raise self._missing(document_id)
-        rows, checksum = found
+        encoded, checksum = found
         with self._blaming(document_id):
-            return decode(rows, checksum=checksum, dimension=self.header.dimension)
+            return records.decode(encoded, checksum=checksum, dimension=self.header.dimension)
 
     # All documents
 
@@ -369,7 +299,7 @@ class Store:
         """Return the ids of all documents."""
         query = "SELECT number, id FROM documents ORDER BY number"
         with self.database.reading() as connection:
-            return [name for _, name in ascending(connection.execute(query))]
+            return [name for _, name in rows.ascending(connection.execute(query))]
 
     def unfinished(self) -> list[str]:
         """Return ids of documents that are not stored, but that there are finished calls for."""
@@ -388,72 +318,60 @@ class Store:
 
     def numbers(self) -> list[int]:
         """Return the numbers of all documents, ascending."""
+        query = "SELECT number FROM documents ORDER BY number"
         with self.database.reading() as connection:
-            return numbers_of(connection)
+            return [number for (number,) in rows.ascending(connection.execute(query))]
 
     def checksums(self, first: int, last: int) -> tuple[list[int], bytes]:
         """Return the numbers of the documents in this range, and a hash of them and what they hold."""
         with self.database.reading() as connection:
-            return checksums_of(connection, first, last)
+            return rows.checksums_of(connection, first, last)
 
     def blocks(self, numbers: Sequence[int]) -> Iterator[Block]:
-        """Yield the arrays of documents in the order of the numbers, without those that are gone.
-
-        Read a few at a time, so that a writer never waits long.
-
-        Raises:
-            IndexCorrupt: a document is damaged.
-        """
+        """Yield the arrays of documents in the order of the numbers, without those that are gone."""
         rest = iter(numbers)
         while batch := self._arrays(rest):
             for number, (identity, *arrays) in batch:
                 with self._blaming(identity):
-                    block = decode_block(number, tuple(arrays), self.header.dimension)
+                    block = records.decode_block(number, tuple(arrays), self.header.dimension)
                 yield block
 
     def nodes(self, addresses: Sequence[tuple[int, int]]) -> list[Node | None]:
-        """Read the nodes with these numbers of documents and positions; None where it is gone.
-
-        Raises:
-            IndexCorrupt: a document is damaged.
-        """
+        """Read the nodes with these numbers of documents and positions; None where it is gone."""
         wanted: dict[tuple[int, int], list[int]] = {}  # places in a row, by document and first node
         for number, position in addresses:
             place = int(position) % NODES_PER_ROW
             wanted.setdefault((int(number), int(position) - place), []).append(place)
         with self.database.reading() as connection:
-            rows = {at: read_node_row(connection, *at) for at in sorted(wanted)}
+            query = rows.SELECT_NODE_ROW
+            read = {at: connection.execute(query, at).fetchone() for at in sorted(wanted)}
         found: dict[tuple[int, int], Node] = {}
-        for (number, first), row in rows.items():
+        for (number, first), row in read.items():
             if row is not None:
                 places = wanted[number, first]
                 with self._blaming(row[0]):
-                    nodes = decode_nodes(row[1], row[0], places)
+                    nodes = records.decode_nodes(row[1], row[0], places)
                 found.update(((number, first + p), n) for p, n in zip(places, nodes, strict=True))
         return [found.get((int(number), int(position))) for number, position in addresses]
 
     def metadata(self, numbers: Sequence[int]) -> dict[int, Mapping[str, Any]]:
-        """Return the metadata of documents by number; what is gone is left out.
-
-        Raises:
-            IndexCorrupt: a document is damaged.
-        """
+        """Return the metadata of documents by number; what is gone is left out."""
         query, found = "SELECT id, metadata FROM documents WHERE number = ?", {}
         for start in range(0, len(numbers), _BATCH_ROWS):
             batch = [int(number) for number in numbers[start : start + _BATCH_ROWS]]
             with self.database.reading() as connection:
-                rows = [connection.execute(query, [number]).fetchone() for number in batch]
-            for number, row in zip(batch, rows, strict=True):
+                read = [connection.execute(query, [number]).fetchone() for number in batch]
+            for number, row in zip(batch, read, strict=True):
                 if row is not None:
                     with self._blaming(row[0]):
-                        found[number] = decode_metadata(row[1])
+                        found[number] = records.decode_metadata(row[1])
         return found
 
     def _arrays(self, numbers: Iterator[int]) -> list[tuple[int, Row]]:
         batch, size = [], 0
         with self.database.reading() as connection:
             while size < BATCH_BYTES and (number := next(numbers, None)) is not None:
-                found = read_arrays(connection, int(number))
+                found = rows.read_arrays(connection, int(number))
                 if found is not None:
                     batch.append((int(number), found))
                     size += sum(len(value) for value in found if isinstance(value, bytes))
@@ -479,6 +397,3 @@ class Store:
 def opened(source: Store | str | os.PathLike[str]) -> AbstractContextManager[Store]:
     """Return an open store as it is, or that of a path, which is closed at the end."""
     return nullcontext(source) if isinstance(source, Store) else Store.open(source)
-
-
-_METADATA = DOCUMENT_COLUMNS.index("metadata")

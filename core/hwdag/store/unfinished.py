@@ -25,13 +25,7 @@ _MARK = ".unfinished-"
 
 @contextmanager
 def beside(path: Path) -> Iterator[Path]:
-    """Find a new name in the folder of `path`; the file that stands there at the end is removed.
-
-    Raises:
-        InputError: the folder of `path` does not exist.
-    """
-    if not path.parent.is_dir():
-        raise InputError(f"the folder of {path} does not exist; make {path.parent} first")
+    """Find a new name in the folder of `path`; the file that stands there at the end is removed."""
     remove_leftovers(path)
     name = f"{path.name}{_MARK}{_host()}-{os.getpid()}-{secrets.token_hex(4)}"
     other = path.with_name(name)
@@ -89,12 +83,9 @@ def settle(unfinished: Path, path: Path) -> None:
 
 
 def take_place(unfinished: Path, path: Path) -> None:
-    """Give a finished file of SQLite the name of another one, which is gone then.
+    """Give a finished file of SQLite the name of another one, which is gone then; waits for its writers.
 
     Whoever has the other one open reads on in it, and is told at the next write that it is gone.
-
-    Raises:
-        IndexFileError: somebody writes to the other one, and does not end.
     """
     try:
         with closing(sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)) as other:
@@ -109,10 +100,7 @@ def take_place(unfinished: Path, path: Path) -> None:
 
 
 def _claim(other: sqlite3.Connection, path: Path) -> None:
-    """Wait until nobody writes to a file, and keep it so.
-
-    A write that was killed is rolled back: SQLite would apply its journal to whatever gets the name.
-    """
+    """Wait until nobody writes to a file, and keep it so; a killed write is rolled back."""
     try:
         other.execute("BEGIN EXCLUSIVE")
     except sqlite3.DatabaseError as error:

@@ -17,7 +17,6 @@ class Stored(Mapping[str, T]):
 
     Items and values are read one by one, without documents that are deleted meanwhile. `keys()`
     reads all, so that `dict(...)` gets every document that it names; to iterate gives ids alone.
-    `store` returns None while there is none; `read` reads what the values are.
     """
 
     def __init__(self, store: Callable[[], Store | None], read: Callable[[Store, str], T]) -> None:

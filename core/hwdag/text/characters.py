@@ -39,11 +39,7 @@ def one_line(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    r"""Spell out what a terminal may not show: what moves the cursor, reorders or hides.
-
-    Escapes are those of JSON (`\u001b`), so that JSON stays what it was. Applying it again changes
-    nothing.
-    """
+    r"""Spell out what a terminal may not show, as JSON does: what moves the cursor, reorders or hides."""
     return _UNSEEN.sub(_escaped, text)
 
 
@@ -55,7 +51,6 @@ def _escaped(match: re.Match[str]) -> str:
 def disarmed(text: str) -> str:
     """Put a space into the spelling of control tokens, for models that we do not tokenise.
 
-    A server may read `<|im_end|>` in a prompt as the token that ends a turn; nothing in its protocol
-    forbids it. Local models need none of this: `hwdag.lm.tokens` encodes such text as plain.
+    A server may read `<|im_end|>` in a prompt as the token that ends a turn.
     """
     return _CONTROL_SPELLING.sub(r"\g<0> ", text)

@@ -36,9 +36,8 @@ def chunk(text: str, *, count_tokens: CountTokens, limit: int) -> list[Span]:
 
     The spans are trimmed, ascending and disjoint, and cover every character that is not blank. A
     sentence beyond the limit is cut at whitespace, a word beyond it between characters. Every chunk
-    is counted as the slice that it is, since counts of pieces do not add up exactly; each character
-    is counted a handful of times. Pieces without tokens (zero-width characters) join a neighbour,
-    so a chunk has none only if the whole text has none.
+    is counted as the slice that it is, since counts of pieces do not add up. Pieces without tokens
+    (zero-width characters) join a neighbour.
     """
     if limit < 1:
         raise InputError(f"a chunk needs room for at least 1 token, got a limit of {limit}")
@@ -88,18 +87,18 @@ def _atoms(meter: _Meter, limit: int) -> tuple[list[Span], list[int]]:
     """Sentences, and where they exceed the limit ever smaller parts of them, with their tokens."""
     spans = sentences(meter.text)
     counts = dict(zip(spans, meter.tokens(spans), strict=True))
-    # why: tokens have one character or more as a rule, so slices of limit/8 fill a chunk well
-    cuts: tuple[Cut, ...] = (_words, partial(_slices, size=max(1, limit // 8)), _characters)
+    cuts: tuple[Cut, ...] = (
+        lambda text, span: [Span(*m.span()) for m in _WORD.finditer(text, span.start, span.end)],
+        # why: tokens have one character or more as a rule, so slices of limit/8 fill a chunk well
+        partial(_slices, size=max(1, limit // 8)),
+        lambda text, span: [Span(i, i + 1) for i in range(span.start, span.end)],
+    )
     for cut in cuts:
         parts = {span: cut(meter.text, span) for span in spans if counts[span] > limit}
         spans = [part for span in spans for part in parts.get(span, [span])]
         new = [part for several in parts.values() for part in several]
         counts |= zip(new, meter.tokens(new), strict=True)
     return spans, [counts[span] for span in spans]
-
-
-def _words(text: str, span: Span) -> list[Span]:
-    return [Span(*match.span()) for match in _WORD.finditer(text, span.start, span.end)]
 
 
 def _slices(text: str, span: Span, *, size: int) -> list[Span]:
@@ -119,10 +118,6 @@ def _slices(text: str, span: Span, *, size: int) -> list[Span]:
 def _belongs_to_previous(text: str, position: int) -> bool:
     joined = ZERO_WIDTH_JOINER in (text[position], text[position - 1])
     return joined or unicodedata.category(text[position])[0] == "M"
-
-
-def _characters(text: str, span: Span) -> list[Span]:
-    return [Span(i, i + 1) for i in range(span.start, span.end)]
 
 
 def _packed(meter: _Meter, spans: list[Span], counts: list[int], limit: int) -> Iterator[Span]:

@@ -49,16 +49,13 @@ def read_documents(
 ) -> Iterator[Document | Skipped]:
     """Read files, and directories recursively in sorted order, one at a time.
 
-    From a directory, files with one of `KNOWN_SUFFIXES` are read, and others are passed over; hidden
-    names, links to directories, and links to files outside of it are not followed. A file that is
-    named explicitly is read whatever its suffix is, as text if that is unknown. A file that is reached
-    twice is read once.
+    From a directory, files with one of `KNOWN_SUFFIXES` are read; hidden names, links to directories, and
+    links to files outside of it are not followed. A file that is named explicitly is read whatever its
+    suffix is, as text if that is unknown. A file that is reached twice is read once.
 
-    `Document.id` is the path as it was named, in POSIX style (for members of a directory: joined to
-    the directory as it was named; bytes that are not UTF-8 are spelled out). The title is the one that
-    the file gives itself, or its stem. `metadata` is `{"path": id, "notes": [...]}`, where the notes
-    say what was replaced or lost, and for a PDF `page_starts`, see `Document.page_of`. Line breaks
-    become line feeds. Files without text are documents too.
+    `Document.id` is the path as it was named, in POSIX style. The title is the one that the file gives
+    itself, or its stem. `metadata` is `{"path": id, "notes": [...]}`, where the notes say what was
+    replaced or lost, and for a PDF `page_starts`, see `Document.page_of`. Line breaks become line feeds.
 
     Args:
         paths: files and directories.
@@ -70,18 +67,14 @@ def read_documents(
     """
     named = [Path(path) for path in paths]
     for path in named:
-        _require_existing(path)
+        try:
+            path.stat()
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise InputError(
+                f"cannot read {spelled(path)!r}: {reason}; give existing files or directories"
+            ) from error
     return _read_all(named, max_bytes, max_seconds)
-
-
-def _require_existing(path: Path) -> None:
-    try:
-        path.stat()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(
-            f"cannot read {spelled(path)!r}: {reason}; give existing files or directories"
-        ) from error
 
 
 def _read_all(
@@ -147,8 +140,12 @@ def _members(directory: Path) -> Iterator[Path | Skipped]:
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
         for member in sorted(Path(folder, name) for name in files if not name.startswith(".")):
             if member.suffix.lower() in KNOWN_SUFFIXES:
-                found = True
-                yield _inside(member, directory)
+                found, is_link = True, member.is_symlink() and member.is_file()
+                if is_link and not member.resolve().is_relative_to(directory.resolve()):
+                    reason = "a link to a file outside the folder; name it to have it read"
+                    yield Skipped(spelled(member), reason)
+                else:
+                    yield member
             else:
                 kind = f"{member.suffix} is" if member.suffix else "without a suffix it is"
                 yield Skipped(
@@ -161,15 +158,6 @@ def _members(directory: Path) -> Iterator[Path | Skipped]:
     if not (found or problems):
         known = ", ".join(sorted(KNOWN_SUFFIXES))
         yield Skipped(spelled(directory), f"holds no file with a known suffix ({known})")
-
-
-def _inside(member: Path, directory: Path) -> Path | Skipped:
-    """A member of a directory, unless it is a link to a file elsewhere."""
-    if not (member.is_symlink() and member.is_file()):
-        return member
-    if member.resolve().is_relative_to(directory.resolve()):
-        return member
-    return Skipped(spelled(member), "a link to a file outside the folder; name it to have it read")
 
 
 def _first_heading(text: str) -> str:

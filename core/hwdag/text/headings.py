@@ -65,12 +65,7 @@ class _Heading:
 
 
 class Outline:
-    """The headings and paragraphs of a text; made in time linear in its length.
-
-    Args:
-        text: of a document.
-        title: of the document, which is the heading above the text.
-    """
+    """The headings and paragraphs of a text; made in linear time. `title` is the heading above the text."""
 
     def __init__(self, text: str, title: str = "") -> None:
         self._text = text
@@ -156,19 +151,16 @@ def _headings(text: str) -> Iterator[_Heading]:
         before = lines[i - 1] if i else blank
         after = lines[i + 1] if i + 1 < len(lines) else blank
         if match := _ATX.match(line.text):
-            yield _Heading(line.start, line.end, _bounded(_unclosed(line.text[match.end() :])))
+            title = line.text[match.end() :]
+            bare = title.rstrip("#")  # signs that close the heading
+            title = bare.rstrip() if bare[-1:] in ("", " ", "\t") else title
+            yield _Heading(line.start, line.end, _bounded(title))
         elif line.short and before.short and _LABEL.fullmatch(before.text) and not after.blank:
             if i < 2 or lines[i - 2].blank:
                 yield _Heading(before.start, line.end, line.text)
         elif line.title_like and before.blank and _stands_out(line, after):
             end = after.end if _UNDERLINE.fullmatch(after.text) else line.end
             yield _Heading(line.start, end, line.text)
-
-
-def _unclosed(title: str) -> str:
-    """A Markdown heading without the number signs that close it."""
-    bare = title.rstrip("#")
-    return bare.rstrip() if bare[-1:] in ("", " ", "\t") else title
 
 
 def _bounded(title: str) -> str:
@@ -182,11 +174,8 @@ def _bounded(title: str) -> str:
 
 def _stands_out(line: _Line, after: _Line) -> bool:
     """Alone in its block, underlined, or above a line that is clearly prose."""
-    if after.blank:
-        return True
-    if _UNDERLINE.fullmatch(after.text):
-        return True
-    return len(after.text) > max(PROSE_FACTOR * len(line.text), MAX_CHARACTERS // 2)
+    is_prose = len(after.text) > max(PROSE_FACTOR * len(line.text), MAX_CHARACTERS // 2)
+    return after.blank or is_prose or _UNDERLINE.fullmatch(after.text) is not None
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:

@@ -34,24 +34,17 @@ def parse_points(reply: str) -> list[str]:
 
     Bullets may be signs or numbers of any script, nested, wrapped over lines, or fenced. Left out:
     thinking, headings, whatever precedes the first bullet or follows a blank line without being a
-    bullet, echoes of the format ("summary point", "……"), points without a letter or digit, and
-    repetitions (but for case and spacing). Lone surrogates are replaced. Linear in the length of
-    the reply; raises for no `str`.
+    bullet, echoes of the format, points without a letter or digit, and repetitions. Linear in the reply.
     """
     found: dict[str, str] = {}
     # why: JSON can spell half of a pair, and a server may cut a reply between the halves
     sound, _ = without_surrogates(reply)
-    for lines in _bullets(_without_thinking(sound)):
+    # why split: some chat templates open the block themselves, so the reply only closes it
+    for lines in _bullets(_END_OF_THINKING.split(_THINKING.sub("\n", sound))[-1]):
         point = _plain(" ".join(" ".join(lines).split()))
         if _says_something(point) and not _ECHO.fullmatch(point):
             found.setdefault("".join(point.split()).casefold(), point)
     return list(found.values())
-
-
-def _without_thinking(reply: str) -> str:
-    reply = _THINKING.sub("\n", reply)
-    # why: some chat templates open the block themselves, so the reply only closes it
-    return _END_OF_THINKING.split(reply)[-1]
 
 
 def _bullets(reply: str) -> Iterator[list[str]]:

@@ -85,17 +85,12 @@ def _kind(line: str, previous: Line) -> Line:
         return "row"
     if len(bare) > 2 and not bare.strip("-*_=~ \t"):
         return "rule"
-    if _is_item(line, previous):
+    # why: a wrapped line of prose may begin with "12. "; as in CommonMark only 1 interrupts prose
+    if _BULLET.match(line) or (_FIRST if previous == "prose" else _NUMBER).match(line):
         return "item"
     if line[0] in " \t" and previous in ("item", "continued"):
         return "continued"
     return "prose"
-
-
-def _is_item(line: str, previous: Line) -> bool:
-    # why: a wrapped line of prose may begin with "12. "; as in CommonMark only 1 interrupts prose
-    number = _FIRST if previous == "prose" else _NUMBER
-    return bool(_BULLET.match(line) or number.match(line))
 
 
 def _pieces(block: str) -> Iterator[tuple[int, int]]:
@@ -138,8 +133,7 @@ def _starts(block: str) -> Iterator[int]:
 def _slab_starts(text: str) -> Iterator[int]:
     """Where segments begin; each slab begins with the last segment of the one before it.
 
-    A segment of more than half a slab is not seen as a whole: it goes on to the first end of a
-    sentence in the next slab.
+    A segment of more than half a slab goes on to the first end of a sentence in the next slab.
     """
     at, is_new = 0, True
     while at < len(text):

@@ -7,12 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-
-class Advance(Protocol):
-    """Call it after a piece of work is done."""
-
-    def __call__(self, amount: int = 1) -> None:
-        """Say that `amount` more pieces are done."""
+Advance = Callable[..., None]  # to be called after a piece of work is done, or with their number
 
 
 class Reporter(Protocol):
@@ -59,12 +54,7 @@ class Advanced:
 
 
 class Reporting:
-    """Tells a function of every piece of work that is done, and shows the same through another reporter.
-
-    Args:
-        report: called in the thread of the work, with stages in the order in which they advance.
-        shown: True for bars, or your own.
-    """
+    """Tells `report` of every piece of work that is done, in its thread, and shows the same as `shown` says."""
 
     def __init__(self, report: Callable[[Advanced], object], shown: bool | Reporter) -> None:
         self._report = report

@@ -13,10 +13,8 @@ METADATA_KEY = "hwdag"  # the one key under which both frameworks' packages put 
 def provenance(step: Step, retrieval: Retrieval) -> dict[str, Any]:
     """Return everything about one returned node but its text.
 
-    Keys: those of `Step.to_dict()`, among them `spans` (exact [start, end) character ranges),
-    `position` (visiting order, the question being 1) and `score` with its parts; `visited`, whether it
-    was read; `stop`, why the walk ended; `pages`, where a document has some: the one that each span
-    begins on.
+    Keys: those of `Step.to_dict()`; `visited`, whether it was read; `stop`, why the walk ended; `pages`,
+    where a document has some: the one that each span begins on.
     """
     found = {**step.to_dict(), "visited": step not in retrieval.beyond, "stop": retrieval.stop}
     del found["text"]

@@ -6,18 +6,16 @@ of OpenInference, so that its viewers show a walk as a retrieval.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from hwdag.types import Retrieval, Step
+from hwdag.types import OnStep, Retrieval, Step
 from hwdag.version import __version__
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
-
-OnStep = Callable[[Step], None]
 
 TRACER = "hwdag"
 

@@ -30,12 +30,11 @@ from hwdag.graph.dag import HWDAG
 from hwdag.lm.base import Metered, Reader, Session, Writer
 from hwdag.models import Models
 from hwdag.page import page
-from hwdag.scope import Scope
+from hwdag.scope import Scope, knows_no_tenants
 from hwdag.search.answering import AnswerStream
 from hwdag.search.context import FIRST_POSITION
 from hwdag.search.walk import Walked
 from hwdag.store.calls import CallCache, key_of
-from hwdag.tenancy import knows_no_tenants
 from hwdag.text.characters import without_surrogates
 from hwdag.text.prompts import SearchPrompts
 from hwdag.threads import asynchronous, asynchronous_pieces, in_builder_thread

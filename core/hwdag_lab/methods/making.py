@@ -9,7 +9,7 @@ from hwdag.checks import refuse
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
 from hwdag.retriever import Retriever
-from hwdag.tenancy import knows_no_tenants
+from hwdag.scope import knows_no_tenants
 from hwdag_lab.methods.registry import retriever_class
 
 Adapters: TypeAlias = Mapping[str, Callable[[Any], object]]
