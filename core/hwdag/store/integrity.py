@@ -21,7 +21,7 @@ from hwdag.store.database import Database
 from hwdag.store.erasure import insert_guarded
 from hwdag.store.lock import build_lock
 from hwdag.store.opening import check_folder, header_in
-from hwdag.store.records import Row
+from hwdag.store.records import ARRAY_COLUMNS, CALL_COLUMNS, DOCUMENT_COLUMNS, NODE_COLUMNS, Row
 from hwdag.store.rows import read_rows, write_rows
 from hwdag.store.schema import PAGE_SIZE, check_format, expected
 from hwdag.store.sqlite import Store, opened
@@ -291,22 +291,20 @@ class _Copying:
                 lost_calls += 1
             else:
                 calls += 1
-                insert_guarded(
-                    self._target, "calls", ("number", *records.CALL_COLUMNS), [(number, *row)]
-                )
+                insert_guarded(self._target, "calls", ("number", *CALL_COLUMNS), [(number, *row)])
         named = dict.fromkeys(name for name in lost if name is not None and name not in kept)
         return Repaired(path, None, tuple(kept), tuple(named), lost.count(None), calls, lost_calls)
 
     def _copy(self, number: int, kept: Mapping[str, None]) -> str:
         """Copy a document; raises one of `_UNREADABLE` if it is not whole, or is there already."""
-        select = f"SELECT last_call, checksum, {', '.join(records.DOCUMENT_COLUMNS)} FROM documents"
+        select = f"SELECT last_call, checksum, {', '.join(DOCUMENT_COLUMNS)} FROM documents"
         row = next(self._source.execute(f"{select} WHERE number = ?", [number]), None)
         if row is None:
             raise IndexCorrupt("only parts of it are there")
         last_call, checksum, *document = row
-        select = f"SELECT {', '.join(records.NODE_COLUMNS)} FROM nodes WHERE number = ?"
+        select = f"SELECT {', '.join(NODE_COLUMNS)} FROM nodes WHERE number = ?"
         nodes = [self._source.execute(select, [n]).fetchone() for n in self._nodes[number]]
-        select = f"SELECT {', '.join(records.ARRAY_COLUMNS)} FROM arrays WHERE document = ?"
+        select = f"SELECT {', '.join(ARRAY_COLUMNS)} FROM arrays WHERE document = ?"
         arrays = self._source.execute(select, [number]).fetchone()
         rows = records.DocumentRows(tuple(document), nodes, arrays or ())
         name = records.decode(rows, checksum=checksum, dimension=self._dimension).document.id
@@ -424,10 +422,10 @@ def _document_numbers(connection: sqlite3.Connection) -> Counter[int]:
 
 def _calls(connection: sqlite3.Connection) -> Iterator[tuple[int, str | None, Row | None]]:
     """Yield number, owner and row of every cached call; the row is None where it is damaged."""
-    select = f"SELECT {', '.join(records.CALL_COLUMNS)} FROM calls WHERE number = ?"
+    select = f"SELECT {', '.join(CALL_COLUMNS)} FROM calls WHERE number = ?"
     for number in sorted(_numbers(connection, *_CALLS)):
         row = next(_readable(connection, select, number), None)
-        _, _, owner, tenant, key, _, value = row or records.CALL_COLUMNS
+        _, _, owner, tenant, key, _, value = row or CALL_COLUMNS
         texts = isinstance(owner, str | None) and isinstance(tenant, str | None)
         typed = texts and isinstance(key, bytes) and isinstance(value, bytes)
         sound = typed and records.encode_call(owner, tenant, key, value) == row
