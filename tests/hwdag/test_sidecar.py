@@ -203,10 +203,14 @@ def test_what_was_deleted_meanwhile_is_not_written(path: Path) -> None:
     assert not kept(path)
 
 
-KILLED = """
+SMALL = """
 import os, signal
-from test_sidecar import Snapshots, segments, sidecar
+from hwdag.search import segments, sidecar
+from hwdag.search.snapshots import Snapshots
 segments.SEGMENT_NODES, sidecar.LEAST_NODES = 40, 10
+"""
+
+KILLED = f"""{SMALL}
 os.replace = lambda *names: os.kill(os.getpid(), signal.SIGKILL)
 with Store.open(path) as store:
     Snapshots(store).current()
@@ -260,10 +264,8 @@ def test_a_file_in_the_place_of_the_folder_means_that_none_is_wanted(path: Path)
     assert folder.read_bytes() == b""
 
 
-CHANGER = """
+CHANGER = f"""{SMALL}
 from test_store_sharing import change_everything
-from test_sidecar import Snapshots, segments, sidecar
-segments.SEGMENT_NODES, sidecar.LEAST_NODES = 40, 10
 with Store.open(path) as store:
     for _ in range(2):
         change_everything(store, rounds=8)

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.package
 
 
 def run(*command, cwd):
-    unwanted = ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONWARNINGS")
+    unwanted = ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONWARNINGS", "PYTHONDONTWRITEBYTECODE")
     outside = {name: value for name, value in os.environ.items() if name not in unwanted}
     done = subprocess.run(
         [str(part) for part in command],
