@@ -125,9 +125,9 @@ WRITERS = {
 }
 
 
-def documents(edited=False):
+def documents(edited=False, sentences=(14, 20, 12)):
     rng = np.random.default_rng(0)
-    for i, count in enumerate((14, 20, 12)):
+    for i, count in enumerate(sentences):
         sentences = [random_text(rng, int(rng.integers(6, 14))) for _ in range(count)]
         if edited:
             sentences.insert(count // 2, "The umbrella of the new dragon is yellow.")
@@ -184,7 +184,7 @@ class World:
         if not path.exists() and self.before.exists():
             shutil.copy(self.before, path)
         fresh = not holds_something(path)
-        given = list(documents(edited))[: 1 if self.mode == "model" else None]
+        given = documents(edited, (8,)) if self.mode == "model" else documents(edited)
         header = Header(self.reader.name, self.embedder.name, self.embedder.dimension, {})
         with Store.create(path, header) if fresh else Store.open(path) as store:
             Insertion(tools, store, replace=True).run(given, Silent())

@@ -34,6 +34,9 @@ def run(checkpoint, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARKS)
     found = tmp_path / "found.json"
 
+    performance = import_module("performance")
+    monkeypatch.setattr(performance, "TEXT", performance.TEXT[:6000])
+
     def run(name, *options):
         program = import_module(name)
         small = replace(program.QUICK, rounds=1, tokens=128, new_tokens=2, batches=(1, 2))
