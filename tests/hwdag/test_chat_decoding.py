@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tiny import tokenizer
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
@@ -42,14 +42,12 @@ def check_pieces(codec, tokens):
     assert not any(piece.endswith("\ufffd") for piece in pieces[:-1])
 
 
-@settings(max_examples=50, deadline=None)
 @given(tokens=st.lists(st.integers(0, 399), max_size=24))
 def test_pieces_join_to_the_text_even_where_bytes_are_none(tokens):
     check_pieces(BYTES, tokens)
 
 
 @pytest.mark.parametrize("codec", [BYTES, METASPACE], ids=["bytes", "metaspace"])
-@settings(max_examples=50, deadline=None)
 @given(text=st.text(st.sampled_from("the fox. 狐🦊é\n"), max_size=16))
 @example(text="the fox 🦊🦊狐")
 def test_pieces_are_whole_characters_and_join_to_the_text(codec, text):

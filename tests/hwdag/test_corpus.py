@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reference import DenseWorld, reference_parts, reference_prior
 from worlds import WORDS, corpus_of, random_text, random_vectors, walk
@@ -193,7 +193,6 @@ class Asked:
         return self._query
 
 
-@settings(max_examples=60, deadline=None)
 @given(SEEDS, CHOICES, SIZES)
 def test_nothing_depends_on_how_the_documents_came_to_be_there(seed, choices, size):
     rng = np.random.default_rng(seed)
@@ -207,7 +206,6 @@ def test_nothing_depends_on_how_the_documents_came_to_be_there(seed, choices, si
         assert all(snapshot.numbers == numbers for snapshot, numbers in before)
 
 
-@settings(max_examples=40, deadline=None)
 @given(SEEDS, CHOICES, SIZES, st.sampled_from(SCORINGS), st.sampled_from([1, 3]))
 def test_walks_do_not_depend_on_it_either(seed, choices, size, scoring, stride):
     rng = np.random.default_rng(seed)
@@ -242,7 +240,6 @@ def those_of(library: Library, documents: Iterable[int]) -> Library:
     return kept
 
 
-@settings(max_examples=60, deadline=None)
 @given(SEEDS, CHOICES)
 def test_the_top_represents_every_document_once(seed, choices):
     *_, (library, corpus) = history(seed, choices)
@@ -276,7 +273,6 @@ def dense(library: Library, corpus: Corpus, visible: np.ndarray) -> tuple[DenseW
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None)
 @given(SEEDS, CHOICES, st.sampled_from(SCORINGS), st.integers(1, 4), st.sampled_from([2, 1000]))
 def test_the_frontier_equals_the_dense_reference(seed, choices, scoring, stride, few):
     with pytest.MonkeyPatch.context() as patch:

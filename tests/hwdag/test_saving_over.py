@@ -9,15 +9,15 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from langchain_world import CHUNKS
 
-from hwdag import Document, HWDAGIndex
+from hwdag import BuildConfig, Document, HWDAGIndex
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import IndexFileError, InputError
 from hwdag.store import unfinished
 from hwdag_lab.scripted import ScriptedLM
 
 MILL = Document("mill", "The miller keeps grain. He counts the sacks at night.")
+CHUNKS = BuildConfig(chunk_tokens=12, edges="attention")
 FERRY = Document("ferry", "The ferry crosses the river at dawn. Its bell wakes the village.")
 
 
