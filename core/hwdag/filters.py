@@ -6,7 +6,7 @@ A filter decides from the metadata alone, before anything is scored or shown to 
     And(Equals("lang", "de"), Range("year", gte=2019))
 
 Both lines make the same filter. A missing key matches nothing, so `Not(Equals("lang", "de"))`
-matches a document without a language.
+matches a document without a language. What no document can have raises `InputError`.
 """
 
 from __future__ import annotations
@@ -65,9 +65,6 @@ class Equals(Filter):
             mapping under key "a".
         value: text, number, True, False, None, or a list of these, which a list must equal (or,
             being a list of lists, contain).
-
-    Raises:
-        InputError: a key or value that no document can have.
     """
 
     key: str
@@ -93,13 +90,7 @@ class Equals(Filter):
 
 @dataclass(frozen=True, slots=True)
 class In(Filter):
-    """The value under `key` is one of `values`, or is a list that contains one of them.
-
-    Without values it matches nothing.
-
-    Raises:
-        InputError: `values` is a single text, or holds a list or mapping.
-    """
+    """The value under `key` is one of `values`, or is a list that contains one of them."""
 
     key: str
     values: Iterable[Scalar] = field(compare=False)
@@ -124,13 +115,10 @@ class In(Filter):
 
 @dataclass(frozen=True, slots=True)
 class Range(Filter):
-    """The value under `key` lies within all bounds that are set.
+    """The value under `key` lies within all bounds that are set, which are all numbers or all texts.
 
     Number bounds match numbers only. Text bounds match texts only, compared character by
     character, which puts ISO dates in order. Lists, truth values and all else never match.
-
-    Raises:
-        InputError: no bound, bounds of two kinds, or a bound that has no order.
     """
 
     key: str
@@ -204,18 +192,14 @@ class _Several(Filter):
 
 
 class And(_Several):
-    """All of at least one filter match.
-
-    Raises:
-        InputError: no filter, something else than a filter, or nesting beyond `MAX_DEPTH`.
-    """
+    """All of at least one filter match; they may be nested up to `MAX_DEPTH`."""
 
     __slots__ = ()
     word, enough = "and", all
 
 
 class Or(_Several):
-    """One or more of at least one filter match; raises as `And` does."""
+    """One or more of at least one filter match."""
 
     __slots__ = ()
     word, enough = "or", any
@@ -223,7 +207,7 @@ class Or(_Several):
 
 @dataclass(frozen=True, slots=True)
 class Not(Filter):
-    """The filter does not match; raises as `And` does."""
+    """The filter does not match."""
 
     filter: Filter
 

@@ -72,9 +72,8 @@ def forward_flops(
         layers * (2 * layer_parameters * new + 4 * heads * head_dim * pairs)
             + 2 * hidden * vocab * logit_rows
 
-    `pairs` are the (token, token it sees) pairs, in every layer over the whole context, sliding
-    windows or not. `causal` counts the useful ones, new * cached + new * (new + 1) / 2; without it
-    the full rectangle new * (cached + new) that eager attention and most masked kernels compute.
+    `pairs` are the (token, token it sees) pairs, in every layer over the whole context. `causal` counts
+    the useful ones; without it the full rectangle that eager attention computes.
     """
     pairs = new_tokens * (cached_tokens + new_tokens)
     if causal:

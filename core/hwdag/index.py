@@ -576,10 +576,7 @@ class HWDAGIndex:
         return page(retrieval.question, data)
 
     def widget(self, document_ids: Collection[str] | None = None) -> PageWidget:
-        """Return the page as a Jupyter widget, whose `selected` is a `Node` or None; see `to_html`.
-
-        Raises `ImportError` without the extra `notebook`.
-        """
+        """Return the page as a Jupyter widget (extra `notebook`), whose `selected` is a `Node` or None."""
         from hwdag.page.widget import PageWidget
 
         html, graphs = self.to_html(document_ids), self.graphs

@@ -95,9 +95,7 @@ def navigator_of(name: str, embedder: Embedder) -> Navigator:
     return _loaded(folder, _sentence_transformer(embedder))
 
 
-@lru_cache(maxsize=4)
-def _loaded(folder: Path, embedder: SentenceTransformerEmbedder) -> Navigator:
-    return Navigator.load(folder, embedder)
+_loaded = lru_cache(maxsize=4)(Navigator.load)
 
 
 def _sentence_transformer(embedder: Embedder) -> SentenceTransformerEmbedder:

@@ -236,10 +236,7 @@ class Retrieval:
         return page(self.question, {"documents": shown_documents(self), "walk": self.to_dict()})
 
     def widget(self) -> PageWidget:
-        """Return the page as a Jupyter widget, whose `selected` is a `Node` or None.
-
-        Raises `ImportError` without the extra `notebook`.
-        """
+        """Return the page as a Jupyter widget (extra `notebook`), whose `selected` is a `Node` or None."""
         from hwdag.page.widget import PageWidget
 
         return PageWidget(self.to_html(), {step.node.id: step.node for step in self.steps})
@@ -304,10 +301,7 @@ class Answer:
         return page(self.retrieval.question, {"documents": documents, "answer": self.to_dict()})
 
     def widget(self) -> PageWidget:
-        """Return the page as a Jupyter widget, whose `selected` is a `Citation`, a `Node` or None.
-
-        Raises `ImportError` without the extra `notebook`.
-        """
+        """Return the page as a Jupyter widget (extra `notebook`): `selected` is a `Citation`, `Node` or None."""
         from hwdag.page.widget import PageWidget
 
         nodes = {step.node.id: step.node for step in self.retrieval.steps}

@@ -33,8 +33,7 @@ class RayExecutor:
     """Builds as many documents at a time as there are workers; the graphs do not depend on it.
 
     It joins the cluster that `ray.init` has joined, that `RAY_ADDRESS` names, or starts one here. The
-    process that builds loads the models too: it counts tokens. A writer that is not the reader is
-    asked from there.
+    process that builds loads the models too: it counts tokens, and asks a writer that is not the reader.
 
     Args:
         workers: actors; each holds a reader and an embedder.
@@ -42,9 +41,6 @@ class RayExecutor:
             `HWDAGIndex.load` does, the reader in the same dtype.
         retries: of a call whose worker has died.
         resources: of a worker, as `ray.remote` takes them, `num_gpus=1` say; one CPU by default.
-
-    Raises:
-        InputError: ray is not installed.
     """
 
     def __init__(

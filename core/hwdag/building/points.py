@@ -6,8 +6,9 @@ both are counted in the report and the node says `extractive`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -48,17 +49,30 @@ class Made:
 
 def make_points(windows: Sequence[Window], tools: Tools, calls: Calls, advance: Advance) -> Made:
     """Write or pick the points of every window; a single one each where a tree is built."""
+    pick = partial(
+        extract,
+        reader=tools.reader,
+        embedder=tools.embedder,
+        calls=calls,
+        ratio=tools.config.points_ratio,
+        limit=tools.plan.points_tokens,
+    )
     if tools.writer is None:
-        made = Made(_extracted(windows, tools, calls, advance))
+        made = Made(pick(windows, advance=advance))
     else:
-        made = _written(tools.writer, windows, tools, calls, advance)
+        made = _written(tools.writer, windows, tools, calls, advance, pick)
     if tools.config.tree:
         return Made([[_joined(points)] for points in made.points], made.retries, made.fallbacks)
     return made
 
 
 def _written(
-    writer: Writer, windows: Sequence[Window], tools: Tools, calls: Calls, advance: Advance
+    writer: Writer,
+    windows: Sequence[Window],
+    tools: Tools,
+    calls: Calls,
+    advance: Advance,
+    pick: Callable[[Sequence[Window]], list[list[Point]]],
 ) -> Made:
     reader, limit, batch_size = tools.reader, tools.plan.points_tokens, tools.config.batch_size
     before, after = tools.prompts.summary.cut(tools.config.language)
@@ -74,27 +88,9 @@ def _written(
         [Point(text, "generated") for text in fitting(found, reader, limit)] for found in points
     ]
     fallen = [i for i, found in enumerate(made) if not found]
-    picked = _extracted([windows[i] for i in fallen], tools, calls)
-    for i, extracted in zip(fallen, picked, strict=True):
+    for i, extracted in zip(fallen, pick([windows[i] for i in fallen]), strict=True):
         made[i] = extracted
     return Made(made, len(retried), len(fallen))
-
-
-def _extracted(
-    windows: Sequence[Window],
-    tools: Tools,
-    calls: Calls,
-    advance: Advance = lambda amount=1: None,
-) -> list[list[Point]]:
-    return extract(
-        windows,
-        tools.reader,
-        tools.embedder,
-        calls,
-        ratio=tools.config.points_ratio,
-        limit=tools.plan.points_tokens,
-        advance=advance,
-    )
 
 
 def extract(

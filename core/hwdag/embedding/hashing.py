@@ -15,9 +15,8 @@ from hwdag.text.words import words
 class HashingEmbedder:
     """Bag-of-words vectors by feature hashing: no model, the same on every machine and in every run.
 
-    Texts are similar as far as they share words, whatever the case; for tests, and where no model
-    can be had. Counts are not signed, so no similarity is negative. A text without a word gets the
-    zero vector.
+    Texts are similar as far as they share words; for tests, and where no model can be had. No similarity
+    is negative. A text without a word gets the zero vector.
     """
 
     def __init__(self, dimension: int = 256) -> None:

@@ -30,17 +30,15 @@ FINGERPRINT_VALUES = 256  # of each weight: enough to tell models apart, at once
 
 
 class SentenceTransformerEmbedder:
-    """A sentence-transformers model as an `Embedder`.
+    """A sentence-transformers model as an `Embedder`; threads take turns.
 
     Passages and queries go through `encode_document` and `encode_query`, so models with prompts or
-    with two encoders work as their authors meant. What exceeds the model's `max_seq_length` is not
-    seen by it. May be used by several threads; they take turns.
+    with two encoders work as their authors meant. What exceeds `max_seq_length` is not seen.
 
     Args:
-        model: name on the hub, folder, or a loaded `SentenceTransformer`.
+        model: name on the hub, folder, or a loaded `SentenceTransformer`, which stays where it is.
         name: recorded in the index instead of the model's own name.
-        device: as in torch ("cpu", "cuda:1", ...); None takes the best there is. A loaded model
-            stays where it is.
+        device: as in torch ("cpu", "cuda:1", ...); None takes the best there is.
         batch_size: texts per forward; None is `CPU_BATCH` on a processor and 64 elsewhere.
 
     Raises:

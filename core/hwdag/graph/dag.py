@@ -159,8 +159,7 @@ class HWDAG:
     def places(self) -> Floats:
         """Return the horizontal place of every node in [0, 1], (n,), as GARLIC Figure 5 draws levels.
 
-        Leaves stand in document order, points above the middle of what they rest on, weighted by
-        their edges; within a level they are spread evenly in that order, so that no two overlap.
+        Leaves stand in document order, points above the weighted middle of what they rest on, evenly spread.
         """
         x = np.zeros(len(self))
         for level in range(1, self.height + 1):

@@ -71,12 +71,7 @@ class Adapter:
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """Read `adapter_config.json` and `adapter_model.safetensors`.
-
-        Raises:
-            ModelNotFound: one of the files is not there.
-            InputError: they hold something else than a plain LoRA adapter.
-        """
+        """Read PEFT's two files; raises `ModelNotFound`, or `InputError` for no plain LoRA adapter."""
         folder = Path(folder)
         try:
             config, weights = json_bytes(folder / CONFIG), regular(folder / WEIGHTS).read_bytes()

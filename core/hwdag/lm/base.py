@@ -167,7 +167,7 @@ class Reader(Protocol):
         """Number of tokens of each text, control tokens taken as plain text."""
 
     def replay(self, requests: Sequence[ReplayRequest], *, heads: Heads) -> list[Replay]:
-        """Attention of points to their windows, one forward per batch (METHOD: replay)."""
+        """Attention of points to their windows."""
 
     def session(
         self, question: str, *, prompts: SearchPrompts, heads: Heads, max_new_tokens: int

@@ -80,8 +80,7 @@ def load_reader(
 
     Raises:
         ModelNotFound: no model under that name, or no adapter in that folder.
-        InputError: the adapter is not one for this model, or `HWDAG_ADAPTER` is neither "on" nor
-            "off".
+        InputError: the adapter is not one for this model.
     """
     if name is None:
         switch = os.environ.get(SWITCH, "on")

@@ -40,12 +40,10 @@ class HeadFile:
         pairs: (layer, query head), both counted from 0, best first.
         source: where the list is from, in words.
         also: names of models that share the list, such as the base of an instruction-tuned one.
-        scores: what each pair scored where it was found, or empty.
-        criterion: what the scores are, or empty.
+        scores: what each pair scored where it was found, by the `criterion`, or empty.
         weights: a digest of the model's weights, for information: a list stays valid without it.
 
-    Raises:
-        InputError: no pair, one twice, one outside the model, or as many scores as pairs are not.
+    Raises `InputError` for pairs twice or outside the model, or another number of scores.
     """
 
     model: str

@@ -116,11 +116,8 @@ def _templated(codec: Codec, messages: list[Message]) -> list[int]:
 class SearchLayout:
     """Token ids of one question's prompt: the first turn up to the nodes, nodes, and what follows.
 
-    Attributes:
-        opening: all that stands before the nodes.
-        question: where the question stands among them.
-        slot: between the nodes and the first reply.
-        yes: first tokens of the spellings of "Yes"; `no` those of "No", without what both share.
+    `opening` is all that stands before the nodes, `question` where the question stands in it, `slot` what
+    stands between the nodes and the first reply, `yes` and `no` the first tokens of its spellings.
     """
 
     def __init__(self, codec: Codec, turns: Turns, question: str, prompts: SearchPrompts) -> None:

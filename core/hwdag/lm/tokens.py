@@ -126,7 +126,11 @@ class Codec:
         # Added tokens that are not "special" are matched all the same: take their spellings apart.
         cuts = {0, len(text)} | {m.start() + 1 for m in self._control_pattern.finditer(text)}
         while True:
-            ids, offsets = self._encode_pieces(text, sorted(cuts))
+            ids, offsets = [], []
+            for start, end in pairwise(sorted(cuts)):  # one piece at a time
+                piece, spans = self._call(text[start:end], split=True)
+                ids += piece
+                offsets += [(a + start, b + start) for a, b in spans]
             found = [at for at, i in enumerate(ids) if i in self._control]
             if not found:
                 return ids, offsets
@@ -140,16 +144,6 @@ class Codec:
                     "split_special_tokens"
                 )
             cuts |= more
-
-    def _encode_pieces(self, text: str, borders: Sequence[int]) -> tuple[list[int], list[Range]]:
-        """Ids of what stands between the borders, one piece at a time."""
-        ids: list[int] = []
-        offsets: list[Range] = []
-        for start, end in pairwise(borders):
-            piece, spans = self._call(text[start:end], split=True)
-            ids += piece
-            offsets += [(a + start, b + start) for a, b in spans]
-        return ids, offsets
 
     def _call(self, text: str, *, split: bool) -> tuple[list[int], list[Range]]:
         fast = self.tokenizer.is_fast

@@ -38,29 +38,26 @@ def page(title: str, data: Mapping[str, Any]) -> str:
     text = json.dumps(
         {"title": title, "version": __version__, **data}, ensure_ascii=False, separators=(",", ":")
     )
-    return _document(
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy)}">\n'
-        f"<title>{html.escape(title)}</title>\n<style>{style}</style>",
-        '<div id="hwdag-page"></div>\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{html.escape(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
+        '<div id="hwdag-page"></div>\n<noscript>This page needs JavaScript.</noscript>\n'
         f'<script type="application/json" id="hwdag-data">{text.translate(_UNSAFE)}</script>\n'
-        f"<script>{script}</script>",
+        f"<script>{script}</script>\n</body>\n</html>\n"
     )
 
 
 def served_page() -> str:
     """Return the page of a server, which has script and style at `/page.js` and `/page.css`."""
-    return _document(
-        '<title>hwdag</title>\n<link rel="stylesheet" href="/page.css">\n'
-        '<link rel="icon" href="data:,">',
-        '<div id="hwdag-live"></div>\n<script src="/page.js"></script>',
-    )
-
-
-def _document(head: str, body: str) -> str:
     return (
-        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n{head}\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n</head>\n<body>\n'
-        f"<noscript>This page needs JavaScript.</noscript>\n{body}\n</body>\n</html>\n"
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<title>hwdag</title>\n<link rel="stylesheet" href="/page.css">\n'
+        '<link rel="icon" href="data:,">\n</head>\n<body>\n<div id="hwdag-live"></div>\n'
+        "<noscript>This page needs JavaScript.</noscript>\n"
+        '<script src="/page.js"></script>\n</body>\n</html>\n'
     )
 
 

@@ -20,12 +20,8 @@ except ImportError as error:
 class PageWidget(anywidget.AnyWidget):
     """A page in a frame that can reach neither the notebook nor the network.
 
-    `Answer.widget`, `Retrieval.widget` and `HWDAGIndex.widget` make one.
-
-    Args:
-        html: the page.
-        nodes: what may be selected, by id.
-        citations: what may be selected, in the order of the page.
+    `Answer.widget`, `Retrieval.widget` and `HWDAGIndex.widget` make one. `nodes` may be selected by id,
+    `citations` in the order of the page.
 
     Attributes:
         selected: the `Citation` or `Node` that is selected on the page, or None. A traitlet:

@@ -123,8 +123,21 @@ class AttentionScoring:
 
     def _less_null(self, capture: RankingCapture, *, each: bool) -> Floats:
         """One number per token, (tokens,), or per head and token, (heads, tokens)."""
-        self._check(capture)
-        rows = self._rows(capture)
+        if capture.order != self.order:
+            raise InputError(
+                f"the scoring has the question {self.order}, but it stood {capture.order} in the "
+                f"capture; capture with order={self.order!r}"
+            )
+        if self.needs_null and capture.null is None:
+            raise InputError(
+                f"null_question={self.null_question!r} needs the null question, which was not "
+                'captured; capture with null=True, or use null_question="none"'
+            )
+        row = {pair: i for i, pair in enumerate(capture.pairs)}
+        wanted = resolve(self.heads, capture.known) or capture.pairs
+        if missing := [pair for pair in wanted if pair not in row]:
+            raise InputError(f"the heads {missing} were not captured; capture them, or all")
+        rows = [row[pair] for pair in wanted]
 
         def pooled(attention: NDArray[np.float32], lengths: NDArray[np.int64]) -> Floats:
             found = _mean_of_parts(attention[:, rows], lengths, _COUNTED[self.parts])
@@ -134,25 +147,6 @@ class AttentionScoring:
         if capture.null is None or self.null_question == "none":
             return asked
         return asked - pooled(capture.null, capture.null_lengths)
-
-    def _check(self, capture: RankingCapture) -> None:
-        if capture.order != self.order:
-            raise InputError(
-                f"the scoring has the question {self.order}, but it stood {capture.order} in the "
-                f"capture; capture with order={self.order!r}"
-            )
-        if self.needs_null and capture.null is None:
-            raise InputError(
-                f"null_question={self.null_question!r} needs the null question, which was not captured; "
-                'capture with null=True, or use null_question="none"'
-            )
-
-    def _rows(self, capture: RankingCapture) -> list[int]:
-        row = {pair: i for i, pair in enumerate(capture.pairs)}
-        wanted = resolve(self.heads, capture.known) or capture.pairs
-        if missing := [pair for pair in wanted if pair not in row]:
-            raise InputError(f"the heads {missing} were not captured; capture them, or all")
-        return [row[pair] for pair in wanted]
 
     def _passages(self, values: Floats, ranges: NDArray[np.int64]) -> Floats:
         """Tokens to passages along the last axis, (..., tokens) -> (..., passages)."""

@@ -33,11 +33,8 @@ _OF_EDGES = ("children", "weights")
 class Segment(NodeArrays):
     """Documents in order of number, one row per node.
 
-    Attributes:
-        numbers: of the documents, (documents,), ascending.
-        first: first row of every document, and the number of rows, (documents + 1,).
-        alive: documents that were not deleted, (documents,).
-        mapped: the file that the arrays lie in; None for memory.
+    `numbers` of the documents ascend, (documents,); `first` is the first row of each, and the number of
+    rows, (documents + 1,); `alive` are those not deleted. `mapped` is the file of the arrays, if any.
     """
 
     numbers: Ints

@@ -51,20 +51,10 @@ class Walked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A question, and how it is walked for.
+    """A question, and how it is walked for; see `HWDAGIndex.search`.
 
-    Attributes:
-        question: encoded as plain text.
-        reader: the local model.
-        embedder: embeds the question where there is no `query_vector`, (dimension,).
-        config: budget, progress control, heads.
-        prompts: the two turns.
-        k: number of nodes wanted; where fewer were visited, the best unread ones are
-            `Retrieval.beyond`.
-        for_answer: whether an answer is decoded from the session; else what the walk needs is read
-            alone.
-        on_step: called with every visited node once it was read, or chosen if it is not read.
-        interruption: ends the walk from outside; None for what the config says alone.
+    Without a `query_vector`, (dimension,), the embedder is asked. Unless it is `for_answer`, nothing is
+    read that the walk itself does not need.
     """
 
     question: str
@@ -89,16 +79,9 @@ def walk(
 ) -> Walked:
     """Walk the graph for a question.
 
-    Args:
-        corpus: the graph.
-        query: what is asked.
-        allowed: nodes that may be scored and shown, (n,); None allows all.
-        navigator: embeds the question with what was read first; None asks with the question alone.
-        follows_edges: whether edges stand for attention, so that relevance is passed on along them.
-
-    Raises:
-        QuestionTooLong: question and prompts leave no room in the reader's context.
-        Vanished: a document was deleted while it was being read.
+    Only `allowed` nodes, (n,), are scored and shown. The `navigator` embeds the question with what was
+    read first. Relevance is passed on along edges that stand for attention (`follows_edges`). Raises
+    `QuestionTooLong`, and `Vanished` where a document was deleted while it was being read.
     """
     question, config, vector = query.question, query.config, query.query_vector
     progress = ProgressControl(config, query.reader, query.interruption)

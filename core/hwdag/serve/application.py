@@ -50,10 +50,7 @@ def application(
 ) -> Starlette:
     """Return the server of an index.
 
-    Args:
-        systems: the index, and what is compared with it.
-        limits: how much is taken on.
-        access: who may ask. Without a token only this machine should reach the server.
+    Without a token in `access` only this machine should reach it.
     """
     limits, access = limits or Limits(), access or Access()
     server = _Server(systems, limits, access)
@@ -129,8 +126,7 @@ class _Server:
     async def ask(self, request: Request) -> Response:
         """Answer `{question, system, token_budget, documents}` as a stream of events.
 
-        `step` for every visited node, `walk` when it is finished, `piece` for every piece of the
-        answer, `answer` with all of it, or `error`.
+        `step` for every visited node, `walk`, `piece` for every piece of the answer, `answer`, or `error`.
         """
         body = await json_body(request, self._limits.json_bytes)
         question, name = body.get("question"), body.get("system", "hwdag")

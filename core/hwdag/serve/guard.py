@@ -72,8 +72,8 @@ class Access:
 class Guard:
     """Middleware: checks every request, and adds the headers that keep a page to itself.
 
-    Without a token only requests to a name of this machine are answered, so that no page of another
-    site can reach the server under a name of its own; and never one that a page of another site sends.
+    Without a token only requests to a name of this machine are answered, and never one that a page of
+    another site sends.
     """
 
     def __init__(self, app: ASGIApp, access: Access) -> None:

@@ -70,12 +70,8 @@ def verify(path: str | os.PathLike[str], *, show_progress: bool | Reporter = Fal
     """Check every page, every document and every cached call of an index file.
 
     Documents are read one by one, so that other processes need not stop. Of a file that defines
-    other tables than an index, or whose header is damaged, nothing else is read.
-
-    Raises:
-        IndexFileError: there is no such file, or it cannot be read.
-        NotAnIndex: not SQLite, or SQLite of somebody else.
-        IndexVersionError: of another format.
+    other tables than an index, or whose header is damaged, nothing else is read. Raises
+    `IndexFileError`, `NotAnIndex` or `IndexVersionError` for a file that cannot be checked.
     """
     path = Path(path)
     if not path.is_file():
@@ -166,10 +162,9 @@ class Repaired:
         path: the file that is whole now.
         damaged: the file that is not; None if nothing had to be done.
         kept: ids of the documents in it, in order.
-        lost: ids of the documents that are not in it; inserting them again makes it complete.
+        lost: ids of the documents that are not; inserting them again makes it complete.
         unnamed: documents that were lost and whose ids cannot be read.
-        calls: cached model calls in it.
-        lost_calls: those that were damaged; they will be made again.
+        calls: cached model calls in it; those that were damaged, `lost_calls`, will be made again.
     """
 
     path: Path
@@ -190,8 +185,7 @@ def repair(
     """Save every document that is whole, and every cached call, into a new file.
 
     The new file takes the place of the old one, which is kept as `FILE.damaged`; or it is written to
-    `output`, and the old one stays where it is. Other programs should have closed the file. A file
-    that is sound is left alone.
+    `output`. Other programs should have closed the file. A file that is sound is left alone.
 
     The first page and the number of pages are the same in every file of that length, so they cost
     nothing. Of the rest a document is saved if all of it can be read and its checksums hold.
@@ -199,7 +193,6 @@ def repair(
     Raises:
         InputError: `output` exists, or `FILE.damaged` and is another file.
         IndexFileError: there is no such file, or the new one cannot be written.
-        IndexVersionError: of another format.
         IndexCorrupt: nothing can be saved, or the header is damaged.
     """
     path = Path(path).resolve()
@@ -354,13 +347,8 @@ def compact(source: Store | str | os.PathLike[str], *, drop_calls: bool = False)
     """Write an index file anew without gaps.
 
     Other processes may have the file open; they wait while pages are written. Twice the size of the
-    file must be free on the disk meanwhile; the file stays as it was if it is not.
-
-    With `drop_calls` finished model calls are forgotten too, which an unfinished build or the next
-    version of a document would not pay for again.
-
-    Raises:
-        IndexFileError: the file cannot be read or written, or another process keeps it locked.
+    file must be free on the disk meanwhile; the file stays as it was if it is not. With `drop_calls`
+    finished model calls are forgotten, which unfinished builds would not pay for again.
     """
     with opened(source) as store:
         database = store.database

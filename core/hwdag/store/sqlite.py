@@ -82,14 +82,11 @@ class Store:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, readonly: bool = False) -> Self:
-        """Open an existing file.
-
-        A read-only store still completes the rollback that a killed writer left behind.
+        """Open an existing file; a read-only store still completes the rollback of a killed writer.
 
         Raises:
             IndexFileError: there is no such file, or it cannot be read.
-            NotAnIndex: not SQLite, or SQLite of somebody else.
-            IndexVersionError: of another format.
+            NotAnIndex, IndexVersionError: of somebody else, or of another format.
             IndexCorrupt: truncated or damaged, or with something in it that no index has.
         """
         path = Path(path)
@@ -139,9 +136,7 @@ class Store:
         calls: Collection[bytes] | None = None,
         building: DocumentCalls | None = None,
     ) -> int:
-        """Store a document, in place of one with the same id; on disk when this returns. Returns its number.
-
-        The new version comes last in order.
+        """Store a document, in place of one with the same id, last in order; on disk when this returns.
 
         Args:
             document: its metadata must be JSON.
@@ -150,9 +145,11 @@ class Store:
             calls: keys of the cached calls that a later version may need; the others are dropped.
             building: the cache that it was built with; raises `Withdrawn` if it was deleted since.
 
+        Returns:
+            The number of this version.
+
         Raises:
-            InputError: the three do not belong together, or cannot be stored, or the id is taken by
-                a document of another tenant.
+            InputError: the three do not belong together, or the id is taken by another tenant's document.
             IndexFileError: the file cannot be written; it stays as it was.
         """
         encoded = records.encode(Entry(document, graph, vectors), dimension=self.header.dimension)

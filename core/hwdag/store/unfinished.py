@@ -21,6 +21,7 @@ from hwdag.store.database import BUSY_SECONDS, explain, journal_of
 from hwdag.store.erasure import drop_arrays
 
 _MARK = ".unfinished-"
+_NO_DATABASE = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 
 
 @contextmanager
@@ -89,7 +90,12 @@ def take_place(unfinished: Path, path: Path) -> None:
     """
     try:
         with closing(sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)) as other:
-            _claim(other, path)
+            try:  # a killed write is rolled back: SQLite would apply its journal to the new file
+                other.execute("BEGIN EXCLUSIVE")
+            except sqlite3.DatabaseError as error:
+                if error.sqlite_errorcode & 0xFF not in _NO_DATABASE:
+                    raise
+                journal_of(path).unlink(missing_ok=True)  # of no use either
             if os.name == "nt":
                 other.close()  # Windows replaces no file that is open
             unfinished.replace(path)

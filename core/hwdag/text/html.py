@@ -59,7 +59,7 @@ def html_content(data: bytes) -> Content:
 def _before_unended(markup: str) -> str:
     """The page up to a tag, comment or declaration that does not end; HTML5 shows no more of it.
 
-    At the end of the input older parsers look at every later "<" as well, up to the end each time.
+    Older parsers look at every later "<" as well, up to the end each time.
     """
     scanner = HTMLParser()
     scanner.feed(markup)

@@ -40,7 +40,7 @@ def sentences(text: str) -> list[Span]:
     return [
         span
         for block in _blocks(text)
-        for start, end in _pieces(text[block.start : block.end])
+        for start, end in pairwise([0, *_cuts(text[block.start : block.end]), len(block)])
         if len(span := trimmed(text, block.start + start, block.start + end))
     ]
 
@@ -91,16 +91,6 @@ def _kind(line: str, previous: Line) -> Line:
     if line[0] in " \t" and previous in ("item", "continued"):
         return "continued"
     return "prose"
-
-
-def _pieces(block: str) -> Iterator[tuple[int, int]]:
-    if not block.strip():
-        return
-    start = 0
-    for cut in _cuts(block):
-        yield start, cut
-        start = cut
-    yield start, len(block)
 
 
 def _cuts(block: str) -> Iterator[int]:

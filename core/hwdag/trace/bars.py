@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-Advance = Callable[..., None]  # to be called after a piece of work is done, or with their number
+Advance = Callable[..., object]  # to be called after a piece of work is done, or with their number
 
 
 class Reporter(Protocol):
@@ -36,11 +36,7 @@ class Bars:
         from tqdm.auto import tqdm
 
         with tqdm(total=total, desc=name, unit=f" {unit}", leave=False, dynamic_ncols=True) as bar:
-
-            def advance(amount: int = 1) -> None:
-                bar.update(amount)
-
-            yield advance
+            yield bar.update
 
 
 @dataclass(frozen=True, slots=True)
