@@ -112,26 +112,21 @@ def cut_flops(
     keys and values, and nothing above it. With 0 `key_spans` every token seen is its own span.
     """
     last = max(layer for layer, _ in heads) if heads else shape.layers - 1
-    seen, projected = (
-        cached_tokens + new_tokens,
-        shape.head_dim * (shape.heads + 2 * shape.kv_heads),
+    below = forward_flops(
+        replace(shape, layers=last),
+        new_tokens=new_tokens,
+        cached_tokens=cached_tokens,
+        logit_rows=0,
     )
-    return (
-        forward_flops(
-            replace(shape, layers=last),
-            new_tokens=new_tokens,
-            cached_tokens=cached_tokens,
-            logit_rows=0,
-        )
-        + 2 * shape.hidden * projected * new_tokens
-        + capture_flops(
-            shape,
-            heads=len(heads) if heads else shape.layers * shape.heads,
-            row_tokens=row_tokens,
-            seen_tokens=seen,
-            key_spans=key_spans,
-        )
+    projected = shape.head_dim * (shape.heads + 2 * shape.kv_heads)
+    captured = capture_flops(
+        shape,
+        heads=len(heads) if heads else shape.layers * shape.heads,
+        row_tokens=row_tokens,
+        seen_tokens=cached_tokens + new_tokens,
+        key_spans=key_spans,
     )
+    return below + 2 * shape.hidden * projected * new_tokens + captured
 
 
 def _active_intermediate(text: Any, hidden: int) -> int:

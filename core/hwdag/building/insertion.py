@@ -65,18 +65,11 @@ class Meter:
         self._reader = reader
         # why: a model that reads and writes counts both in one usage
         self._writer = writer if isinstance(writer, Metered) and writer is not reader else None
-        self._asked = writer
         self._limits = limits
         self._clock = clock
         self._began = clock()
         self._before = reader.usage, self._written()
         self._calls = 0
-
-    @property
-    def misses_tokens(self) -> bool:
-        """Whether tokens are limited, and a writer spends some that nobody counts."""
-        limited = self._limits.max_tokens is not None
-        return limited and self._writer is None and self._asked not in (None, self._reader)
 
     @property
     def reading(self) -> Usage:
@@ -144,7 +137,8 @@ class Insertion:
         self._store = store
         self._replace = replace
         self._prune = prune
-        self._metered = partial(Meter, limits=limits or Limits(), clock=clock)
+        self._limits = limits or Limits()
+        self._metered = partial(Meter, limits=self._limits, clock=clock)
         self._meter = self._metered(tools.reader, tools.writer)
         self._report = BuildReport()
         self._seen: set[str] = set()
@@ -176,7 +170,9 @@ class Insertion:
             f"{count} documents without a title have that of their metadata, {field!r}"
             for field, count in self._titles.items()
         ]
-        if self._meter.misses_tokens:
+        writer: object = self._tools.writer
+        uncounted = writer not in (None, self._tools.reader) and not isinstance(writer, Metered)
+        if uncounted and self._limits.max_tokens is not None:
             self._report.notes.append("max_tokens does not count this writer: it has no `usage`")
         self._report.usage = self._meter.reading
         self._report.writing = self._meter.writing

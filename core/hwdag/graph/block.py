@@ -233,14 +233,10 @@ def indexed(
     names = Postings.of(
         (key_of(" ".join(name)), row, 1)
         for row, heading in enumerate(found)
-        if 0 < len(name := name_of(heading)) <= LONGEST_NAME
+        # what is in brackets tells namesakes apart
+        if 0 < len(name := content_words(heading.partition("(")[0])) <= LONGEST_NAME
     )
     return np.array([c.total() for c in counted], np.int32), words, names
-
-
-def name_of(heading: str) -> list[str]:
-    """Find the words that a heading is mentioned by; what is in brackets tells namesakes apart."""
-    return content_words(heading.partition("(")[0])
 
 
 def verbatim(node: Node) -> tuple[int, int]:

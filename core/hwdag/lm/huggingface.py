@@ -189,9 +189,8 @@ class HuggingFaceLM:
 
         Raises `ContextTooSmall` if a window and its points exceed the context.
         """
-        if self.batched:
-            return self._replay_together(requests, heads)
-        return [found for one in requests for found in self._replay_together([one], heads)]
+        batches = [requests] if self.batched else [[one] for one in requests]
+        return [found for batch in batches for found in self._replay_together(batch, heads)]
 
     def _replay_together(self, requests: Sequence[ReplayRequest], heads: Heads) -> list[Replay]:
         layouts = [ReplayLayout(self.codec, self.turns, request) for request in requests]

@@ -117,7 +117,8 @@ class SearchLayout:
     """Token ids of one question's prompt: the first turn up to the nodes, nodes, and what follows.
 
     `opening` is all that stands before the nodes, `question` where the question stands in it, `slot` what
-    stands between the nodes and the first reply, `yes` and `no` the first tokens of its spellings.
+    stands between the nodes and the first reply, `yes` and `no` the first tokens of its spellings. At
+    most `answering_tokens` stand between the nodes and the answer.
     """
 
     def __init__(self, codec: Codec, turns: Turns, question: str, prompts: SearchPrompts) -> None:
@@ -130,6 +131,7 @@ class SearchLayout:
         self.slot = [*(codec.encode(after) if after else []), *turns.reply]
         self.yes, self.no = verdict_tokens(codec, prompts)
         self._second_turn = [*turns.between, *codec.encode(prompts.answer), *turns.second_reply]
+        self.answering_tokens = len(self.slot) + len(self._second_turn) + 2
         self._verdicts = prompts.yes[0], prompts.no[0]
         self._codec, self._turns = codec, turns
         self._nodes: dict[str, tuple[list[int], Range]] = {}
@@ -151,11 +153,6 @@ class SearchLayout:
         """All that stands between the nodes and the answer."""
         verdict = self._verdicts[0 if enough else 1]
         return [*self.slot, *self._reply(verdict), *self._second_turn]
-
-    @property
-    def answering_tokens(self) -> int:
-        """Tokens between the nodes and the answer, at most."""
-        return len(self.slot) + len(self._second_turn) + 2
 
     def answer(self, text: str) -> list[int]:
         """An answer that is not decoded. Raises `InputError` if it is blank."""

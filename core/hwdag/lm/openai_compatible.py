@@ -253,8 +253,14 @@ class _Guard(httpx2.AsyncClient):
         sent = self.build_request("POST", request.url, headers=headers, content=request.content)
         try:
             async with asyncio.timeout(self._seconds):
-                found = await super().send(sent, stream=True)
-                content = await _content_of(found)
+                found, content = await super().send(sent, stream=True), bytearray()
+                try:
+                    async for chunk in found.aiter_raw():
+                        content += chunk
+                        if len(content) > REPLY_BYTES:
+                            raise _NoReply(f"a body of more than {REPLY_BYTES:,} bytes")
+                finally:
+                    await found.aclose()
         except TimeoutError:
             raise _NoReply(f"no whole reply within {self._seconds:.3g} s") from None
         except httpx2.HTTPError as error:
@@ -262,7 +268,7 @@ class _Guard(httpx2.AsyncClient):
         wanted = ("content-type", "retry-after", "retry-after-ms")
         told = {name: found.headers[name] for name in wanted if name in found.headers}
         response = httpx2.Response(
-            found.status_code, headers=told, content=content, request=request
+            found.status_code, headers=told, content=bytes(content), request=request
         )
         if response.is_success and _text(_json(response)) is None:
             kind = told.get("content-type") or "no content type"
@@ -271,18 +277,6 @@ class _Guard(httpx2.AsyncClient):
                 f"{_excerpt(response, key)}"
             )
         return response
-
-
-async def _content_of(response: httpx2.Response) -> bytes:
-    content = bytearray()
-    try:
-        async for chunk in response.aiter_raw():
-            content += chunk
-            if len(content) > REPLY_BYTES:
-                raise _NoReply(f"a body of more than {REPLY_BYTES:,} bytes")
-    finally:
-        await response.aclose()
-    return bytes(content)
 
 
 def _json(response: httpx2.Response) -> Any:

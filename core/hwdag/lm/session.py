@@ -154,17 +154,16 @@ class KVSession:
                 f"of {self._engine.name}; shorten it, or read fewer nodes"
             )
         first = self._forward(prompt, None).logits
-        means = [self._mean_logprob(first, answer) for answer in answers]
+        means = []
+        for answer in answers:
+            logits = first  # which predicts the first token; the last token predicts nothing
+            if before := answer[:-1]:
+                rest = self._forward(before, None, logit_rows=len(before)).logits
+                self._cache.crop(-len(before))
+                logits = torch.cat([first, rest])
+            means.append(logprobs(logits, answer).mean())
         self._cache.crop(known - self.cached_tokens)
         return np.array(means)
-
-    def _mean_logprob(self, first: torch.Tensor, ids: list[int]) -> float:
-        """Of an answer whose first token is predicted by the logits `first`; it is cropped again."""
-        rest = first[:0]
-        if before := ids[:-1]:  # the last token predicts nothing
-            rest = self._forward(before, None, logit_rows=len(before)).logits
-            self._cache.crop(-len(before))
-        return float(logprobs(torch.cat([first, rest]), ids).mean())
 
     def _forward(
         self,

@@ -119,19 +119,23 @@ def capture_rankings(
             f"{lm.name} in {lm.model.dtype} computed attention that is not a number; half precision "
             'overflows in some models: load it with dtype="bfloat16" or "float32"'
         )
-    return [
-        RankingCapture(
-            order,
-            every,
-            lm.known_heads,
-            attention[0][i],
-            asked[0][i].lengths,
-            asked[0][i].dense_ranges,
-            attention[1][i] if null else None,
-            asked[-1][i].lengths,
+    found = []
+    for i, layout in enumerate(asked[0]):
+        # ranges of the passages among their own tokens alone
+        borders = np.cumsum([0, *np.diff(layout.passages, axis=1)[:, 0]])
+        found.append(
+            RankingCapture(
+                order,
+                every,
+                lm.known_heads,
+                attention[0][i],
+                layout.lengths,
+                np.stack([borders[:-1], borders[1:]], axis=1),
+                attention[1][i] if null else None,
+                asked[-1][i].lengths,
+            )
         )
-        for i in range(len(windows))
-    ]
+    return found
 
 
 def every_head(lm: HuggingFaceLM) -> HeadList:
@@ -191,12 +195,6 @@ class _Layout:
     def lengths(self) -> NDArray[np.int64]:
         """Tokens of every part, (parts,)."""
         return np.diff(self.parts, axis=1)[:, 0]
-
-    @property
-    def dense_ranges(self) -> NDArray[np.int64]:
-        """Ranges of the passages among their own tokens alone."""
-        ends = np.cumsum(np.diff(self.passages, axis=1)[:, 0])
-        return np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1)
 
     @property
     def tokens(self) -> NDArray[np.int64]:

@@ -107,26 +107,21 @@ class _Part:
         """Those of this moment; the same objects where nothing has changed."""
         version = self._store.data_version()
         if version != self._version:
-            self._catch_up()
+            known, present = set(self._corpus.numbers), self._store.numbers()
+            added = [number for number in present if number not in known]
+            segments = self._read(added) if known else self._first_read(added)
+            left = self._corpus.without(known.difference(present))
+            self._corpus = left.joined(segments, self._sidecar.keep)
             self._moved = tuple(part.moved(self._start) for part in self._corpus.segments)
             self._version = version
         return self._moved
-
-    def _catch_up(self) -> None:
-        known, present = set(self._corpus.numbers), self._store.numbers()
-        removed = known.difference(present)
-        added = [number for number in present if number not in known]
-        segments = self._read(added) if known else self._first_read(added)
-        self._corpus = self._corpus.without(removed).joined(segments, self._sidecar.keep)
 
     def _first_read(self, numbers: Sequence[int]) -> Iterator[Segment]:
         """Read what is beside the file there, and the rest in it."""
         done = 0
         for segment in self._sidecar.segments():
-            begin, end = (
-                bisect_left(numbers, segment.numbers[0]),
-                bisect_right(numbers, segment.numbers[-1]),
-            )
+            begin = bisect_left(numbers, segment.numbers[0])
+            end = bisect_right(numbers, segment.numbers[-1])
             if list(numbers[begin:end]) == segment.numbers.tolist():  # else it changed just now
                 yield from self._read(numbers[done:begin])
                 yield segment

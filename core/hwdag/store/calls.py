@@ -69,7 +69,15 @@ class CallCache:
         database = Database(None if path is None else Path(path), create=True)
         try:
             with database.writing() as connection:
-                _make_tables(connection, database.name)
+                (application,) = connection.execute("PRAGMA application_id").fetchone()
+                if not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+                    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                    for statement in statements(CALLS):
+                        connection.execute(statement)
+                elif application != APPLICATION_ID:
+                    raise InputError(
+                        f"{database.name} is no file of model calls; name another file"
+                    )
         except BaseException:
             database.close()
             raise
@@ -169,14 +177,3 @@ def tenant_of_calls(connection: sqlite3.Connection, owner: str) -> str | None:
     query = "SELECT tenant FROM calls WHERE owner_slot IS ? LIMIT 1"
     row = connection.execute(query, [owner_slot(owner)]).fetchone()
     return None if row is None else row[0]
-
-
-def _make_tables(connection: sqlite3.Connection, name: str) -> None:
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    if connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-        if application != APPLICATION_ID:
-            raise InputError(f"{name} is no file of model calls; name another file")
-        return
-    for statement in statements(CALLS):
-        connection.execute(statement)
-    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")

@@ -158,9 +158,12 @@ def _headings(text: str) -> Iterator[_Heading]:
         elif line.short and before.short and _LABEL.fullmatch(before.text) and not after.blank:
             if i < 2 or lines[i - 2].blank:
                 yield _Heading(before.start, line.end, line.text)
-        elif line.title_like and before.blank and _stands_out(line, after):
-            end = after.end if _UNDERLINE.fullmatch(after.text) else line.end
-            yield _Heading(line.start, end, line.text)
+        elif line.title_like and before.blank:
+            # alone in its block, underlined, or above a line that is clearly prose
+            is_prose = len(after.text) > max(PROSE_FACTOR * len(line.text), MAX_CHARACTERS // 2)
+            underlined = _UNDERLINE.fullmatch(after.text) is not None
+            if after.blank or underlined or is_prose:
+                yield _Heading(line.start, after.end if underlined else line.end, line.text)
 
 
 def _bounded(title: str) -> str:
@@ -170,12 +173,6 @@ def _bounded(title: str) -> str:
     head = title[: LONGEST_HEADING + 1]
     cut = max(head.rfind(" "), head.rfind("\t"))
     return head[: cut if cut > 0 else LONGEST_HEADING].rstrip()
-
-
-def _stands_out(line: _Line, after: _Line) -> bool:
-    """Alone in its block, underlined, or above a line that is clearly prose."""
-    is_prose = len(after.text) > max(PROSE_FACTOR * len(line.text), MAX_CHARACTERS // 2)
-    return after.blank or is_prose or _UNDERLINE.fullmatch(after.text) is not None
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:

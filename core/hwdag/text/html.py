@@ -53,7 +53,12 @@ def html_content(data: bytes) -> Content:
     if lost := len(markup) - len(page):
         notes = (*notes, f"{lost} characters after a tag or comment that does not end left out")
     title = soup.title.get_text(" ") if soup.title else ""
-    return Content(_visible_text(soup), " ".join(title.split()), notes)
+    # blocks apart by a blank line, cells of a table by a tab
+    lines = "".join(_pieces(soup)).split("\n")
+    cells = (map(" ".join, map(str.split, line.split("\t"))) for line in lines)
+    text = "\n".join("\t".join(line).strip() for line in cells)
+    text = re.sub(r"\n{3,}", "\n\n", text).strip("\n").translate(_RELEASE)
+    return Content(text, " ".join(title.split()), notes)
 
 
 def _before_unended(markup: str) -> str:
@@ -80,14 +85,6 @@ def _declared_encoding(data: bytes) -> str:
     return name if is_usable else "utf-8"
 
 
-def _visible_text(soup: BeautifulSoup) -> str:
-    """The text of a page, blocks apart by a blank line, cells of a table by a tab."""
-    lines = "".join(_pieces(soup)).split("\n")
-    cells = (map(" ".join, map(str.split, line.split("\t"))) for line in lines)
-    text = "\n".join("\t".join(line).strip() for line in cells)
-    return re.sub(r"\n{3,}", "\n\n", text).strip("\n").translate(_RELEASE)
-
-
 def _pieces(soup: BeautifulSoup) -> Iterator[str]:
     """Strings in reading order; a stack instead of recursion, as nesting may be deep."""
     from bs4.element import CData, NavigableString, Tag
@@ -98,7 +95,9 @@ def _pieces(soup: BeautifulSoup) -> Iterator[str]:
         if isinstance(node, Tag):
             if node.name in NOISE:
                 continue
-            before, after = _separators(node.name)
+            before = after = "\n\n" if _BLOCK.fullmatch(node.name) else ""
+            before, after = ("\n", "") if node.name == "br" else (before, after)
+            after = "\t" if node.name in ("td", "th") else after
             is_verbatim = is_verbatim or node.name == "pre"
             stack.append((after, True))
             stack.extend((child, is_verbatim) for child in reversed(node.contents))
@@ -111,11 +110,3 @@ def _pieces(soup: BeautifulSoup) -> Iterator[str]:
             yield text.translate(_PROTECT) if is_verbatim else re.sub(r"\s+", " ", text)
         elif type(node) is str:
             yield node
-
-
-def _separators(name: str) -> tuple[str, str]:
-    if _BLOCK.fullmatch(name):
-        return "\n\n", "\n\n"
-    if name == "br":
-        return "\n", ""
-    return "", "\t" if name in ("td", "th") else ""
