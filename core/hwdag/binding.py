@@ -11,7 +11,7 @@ from hwdag.config import BuildConfig
 from hwdag.errors import EmptyIndex, IndexMismatch
 from hwdag.models import Models
 from hwdag.search.searcher import Searcher
-from hwdag.store.lock import build_lock
+from hwdag.store.lock import build_lock, on_error
 from hwdag.store.opening import check_folder, holds_something
 from hwdag.store.sqlite import Header, Store
 from hwdag.store.unfinished import beside, explained, take_place
@@ -55,11 +55,8 @@ class Binding:
         self.check_single()
         if self.store is None and self.path is not None and holds_something(self.path):
             store = Store.open(self.path)
-            try:
+            with on_error(store.close):
                 config_of(store, self._config)
-            except BaseException:
-                store.close()
-                raise
             self.bind(store)
 
     @contextmanager

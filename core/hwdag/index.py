@@ -31,7 +31,7 @@ from hwdag.search.passages import Returns, checked_returns, returned
 from hwdag.search.progress import Interruption, StopFlag
 from hwdag.search.snapshots import some
 from hwdag.search.walk import Query, Walked
-from hwdag.store.lock import ThreadLock
+from hwdag.store.lock import ThreadLock, on_error
 from hwdag.store.opening import holds_something
 from hwdag.store.sqlite import Entry, Header, Store
 from hwdag.store.views import Stored
@@ -126,7 +126,7 @@ class HWDAGIndex:
             index = cls.load(path, config=config, **options)  # type: ignore[arg-type]
         else:
             index = cls(config=config, path=path, **options)  # type: ignore[arg-type]
-        try:
+        with on_error(index.close):
             index.report = index.refresh(
                 documents,
                 show_progress=show_progress,
@@ -134,9 +134,6 @@ class HWDAGIndex:
                 max_seconds=max_seconds,
                 executor=executor,
             )
-        except BaseException:
-            index.close()
-            raise
         return index
 
     @classmethod
@@ -199,7 +196,7 @@ class HWDAGIndex:
         config: BuildConfig | None = None,
     ) -> Self:
         """Return an index over an open store, which is closed if that fails."""
-        try:
+        with on_error(store.close):
             index = cls(
                 reader=reader or store.header.reader,
                 writer=writer,
@@ -207,9 +204,6 @@ class HWDAGIndex:
                 config=config_of(store, config),
                 prompts=prompts,
             )
-        except BaseException:
-            store.close()
-            raise
         index._binding.bind(store)
         return index
 

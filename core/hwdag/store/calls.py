@@ -24,6 +24,7 @@ from typing import Self
 from hwdag.errors import InputError
 from hwdag.store.database import Database
 from hwdag.store.erasure import insert_guarded
+from hwdag.store.lock import on_error
 from hwdag.store.records import CALL_COLUMNS, digest_of, encode_call, owner_slot, slot_of
 from hwdag.store.rows import find
 from hwdag.store.schema import CALLS, statements
@@ -67,20 +68,14 @@ class CallCache:
         Raises `InputError` if the file is something else, `IndexFileError` if it cannot be read or written.
         """
         database = Database(None if path is None else Path(path), create=True)
-        try:
-            with database.writing() as connection:
-                (application,) = connection.execute("PRAGMA application_id").fetchone()
-                if not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-                    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                    for statement in statements(CALLS):
-                        connection.execute(statement)
-                elif application != APPLICATION_ID:
-                    raise InputError(
-                        f"{database.name} is no file of model calls; name another file"
-                    )
-        except BaseException:
-            database.close()
-            raise
+        with on_error(database.close), database.writing() as connection:
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            if not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                for statement in statements(CALLS):
+                    connection.execute(statement)
+            elif application != APPLICATION_ID:
+                raise InputError(f"{database.name} is no file of model calls; name another file")
         return cls(database)
 
     def __enter__(self) -> Self:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hwdag.errors import HWDAGError, IndexCorrupt, IndexFileError, NotAnIndex
 from hwdag.store import erasure
-from hwdag.store.lock import ThreadLock
+from hwdag.store.lock import ThreadLock, on_error
 from hwdag.store.schema import PAGE_SIZE
 
 BUSY_SECONDS = 30  # how long to wait for another process's commit
@@ -48,13 +48,10 @@ class Database:
         self._lock = ThreadLock(self.name)
         self._connection: sqlite3.Connection | None = None
         self._steps, self._most_steps = 0, MOST_STEPS_PER_PAGE
-        try:
+        with on_error(self.close):
             self._connect(create)
             self.place = None if path is None else path.resolve()
             self._file = None if path is None else path.stat()
-        except BaseException:
-            self.close()
-            raise
 
     def is_in(self, path: Path) -> bool:
         """Say whether this is the file of that name; another one may have taken the name meanwhile."""

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
 
 from hwdag.errors import IndexBusy, IndexFileError
+
+
+@contextmanager
+def on_error(close: Callable[[], None]) -> Iterator[None]:
+    """Call a function if something is raised inside: what was opened is closed again."""
+    try:
+        yield
+    except BaseException:
+        close()
+        raise
 
 
 class ThreadLock:

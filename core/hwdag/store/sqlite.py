@@ -23,6 +23,7 @@ from hwdag.store import records, rows
 from hwdag.store.calls import CallCache, DocumentCalls, forget_calls, last_call, tenant_of_calls
 from hwdag.store.database import Database
 from hwdag.store.erasure import drop_arrays
+from hwdag.store.lock import on_error
 from hwdag.store.opening import check_free, read_header, write_schema
 from hwdag.store.records import Entry, Row, content_hash
 from hwdag.store.schema import NODES_PER_ROW, Header
@@ -49,11 +50,8 @@ class Store:
         """Use `create` or `open`."""
         self.path = database.path
         self.database = database
-        try:
+        with on_error(self.close):
             self.header = read_header(database)
-        except BaseException:
-            self.close()
-            raise
 
     @property
     def name(self) -> str:
@@ -73,11 +71,8 @@ class Store:
             check_free(path)
         encoded = records.encode_header(header)
         database = Database(path, create=True)
-        try:
+        with on_error(database.close):
             write_schema(database, encoded)
-        except BaseException:
-            database.close()
-            raise
         return cls(database)
 
     @classmethod
