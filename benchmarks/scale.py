@@ -30,9 +30,8 @@ from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.scope import Scope
 from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier
-from hwdag.search.references import References
 from hwdag.search.searcher import Searcher
-from hwdag.search.similarity import Similarity
+from hwdag.search.similarity import References, Similarity
 from hwdag.search.snapshots import Snapshots
 from hwdag.search.walk import Query
 from hwdag.store.erasure import arrays_of, drop_arrays

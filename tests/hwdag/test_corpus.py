@@ -20,8 +20,7 @@ from hwdag.search import lexicon as lexicons
 from hwdag.search import segments
 from hwdag.search.corpus import Corpus, Vanished
 from hwdag.search.frontier import Frontier, highest
-from hwdag.search.references import References
-from hwdag.search.similarity import Similarity
+from hwdag.search.similarity import References, Similarity
 from hwdag.text.headings import headings, searched_text
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node, Retrieval, Span

@@ -56,26 +56,21 @@ class SentenceTransformerEmbedder:
     ) -> None:
         if isinstance(model, str | Path):
             self.name = name or str(model)
-            self._model = _load(str(model), device)
+            self.model = _load(str(model), device)
         else:
             self.name = name or _own_name(model)
-            self._model = model
-        on_cpu = self._model.device.type == "cpu"
+            self.model = model
+        on_cpu = self.model.device.type == "cpu"
         self._batch_size = batch_size or (CPU_BATCH if on_cpu else 64)
         # why: fast tokenizers raise "Already borrowed" when two threads pad at once
         self._lock = threading.Lock()
-        self.dimension = self._model.get_embedding_dimension() or self.embed(["a"]).shape[1]
-
-    @property
-    def model(self) -> SentenceTransformer:
-        """The model itself; whoever changes it copies it first."""
-        return self._model
+        self.dimension = self.model.get_embedding_dimension() or self.embed(["a"]).shape[1]
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over names, shapes and the first values of its weights, in float32."""
         digest = hashlib.sha256()
-        for name, weight in sorted(self._model.state_dict().items()):
+        for name, weight in sorted(self.model.state_dict().items()):
             first = weight.detach().flatten()[:FINGERPRINT_VALUES].float().cpu().numpy()
             digest.update(f"{name} {tuple(weight.shape)}".encode() + first.tobytes())
         return digest.hexdigest()
@@ -84,11 +79,11 @@ class SentenceTransformerEmbedder:
         """Passages to unit vectors, (texts, dimension)."""
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
-        return self._encoded(self._model.encode_document, texts)
+        return self._encoded(self.model.encode_document, texts)
 
     def embed_query(self, text: str) -> Vectors:
         """A query to a unit vector, (dimension,)."""
-        vector: Vectors = self._encoded(self._model.encode_query, [text])[0]
+        vector: Vectors = self._encoded(self.model.encode_query, [text])[0]
         return vector
 
     def _encoded(self, encode: Callable[..., Any], texts: Sequence[str]) -> Vectors:

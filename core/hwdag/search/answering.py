@@ -27,13 +27,14 @@ class _Unit:
 class AnswerStream:
     """An answer being decoded: iterate for pieces of text, then read `answer`.
 
-    Iterating decodes; `answer` decodes whatever is left. One thread, one pass.
+    Iterating decodes; `answer` decodes whatever is left. One thread, one pass. `retrieval` is the walk,
+    complete before the first piece.
     """
 
     def __init__(
         self, walked: Walked, max_new_tokens: int, interruption: Interruption | None = None
     ) -> None:
-        self._walked = walked
+        self._walked, self.retrieval = walked, walked.retrieval
         self._interruption = interruption or Interruption()
         self._units = _units(walked.retrieval)
         self._decoding = walked.session.decode(
@@ -43,11 +44,6 @@ class AnswerStream:
         )
         self._pieces = self._decoded()
         self._has_started = False
-
-    @property
-    def retrieval(self) -> Retrieval:
-        """The walk, complete before the first piece."""
-        return self._walked.retrieval
 
     @property
     def usage(self) -> Usage:

@@ -15,7 +15,7 @@ import numpy as np
 from hwdag.arrays import Floats, Indices, Mask
 from hwdag.config import Scoring
 from hwdag.search.corpus import Corpus
-from hwdag.search.references import References
+from hwdag.search.similarity import References
 
 Costs = Callable[[Sequence[int]], Sequence[int]]  # tokens that each of these nodes takes
 
@@ -57,14 +57,14 @@ class Frontier:
         visible = corpus.visible(allowed)
         self._visible = np.ones(len(corpus), bool) if visible is None else visible
         # why: before its weight, so that a walk without similarity still knows its top-level nodes
-        self._likeness = self._scaled(likeness, self._visible)
+        self.likeness = self._scaled(likeness, self._visible)
         self._propagated = np.zeros(len(corpus))  # z
         self._unit = 0.0  # that z is scaled by
         self._reached = np.empty(0, np.intp)  # where z may be positive
         self._is_reached = np.zeros(len(corpus), bool)
         self._unread = self._visible.copy()
         # similarity parts, -inf for nodes that cannot be visited
-        self._base = np.where(self._visible, self._scoring.similarity * self._likeness, -np.inf)
+        self._base = np.where(self._visible, self._scoring.similarity * self.likeness, -np.inf)
         self._score = self._base.copy()
         self._gained: list[Indices] = []  # nodes with new references since the last choice
         self._misfits = 0
@@ -84,19 +84,14 @@ class Frontier:
 
     def resemble(self, likeness: Floats) -> None:
         """Replace the similarity of every node to the question, (n,): what was read has changed it."""
-        self._likeness = self._scaled(likeness, self._visible)
-        self._base = np.where(self.open, self._scoring.similarity * self._likeness, -np.inf)
+        self.likeness = self._scaled(likeness, self._visible)
+        self._base = np.where(self.open, self._scoring.similarity * self.likeness, -np.inf)
         self._score = self._base + self._reference(np.arange(len(self._corpus)))
 
     @property
     def left_out(self) -> bool:
         """Whether a node was closed because it did not fit."""
         return self._misfits > 0
-
-    @property
-    def likeness(self) -> Floats:
-        """Scaled similarity to the question, before its weight, (n,)."""
-        return self._likeness
 
     @property
     def open(self) -> Mask:
@@ -108,7 +103,7 @@ class Frontier:
         one = np.array([index])
         return Parts(
             float(self._attention(one)[0]),
-            self._scoring.similarity * float(self._likeness[index]),
+            self._scoring.similarity * float(self.likeness[index]),
             float(self._reference(one)[0]),
         )
 
@@ -142,7 +137,7 @@ class Frontier:
         if count <= 0:
             return np.empty(0, np.intp)
         unread = np.flatnonzero(self._unread)
-        scores = self._scoring.similarity * self._likeness[unread]
+        scores = self._scoring.similarity * self.likeness[unread]
         scores = self._reference(unread) + scores + self._attention(unread)
         return unread[highest(scores, count)]
 
