@@ -35,22 +35,22 @@ CHUNKS = BuildConfig(chunk_tokens=12, edges="attention")
 """Small enough that every document has several chunks and a level above them."""
 
 
-def an_index(documents: list[Document] | None = None, **options: Any) -> HWDAGIndex:
+def an_index(documents=None, **options):
     made = {"reader": ScriptedLM(), "embedder": HashingEmbedder(), "config": CHUNKS} | options
     return HWDAGIndex.from_documents(DOCUMENTS if documents is None else documents, **made)
 
 
-def a_slow_index(p_yes: Callable[[str, list[str]], float]) -> HWDAGIndex:
+def a_slow_index(p_yes):
     """Its walks call `p_yes` from their thread after every forward."""
     return an_index(reader=ScriptedLM(p_yes=p_yes))
 
 
-def available(index: HWDAGIndex, question: str = QUESTION) -> int:
+def available(index, question=QUESTION):
     """Number of nodes, without those that are read as a part of another."""
     return len(index.index.search(question, k=99).best(99))
 
 
-def texts(documents: list[Document]) -> list[str]:
+def texts(documents):
     return [document.page_content for document in documents]
 
 

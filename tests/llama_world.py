@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from llama_index.core import Document, StorageContext
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.memory import ChatMemoryBuffer
-from llama_index.core.schema import NodeWithScore
 
 from hwdag.config import BuildConfig, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
@@ -34,11 +31,11 @@ CONFIG = BuildConfig(chunk_tokens=12, window_tokens=220, edges="attention")
 ALL = SearchConfig(progress="budget")
 
 
-def models(**changes: Any) -> dict[str, Any]:
+def models(**changes):
     return {"reader": ScriptedLM(), "embedder": HashingEmbedder()} | changes
 
 
-def documents(*names: str) -> list[Document]:
+def documents(*names):
     return [
         Document(
             id_=name,
@@ -50,27 +47,27 @@ def documents(*names: str) -> list[Document]:
     ]
 
 
-def built(*names: str, **options: Any) -> HWDAGIndex:
+def built(*names, **options):
     return HWDAGIndex.from_documents(documents(*names), **models(config=CONFIG, **options))
 
 
-def plain(found: list[NodeWithScore]) -> list[tuple[Any, ...]]:
+def plain(found):
     """Everything that a user sees of retrieved nodes."""
     return [(n.node.node_id, n.text, n.score, n.node.metadata, n.node.hash) for n in found]
 
 
-def persisted(index: HWDAGIndex, folder: Path) -> StorageContext:
+def persisted(index, folder):
     index.storage_context.persist(str(folder))
     return StorageContext.from_defaults(persist_dir=str(folder))
 
 
-def chat_memory() -> ChatMemoryBuffer:
+def chat_memory():
     """Not the default one, which leaves a database connection open."""
     return ChatMemoryBuffer.from_defaults(token_limit=1000)
 
 
 @contextmanager
-def events_seen(*kinds: type[Any]) -> Iterator[list[Any]]:
+def events_seen(*kinds):
     """Events that a handler of the root dispatcher sees; all of them where no kind is named."""
     seen: list[Any] = []
 

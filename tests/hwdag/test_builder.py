@@ -27,7 +27,7 @@ from hwdag.types import Document, Node, Span
 from hwdag_lab.scripted import ScriptedLM, attention_between
 
 
-def prose(sentences: int, seed: int = 0) -> Document:
+def prose(sentences, seed=0):
     rng = np.random.default_rng(seed)
     text = " ".join(random_text(rng, int(rng.integers(5, 12))) for _ in range(sentences))
     return Document("prose", text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -23,7 +23,7 @@ from hwdag.search.frontier import Frontier, highest
 from hwdag.search.similarity import References, Similarity
 from hwdag.text.headings import headings, searched_text
 from hwdag.text.prompts import SearchPrompts
-from hwdag.types import Document, Node, Retrieval, Span
+from hwdag.types import Document, Node, Span
 from hwdag_lab.scripted import ScriptedLM
 
 QUESTION = "Which dragon guards the silver bridge?"
@@ -75,7 +75,7 @@ class Library:
         return block
 
 
-def random_document(rng: np.random.Generator, name: str) -> tuple[Document, HWDAG]:
+def random_document(rng, name):
     text, spans = "", list[Span]()
     for _ in range(rng.integers(1, 4)):
         text += f"# {' '.join(rng.choice(WORDS, rng.integers(1, 3)))}\n\n"
@@ -109,11 +109,11 @@ def random_document(rng: np.random.Generator, name: str) -> tuple[Document, HWDA
     return Document(name, text), HWDAG.from_rows(nodes, rows)
 
 
-def top_of(block: Block) -> list[int]:
+def top_of(block):
     return np.flatnonzero(block.levels == block.levels.max()).tolist()
 
 
-def history(seed: int, choices: Iterable[int]) -> Iterator[tuple[Library, Corpus]]:
+def history(seed, choices):
     """A library and a corpus that follows it: documents come one by one or several at once, and go."""
     library = Library(seed)
     corpus, waiting = library.corpus(), list[Block]()
@@ -133,17 +133,17 @@ CHOICES = st.lists(st.integers(0, 11), min_size=1, max_size=14)
 SIZES = st.sampled_from([1, 12, 40, 150, segments.SEGMENT_NODES])
 
 
-def living(corpus: Corpus) -> list[int]:
+def living(corpus):
     alive = corpus.alive
     return list(range(len(corpus))) if alive is None else np.flatnonzero(alive).tolist()
 
 
-def addresses(corpus: Corpus, indices: Iterable[int]) -> list[str]:
+def addresses(corpus, indices):
     """Ids of nodes, to compare corpora in which the same nodes have other indices."""
     return [node.id for node in corpus.fetch([int(index) for index in indices])]
 
 
-def assert_same(one: Corpus, other: Corpus, words: set[str], query: np.ndarray) -> None:
+def assert_same(one, other, words, query):
     """To the bit, up to where the rows are."""
     ours, theirs = living(one), living(other)
     assert one.numbers == other.numbers
@@ -164,7 +164,7 @@ def assert_same(one: Corpus, other: Corpus, words: set[str], query: np.ndarray) 
     assert addresses(one, mine.named_in(text)) == addresses(other, yours.named_in(text))
 
 
-def retrieval(corpus: Corpus, query: np.ndarray, config: SearchConfig, allowed=None) -> Retrieval:
+def retrieval(corpus, query, config, allowed=None):
     return walk(
         corpus,
         QUESTION,
@@ -229,7 +229,7 @@ def test_walks_do_not_depend_on_it_either(seed, choices, size, scoring, stride):
     assert found == retrieval(only, query, config)
 
 
-def those_of(library: Library, documents: Iterable[int]) -> Library:
+def those_of(library, documents):
     """Only these documents."""
     kept = Library(0)
     seen = set(documents)
@@ -254,7 +254,7 @@ def test_the_top_represents_every_document_once(seed, choices):
     assert corpus.height(mask) == max(heights, default=0)
 
 
-def dense(library: Library, corpus: Corpus, visible: np.ndarray) -> tuple[DenseWorld, list[int]]:
+def dense(library, corpus, visible):
     """The visible nodes as a dense world, and their indices in the corpus."""
     rows = np.flatnonzero(visible).tolist()
     found = {number: library.headings[number] for number in library.blocks}

@@ -45,7 +45,7 @@ DIE_WHEN_CUTTING = """
 """
 
 
-def run(code: str, *arguments: object) -> int:
+def run(code, *arguments):
     """How another process ends."""
     paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
     command = [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)]
@@ -53,7 +53,7 @@ def run(code: str, *arguments: object) -> int:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs system calls of Linux")
-def test_a_compaction_that_is_killed_at_its_end_leaves_nothing_to_stay(tmp_path: Path) -> None:
+def test_a_compaction_that_is_killed_at_its_end_leaves_nothing_to_stay(tmp_path):
     """SQLite cuts the file when the journal is gone; old pages are left behind its end then."""
     path = tmp_path / "x.hwdag"
     fill(path, *(entry(f"doc{seed}", seed, chunks=40) for seed in range(3)))
@@ -75,7 +75,7 @@ def test_a_compaction_that_is_killed_at_its_end_leaves_nothing_to_stay(tmp_path:
     assert verify(path).sound
 
 
-def test_pages_behind_the_end_are_cut_before_anything_is_written(tmp_path: Path) -> None:
+def test_pages_behind_the_end_are_cut_before_anything_is_written(tmp_path):
     path = tmp_path / "x.hwdag"
     fill(path, entry("a"))
     with Store.open(path) as store:
@@ -101,18 +101,18 @@ AT_THE_END = """
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     path = tmp_path / "x.hwdag"
     fill(path, entry("a", 1), secret("secret", SENTENCE))
     return path
 
 
-def names(folder: Path) -> list[str]:
+def names(folder):
     return sorted(file.name for file in folder.iterdir() if not file.name.endswith(".lock"))
 
 
 @pytest.mark.parametrize("over", [False, True])
-def test_a_copy_that_was_killed_is_seen_and_goes(path: Path, tmp_path: Path, over: bool) -> None:
+def test_a_copy_that_was_killed_is_seen_and_goes(path, tmp_path, over):
     other = tmp_path / "y.hwdag"
     if over:
         fill(other, entry("b", 2))
@@ -130,7 +130,7 @@ def test_a_copy_that_was_killed_is_seen_and_goes(path: Path, tmp_path: Path, ove
     assert names(tmp_path) == ["x.hwdag", "y.hwdag"]
 
 
-def test_an_export_that_was_killed_is_seen_and_goes(path: Path, tmp_path: Path) -> None:
+def test_an_export_that_was_killed_is_seen_and_goes(path, tmp_path):
     other = tmp_path / "y.jsonl"
     assert run(AT_THE_END + "    export_index(path, other)", path, other) == -signal.SIGKILL
     assert [name for name in names(tmp_path) if name.startswith("y.jsonl.unfinished-")]
@@ -138,14 +138,14 @@ def test_an_export_that_was_killed_is_seen_and_goes(path: Path, tmp_path: Path) 
     assert names(tmp_path) == ["x.hwdag", "y.jsonl"]
 
 
-def again(path: str, other: str) -> None:
+def again(path, other):
     from hwdag.store.exporting import export_index
 
     export_index(path, other)
 
 
 @pytest.mark.parametrize("last", ["link", "replace"])
-def test_a_repair_that_was_killed_runs_again(path: Path, tmp_path: Path, last: str) -> None:
+def test_a_repair_that_was_killed_runs_again(path, tmp_path, last):
     """Killed before the damaged file has its second name, and behind that."""
     change_file(path, "UPDATE documents SET title = 'x' WHERE id = 'a'")
     damaged = path.read_bytes()
@@ -160,7 +160,7 @@ def test_a_repair_that_was_killed_runs_again(path: Path, tmp_path: Path, last: s
     assert names(tmp_path) == ["x.hwdag", "x.hwdag.damaged"]
 
 
-def test_a_copy_that_somebody_is_writing_stays(path: Path) -> None:
+def test_a_copy_that_somebody_is_writing_stays(path):
     from hwdag.store.unfinished import beside
 
     with beside(path) as unfinished:
@@ -173,7 +173,7 @@ def test_a_copy_that_somebody_is_writing_stays(path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="file names are Unicode there")
-def test_a_file_name_need_not_be_utf8(path: Path, tmp_path: Path) -> None:
+def test_a_file_name_need_not_be_utf8(path, tmp_path):
     odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.hwdag"))
     with Store.open(path) as store:
         store.copy(odd)

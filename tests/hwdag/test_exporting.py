@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from pathlib import Path
 
 import networkx as nx
 import numpy as np
@@ -21,12 +20,12 @@ ENTRIES = [entry(name, seed) for seed, name in enumerate(["c", "a", "ü '\n", "b
 
 
 @pytest.fixture
-def index(tmp_path: Path) -> Path:
+def index(tmp_path):
     fill(tmp_path / "x.hwdag", *ENTRIES)
     return tmp_path / "x.hwdag"
 
 
-def test_a_line_has_a_document_with_its_graph(index: Path, tmp_path: Path) -> None:
+def test_a_line_has_a_document_with_its_graph(index, tmp_path):
     with Store.open(index) as store:
         export_index(store, tmp_path / "out.jsonl")
     header, *documents = map(json.loads, (tmp_path / "out.jsonl").read_text("utf-8").splitlines())
@@ -45,7 +44,7 @@ def test_a_line_has_a_document_with_its_graph(index: Path, tmp_path: Path) -> No
         assert document == asdict(expected.document)
 
 
-def test_graphml_has_all_graphs(index: Path, tmp_path: Path) -> None:
+def test_graphml_has_all_graphs(index, tmp_path):
     export_index(index, tmp_path / "out.graphml")
     whole = nx.read_graphml(tmp_path / "out.graphml")
     assert whole.number_of_nodes() == sum(len(one.graph) for one in ENTRIES)
@@ -58,7 +57,7 @@ def test_graphml_has_all_graphs(index: Path, tmp_path: Path) -> None:
         assert whole.nodes[node.id]["level"] == node.level
 
 
-def test_any_text_survives(tmp_path: Path) -> None:
+def test_any_text_survives(tmp_path):
     text = "NUL \0, CR\r\n, \u2028, 𝔘𝔫𝔦, \ufeff, quote ' <b>&amp; and \N{ZERO WIDTH JOINER}"
     document = Document("id '; --\n", text, "Ti\0tle", {"ü": {"nested": [None, 1e300]}})
     chunk = Node("n\0", document.id, 1, text, "chunk", 9, (Span(0, len(text)),))
@@ -74,7 +73,7 @@ def test_any_text_survives(tmp_path: Path) -> None:
     assert values["text"].replace("\n", "") == text.replace("\0", "\ufffd").replace("\r\n", "")
 
 
-def test_what_cannot_be_written_leaves_nothing(index: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_written_leaves_nothing(index, tmp_path):
     with pytest.raises(InputError, match=r"must end in .jsonl or .graphml"):
         export_index(index, tmp_path / "out")
     with pytest.raises(InputError, match="exists"):

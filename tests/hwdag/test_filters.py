@@ -32,7 +32,7 @@ FOUND = st.recursive(
 METADATA = st.dictionaries(KEYS, FOUND, max_size=4)
 
 
-def some(values: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+def some(values):
     names = st.sampled_from(["gt", "gte", "lt", "lte"])
     return st.dictionaries(names, values, min_size=1, max_size=3)
 
@@ -54,14 +54,14 @@ FILTERS: st.SearchStrategy[Filter] = st.recursive(
 )
 
 
-def same(a: object, b: object) -> bool:
+def same(a, b):
     """Equality of JSON values: like Python's, but truth values are no numbers."""
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         return len(a) == len(b) and all(map(same, a, b))
     return isinstance(a, bool) == isinstance(b, bool) and a == b
 
 
-def values_at(metadata: object, key: str) -> list[Any]:
+def values_at(metadata, key):
     """No value or one: the plain key wins over the path."""
     if not isinstance(metadata, Mapping):
         return []
@@ -71,13 +71,13 @@ def values_at(metadata: object, key: str) -> list[Any]:
     return values_at(metadata[head], rest) if rest and head in metadata else []
 
 
-def equal(found: object, wanted: object) -> bool:
+def equal(found, wanted):
     return same(found, wanted) or (
         isinstance(found, list) and any(same(element, wanted) for element in found)
     )
 
 
-def within(found: object, bounds: Range) -> bool:
+def within(found, bounds):
     given = {n: b for n in ("gt", "gte", "lt", "lte") if (b := getattr(bounds, n)) is not None}
     for name, bound in given.items():
         comparable = isinstance(found, str) == isinstance(bound, str)
@@ -91,7 +91,7 @@ def within(found: object, bounds: Range) -> bool:
     return True
 
 
-def brute_force(what: Filter, metadata: Mapping[str, Any]) -> bool:
+def brute_force(what, metadata):
     match what:
         case And():
             return [brute_force(part, metadata) for part in what.filters].count(False) == 0
@@ -285,7 +285,7 @@ def test_a_filter_that_says_nothing_cannot_be_made(make):
         make()
 
 
-def nested(depth: int) -> dict[str, Any]:
+def nested(depth):
     form: dict[str, Any] = {"a": 1}
     for level in range(depth):
         form = {"not": form} if level % 2 else {"and": [form]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -56,7 +55,7 @@ TEXT = "The quick brown fox jumps over the lazy dog. Nobody asked the dog. Who s
 
 
 @pytest.fixture
-def every_pair(monkeypatch: pytest.MonkeyPatch) -> None:
+def every_pair(monkeypatch):
     """Count all (new token, seen token) pairs as eager attention does, not the causal half of them.
 
     Everything else is the library's own: which forwards are counted, on top of how many cached
@@ -67,30 +66,30 @@ def every_pair(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def on_this_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def on_this_thread(monkeypatch):
     """Run forwards where they are asked for: torch's counter sees those of its own thread alone."""
     monkeypatch.setattr(Line, "run", lambda self, model, row: packed_forward(model, [row])[0])
 
 
-def eager(family: str = "llama") -> HuggingFaceLM:
+def eager(family="llama"):
     inner = model(family)
     inner.set_attn_implementation("eager")
     return HuggingFaceLM(inner, tokenizer())
 
 
 @contextmanager
-def counter() -> Iterator[FlopCounterMode]:
+def counter():
     """Torch's counter; it knows no FLOPs of the fused CPU kernel, so what is captured avoids it."""
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as found:
         yield found
 
 
-def check(tflops: float, found: FlopCounterMode) -> None:
+def check(tflops, found):
     assert tflops * 1e12 == pytest.approx(found.get_total_flops(), rel=0.02)
     assert tflops > 0
 
 
-def counted(config: Any, *, new: int, cached: int = 0) -> float:
+def counted(config, *, new, cached=0):
     """FLOPs of a forward with one row of logits, as torch counts them."""
     model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager")
     model = model.float().eval()
@@ -105,14 +104,14 @@ def counted(config: Any, *, new: int, cached: int = 0) -> float:
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_the_rectangle_is_what_eager_attention_computes(name: str) -> None:
+def test_the_rectangle_is_what_eager_attention_computes(name):
     shape = ModelShape.from_config(CONFIGS[name])
     flops = forward_flops(shape, new_tokens=80, cached_tokens=0, logit_rows=1, causal=False)
     assert flops == pytest.approx(counted(CONFIGS[name], new=80), rel=0.02)
 
 
 @pytest.mark.parametrize(("new", "cached"), [(1, 60), (17, 60)])
-def test_cached_tokens_cost_attention_only(new: int, cached: int) -> None:
+def test_cached_tokens_cost_attention_only(new, cached):
     shape = ModelShape.from_config(CONFIGS["llama"])
     flops = forward_flops(shape, new_tokens=new, cached_tokens=cached, logit_rows=1, causal=False)
     assert flops == pytest.approx(counted(CONFIGS["llama"], new=new, cached=cached), rel=0.02)
@@ -122,7 +121,7 @@ sizes = st.integers(0, 5000)
 
 
 @given(sizes, sizes, sizes)
-def test_appending_in_two_steps_costs_what_one_step_does(cached: int, a: int, b: int) -> None:
+def test_appending_in_two_steps_costs_what_one_step_does(cached, a, b):
     shape = ModelShape(2, 8, 2, 1, 4, 16, 30, gated=True)
     whole = forward_flops(shape, new_tokens=a + b, cached_tokens=cached, logit_rows=0)
     first = forward_flops(shape, new_tokens=a, cached_tokens=cached, logit_rows=0)
@@ -130,7 +129,7 @@ def test_appending_in_two_steps_costs_what_one_step_does(cached: int, a: int, b:
     assert whole == first + second
 
 
-def test_by_hand() -> None:
+def test_by_hand():
     shape = ModelShape(
         layers=2, hidden=8, heads=2, kv_heads=1, head_dim=4, intermediate=16, vocab=30, gated=True
     )
@@ -143,24 +142,21 @@ def test_by_hand() -> None:
     assert full - flops == 2 * 4 * 8 * (3 * 13 - 36)
 
 
-def test_active_experts_are_counted() -> None:
+def test_active_experts_are_counted():
     mixtral = transformers.MixtralConfig(**TINY, num_experts_per_tok=2, num_local_experts=8)
     qwen = transformers.Qwen2MoeConfig(
-        **TINY,
-        num_experts_per_tok=4,
-        moe_intermediate_size=20,
-        shared_expert_intermediate_size=50,
+        **TINY, num_experts_per_tok=4, moe_intermediate_size=20, shared_expert_intermediate_size=50
     )
     assert ModelShape.from_config(mixtral).intermediate == 2 * 112
     assert ModelShape.from_config(qwen).intermediate == 4 * 20 + 50
 
 
-def test_a_multimodal_config_gives_its_text_part() -> None:
+def test_a_multimodal_config_gives_its_text_part():
     config = transformers.Gemma3Config(text_config=TINY | {"head_dim": 24})
     assert ModelShape.from_config(config) == ModelShape.from_config(CONFIGS["gemma3"])
 
 
-def test_a_config_without_sizes_is_refused() -> None:
+def test_a_config_without_sizes_is_refused():
     with pytest.raises(InputError, match="PreTrainedConfig names no hidden_size"):
         ModelShape.from_config(transformers.PreTrainedConfig())
 
@@ -171,7 +167,7 @@ HEADS = ["all", ((0, 1), (2, 3), (2, 5))]
 @pytest.mark.usefixtures("every_pair", "on_this_thread")
 @pytest.mark.parametrize("heads", HEADS)
 @pytest.mark.parametrize("family", ["llama", "mistral", "gemma2", "qwen3"])
-def test_a_session_counts_what_runs(family: str, heads: Any) -> None:
+def test_a_session_counts_what_runs(family, heads):
     lm = eager(family)
     session = lm.session("Who?", prompts=SearchPrompts(), heads=heads, max_new_tokens=12)
     with counter() as found:
@@ -190,7 +186,7 @@ def test_a_session_counts_what_runs(family: str, heads: Any) -> None:
 
 
 @pytest.mark.usefixtures("every_pair", "on_this_thread")
-def test_a_build_and_a_walk_with_its_answer_count_what_runs() -> None:
+def test_a_build_and_a_walk_with_its_answer_count_what_runs():
     config, lm = BuildConfig(points="extractive", edges="attention"), eager()
     with counter() as found:
         index = HWDAGIndex.from_documents([TEXT], reader=lm, embedder="hashing-64", config=config)
@@ -206,7 +202,7 @@ def test_a_build_and_a_walk_with_its_answer_count_what_runs() -> None:
 @pytest.mark.usefixtures("every_pair")
 @pytest.mark.parametrize("heads", HEADS)
 @pytest.mark.parametrize("family", ["llama", "gemma2"])
-def test_replay_counts_what_runs(family: str, heads: Any) -> None:
+def test_replay_counts_what_runs(family, heads):
     lm = eager(family)
     half = len(TEXT) // 2
     units = (Span(0, half), Span(half, len(TEXT)))
@@ -216,7 +212,7 @@ def test_replay_counts_what_runs(family: str, heads: Any) -> None:
     check(lm.usage.tflops, found)
 
 
-def test_writing_counts_what_runs() -> None:
+def test_writing_counts_what_runs():
     lm = eager()
     prompt = [*lm.turns.head, *lm.codec.encode(TEXT), *lm.turns.summary_reply]
     with counter() as found:
@@ -229,7 +225,7 @@ def test_writing_counts_what_runs() -> None:
 
 @pytest.mark.usefixtures("every_pair", "on_this_thread")
 @pytest.mark.parametrize("family", ["llama", "mistral"])
-def test_compression_counts_what_runs(family: str) -> None:
+def test_compression_counts_what_runs(family):
     config = LongLLMLinguaConfig(chunk_tokens=80, segment_tokens=40)
     retriever = LongLLMLinguaRetriever(reader=eager(family), config=config)
     retriever.insert([Document("doc", TEXT)])
@@ -240,11 +236,11 @@ def test_compression_counts_what_runs(family: str) -> None:
 
 
 @pytest.mark.usefixtures("every_pair", "on_this_thread")
-def test_a_model_that_gives_all_logits_pays_for_them() -> None:
+def test_a_model_that_gives_all_logits_pays_for_them():
     inner = model("llama")
     forward = inner.forward
     # a signature without logits_to_keep, as older models have it
-    inner.forward = lambda input_ids, position_ids, use_cache: forward(  # type: ignore[method-assign]
+    inner.forward = lambda input_ids, position_ids, use_cache: forward(
         input_ids, position_ids=position_ids, use_cache=use_cache
     )
     inner.set_attn_implementation("eager")
@@ -255,7 +251,7 @@ def test_a_model_that_gives_all_logits_pays_for_them() -> None:
     check(session.usage.tflops, found)
 
 
-def test_capture_by_hand() -> None:
+def test_capture_by_hand():
     shape = ModelShape(2, 8, 2, 1, 4, 16, 30, gated=True)
     flops = capture_flops(shape, heads=3, row_tokens=5, seen_tokens=7, key_spans=2)
     assert flops == 3 * (2 * 5 * 4 * 7 + 2 * 5 * 7 * 2)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -19,18 +18,18 @@ from hwdag.graph.dag import HWDAG, EdgeRow, union_of_spans
 from hwdag.types import Node, Span
 
 
-def node(identity: str, level: int, start: int = 0) -> Node:
+def node(identity, level, start=0):
     origin = "chunk" if level == 1 else "generated"
     return Node(identity, "d", level, identity, origin, 1, (Span(start, start + 1),))
 
 
-def row(parent: int, **raw: float) -> EdgeRow:
+def row(parent, **raw):
     """Out-edges as keywords: `n0=0.3` is 0.3 to node 0."""
     children = np.array([int(name[1:]) for name in raw], dtype=np.int32)
     return EdgeRow(parent, children, np.array(list(raw.values())))
 
 
-def diamond() -> HWDAG:
+def diamond():
     """Two chunks that both points share.
 
     r -0.75-> p -0.9-> x        p -0.1-> y
@@ -41,7 +40,7 @@ def diamond() -> HWDAG:
     return HWDAG.from_rows(nodes, rows)
 
 
-def test_rows_become_shares_and_raw_attention_stays() -> None:
+def test_rows_become_shares_and_raw_attention_stays():
     graph = diamond()
     graph.check_integrity()
     assert graph.edges.toarray()[2:] == pytest.approx(
@@ -51,7 +50,7 @@ def test_rows_become_shares_and_raw_attention_stays() -> None:
     assert not graph.edges.toarray()[:2].any()
 
 
-def test_levels_and_children() -> None:
+def test_levels_and_children():
     graph = diamond()
     assert (len(graph), graph.height) == (5, 3)
     assert graph.levels.tolist() == [1, 1, 2, 2, 3]
@@ -62,7 +61,7 @@ def test_levels_and_children() -> None:
     assert graph.children(0)[0].tolist() == []
 
 
-def test_networkx_has_both_weights() -> None:
+def test_networkx_has_both_weights():
     graph = diamond().to_networkx()
     assert list(graph) == ["x", "y", "p", "q", "r"]
     assert graph.nodes["p"] == {
@@ -76,7 +75,7 @@ def test_networkx_has_both_weights() -> None:
     assert nx.is_directed_acyclic_graph(graph)
 
 
-def test_an_empty_graph_is_valid() -> None:
+def test_an_empty_graph_is_valid():
     graph = HWDAG.from_rows([], [])
     graph.check_integrity()
     assert (len(graph), graph.height, graph.top.tolist()) == (0, 0, [])
@@ -94,12 +93,12 @@ def test_an_empty_graph_is_valid() -> None:
         ([row(1)], "sums to 0.0"),
     ],
 )
-def test_rows_that_cannot_be_shared_out_are_refused(rows: list[EdgeRow], message: str) -> None:
+def test_rows_that_cannot_be_shared_out_are_refused(rows, message):
     with pytest.raises(InputError, match=message):
         HWDAG.from_rows([node("x", 1), node("p", 2)], rows)
 
 
-def broken(**changes: Any) -> HWDAG:
+def broken(**changes):
     """The diamond with a node replaced (`n2={...}`) or its edges (`edges=`, `raw=`)."""
     graph = diamond()
     nodes = tuple(
@@ -110,7 +109,7 @@ def broken(**changes: Any) -> HWDAG:
     return HWDAG(nodes, edges, changes.get("raw", edges if "edges" in changes else graph.raw))
 
 
-def edges(*triples: tuple[int, int, float], size: int = 5) -> csr_array:
+def edges(*triples, size=5):
     """(parent, child, weight), in the order of the rows; the same child may come twice."""
     parents, children, weights = zip(*triples, strict=True)
     indptr = np.searchsorted(parents, range(size + 1)).astype(np.int32)
@@ -146,12 +145,12 @@ REST = ((3, 1, 1.0), (4, 2, 1.0))
         ({"edges": edges(*REST)}, "do not sum to 1"),
     ],
 )
-def test_every_violation_is_caught(changes: dict[str, Any], problem: str) -> None:
+def test_every_violation_is_caught(changes, problem):
     with pytest.raises(IndexCorrupt, match=f"not a valid HWDAG: .*{problem}"):
         broken(**changes).check_integrity()
 
 
-def test_descending_row_pointers_are_caught() -> None:
+def test_descending_row_pointers_are_caught():
     graph = diamond()
     for matrix in (graph.edges, graph.raw):
         matrix.indptr[3] = 9
@@ -160,14 +159,14 @@ def test_descending_row_pointers_are_caught() -> None:
 
 
 @given(graphs())
-def test_random_graphs_are_valid_and_their_paths_follow_the_heaviest_edges(graph: HWDAG) -> None:
+def test_random_graphs_are_valid_and_their_paths_follow_the_heaviest_edges(graph):
     graph.check_integrity()
     dense = graph.edges.toarray()
     assert dense.sum(axis=1) == pytest.approx((graph.levels > 1).astype(float))
 
 
 @given(graphs())
-def test_networkx_has_every_edge_once(graph: HWDAG) -> None:
+def test_networkx_has_every_edge_once(graph):
     exported = graph.to_networkx()
     ids = [n.id for n in graph.nodes]
     assert list(exported) == ids
@@ -177,7 +176,7 @@ def test_networkx_has_every_edge_once(graph: HWDAG) -> None:
 
 
 @given(graphs())
-def test_the_order_of_rows_does_not_matter(graph: HWDAG) -> None:
+def test_the_order_of_rows_does_not_matter(graph):
     parents = graph.at_level(1).size + np.arange(len(graph) - graph.at_level(1).size)
     rows = [
         EdgeRow(int(p), graph.children(p)[0], graph.raw[[p], graph.children(p)[0]]) for p in parents
@@ -187,7 +186,7 @@ def test_the_order_of_rows_does_not_matter(graph: HWDAG) -> None:
     assert np.array_equal(again.raw.toarray(), graph.raw.toarray())
 
 
-def test_random_worlds_repeat_and_hold_what_they_promise() -> None:
+def test_random_worlds_repeat_and_hold_what_they_promise():
     one, two = (
         random_graph(np.random.default_rng(3), chunks=30, levels=3, document_id="w")
         for _ in range(2)
@@ -206,14 +205,14 @@ def test_random_worlds_repeat_and_hold_what_they_promise() -> None:
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(5))
 
 
-def test_spans_that_overlap_or_touch_are_merged() -> None:
+def test_spans_that_overlap_or_touch_are_merged():
     spans = [Span(8, 9), Span(0, 3), Span(2, 4), Span(4, 6), Span(1, 2)]
     assert union_of_spans(spans) == (Span(0, 6), Span(8, 9))
     assert union_of_spans([]) == ()
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 6))))
-def test_the_union_covers_the_same_characters(pairs: list[tuple[int, int]]) -> None:
+def test_the_union_covers_the_same_characters(pairs):
     spans = [Span(start, start + length) for start, length in pairs]
     merged = union_of_spans(spans)
     assert {c for s in merged for c in range(s.start, s.end)} == {

@@ -9,7 +9,7 @@ from hwdag.text.sentences import sentences
 from hwdag.types import Span
 
 
-def heading_of(text: str, passage: str) -> str:
+def heading_of(text, passage):
     start = text.index(passage)
     return headings(text, [Span(start, start + len(passage))])[0]
 

@@ -39,7 +39,7 @@ PAGE = 4096
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+def sound(tmp_path_factory):
     """An index with five documents and two calls of each; there once was a sixth."""
     path = tmp_path_factory.mktemp("sound") / "x.hwdag"
     fill(path, *ENTRIES.values(), entry("gone", 9))
@@ -49,20 +49,20 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 @pytest.fixture
-def path(sound: bytes, tmp_path: Path) -> Path:
+def path(sound, tmp_path):
     path = tmp_path / "x.hwdag"
     path.write_bytes(sound)
     return path
 
 
-def write(path: Path, content: bytes) -> None:
+def write(path, content):
     """The file alone, without what was left beside it."""
     for other in path.parent.iterdir():
         other.unlink()
     path.write_bytes(content)
 
 
-def assert_whole(path: Path, ids: tuple[str, ...] = IDS) -> None:
+def assert_whole(path, ids=IDS):
     """These documents and all their calls, for every way of reading them."""
     with Store.open(path) as store:
         assert store.header == HEADER
@@ -78,7 +78,7 @@ def assert_whole(path: Path, ids: tuple[str, ...] = IDS) -> None:
 # Verify
 
 
-def test_a_sound_file(path: Path) -> None:
+def test_a_sound_file(path):
     before = path.read_bytes()
     assert verify(path) == Verdict(IDS, ())
     assert verify(path).sound
@@ -86,12 +86,12 @@ def test_a_sound_file(path: Path) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_an_empty_index_is_sound(tmp_path: Path) -> None:
+def test_an_empty_index_is_sound(tmp_path):
     Store.create(tmp_path / "x.hwdag", HEADER).close()
     assert verify(tmp_path / "x.hwdag") == Verdict((), ())
 
 
-def positions(content: bytes, rng: np.random.Generator, count: int) -> list[int]:
+def positions(content, rng, count):
     """Anywhere in the file, but mostly where something is written."""
     written = np.flatnonzero(np.frombuffer(content, np.uint8))
     pages = np.unique(written // PAGE)
@@ -100,7 +100,7 @@ def positions(content: bytes, rng: np.random.Generator, count: int) -> list[int]
     return [int(p) for p in (*of_every_page, *rng.choice(written, count), *anywhere)]
 
 
-def test_every_flipped_byte_is_found_or_harmless(sound: bytes, path: Path) -> None:
+def test_every_flipped_byte_is_found_or_harmless(sound, path):
     rng = np.random.default_rng(0)
     found = 0
     for position in positions(sound, rng, 200):
@@ -140,16 +140,14 @@ def test_every_flipped_byte_is_found_or_harmless(sound: bytes, path: Path) -> No
         ("PRAGMA journal_mode = WAL", "journal mode is 'wal'", ()),
     ],
 )
-def test_what_is_found_and_whose_it_is(
-    path: Path, statement: str, what: str, whose: str | tuple[str, ...]
-) -> None:
+def test_what_is_found_and_whose_it_is(path, statement, what, whose):
     change_file(path, statement)
     verdict = verify(path)
     assert any(what in problem.what for problem in verdict.problems)
     assert verdict.damaged == (whose if isinstance(whose, tuple) else (whose,))
 
 
-def test_all_problems_are_told(path: Path) -> None:
+def test_all_problems_are_told(path):
     change_file(path, "UPDATE documents SET text = 'x' WHERE id IN ('a', 'd')")
     change_file(path, "UPDATE calls SET value = 'x' WHERE owner = 'e'")
     verdict = verify(path)
@@ -159,7 +157,7 @@ def test_all_problems_are_told(path: Path) -> None:
     assert Problem("a cached call is damaged; it will be made again", "e") in verdict.problems
 
 
-def test_arrays_that_are_not_those_of_the_text(path: Path) -> None:
+def test_arrays_that_are_not_those_of_the_text(path):
     change_file(path, "UPDATE arrays SET lengths = zeroblob(length(lengths)) WHERE document = 2")
     sign(path, 2)
     verdict = verify(path)
@@ -167,7 +165,7 @@ def test_arrays_that_are_not_those_of_the_text(path: Path) -> None:
     assert "insert it again" in verdict.problems[0].what
 
 
-def sign(path: Path, number: int) -> None:
+def sign(path, number):
     """Make the checksum fit, as a forger would."""
     from hwdag.store.rows import read_rows
 
@@ -180,7 +178,7 @@ def sign(path: Path, number: int) -> None:
     connection.close()
 
 
-def test_files_that_are_no_index(tmp_path: Path, path: Path) -> None:
+def test_files_that_are_no_index(tmp_path, path):
     with pytest.raises(IndexFileError, match="there is no file"):
         verify(tmp_path / "nowhere")
     other = tmp_path / "other"
@@ -207,7 +205,7 @@ def test_files_that_are_no_index(tmp_path: Path, path: Path) -> None:
         verify(path)
 
 
-def test_verifying_while_another_process_writes(path: Path) -> None:
+def test_verifying_while_another_process_writes(path):
     code = """
 from test_integrity import *
 with Store.open(sys.argv[1]) as store:
@@ -222,7 +220,6 @@ with Store.open(sys.argv[1]) as store:
     }
     command = [sys.executable, "-c", code, str(path)]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as writer:
-        assert writer.stdout is not None
         assert writer.stdout.readline() == "open\n"
         while writer.poll() is None:
             assert verify(path).problems == ()
@@ -233,7 +230,7 @@ with Store.open(sys.argv[1]) as store:
 # Repair
 
 
-def test_a_sound_file_is_left_alone(path: Path, tmp_path: Path) -> None:
+def test_a_sound_file_is_left_alone(path, tmp_path):
     before = path.read_bytes()
     repaired = repair(path)
     assert (repaired.damaged, repaired.kept, repaired.lost) == (None, IDS, ())
@@ -244,7 +241,7 @@ def test_a_sound_file_is_left_alone(path: Path, tmp_path: Path) -> None:
     assert_whole(copied.path)
 
 
-def test_all_but_the_damaged_document_is_kept(path: Path, tmp_path: Path) -> None:
+def test_all_but_the_damaged_document_is_kept(path, tmp_path):
     change_file(path, "UPDATE documents SET text = 'x' WHERE id = 'b'")
     before = path.read_bytes()
     repaired = repair(path)
@@ -261,7 +258,7 @@ def test_all_but_the_damaged_document_is_kept(path: Path, tmp_path: Path) -> Non
         assert_same(store.load("b"), ENTRIES["b"])
 
 
-def test_nothing_is_overwritten(path: Path, tmp_path: Path) -> None:
+def test_nothing_is_overwritten(path, tmp_path):
     change_file(path, "UPDATE documents SET text = 'x' WHERE id = 'b'")
     before = path.read_bytes()
     other = tmp_path / "x.hwdag.damaged"
@@ -276,7 +273,7 @@ def test_nothing_is_overwritten(path: Path, tmp_path: Path) -> None:
     assert_whole(repaired.path, repaired.kept)
 
 
-def assert_repaired(path: Path, damaged: bytes) -> tuple[str, ...] | None:
+def assert_repaired(path, damaged):
     """What is kept is right, the damaged file is kept too; None if nothing can be saved."""
     write(path, damaged)
     try:
@@ -298,7 +295,7 @@ def assert_repaired(path: Path, damaged: bytes) -> tuple[str, ...] | None:
     return repaired.kept
 
 
-def test_a_flipped_byte_costs_its_page_at_most(sound: bytes, path: Path) -> None:
+def test_a_flipped_byte_costs_its_page_at_most(sound, path):
     rng = np.random.default_rng(1)
     kept = []
     for position in positions(sound, rng, 4):
@@ -309,7 +306,7 @@ def test_a_flipped_byte_costs_its_page_at_most(sound: bytes, path: Path) -> None
     assert np.mean(kept) > 4
 
 
-def test_the_first_page_costs_nothing(sound: bytes, path: Path) -> None:
+def test_the_first_page_costs_nothing(sound, path):
     rng = np.random.default_rng(2)
     for position in rng.integers(0, PAGE, 20):
         damaged = bytearray(sound)
@@ -323,7 +320,7 @@ def test_the_first_page_costs_nothing(sound: bytes, path: Path) -> None:
     assert assert_repaired(path, bytes(PAGE) + compacted[PAGE:]) == IDS
 
 
-def test_lost_pages_and_truncated_files(sound: bytes, path: Path) -> None:
+def test_lost_pages_and_truncated_files(sound, path):
     rng = np.random.default_rng(3)
     some = 0
     for _ in range(12):
@@ -336,7 +333,7 @@ def test_lost_pages_and_truncated_files(sound: bytes, path: Path) -> None:
         assert_repaired(path, sound[:size])
 
 
-def test_a_damaged_index_of_a_table_costs_nothing(sound: bytes, path: Path) -> None:
+def test_a_damaged_index_of_a_table_costs_nothing(sound, path):
     connection = sqlite3.connect(path)
     rows = connection.execute("SELECT rootpage FROM sqlite_master WHERE type = 'index'").fetchall()
     connection.close()
@@ -354,7 +351,7 @@ def test_a_damaged_index_of_a_table_costs_nothing(sound: bytes, path: Path) -> N
         "DROP TABLE header",
     ],
 )
-def test_of_a_damaged_header_nothing_can_be_saved(path: Path, statement: str) -> None:
+def test_of_a_damaged_header_nothing_can_be_saved(path, statement):
     change_file(path, statement)
     before = path.read_bytes()
     with pytest.raises(IndexCorrupt, match=r"nothing of .* can be saved"):
@@ -363,9 +360,7 @@ def test_of_a_damaged_header_nothing_can_be_saved(path: Path, statement: str) ->
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_journal_of_the_damaged_file_does_not_reach_the_new_one(
-    path: Path, tmp_path: Path
-) -> None:
+def test_a_journal_of_the_damaged_file_does_not_reach_the_new_one(path, tmp_path):
     change_file(path, "UPDATE documents SET text = 'x' WHERE id = 'b'")
     journal = tmp_path / "x.hwdag-journal"
     journal.write_bytes(b"not a journal that anybody could apply" * 100)
@@ -375,7 +370,7 @@ def test_a_journal_of_the_damaged_file_does_not_reach_the_new_one(
     assert_whole(path, repaired.kept)
 
 
-def test_a_full_disk_leaves_the_damaged_file(path: Path, tmp_path: Path) -> None:
+def test_a_full_disk_leaves_the_damaged_file(path, tmp_path):
     change_file(path, "UPDATE documents SET text = 'x' WHERE id = 'b'")
     before = path.read_bytes()
     with files_no_longer_than(60_000), pytest.raises(IndexFileError):
@@ -387,7 +382,7 @@ def test_a_full_disk_leaves_the_damaged_file(path: Path, tmp_path: Path) -> None
 # Compact
 
 
-def test_compacting_shrinks_and_changes_nothing_else(path: Path) -> None:
+def test_compacting_shrinks_and_changes_nothing_else(path):
     size = path.stat().st_size
     compacted = compact(path)
     assert (compacted.before, compacted.after) == (size, path.stat().st_size)
@@ -400,7 +395,7 @@ def test_compacting_shrinks_and_changes_nothing_else(path: Path) -> None:
         assert_holds(store, *ENTRIES.values(), entry("f", 7))
 
 
-def test_nothing_of_a_deleted_document_is_left(path: Path, tmp_path: Path) -> None:
+def test_nothing_of_a_deleted_document_is_left(path, tmp_path):
     with Store.open(path) as store:
         store.put(*secret("secret", "The unmentionable wombat sleeps. "))
         store.calls("secret").put_all({b"k" * 32: b"the unmentionable answer"})
@@ -412,7 +407,7 @@ def test_nothing_of_a_deleted_document_is_left(path: Path, tmp_path: Path) -> No
             assert b"wombat" not in file.read_bytes()
 
 
-def test_calls_are_dropped_on_demand(path: Path) -> None:
+def test_calls_are_dropped_on_demand(path):
     kept = compact(path)
     dropped = compact(path, drop_calls=True)
     assert dropped.after < kept.after
@@ -421,7 +416,7 @@ def test_calls_are_dropped_on_demand(path: Path) -> None:
         assert_holds(store, *ENTRIES.values())
 
 
-def test_an_index_in_memory_is_compacted_too() -> None:
+def test_an_index_in_memory_is_compacted_too():
     with Store.create(None, HEADER) as store:
         for name, one in ENTRIES.items():
             store.put(*one)
@@ -432,7 +427,7 @@ def test_an_index_in_memory_is_compacted_too() -> None:
         assert_holds(store, ENTRIES["b"])
 
 
-def test_readers_go_on_after_a_compaction(path: Path) -> None:
+def test_readers_go_on_after_a_compaction(path):
     with Store.open(path, readonly=True) as reader:
         before = reader.numbers()
         with Store.open(path) as store:
@@ -442,7 +437,7 @@ def test_readers_go_on_after_a_compaction(path: Path) -> None:
         assert reader.numbers() == [*before, 7]
 
 
-def test_threads_read_while_the_file_is_compacted(path: Path) -> None:
+def test_threads_read_while_the_file_is_compacted(path):
     failures: list[BaseException] = []
     done = threading.Event()
 
@@ -465,7 +460,7 @@ def test_threads_read_while_the_file_is_compacted(path: Path) -> None:
     assert failures == []
 
 
-def test_a_full_disk_leaves_the_file_as_it_was(path: Path, tmp_path: Path) -> None:
+def test_a_full_disk_leaves_the_file_as_it_was(path, tmp_path):
     with files_no_longer_than(50_000), pytest.raises(IndexFileError):
         compact(path)
     assert verify(path) == Verdict(IDS, ())

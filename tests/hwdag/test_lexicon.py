@@ -19,7 +19,7 @@ from hwdag.types import Node, Span
 TEXTS = st.lists(st.text(alphabet="abcd ", max_size=20), min_size=1, max_size=12)
 
 
-def lexicon(texts: list[str], headings: list[str] | None = None, visible=None) -> Lexicon:
+def lexicon(texts, headings=None, visible=None):
     """Of one document with a node for each text, as it is searched."""
     nodes = [
         Node(str(i), "d", 1, text, "generated", 1, (Span(0, 1),)) for i, text in enumerate(texts)
@@ -56,7 +56,7 @@ def test_few_rows_are_summed_like_many(texts, query):
     assert found[0] == found[1]
 
 
-def slow_bm25(texts: list[str], query: set[str]) -> list[float]:
+def slow_bm25(texts, query):
     """The formula, word by word and text by text."""
     split = [words(text) for text in texts]
     mean = sum(map(len, split)) / len(split)
@@ -110,7 +110,7 @@ def test_options_of_the_score_are_checked():
     with pytest.raises(InputError, match="at most 1"):
         Scoring(sparse=1.5)
     with pytest.raises(UnknownOption, match="scale"):
-        Scoring(scale="sum")  # type: ignore[arg-type]
+        Scoring(scale="sum")
     with pytest.raises(UnknownOption, match="Scoring has no option 'dense'"):
         SearchConfig.from_dict({"scoring": {"dense": 1}})
     with pytest.raises(InputError, match="initial_share"):

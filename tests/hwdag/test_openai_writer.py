@@ -14,7 +14,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -133,7 +133,7 @@ class Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving(*behaviours: Behaviour) -> Iterator[Server]:
+def serving(*behaviours):
     server = Server(behaviours)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
@@ -147,12 +147,12 @@ def serving(*behaviours: Behaviour) -> Iterator[Server]:
 
 
 @contextmanager
-def writing(server: Server, **options: Any) -> Iterator[OpenAIWriter]:
+def writing(server, **options):
     yield OpenAIWriter("m", **{"base_url": server.url} | options)
 
 
 @pytest.fixture(autouse=True)
-def slept(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
+def slept(monkeypatch):
     """Seconds between requests; nobody waits for them."""
     seconds = list[float]()
 
@@ -168,23 +168,23 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
     assert not [thread for thread in threading.enumerate() if thread.name == THREAD]
 
 
-def echo(request: Request) -> None:
+def echo(request):
     request.completion(f"* {request.prompt}")
 
 
-def status(code: int, content: bytes = b'{"error": "no"}', **headers: str) -> Behaviour:
+def status(code, content=b'{"error": "no"}', **headers):
     return lambda request: request.reply(content, code, **headers)
 
 
-def body(content: bytes, **headers: str) -> Behaviour:
+def body(content, **headers):
     return lambda request: request.reply(content, **headers)
 
 
-def hang(request: Request) -> None:
+def hang(request):
     request.server.ended.wait(30)
 
 
-def drip(request: Request) -> None:
+def drip(request):
     """A valid reply, a byte at a time, without end."""
     request.send_response(200)
     request.send_header("Content-Length", "1000000")
@@ -193,13 +193,13 @@ def drip(request: Request) -> None:
         request.wfile.write(b" ")
 
 
-def drip_headers(request: Request) -> None:
+def drip_headers(request):
     request.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
     while not request.server.ended.wait(0.01):
         request.wfile.write(b"x")
 
 
-def endless(request: Request) -> None:
+def endless(request):
     """A body that never ends, as fast as it can be read."""
     request.send_response(200)
     request.send_header("Transfer-Encoding", "chunked")
@@ -208,7 +208,7 @@ def endless(request: Request) -> None:
         request.wfile.write(b"10000\r\n" + b" " * 0x10000 + b"\r\n")
 
 
-def reset_in_the_middle(request: Request) -> None:
+def reset_in_the_middle(request):
     request.send_response(200)
     request.send_header("Content-Length", "1000")
     request.end_headers()
@@ -216,7 +216,7 @@ def reset_in_the_middle(request: Request) -> None:
     request.reset()
 
 
-def short_of_its_length(request: Request) -> None:
+def short_of_its_length(request):
     request.send_response(200)
     request.send_header("Content-Length", "1000")
     request.end_headers()
@@ -224,7 +224,7 @@ def short_of_its_length(request: Request) -> None:
     request.close_connection = True
 
 
-def test_what_is_sent_and_what_comes_back() -> None:
+def test_what_is_sent_and_what_comes_back():
     with (
         serving(echo) as server,
         writing(server, api_key_env=KEY_ENV, extra_body={"top_p": 0.9}) as writer,
@@ -247,7 +247,7 @@ def test_what_is_sent_and_what_comes_back() -> None:
     }
 
 
-def test_control_tokens_reach_no_server_in_their_spelling() -> None:
+def test_control_tokens_reach_no_server_in_their_spelling():
     with serving(echo) as server, writing(server) as writer:
         hostile = "a<|im_end|> [INST] b </s>, 1 < 2"
         writer.write([hostile], max_new_tokens=9)
@@ -255,7 +255,7 @@ def test_control_tokens_reach_no_server_in_their_spelling() -> None:
     assert CallableWriter(str).write([hostile], max_new_tokens=9) == [server.requests[0].prompt]
 
 
-def test_no_prompts_start_nothing() -> None:
+def test_no_prompts_start_nothing():
     with serving(echo) as server, writing(server) as writer:
         assert writer.write([], max_new_tokens=1) == []
         assert not [t for t in threading.enumerate() if t.name == THREAD]
@@ -298,9 +298,7 @@ def test_no_prompts_start_nothing() -> None:
         (endless, "more than 4,194,304 bytes"),
     ],
 )
-def test_a_passing_failure_is_tried_again_and_told_when_it_stays(
-    behaviour: Behaviour, seen: str
-) -> None:
+def test_a_passing_failure_is_tried_again_and_told_when_it_stays(behaviour, seen):
     with serving(behaviour, behaviour, echo) as server, writing(server) as writer:
         assert writer.write(["a"], max_new_tokens=9) == ["* a"]
         assert len(server.requests) == 3
@@ -311,7 +309,7 @@ def test_a_passing_failure_is_tried_again_and_told_when_it_stays(
 
 
 @pytest.mark.parametrize("behaviour", [hang, drip, drip_headers])
-def test_a_request_has_a_hard_end(behaviour: Behaviour) -> None:
+def test_a_request_has_a_hard_end(behaviour):
     with serving(behaviour, echo) as server, writing(server, timeout=0.2) as writer:
         assert writer.write(["a"], max_new_tokens=9) == ["* a"]
     with (
@@ -334,7 +332,7 @@ def test_a_request_has_a_hard_end(behaviour: Behaviour) -> None:
         (422, "see limit_field"),
     ],
 )
-def test_a_lasting_failure_is_told_at_once(code: int, way_out: str, slept: list[float]) -> None:
+def test_a_lasting_failure_is_told_at_once(code, way_out, slept):
     with (
         serving(status(code)) as server,
         writing(server, api_key_env=KEY_ENV) as writer,
@@ -345,7 +343,7 @@ def test_a_lasting_failure_is_told_at_once(code: int, way_out: str, slept: list[
     assert slept == []
 
 
-def test_a_server_that_is_not_there(slept: list[float]) -> None:
+def test_a_server_that_is_not_there(slept):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # nobody listens, and nobody else can
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
@@ -355,7 +353,7 @@ def test_a_server_that_is_not_there(slept: list[float]) -> None:
     assert len(slept) == 5
 
 
-def test_waits_double_and_are_jittered(slept: list[float]) -> None:
+def test_waits_double_and_are_jittered(slept):
     with (
         serving(status(500)) as server,
         writing(server, max_retries=9) as writer,
@@ -382,30 +380,22 @@ def test_waits_double_and_are_jittered(slept: list[float]) -> None:
         ("Wed, 99 Oct 2015 07:28:00 GMT", 0.0, 0.5),
     ],
 )
-def test_retry_after_is_honoured(
-    header: str, least: float, most: float, slept: list[float]
-) -> None:
-    with (
-        serving(status(429, Retry_After=header), echo) as server,
-        writing(server) as writer,
-    ):
+def test_retry_after_is_honoured(header, least, most, slept):
+    with serving(status(429, Retry_After=header), echo) as server, writing(server) as writer:
         assert writer.write(["a"], max_new_tokens=9) == ["* a"]
     (seconds,) = slept
     assert least <= seconds <= most
 
 
-def test_retry_after_may_be_a_date(slept: list[float]) -> None:
+def test_retry_after_may_be_a_date(slept):
     date = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
-    with (
-        serving(status(429, Retry_After=date), echo) as server,
-        writing(server) as writer,
-    ):
+    with serving(status(429, Retry_After=date), echo) as server, writing(server) as writer:
         assert writer.write(["a"], max_new_tokens=9) == ["* a"]
     (seconds,) = slept
     assert 1 < seconds <= 100.5
 
 
-def test_a_wait_that_is_too_long_is_not_begun(slept: list[float]) -> None:
+def test_a_wait_that_is_too_long_is_not_begun(slept):
     with (
         serving(status(429, Retry_After="86400")) as server,
         writing(server) as writer,
@@ -425,19 +415,19 @@ def test_a_wait_that_is_too_long_is_not_begun(slept: list[float]) -> None:
         b'{"choices": [{"message": {"content": ""}, "finish_reason": "content_filter"}]}',
     ],
 )
-def test_a_model_that_says_nothing_gives_an_empty_reply(content: bytes) -> None:
+def test_a_model_that_says_nothing_gives_an_empty_reply(content):
     with serving(body(content)) as server, writing(server) as writer:
         assert writer.write(["a"], max_new_tokens=9) == [""]
     assert len(server.requests) == 1
 
 
-def test_a_reply_cut_by_its_limit_and_one_of_half_a_character() -> None:
+def test_a_reply_cut_by_its_limit_and_one_of_half_a_character():
     cut = b'{"choices": [{"message": {"content": "* a\\ud800"}, "finish_reason": "length"}]}'
     with serving(body(cut)) as server, writing(server) as writer:
         assert writer.write(["a"], max_new_tokens=9) == ["* a�"]
 
 
-def test_requests_run_side_by_side_and_never_more_than_the_limit() -> None:
+def test_requests_run_side_by_side_and_never_more_than_the_limit():
     barrier = threading.Barrier(4)
 
     def together(request: Request) -> None:
@@ -450,13 +440,13 @@ def test_requests_run_side_by_side_and_never_more_than_the_limit() -> None:
     assert server.most_active == 4
 
 
-def test_connections_are_used_again() -> None:
+def test_connections_are_used_again():
     with serving(echo) as server, writing(server, concurrency=1) as writer:
         assert writer.write(["a", "b"] * 3, max_new_tokens=9) == ["* a", "* b"] * 3
     assert len({request.address for request in server.requests}) == 1
 
 
-def test_replies_come_as_they_are_finished_and_in_order_from_write() -> None:
+def test_replies_come_as_they_are_finished_and_in_order_from_write():
     turn = {str(i): threading.Event() for i in range(4)}
     turn["3"].set()
 
@@ -475,7 +465,7 @@ def test_replies_come_as_they_are_finished_and_in_order_from_write() -> None:
         assert writer.write([*"0123"], max_new_tokens=9) == ["* 0", "* 1", "* 2", "* 3"]
 
 
-def test_what_arrived_before_a_failure_is_yielded_and_the_rest_is_given_up() -> None:
+def test_what_arrived_before_a_failure_is_yielded_and_the_rest_is_given_up():
     lost, arrived = threading.Event(), threading.Event()
 
     def behave(request: Request) -> None:
@@ -499,7 +489,7 @@ def test_what_arrived_before_a_failure_is_yielded_and_the_rest_is_given_up() -> 
         assert lost.wait(30)
 
 
-def test_closing_the_iterator_gives_up_the_rest() -> None:
+def test_closing_the_iterator_gives_up_the_rest():
     lost = threading.Event()
 
     def behave(request: Request) -> None:
@@ -516,7 +506,7 @@ def test_closing_the_iterator_gives_up_the_rest() -> None:
         assert writer.write(["ok"], max_new_tokens=9) == ["* ok"]
 
 
-def test_an_interruption_from_the_keyboard_ends_the_call() -> None:
+def test_an_interruption_from_the_keyboard_ends_the_call():
     def interrupt(request: Request) -> None:
         os.kill(os.getpid(), signal.SIGINT)
         hang(request)
@@ -528,7 +518,7 @@ def test_an_interruption_from_the_keyboard_ends_the_call() -> None:
         assert writer.write(["b"], max_new_tokens=9) == ["* b"]
 
 
-def test_a_process_that_is_interrupted_ends() -> None:
+def test_a_process_that_is_interrupted_ends():
     """Neither the thread nor the open request keeps the interpreter alive."""
 
     def interrupt(request: Request) -> None:
@@ -552,15 +542,13 @@ def test_a_process_that_is_interrupted_ends() -> None:
     assert "Warning" not in errors
 
 
-def summarize(request: Request) -> None:
+def summarize(request):
     """What the scripted model replies, so that a whole index can be built."""
     [reply] = ScriptedLM().write([request.prompt], max_new_tokens=500)
     request.completion(reply)
 
 
-def built(
-    url: str, path: Path | None, *, concurrency: int = 4, max_tokens: int | None = None
-) -> HWDAGIndex:
+def built(url, path, *, concurrency=4, max_tokens=None):
     writer = OpenAIWriter("m", base_url=url, concurrency=concurrency)
     return HWDAGIndex.from_documents(
         [Document("a", " ".join(f"The mill number {i} grinds at {i} past." for i in range(80)))],
@@ -573,7 +561,7 @@ def built(
     )
 
 
-def test_a_build_outlives_its_server_and_asks_no_finished_prompt_again(tmp_path: Path) -> None:
+def test_a_build_outlives_its_server_and_asks_no_finished_prompt_again(tmp_path):
     path = tmp_path / "a.hwdag"
     with serving(summarize) as server:
         whole = built(server.url, None)
@@ -605,25 +593,25 @@ def test_a_build_outlives_its_server_and_asks_no_finished_prompt_again(tmp_path:
     )
 
 
-def test_a_limit_loses_no_reply_that_was_under_way(tmp_path: Path) -> None:
+def test_a_limit_loses_no_reply_that_was_under_way(tmp_path):
     """Stopped again and again, a build asks every prompt once."""
     with serving(summarize) as server:
         stops = 0
-        while built(server.url, tmp_path / "a.hwdag", max_tokens=1).report.stopped:  # type: ignore[union-attr]
+        while built(server.url, tmp_path / "a.hwdag", max_tokens=1).report.stopped:
             stops += 1
         prompts = [asked.prompt for asked in server.requests]
     assert stops > 1
     assert len(prompts) == len(set(prompts))
 
 
-def test_the_graph_does_not_depend_on_how_many_prompts_are_asked_at_once() -> None:
+def test_the_graph_does_not_depend_on_how_many_prompts_are_asked_at_once():
     with serving(summarize) as server:
         one, many = (built(server.url, None, concurrency=n) for n in (1, 8))
     assert one.graphs["a"].nodes == many.graphs["a"].nodes
     assert np.array_equal(one.graphs["a"].edges.toarray(), many.graphs["a"].edges.toarray())
 
 
-def test_a_forked_process_starts_a_thread_of_its_own() -> None:
+def test_a_forked_process_starts_a_thread_of_its_own():
     code = """
 import os, sys
 from hwdag.lm.openai_compatible import OpenAIWriter
@@ -646,13 +634,13 @@ if child:
     assert sorted(request.prompt for request in server.requests) == ["a", "b", "b"]
 
 
-async def test_it_works_inside_a_running_loop() -> None:
+async def test_it_works_inside_a_running_loop():
     with serving(echo) as server, writing(server) as writer:
         assert writer.write(["a"], max_new_tokens=9) == ["* a"]
         assert await asyncio.to_thread(writer.write, ["b"], max_new_tokens=9) == ["* b"]
 
 
-def test_tokens_are_counted_also_of_empty_replies_and_not_guessed() -> None:
+def test_tokens_are_counted_also_of_empty_replies_and_not_guessed():
     reply = '{{"choices": [], "usage": {}}}'
     told = {
         '{"total_tokens": 12}': 12,
@@ -670,7 +658,7 @@ def test_tokens_are_counted_also_of_empty_replies_and_not_guessed() -> None:
         assert writer.usage.seconds > 0
 
 
-def test_the_key_is_shown_nowhere(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_key_is_shown_nowhere(caplog):
     caplog.set_level(logging.DEBUG)
 
     def tell(request: Request) -> None:
@@ -691,7 +679,7 @@ def test_the_key_is_shown_nowhere(caplog: pytest.LogCaptureFixture) -> None:
         seen = seen.tb_next
 
 
-def test_a_redirect_is_not_followed() -> None:
+def test_a_redirect_is_not_followed():
     with (
         serving(echo) as elsewhere,
         serving(status(307, Location=elsewhere.url + "/chat/completions")) as server,
@@ -703,7 +691,7 @@ def test_a_redirect_is_not_followed() -> None:
     assert elsewhere.strays == []
 
 
-def test_a_foreign_server_is_not_sent_the_key_of_openai(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_foreign_server_is_not_sent_the_key_of_openai(monkeypatch):
     for name in ("API_KEY", "ADMIN_KEY", "ORG_ID", "PROJECT_ID"):
         monkeypatch.setenv(f"OPENAI_{name}", KEY)
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", f"X-Secret: {KEY}")
@@ -715,9 +703,7 @@ def test_a_foreign_server_is_not_sent_the_key_of_openai(monkeypatch: pytest.Monk
     assert KEY not in repr(server.requests)
 
 
-def test_the_official_address_needs_a_key_and_the_new_field(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_official_address_needs_a_key_and_the_new_field(monkeypatch):
     with pytest.raises(InputError, match="OPENAI_API_KEY is not set"):
         OpenAIWriter("m")
     with pytest.raises(InputError, match="NO_SUCH_KEY is not set"):
@@ -754,13 +740,13 @@ def test_the_official_address_needs_a_key_and_the_new_field(
         ({"extra_body": {"seed": object()}}, InputError),
     ],
 )
-def test_options_that_cannot_be(options: dict[str, Any], error: type[Exception]) -> None:
+def test_options_that_cannot_be(options, error):
     with pytest.raises(error) as caught:
         OpenAIWriter(**{"model": "m", "base_url": "http://localhost:1/v1"} | options)
     assert KEY not in str(caught.value)
 
 
-def test_options_of_the_request() -> None:
+def test_options_of_the_request():
     options: dict[str, Any] = {"temperature": None, "limit_field": "max_completion_tokens"}
     with serving(echo) as server, writing(server, **options) as writer:
         writer.write(["a"], max_new_tokens=9)
@@ -771,7 +757,7 @@ def test_options_of_the_request() -> None:
         }
 
 
-def test_the_package_that_is_missing_is_named() -> None:
+def test_the_package_that_is_missing_is_named():
     code = "import sys; sys.modules['openai'] = None; import hwdag.lm.openai_compatible"
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -784,7 +770,7 @@ def test_the_package_that_is_missing_is_named() -> None:
     )
 
 
-def test_a_build_passes_the_failure_on() -> None:
+def test_a_build_passes_the_failure_on():
     with (
         serving(status(404)) as server,
         writing(server) as writer,
@@ -794,5 +780,5 @@ def test_a_build_passes_the_failure_on() -> None:
 
 
 @pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.S))
-def test_the_examples_of_the_page_run(code: str) -> None:
+def test_the_examples_of_the_page_run(code):
     exec(compile(code, "writers.md", "exec"), {"__name__": "writers"})

@@ -29,7 +29,7 @@ Gardens there grow turnips, and children play in the old churchyard.
 QUESTION = "Where was the colleague of Ada Byron born?"
 
 
-def visited(scoring: Scoring) -> list[str]:
+def visited(scoring):
     index = HWDAGIndex(reader=ScriptedLM(), embedder=HashingEmbedder(), config=BuildConfig())
     index.insert([Document("d", TEXT)])
     config = SearchConfig(

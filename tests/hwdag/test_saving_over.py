@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -21,12 +19,12 @@ CHUNKS = BuildConfig(chunk_tokens=12, edges="attention")
 FERRY = Document("ferry", "The ferry crosses the river at dawn. Its bell wakes the village.")
 
 
-def index_of(*documents: Document, **options: object) -> HWDAGIndex:
+def index_of(*documents, **options):
     made = {"reader": ScriptedLM(), "embedder": HashingEmbedder(), "config": CHUNKS} | options
-    return HWDAGIndex.from_documents(documents, **made)  # type: ignore[arg-type]
+    return HWDAGIndex.from_documents(documents, **made)
 
 
-def with_a_killed_write(path: Path) -> None:
+def with_a_killed_write(path):
     """Leave the file as a writer does that is killed when its first pages are in the file."""
     with closing(sqlite3.connect(path, isolation_level=None)) as writer:
         writer.execute("PRAGMA cache_size = 1")
@@ -39,7 +37,7 @@ def with_a_killed_write(path: Path) -> None:
         path.with_name(f"{name}.kept").rename(path.with_name(name))
 
 
-def assert_holds(path: Path, *documents: Document) -> None:
+def assert_holds(path, *documents):
     with HWDAGIndex.load(path, reader=ScriptedLM()) as index:
         assert list(index.documents.values()) == list(documents)
         assert index.verify().sound
@@ -47,13 +45,13 @@ def assert_holds(path: Path, *documents: Document) -> None:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     path = tmp_path / "a.hwdag"
     index_of(MILL).save(path)
     return path
 
 
-def test_a_file_is_replaced_where_that_is_wanted(path: Path) -> None:
+def test_a_file_is_replaced_where_that_is_wanted(path):
     with pytest.raises(InputError, match="exists"):
         index_of(FERRY).save(path)
     index_of(FERRY).save(path, overwrite=True)
@@ -63,13 +61,13 @@ def test_a_file_is_replaced_where_that_is_wanted(path: Path) -> None:
     assert sorted(path.parent.iterdir()) == [path, path.with_name("b.hwdag")]
 
 
-def test_the_write_that_was_killed_does_not_reach_the_new_file(path: Path) -> None:
+def test_the_write_that_was_killed_does_not_reach_the_new_file(path):
     with_a_killed_write(path)
     index_of(FERRY).save(path, overwrite=True)
     assert_holds(path, FERRY)
 
 
-def test_the_journal_of_a_file_that_is_gone_does_not_reach_the_new_one(path: Path) -> None:
+def test_the_journal_of_a_file_that_is_gone_does_not_reach_the_new_one(path):
     with_a_killed_write(path)
     path.unlink()
     index_of(FERRY).save(path)
@@ -79,14 +77,14 @@ def test_the_journal_of_a_file_that_is_gone_does_not_reach_the_new_one(path: Pat
 @pytest.mark.parametrize(
     "spoil", [lambda path: path.write_bytes(b"garbage" * 999), lambda path: path.write_bytes(b"")]
 )
-def test_a_file_that_nobody_can_read_is_replaced(path: Path, spoil: Callable[[Path], int]) -> None:
+def test_a_file_that_nobody_can_read_is_replaced(path, spoil):
     with_a_killed_write(path)
     spoil(path)
     index_of(FERRY).save(path, overwrite=True)
     assert_holds(path, FERRY)
 
 
-def test_a_write_that_goes_on_is_waited_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_that_goes_on_is_waited_for(path, monkeypatch):
     monkeypatch.setattr(unfinished, "BUSY_SECONDS", 0)
     with closing(sqlite3.connect(path, isolation_level=None)) as writer:
         writer.execute("BEGIN IMMEDIATE")
@@ -97,12 +95,12 @@ def test_a_write_that_goes_on_is_waited_for(path: Path, monkeypatch: pytest.Monk
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_folder_is_not_replaced(tmp_path: Path) -> None:
+def test_a_folder_is_not_replaced(tmp_path):
     with pytest.raises(IndexFileError, match="unable to open"):
         index_of(FERRY).save(tmp_path, overwrite=True)
 
 
-def test_the_own_file_is_left_alone_and_goes_on(path: Path) -> None:
+def test_the_own_file_is_left_alone_and_goes_on(path):
     index = HWDAGIndex.load(path, reader=ScriptedLM())
     (path.parent / "link").symlink_to(path)
     index.save(path.parent / "link", overwrite=True)
@@ -111,7 +109,7 @@ def test_the_own_file_is_left_alone_and_goes_on(path: Path) -> None:
     assert_holds(path, MILL, FERRY)
 
 
-def test_an_index_whose_file_was_replaced_reads_on_in_the_old_one(path: Path) -> None:
+def test_an_index_whose_file_was_replaced_reads_on_in_the_old_one(path):
     index = HWDAGIndex.load(path, reader=ScriptedLM())
     index_of(FERRY).save(path, overwrite=True)
     assert list(index.documents) == ["mill"]
@@ -121,7 +119,7 @@ def test_an_index_whose_file_was_replaced_reads_on_in_the_old_one(path: Path) ->
     assert_holds(path, MILL)
 
 
-def test_an_index_whose_file_was_replaced_spares_the_journal_of_the_new_one(path: Path) -> None:
+def test_an_index_whose_file_was_replaced_spares_the_journal_of_the_new_one(path):
     index = HWDAGIndex.load(path, reader=ScriptedLM())
     index_of(FERRY).save(path, overwrite=True)
     with_a_killed_write(path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,7 +32,7 @@ CONFIGS = [
 ]
 
 
-def entries(rng: np.random.Generator, count: int) -> list[Entry]:
+def entries(rng, count):
     found = []
     for i in range(count):
         document, graph = random_document(rng, f"d{i}")
@@ -43,14 +42,14 @@ def entries(rng: np.random.Generator, count: int) -> list[Entry]:
     return found
 
 
-def files(folder: Path, parts: list[list[Entry]], header: Header = HEADER) -> list[Path]:
+def files(folder, parts, header=HEADER):
     paths = [folder / f"{i}.hwdag" for i in range(len(parts))]
     for path, part in zip(paths, parts, strict=True):
         fill(path, *part, header=header, calls=0)
     return paths
 
 
-def opened(paths: list[Path]) -> HWDAGIndex:
+def opened(paths):
     return HWDAGIndex.open_all(paths, reader=ScriptedLM(), embedder=EMBEDDER)
 
 
@@ -61,9 +60,7 @@ def opened(paths: list[Path]) -> HWDAGIndex:
     st.sampled_from(CONFIGS),
     st.sampled_from([40, segments.SEGMENT_NODES]),
 )
-def test_a_search_finds_what_it_finds_in_one_file(
-    tmp_path_factory, seed, sizes, config, size
-) -> None:
+def test_a_search_finds_what_it_finds_in_one_file(tmp_path_factory, seed, sizes, config, size):
     folder, rng = tmp_path_factory.mktemp("several"), np.random.default_rng(seed)
     everything = entries(rng, sum(sizes))
     parts = [everything[sum(sizes[:i]) : sum(sizes[: i + 1])] for i in range(len(sizes))]
@@ -91,12 +88,12 @@ def test_a_search_finds_what_it_finds_in_one_file(
 
 
 @pytest.fixture
-def parts() -> list[list[Entry]]:
+def parts():
     everything = entries(np.random.default_rng(3), 6)
     return [everything[:2], everything[2:4], everything[4:]]
 
 
-def test_a_tenant_sees_its_own_documents_in_every_file(tmp_path: Path, parts) -> None:
+def test_a_tenant_sees_its_own_documents_in_every_file(tmp_path, parts):
     with opened(files(tmp_path, parts, TENANTS)) as index:
         with pytest.raises(InputError, match="tenant"):
             index.search("Which dragon?")
@@ -108,7 +105,7 @@ def test_a_tenant_sees_its_own_documents_in_every_file(tmp_path: Path, parts) ->
             index.search("Which?", scope=Scope(tenant="t0", document_ids=["d1"]))
 
 
-def test_what_changes_in_a_file_is_seen(tmp_path: Path, parts) -> None:
+def test_what_changes_in_a_file_is_seen(tmp_path, parts):
     paths = files(tmp_path, parts)
     config = SearchConfig(token_budget=1000, progress="budget")
     with opened(paths) as index:
@@ -121,7 +118,7 @@ def test_what_changes_in_a_file_is_seen(tmp_path: Path, parts) -> None:
         assert isinstance(index.answer("Which dragon?", config=config), Answer)
 
 
-def test_what_would_change_it_is_refused(tmp_path: Path, parts) -> None:
+def test_what_would_change_it_is_refused(tmp_path, parts):
     changes: list[Callable[[HWDAGIndex], object]] = [
         lambda index: index.insert(["A new text."]),
         lambda index: index.refresh([]),
@@ -145,7 +142,7 @@ def test_what_would_change_it_is_refused(tmp_path: Path, parts) -> None:
     assert not (tmp_path / "new.hwdag").exists()
 
 
-def test_files_that_do_not_belong_together_are_refused(tmp_path: Path, parts) -> None:
+def test_files_that_do_not_belong_together_are_refused(tmp_path, parts):
     paths = files(tmp_path, parts)
     with pytest.raises(InputError, match=r"'d0' is in several of the files: .*0.hwdag, .*0.hwdag"):
         opened([paths[0], paths[0]])
@@ -163,7 +160,7 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path: Path, parts) ->
             opened([paths[0], path])
 
 
-def test_a_document_that_comes_to_a_second_file_is_noticed(tmp_path: Path, parts) -> None:
+def test_a_document_that_comes_to_a_second_file_is_noticed(tmp_path, parts):
     paths = files(tmp_path, parts)
     with opened(paths) as index:
         index.search("Which dragon?")

@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 from contextlib import ExitStack, suppress
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,24 +31,24 @@ QUERY = random_vectors(np.random.default_rng(0), 1)[0]
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
+def small(monkeypatch):
     make_small(monkeypatch)
 
 
-def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
+def make_small(monkeypatch):
     monkeypatch.setattr(segments, "SEGMENT_NODES", 40)
     monkeypatch.setattr(sidecar, "LEAST_NODES", 10)
 
 
 @pytest.fixture
-def path(tmp_path: Path, original: Path) -> Path:
+def path(tmp_path, original):
     """An index of ten documents, which was searched before."""
     shutil.copytree(original, tmp_path, dirs_exist_ok=True)
     return tmp_path / "x.hwdag"
 
 
 @pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def original(tmp_path_factory):
     """A folder with one."""
     folder = tmp_path_factory.mktemp("original")
     with pytest.MonkeyPatch.context() as patch:
@@ -58,7 +57,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def filled(path: Path, seed: int = 0) -> Path:
+def filled(path, seed=0):
     with Store.create(path, HEADER) as store:
         for i in range(10):
             store.put(*entry(f"d{i}", seed + i))
@@ -66,15 +65,15 @@ def filled(path: Path, seed: int = 0) -> Path:
     return path
 
 
-def kept(path: Path) -> list[Path]:
+def kept(path):
     return sorted(path.with_name(f"{path.name}.arrays").glob("*"))
 
 
-def read_fully(store: Store) -> Corpus:
+def read_fully(store):
     return Corpus(store.nodes).extended(store.blocks(store.numbers()))
 
 
-def check(path: Path) -> Corpus:
+def check(path):
     """The corpus of a process that opens the file now; it is that which the file alone makes."""
     with Store.open(path) as store:
         corpus = Snapshots(store).current()
@@ -82,7 +81,7 @@ def check(path: Path) -> Corpus:
     return corpus
 
 
-def test_a_process_maps_what_another_one_has_written(path: Path) -> None:
+def test_a_process_maps_what_another_one_has_written(path):
     assert len(kept(path)) >= 2
     written = [file.stat().st_mtime_ns for file in kept(path)]
     mapped = [part for part in check(path).segments if part.mapped is not None]
@@ -95,7 +94,7 @@ def test_a_process_maps_what_another_one_has_written(path: Path) -> None:
     max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.lists(st.integers(0, 11), min_size=1, max_size=25))
-def test_nothing_depends_on_what_is_kept(tmp_path_factory, choices: list[int]) -> None:
+def test_nothing_depends_on_what_is_kept(tmp_path_factory, choices):
     path = tmp_path_factory.mktemp("kept") / "x.hwdag"
     with Store.create(path, HEADER) as store:
         running = Snapshots(store)
@@ -114,7 +113,7 @@ def test_nothing_depends_on_what_is_kept(tmp_path_factory, choices: list[int]) -
         )
 
 
-def test_the_folder_may_be_deleted_and_is_made_anew(path: Path) -> None:
+def test_the_folder_may_be_deleted_and_is_made_anew(path):
     before = [file.read_bytes() for file in kept(path)]
     shutil.rmtree(kept(path)[0].parent)
     check(path)
@@ -122,7 +121,7 @@ def test_the_folder_may_be_deleted_and_is_made_anew(path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 7, 103, 104, 500, -1])
-def test_a_truncated_file_is_not_used(path: Path, size: int) -> None:
+def test_a_truncated_file_is_not_used(path, size):
     whole = kept(path)[0].read_bytes()
     kept(path)[0].write_bytes(whole[:size])
     check(path)
@@ -132,7 +131,7 @@ def test_a_truncated_file_is_not_used(path: Path, size: int) -> None:
     assert kept(path)[0].read_bytes() == whole
 
 
-def test_files_of_another_index_are_not_used(path: Path, tmp_path: Path) -> None:
+def test_files_of_another_index_are_not_used(path, tmp_path):
     """Its documents have the same numbers, names and sizes."""
     other = filled(tmp_path / "y.hwdag", seed=100)
     for mine, theirs in zip(kept(path), kept(other), strict=True):
@@ -141,7 +140,7 @@ def test_files_of_another_index_are_not_used(path: Path, tmp_path: Path) -> None
     assert [f.read_bytes() for f in kept(path)] != [f.read_bytes() for f in kept(other)]
 
 
-def test_a_copy_that_went_its_own_way_does_not_use_what_the_original_has(path: Path) -> None:
+def test_a_copy_that_went_its_own_way_does_not_use_what_the_original_has(path):
     copy = path.with_name("copy.hwdag")
     shutil.copy(path, copy)
     shutil.copytree(kept(path)[0].parent, copy.with_name("copy.hwdag.arrays"))
@@ -159,7 +158,7 @@ def test_a_copy_that_went_its_own_way_does_not_use_what_the_original_has(path: P
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.binary(min_size=8)), min_size=1))
-def test_no_damage_does_more_than_end_a_search(path: Path, original: Path, damage) -> None:
+def test_no_damage_does_more_than_end_a_search(path, original, damage):
     shutil.copytree(original, path.parent, dirs_exist_ok=True)
     file = kept(path)[0]
     content = bytearray(file.read_bytes())
@@ -179,7 +178,7 @@ def test_no_damage_does_more_than_end_a_search(path: Path, original: Path, damag
             corpus.fetch([index])
 
 
-def test_what_is_deleted_leaves_the_arrays_before_delete_returns(path: Path) -> None:
+def test_what_is_deleted_leaves_the_arrays_before_delete_returns(path):
     with Store.open(path) as store:
         old = {name: store.load(name).vectors[0].tobytes() for name in ("d1", "d2")}
         assert all(any(v in file.read_bytes() for file in kept(path)) for v in old.values())
@@ -194,7 +193,7 @@ def test_what_is_deleted_leaves_the_arrays_before_delete_returns(path: Path) -> 
     assert not any(vector in everything for vector in old.values())
 
 
-def test_what_was_deleted_meanwhile_is_not_written(path: Path) -> None:
+def test_what_was_deleted_meanwhile_is_not_written(path):
     shutil.rmtree(kept(path)[0].parent)
     with Store.open(path) as store:
         segment = read_fully(store).segments[0]
@@ -217,7 +216,7 @@ with Store.open(path) as store:
 """
 
 
-def test_what_a_killed_search_leaves_goes_with_the_next_opening(path: Path) -> None:
+def test_what_a_killed_search_leaves_goes_with_the_next_opening(path):
     shutil.rmtree(kept(path)[0].parent)
     with child(path, KILLED) as search:
         assert search.wait() == -signal.SIGKILL
@@ -229,7 +228,7 @@ def test_what_a_killed_search_leaves_goes_with_the_next_opening(path: Path) -> N
     assert vector not in b"".join(f.read_bytes() for f in path.parent.rglob("*") if f.is_file())
 
 
-def test_a_file_that_takes_the_place_of_an_index_has_no_arrays_of_it(path: Path) -> None:
+def test_a_file_that_takes_the_place_of_an_index_has_no_arrays_of_it(path):
     other = path.with_name("y.hwdag")
     with Store.create(other, HEADER) as store:
         store.put(*entry("other", 5))
@@ -237,14 +236,14 @@ def test_a_file_that_takes_the_place_of_an_index_has_no_arrays_of_it(path: Path)
     assert not kept(path)
 
 
-def test_a_file_that_is_read_only_gets_nothing_beside_it(path: Path) -> None:
+def test_a_file_that_is_read_only_gets_nothing_beside_it(path):
     shutil.rmtree(kept(path)[0].parent)
     with Store.open(path, readonly=True) as store:
         assert_same(Snapshots(store).current(), read_fully(store), set(WORDS[:8]), QUERY)
     assert not kept(path)
 
 
-def test_those_who_may_use_the_index_may_use_its_arrays(path: Path) -> None:
+def test_those_who_may_use_the_index_may_use_its_arrays(path):
     shutil.rmtree(kept(path)[0].parent)
     path.chmod(0o640)
     path.parent.chmod(0o770)
@@ -253,7 +252,7 @@ def test_those_who_may_use_the_index_may_use_its_arrays(path: Path) -> None:
     assert kept(path)[0].parent.stat().st_mode & 0o777 == 0o770
 
 
-def test_a_file_in_the_place_of_the_folder_means_that_none_is_wanted(path: Path) -> None:
+def test_a_file_in_the_place_of_the_folder_means_that_none_is_wanted(path):
     folder = kept(path)[0].parent
     shutil.rmtree(folder)
     folder.touch()
@@ -274,7 +273,7 @@ with Store.open(path) as store:
 
 
 @pytest.mark.slow
-def test_processes_that_change_and_search_agree_in_the_end(tmp_path: Path) -> None:
+def test_processes_that_change_and_search_agree_in_the_end(tmp_path):
     path = tmp_path / "x.hwdag"
     Store.create(path, HEADER).close()
     with ExitStack() as stack:

@@ -7,11 +7,9 @@ import random
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -44,33 +42,33 @@ HEADER = Header(
 )
 
 
-def world(document_id: str = "doc", seed: int = 0) -> Entry:
+def world(document_id="doc", seed=0):
     rng = np.random.default_rng(seed)
     graph = random_graph(rng, chunks=5, levels=3, document_id=document_id)
     return Entry(document_of(graph), graph, random_vectors(rng, len(graph)))
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     return tmp_path / "an index?#%20.hwdag"
 
 
 @pytest.fixture
-def store(path: Path) -> Iterator[Store]:
+def store(path):
     with Store.create(path, HEADER) as store:
         yield store
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(graphs(), st.integers(0, 2**32 - 1))
-def test_what_is_put_comes_back_to_the_last_bit(store: Store, graph: HWDAG, seed: int) -> None:
+def test_what_is_put_comes_back_to_the_last_bit(store, graph, seed):
     vectors = random_vectors(np.random.default_rng(seed), len(graph))
     stored = Entry(document_of(graph), graph, vectors)
     store.put(*stored)
     assert_same(store.load("doc"), stored)
 
 
-def test_any_text_survives(store: Store) -> None:
+def test_any_text_survives(store):
     text = "NUL \0, CR\r\n, 𝔘𝔫𝔦, \ufeff, quote ' and \N{ZERO WIDTH JOINER}"
     metadata = {"page": 3, "tags": ["a", None, 1.5], "ü": {"nested": True}}
     document = Document("id '; DROP TABLE nodes; --", text, "Ti\0tle", metadata)
@@ -81,7 +79,7 @@ def test_any_text_survives(store: Store) -> None:
     assert store.document(document.id) == document
 
 
-def test_a_reopened_file_has_header_and_documents_in_order(store: Store, path: Path) -> None:
+def test_a_reopened_file_has_header_and_documents_in_order(store, path):
     worlds = [world(name, seed) for seed, name in enumerate("cab")]
     for stored in worlds:
         store.put(*stored)
@@ -96,7 +94,7 @@ def test_a_reopened_file_has_header_and_documents_in_order(store: Store, path: P
         assert list(path.parent.iterdir()) == [path]
 
 
-def test_putting_again_replaces_and_comes_last(store: Store) -> None:
+def test_putting_again_replaces_and_comes_last(store):
     assert [store.put(*world(name)) for name in "abc"] == [1, 2, 3]
     changed = world("b", seed=9)
     assert store.put(*changed) == 4
@@ -105,7 +103,7 @@ def test_putting_again_replaces_and_comes_last(store: Store) -> None:
     assert list(store.blocks([2])) == []
 
 
-def test_deleting_leaves_nothing_behind_in_the_file(store: Store, path: Path) -> None:
+def test_deleting_leaves_nothing_behind_in_the_file(store, path):
     store.put(*world("kept"))
     secret = "Xyzzy the unmentionable. " * 2000
     chunk = Node("n", "gone", 1, secret, "chunk", 9, (Span(0, len(secret)),))
@@ -118,7 +116,7 @@ def test_deleting_leaves_nothing_behind_in_the_file(store: Store, path: Path) ->
     assert store.ids() == ["kept"]
 
 
-def marked(name: str, seed: int) -> tuple[Entry, dict[bytes, bytes], list[bytes]]:
+def marked(name, seed):
     """A world with finished calls, and bytes that occur in nothing else: words, vectors, hashes."""
     rng = np.random.default_rng(seed)
     chunks = int(rng.choice([1, 5, 40]))
@@ -134,9 +132,7 @@ def marked(name: str, seed: int) -> tuple[Entry, dict[bytes, bytes], list[bytes]
         for node, word in zip(graph.nodes, words, strict=True)
     ]
     entry = Entry(
-        document,
-        HWDAG(tuple(nodes), graph.edges, graph.raw),
-        random_vectors(rng, len(graph)),
+        document, HWDAG(tuple(nodes), graph.edges, graph.raw), random_vectors(rng, len(graph))
     )
     calls = {rng.bytes(32): rng.bytes(int(rng.integers(20, 9000))) for _ in range(3)}
     texts = [*text.split(), document.title, f"meta{seed}.", *words, content_hash(document)]
@@ -147,9 +143,7 @@ def marked(name: str, seed: int) -> tuple[Entry, dict[bytes, bytes], list[bytes]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_whatever_happened_before_nothing_is_left_of_what_is_gone(
-    store: Store, path: Path, seed: int
-) -> None:
+def test_whatever_happened_before_nothing_is_left_of_what_is_gone(store, path, seed):
     """SQLite leaves copies of rows in the gaps of shared pages; ours are not on such pages."""
     rng = random.Random(seed)
     living: dict[str, list[bytes]] = {}
@@ -172,17 +166,14 @@ def test_whatever_happened_before_nothing_is_left_of_what_is_gone(
         assert np.mean(present) > 0.9  # not all: some go across the border of two pages
 
 
-def test_a_missing_document_is_named(store: Store) -> None:
+def test_a_missing_document_is_named(store):
     with pytest.raises(InputError, match=r"no document 'x' in .*ids\(\) lists them"):
         store.load("x")
 
 
-def test_the_content_hash_sees_all_but_the_id() -> None:
+def test_the_content_hash_sees_all_but_the_id():
     document = Document("a", "text", "title", {"x": 1, "y": [1, 2]})
-    same = [
-        replace(document, id="b"),
-        replace(document, metadata={"y": (1, 2), "x": 1}),
-    ]
+    same = [replace(document, id="b"), replace(document, metadata={"y": (1, 2), "x": 1})]
     other = [
         replace(document, text="titletext", title=""),
         replace(document, title="text", text="title"),
@@ -192,7 +183,7 @@ def test_the_content_hash_sees_all_but_the_id() -> None:
     assert len({content_hash(d) for d in [document, *other]}) == 4
 
 
-def put_parts(store: Store, **changes: Any) -> None:
+def put_parts(store, **changes):
     store.put(**(world()._asdict() | changes))
 
 
@@ -209,15 +200,13 @@ def put_parts(store: Store, **changes: Any) -> None:
         ({"document": replace(world().document, metadata={"x": float("nan")})}, "metadata"),
     ],
 )
-def test_parts_that_do_not_belong_together_are_refused(
-    store: Store, changes: dict[str, Any], message: str
-) -> None:
+def test_parts_that_do_not_belong_together_are_refused(store, changes, message):
     with pytest.raises(InputError, match=message):
         put_parts(store, **changes)
     assert load_all(store) == []
 
 
-def test_a_broken_graph_is_refused_and_the_old_document_stays(store: Store) -> None:
+def test_a_broken_graph_is_refused_and_the_old_document_stays(store):
     before = world()
     store.put(*before)
     broken = HWDAG(before.graph.nodes, before.graph.edges * 2, before.graph.raw)
@@ -229,7 +218,7 @@ def test_a_broken_graph_is_refused_and_the_old_document_stays(store: Store) -> N
 # What a search reads
 
 
-def assert_same_block(one: Block, two: Block) -> None:
+def assert_same_block(one, two):
     for part in fields(Block):
         a, b = getattr(one, part.name), getattr(two, part.name)
         if isinstance(a, Postings):
@@ -243,7 +232,7 @@ def assert_same_block(one: Block, two: Block) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(graphs(max_chunks=80), st.integers(0, 2**32 - 1))
-def test_blocks_and_nodes_are_those_of_the_document(store: Store, graph: HWDAG, seed: int) -> None:
+def test_blocks_and_nodes_are_those_of_the_document(store, graph, seed):
     vectors = random_vectors(np.random.default_rng(seed), len(graph))
     document = document_of(graph)
     document = replace(document, text=f"# A heading\n\n{document.text}")
@@ -254,7 +243,7 @@ def test_blocks_and_nodes_are_those_of_the_document(store: Store, graph: HWDAG, 
     assert store.nodes(addresses) == list(reversed(graph.nodes))
 
 
-def test_what_is_gone_is_left_out(store: Store) -> None:
+def test_what_is_gone_is_left_out(store):
     numbers = [store.put(*world(name, seed)) for seed, name in enumerate("abc")]
     store.delete("b")
     blocks = list(store.blocks([numbers[2], 99, numbers[1], numbers[0], np.int64(numbers[2])]))
@@ -267,7 +256,7 @@ def test_what_is_gone_is_left_out(store: Store) -> None:
     assert len(store) == 2
 
 
-def test_one_document(store: Store) -> None:
+def test_one_document(store):
     entry = world("a")
     assert store.number_of("a") is store.content_hash_of("a") is None
     number = store.put(*entry)
@@ -283,9 +272,7 @@ def test_one_document(store: Store) -> None:
 
 
 @pytest.mark.parametrize("read", [lambda view: dict(view.items()), dict])
-def test_all_documents_are_read_while_somebody_deletes(
-    store: Store, read: Callable[[Stored[Document]], dict[str, Document]]
-) -> None:
+def test_all_documents_are_read_while_somebody_deletes(store, read):
     """Before every look of the mapping into the store, in turn."""
     looks = 0
     for when in range(1, 10):
@@ -310,7 +297,7 @@ def test_all_documents_are_read_while_somebody_deletes(
     assert looks > 3
 
 
-def test_blocks_are_read_in_bounded_batches(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_are_read_in_bounded_batches(store, monkeypatch):
     numbers = [store.put(*world(str(i), i)) for i in range(5)]
     monkeypatch.setattr(sqlite, "BATCH_BYTES", 1)
     seen = []
@@ -360,7 +347,7 @@ TestWorld = pytest.mark.slow(World.TestCase)
 TestWorld.settings = settings(max_examples=30, stateful_step_count=15, deadline=None)
 
 
-def test_the_data_version_tells_of_writes_here_and_elsewhere(store: Store, path: Path) -> None:
+def test_the_data_version_tells_of_writes_here_and_elsewhere(store, path):
     versions = [store.data_version(), store.data_version()]
     assert len(set(versions)) == 1
     store.put(*world("a"))
@@ -376,7 +363,7 @@ def test_the_data_version_tells_of_writes_here_and_elsewhere(store: Store, path:
     assert store.data_version() not in versions
 
 
-def test_the_cost_of_a_change_does_not_grow_with_the_file(store: Store, path: Path) -> None:
+def test_the_cost_of_a_change_does_not_grow_with_the_file(store, path):
     """No statement of a put or a delete reads a table from end to end."""
     statements: list[str] = []
     store.put(*world())
@@ -401,7 +388,7 @@ def test_the_cost_of_a_change_does_not_grow_with_the_file(store: Store, path: Pa
 # Finished calls
 
 
-def test_calls_come_back_and_belong_to_their_document(store: Store) -> None:
+def test_calls_come_back_and_belong_to_their_document(store):
     for owner in ("a", "b", None):
         calls = store.calls(owner)
         assert calls.get(b"key") is None
@@ -419,7 +406,7 @@ def test_calls_come_back_and_belong_to_their_document(store: Store) -> None:
         store.calls("\ud800").put_all({b"key": b"value"})
 
 
-def test_a_put_keeps_the_calls_that_it_names(store: Store) -> None:
+def test_a_put_keeps_the_calls_that_it_names(store):
     for owner in ("doc", "other", None):
         store.calls(owner).put_all({b"1": b"one", b"2": b"two", b"3": b"three"})
 
@@ -435,14 +422,14 @@ def test_a_put_keeps_the_calls_that_it_names(store: Store) -> None:
     assert kept("other") == kept(None) == [b"1", b"2", b"3"]
 
 
-def test_a_delete_takes_calls_of_unfinished_builds(store: Store) -> None:
+def test_a_delete_takes_calls_of_unfinished_builds(store):
     store.calls("never put").put_all({b"1": b"one"})
     assert store.delete("never put")
     assert store.calls("never put").get(b"1") is None
     assert not store.delete("never put")
 
 
-def test_calls_of_a_version_that_is_not_wanted_any_more_are_dropped(store: Store) -> None:
+def test_calls_of_a_version_that_is_not_wanted_any_more_are_dropped(store):
     calls = store.calls("doc")
     calls.put_all({b"1": b"one"})
     store.put(*world(), calls=[b"1"])
@@ -455,7 +442,7 @@ def test_calls_of_a_version_that_is_not_wanted_any_more_are_dropped(store: Store
 
 
 @pytest.mark.parametrize("column", ["owner", "key", "value", "checksum"])
-def test_a_damaged_call_is_like_a_missing_one(store: Store, path: Path, column: str) -> None:
+def test_a_damaged_call_is_like_a_missing_one(store, path, column):
     calls = store.calls("doc")
     calls.put_all({b"key": b"value"})
     change_file(path, f"UPDATE calls SET {column} = 'other'")
@@ -467,7 +454,7 @@ def test_a_damaged_call_is_like_a_missing_one(store: Store, path: Path, column: 
 # Files that are not what they should be
 
 
-def test_create_refuses_what_is_there(store: Store, path: Path, tmp_path: Path) -> None:
+def test_create_refuses_what_is_there(store, path, tmp_path):
     store.put(*world())
     with pytest.raises(InputError, match="exists; open it, or name a file"):
         Store.create(path, HEADER)
@@ -478,7 +465,7 @@ def test_create_refuses_what_is_there(store: Store, path: Path, tmp_path: Path) 
     assert len(load_all(store)) == 1
 
 
-def test_create_takes_an_empty_file_and_a_config_must_be_json(path: Path) -> None:
+def test_create_takes_an_empty_file_and_a_config_must_be_json(path):
     path.touch()
     with pytest.raises(InputError, match="build config cannot be stored"):
         Store.create(path, replace(HEADER, config={"x": {1}}))
@@ -486,7 +473,7 @@ def test_create_takes_an_empty_file_and_a_config_must_be_json(path: Path) -> Non
         assert store.header == HEADER
 
 
-def test_files_that_are_no_index(path: Path, tmp_path: Path) -> None:
+def test_files_that_are_no_index(path, tmp_path):
     with pytest.raises(IndexFileError, match=r"there is no file .*build an index first"):
         Store.open(path)
     with pytest.raises(NotAnIndex, match="is a folder"):
@@ -498,7 +485,7 @@ def test_files_that_are_no_index(path: Path, tmp_path: Path) -> None:
         assert path.read_bytes() == content
 
 
-def test_a_foreign_database_is_left_alone(path: Path) -> None:
+def test_a_foreign_database_is_left_alone(path):
     change_file(path, "CREATE TABLE documents (id TEXT)")
     before = path.read_bytes()
     with pytest.raises(NotAnIndex, match="of something else, not an hwdag index"):
@@ -510,9 +497,7 @@ def test_a_foreign_database_is_left_alone(path: Path) -> None:
     ("version", "way_out"),
     [(SCHEMA_VERSION + 1, "upgrade hwdag"), (SCHEMA_VERSION - 1, "build it anew"), (0, "anew")],
 )
-def test_another_format_is_refused_by_name(
-    store: Store, path: Path, version: int, way_out: str
-) -> None:
+def test_another_format_is_refused_by_name(store, path, version, way_out):
     store.close()
     change_file(path, f"PRAGMA user_version = {version}")
     before = path.read_bytes()
@@ -523,7 +508,7 @@ def test_another_format_is_refused_by_name(
     assert path.read_bytes() == before
 
 
-def test_every_truncation_is_noticed(store: Store, path: Path) -> None:
+def test_every_truncation_is_noticed(store, path):
     store.put(*world())
     store.close()
     content = path.read_bytes()
@@ -556,7 +541,7 @@ def test_every_truncation_is_noticed(store: Store, path: Path) -> None:
         "UPDATE header SET value = '9' WHERE name = 'dimension'",
     ],
 )
-def test_every_change_is_noticed(store: Store, path: Path, statement: str) -> None:
+def test_every_change_is_noticed(store, path, statement):
     store.put(*world())
     store.close()
     change_file(path, statement)
@@ -564,7 +549,7 @@ def test_every_change_is_noticed(store: Store, path: Path, statement: str) -> No
         load_all(damaged)
 
 
-def test_a_damaged_document_is_named_and_can_be_deleted(store: Store, path: Path) -> None:
+def test_a_damaged_document_is_named_and_can_be_deleted(store, path):
     for name in "ab":
         store.put(*world(name))
     change_file(path, "UPDATE documents SET text = 'x' WHERE id = 'b'")
@@ -578,7 +563,7 @@ def test_a_damaged_document_is_named_and_can_be_deleted(store: Store, path: Path
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+def sound(tmp_path_factory):
     """The bytes of an index with two documents."""
     path = tmp_path_factory.mktemp("sound") / "x.hwdag"
     with Store.create(path, HEADER) as store:
@@ -592,9 +577,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=200
 )
 @given(data=st.data())
-def test_flipped_bits_give_the_truth_or_our_own_error(
-    sound: bytes, path: Path, data: st.DataObject
-) -> None:
+def test_flipped_bits_give_the_truth_or_our_own_error(sound, path, data):
     damaged = bytearray(sound)
     for _ in range(data.draw(st.integers(1, 3))):
         damaged[data.draw(st.integers(0, len(sound) - 1))] ^= 1 << data.draw(st.integers(0, 7))
@@ -616,11 +599,11 @@ def test_flipped_bits_give_the_truth_or_our_own_error(
         pass
 
 
-def beginning(column: str, number: str) -> str:
+def beginning(column, number):
     return f"UPDATE arrays SET {column} = CAST({number} || substr({column}, 5) AS BLOB)"
 
 
-def read_like_a_search(store: Store) -> None:
+def read_like_a_search(store):
     (block,) = store.blocks([1])
     store.nodes([(1, i) for i in range(len(block))])
     store.metadata([1])
@@ -651,9 +634,7 @@ def read_like_a_search(store: Store) -> None:
         ("UPDATE documents SET metadata = 'x'", "metadata is malformed"),
     ],
 )
-def test_a_search_names_a_damaged_document_too(
-    store: Store, path: Path, statement: str, reason: str
-) -> None:
+def test_a_search_names_a_damaged_document_too(store, path, statement, reason):
     store.put(*world())
     read_like_a_search(store)
     change_file(path, statement)
@@ -664,7 +645,7 @@ def test_a_search_names_a_damaged_document_too(
 @pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(data=st.data())
-def test_damaged_arrays_are_refused_or_safe_to_search(data: st.DataObject) -> None:
+def test_damaged_arrays_are_refused_or_safe_to_search(data):
     unit = records.encode(world(), dimension=8)
     row = list(unit.arrays)
     for _ in range(data.draw(st.integers(1, 3))):
@@ -685,7 +666,7 @@ def test_damaged_arrays_are_refused_or_safe_to_search(data: st.DataObject) -> No
         assert set(postings.rows.tolist()) <= set(range(len(block)))
 
 
-def signed(path: Path, statement: str) -> None:
+def signed(path, statement):
     """Change a file and its checksums, as a forger would."""
     change_file(path, statement)
     connection = sqlite3.connect(path)
@@ -702,7 +683,7 @@ def signed(path: Path, statement: str) -> None:
     connection.close()
 
 
-def of_nodes(old: str, new: str) -> str:
+def of_nodes(old, new):
     return f"UPDATE nodes SET data = replace(data, '{old}', '{new}')"
 
 
@@ -731,9 +712,7 @@ def of_nodes(old: str, new: str) -> str:
         (of_nodes("]]]", "]], 7]"), "malformed"),
     ],
 )
-def test_a_forged_file_is_refused_too(
-    store: Store, path: Path, statement: str, reason: str
-) -> None:
+def test_a_forged_file_is_refused_too(store, path, statement, reason):
     store.put(*world())
     store.close()
     signed(path, statement)
@@ -742,9 +721,7 @@ def test_a_forged_file_is_refused_too(
 
 
 @pytest.mark.parametrize(("change", "reason"), [(change_file, "checksum"), (signed, "slot")])
-def test_what_is_not_found_by_its_id_is_found_by_verify(
-    store: Store, path: Path, change: Callable[[Path, str], None], reason: str
-) -> None:
+def test_what_is_not_found_by_its_id_is_found_by_verify(store, path, change, reason):
     store.put(*world())
     store.close()
     change(path, "UPDATE documents SET slot = slot + 1")
@@ -756,7 +733,7 @@ def test_what_is_not_found_by_its_id_is_found_by_verify(
 # Threads, processes, interruptions
 
 
-def test_a_closed_and_a_readonly_store_say_so(store: Store, path: Path) -> None:
+def test_a_closed_and_a_readonly_store_say_so(store, path):
     with Store.open(path, readonly=True) as readonly:
         for write in (lambda: readonly.put(*world()), lambda: readonly.delete("doc")):
             with pytest.raises(IndexFileError, match="readonly=True; open it without"):
@@ -766,7 +743,7 @@ def test_a_closed_and_a_readonly_store_say_so(store: Store, path: Path) -> None:
         load_all(readonly)
 
 
-def test_threads_share_a_store(store: Store) -> None:
+def test_threads_share_a_store(store):
     def work(number: int) -> Vectors:
         stored = world(f"doc{number % 6}", number % 6)
         store.put(*stored)
@@ -778,7 +755,7 @@ def test_threads_share_a_store(store: Store) -> None:
     assert len(load_all(store)) == 6
 
 
-def test_an_interruption_keeps_the_finished_documents(path: Path) -> None:
+def test_an_interruption_keeps_the_finished_documents(path):
     def build() -> None:
         with Store.create(path, HEADER) as store:
             store.put(*world("a"))
@@ -794,7 +771,7 @@ def test_an_interruption_keeps_the_finished_documents(path: Path) -> None:
         assert_same(store.load("a"), world("a"))
 
 
-def child(path: Path, code: str) -> subprocess.Popen[str]:
+def child(path, code):
     """Another process that has `path`, `world` and `Store`."""
     preamble = (
         "import sys; from pathlib import Path; from test_store import *; path = Path(sys.argv[1])\n"
@@ -811,7 +788,7 @@ def child(path: Path, code: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.slow
-def test_another_process_reads_while_this_one_writes(store: Store, path: Path) -> None:
+def test_another_process_reads_while_this_one_writes(store, path):
     code = """
 for _ in range(30):
     with Store.open(path, readonly=True) as store:
@@ -819,7 +796,6 @@ for _ in range(30):
 """
     seen = []
     with child(path, code) as reader:
-        assert reader.stdout is not None
         for number, line in enumerate(reader.stdout):  # the next reading runs while we write
             seen.append(int(line))
             store.put(*world(f"doc{number}", number))
@@ -830,7 +806,7 @@ for _ in range(30):
 
 
 @pytest.mark.slow
-def test_a_killed_writer_costs_at_most_what_was_unfinished(path: Path) -> None:
+def test_a_killed_writer_costs_at_most_what_was_unfinished(path):
     code = """
 with Store.create(path, HEADER) as store:
     for number in range(10**9):
@@ -838,7 +814,6 @@ with Store.create(path, HEADER) as store:
         print(number, flush=True)
 """
     with child(path, code) as writer:
-        assert writer.stdout is not None
         finished = [int(writer.stdout.readline()) for _ in range(7)]
         writer.kill()
     with Store.open(path, readonly=True) as store:
@@ -849,7 +824,7 @@ with Store.create(path, HEADER) as store:
 
 
 @pytest.mark.slow
-def test_a_journal_that_a_killed_writer_left_is_rolled_back(path: Path) -> None:
+def test_a_journal_that_a_killed_writer_left_is_rolled_back(path):
     code = """
 import os
 store = Store.create(path, HEADER)

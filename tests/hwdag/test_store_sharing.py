@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from pathlib import Path
 from threading import Barrier, Thread
 
 import pytest
@@ -28,11 +27,11 @@ with Store.open(path) as store:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     return tmp_path / "x.hwdag"
 
 
-def change_everything(store: Store, rounds: int = 15) -> None:
+def change_everything(store, rounds=15):
     """Put, replace and delete; every version of a document is one of two."""
     for i in range(rounds):
         name = NAMES[i % len(NAMES)]
@@ -43,7 +42,7 @@ def change_everything(store: Store, rounds: int = 15) -> None:
             store.put(*world(name, seed=i % 2))
 
 
-def check_a_moment(store: Store) -> None:
+def check_a_moment(store):
     """What a search would read is of one version of a document, or gone."""
     for block in store.blocks(store.numbers()):
         nodes = store.nodes([(block.number, i) for i in range(len(block))])
@@ -56,7 +55,7 @@ def check_a_moment(store: Store) -> None:
         assert_same_block(block, Block.of(block.number, *entry))
 
 
-def test_eight_threads_read_while_another_writes(path: Path) -> None:
+def test_eight_threads_read_while_another_writes(path):
     with Store.create(path, HEADER) as store, ThreadPoolExecutor(9) as pool:
 
         def read() -> int:
@@ -70,7 +69,7 @@ def test_eight_threads_read_while_another_writes(path: Path) -> None:
         assert all(reader.result() <= 60 for reader in readers)
 
 
-def test_processes_read_and_write_at_the_same_time(path: Path) -> None:
+def test_processes_read_and_write_at_the_same_time(path):
     Store.create(path, HEADER).close()
     with ExitStack() as stack:
         store = stack.enter_context(Store.open(path))
@@ -90,7 +89,7 @@ def test_processes_read_and_write_at_the_same_time(path: Path) -> None:
 # One builder at a time
 
 
-def test_the_build_lock_keeps_other_threads_out(path: Path) -> None:
+def test_the_build_lock_keeps_other_threads_out(path):
     refused, both_ready = [], Barrier(2)
 
     def other() -> None:
@@ -112,7 +111,7 @@ def test_the_build_lock_keeps_other_threads_out(path: Path) -> None:
     assert refused[1:] == [None]
 
 
-def test_the_build_lock_keeps_other_processes_out_until_they_end(path: Path) -> None:
+def test_the_build_lock_keeps_other_processes_out_until_they_end(path):
     code = """
 import threading
 from hwdag.store.lock import build_lock
@@ -121,7 +120,6 @@ with build_lock(path, 30):
     threading.Event().wait()
 """
     with Store.create(path, HEADER) as store, child(path, code) as holder:
-        assert holder.stdout is not None
         assert holder.stdout.readline() == "in\n"
         with (
             pytest.raises(IndexBusy, match=r"x\.hwdag for more than 0 seconds; wait until"),
@@ -134,14 +132,14 @@ with build_lock(path, 30):
             assert store.ids() == ["doc"]
 
 
-def test_what_is_raised_under_the_build_lock_passes_and_frees_it(path: Path) -> None:
+def test_what_is_raised_under_the_build_lock_passes_and_frees_it(path):
     with pytest.raises(KeyboardInterrupt), build_lock(path, 30):
         raise KeyboardInterrupt
     with build_lock(path, 0):
         pass
 
 
-def test_a_lock_file_that_cannot_be_made_is_named(path: Path) -> None:
+def test_a_lock_file_that_cannot_be_made_is_named(path):
     path.with_name("x.hwdag.lock").mkdir()
     with (
         pytest.raises(IndexFileError, match=r"lock file .*x\.hwdag\.lock cannot be used"),
@@ -175,12 +173,9 @@ while store.number_of("doc19") is None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no resource limits")
 @pytest.mark.parametrize("same_process", [True, False])
-def test_a_full_disk_keeps_what_was_finished_and_can_be_gone_on_with(
-    path: Path, same_process: bool
-) -> None:
+def test_a_full_disk_keeps_what_was_finished_and_can_be_gone_on_with(path, same_process):
     code = FILL + (RESUME if same_process else "")
     with child(path, code) as process:
-        assert process.stdout is not None
         count, message = process.stdout.read().split(" ", 1)
     assert process.returncode == 0
     assert "could not be read or written" in message

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 import struct
 import time
-from pathlib import Path
 
 import pytest
 from store_world import entry, fill, load_all
@@ -19,7 +18,7 @@ ENDLESS = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELE
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     path = tmp_path / "x.hwdag"
     fill(path, *(entry(name, seed) for seed, name in enumerate("abc")))
     return path
@@ -48,7 +47,7 @@ def path(tmp_path: Path) -> Path:
         "missing",
     ],
 )
-def test_what_no_index_defines_is_refused_at_once(path: Path, script: str) -> None:
+def test_what_no_index_defines_is_refused_at_once(path, script):
     connection = sqlite3.connect(path)
     connection.executescript(f"PRAGMA legacy_alter_table = ON; {script}")
     connection.close()
@@ -61,7 +60,7 @@ def test_what_no_index_defines_is_refused_at_once(path: Path, script: str) -> No
     assert time.process_time() - began < 1
 
 
-def test_what_was_whole_before_is_saved_without_it(path: Path) -> None:
+def test_what_was_whole_before_is_saved_without_it(path):
     connection = sqlite3.connect(path)
     connection.execute(
         "CREATE TRIGGER t AFTER INSERT ON documents BEGIN DELETE FROM documents; END"
@@ -73,7 +72,7 @@ def test_what_was_whole_before_is_saved_without_it(path: Path) -> None:
         assert store.ids() == ["a", "b", "c", "d"]
 
 
-def with_a_circle(path: Path, table: str, levels: int) -> None:
+def with_a_circle(path, table, levels):
     """Lead from the first page of a table to the same rows 400 times, and so on for each level."""
     connection = sqlite3.connect(path)
     query = "SELECT rootpage FROM sqlite_master WHERE name = ?"
@@ -91,7 +90,7 @@ def with_a_circle(path: Path, table: str, levels: int) -> None:
     path.write_bytes(content)
 
 
-def interior(child: int) -> bytes:
+def interior(child):
     """A page that refers to one other page 400 times."""
     cells = [struct.pack(">IBB", child, 0x80 | i >> 7, i & 0x7F) for i in range(1, 400)]
     page, places = bytearray(PAGE), []
@@ -107,7 +106,7 @@ def interior(child: int) -> bytes:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("table", ["documents", "calls"])
-def test_pages_that_lead_in_a_circle_end_in_an_error(path: Path, table: str) -> None:
+def test_pages_that_lead_in_a_circle_end_in_an_error(path, table):
     with_a_circle(path, table, levels=4)
     began = time.process_time()
     with Store.open(path) as store:
@@ -122,7 +121,7 @@ def test_pages_that_lead_in_a_circle_end_in_an_error(path: Path, table: str) -> 
     assert time.process_time() - began < 60
 
 
-def test_a_value_that_is_longer_than_its_file_is_not_read(path: Path) -> None:
+def test_a_value_that_is_longer_than_its_file_is_not_read(path):
     """The pages that a long value goes on with lead in a circle, and its length is a lie."""
     connection = sqlite3.connect(path)
     query = "SELECT rootpage FROM sqlite_master WHERE name = 'arrays'"

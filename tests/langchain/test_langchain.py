@@ -19,15 +19,7 @@ from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import PromptTemplate, format_document
 from langchain_core.runnables import ConfigurableField, RunnableParallel, RunnablePassthrough
 from langchain_core.tools import create_retriever_tool
-from langchain_world import (
-    CHUNKS,
-    DOCUMENTS,
-    FERRY,
-    QUESTION,
-    an_index,
-    available,
-    texts,
-)
+from langchain_world import CHUNKS, DOCUMENTS, FERRY, QUESTION, an_index, available, texts
 from pydantic import ValidationError
 
 import hwdag
@@ -41,7 +33,7 @@ from langchain_hwdag import CoreRetriever, HWDAGIndex, HWDAGRetriever
 # --- retrieval ----------------------------------------------------------------------------------
 
 
-def test_without_k_the_visited_nodes_come_in_visiting_order() -> None:
+def test_without_k_the_visited_nodes_come_in_visiting_order():
     index = an_index()
     walk = index.index.search(QUESTION)
     documents = index.invoke(QUESTION)
@@ -49,7 +41,7 @@ def test_without_k_the_visited_nodes_come_in_visiting_order() -> None:
     assert texts(documents) == [step.node.text for step in walk.steps]
 
 
-def test_an_explicit_k_is_exact_and_best_first() -> None:
+def test_an_explicit_k_is_exact_and_best_first():
     index = an_index()
     total = available(index)
     for k in range(1, total + 3):
@@ -60,12 +52,12 @@ def test_an_explicit_k_is_exact_and_best_first() -> None:
         assert documents == index.as_retriever(k=k).invoke(QUESTION)
 
 
-def test_k_of_the_call_goes_before_k_of_the_retriever() -> None:
+def test_k_of_the_call_goes_before_k_of_the_retriever():
     assert len(an_index().as_retriever(k=1).invoke(QUESTION, k=2)) == 2
 
 
 @pytest.mark.parametrize("k", [0, -1, True, "3", 2.0])
-def test_an_impossible_k_is_refused(k: Any) -> None:
+def test_an_impossible_k_is_refused(k):
     index = an_index()
     with pytest.raises(InputError, match="k must be a whole number"):
         index.invoke(QUESTION, k=k)
@@ -84,9 +76,7 @@ def test_an_impossible_k_is_refused(k: Any) -> None:
         ({"tenant": 3}, "tenant"),
     ],
 )
-def test_what_cannot_be_searched_with_is_refused_before_the_build(
-    options: dict[str, Any], seen: str
-) -> None:
+def test_what_cannot_be_searched_with_is_refused_before_the_build(options, seen):
     lm = ScriptedLM()
     with pytest.raises(ValidationError, match=seen):
         an_index(reader=lm, **options)
@@ -95,7 +85,7 @@ def test_what_cannot_be_searched_with_is_refused_before_the_build(
         an_index([]).as_retriever(**options)
 
 
-def test_search_kwargs_are_options() -> None:
+def test_search_kwargs_are_options():
     index = an_index()
     wanted = index.as_retriever(k=2, filters={"source": "b.txt"}).invoke(QUESTION)
     kwargs = {"k": 2, "filter": {"source": "b.txt"}}
@@ -104,7 +94,7 @@ def test_search_kwargs_are_options() -> None:
         index.as_retriever(search_kwargs={"fetch_k": 20})
 
 
-def test_documents_carry_their_metadata_and_json_able_provenance() -> None:
+def test_documents_carry_their_metadata_and_json_able_provenance():
     index = an_index()
     (document,) = index.invoke(QUESTION, k=1)
     assert document.metadata["source"] == "b.txt"
@@ -123,14 +113,14 @@ def test_documents_carry_their_metadata_and_json_able_provenance() -> None:
     assert provenance["visited"] is True
 
 
-def test_no_prompt_shows_the_provenance() -> None:
+def test_no_prompt_shows_the_provenance():
     (document,) = an_index().invoke(QUESTION, k=1)
     plain = PromptTemplate.from_template("{page_content}")
     assert format_document(document, plain) == document.page_content
     assert "hwdag" not in str(document.page_content)
 
 
-def test_changing_a_returned_document_changes_nothing_else() -> None:
+def test_changing_a_returned_document_changes_nothing_else():
     index = an_index()
     index.get(["mill"])[0].metadata["n"].append(2)
     for document in index.invoke(QUESTION):
@@ -138,7 +128,7 @@ def test_changing_a_returned_document_changes_nothing_else() -> None:
     assert index.get(["mill", "ferry"]) == DOCUMENTS
 
 
-def test_sources_are_passages_of_the_document() -> None:
+def test_sources_are_passages_of_the_document():
     index = an_index(writer=lambda prompt: "* a point in other words", config=None)
     plain = index.invoke(QUESTION, k=99)
     sources = index.as_retriever(returns="sources", k=99).invoke(QUESTION)
@@ -151,7 +141,7 @@ def test_sources_are_passages_of_the_document() -> None:
         assert document.page_content == "\n".join(passages)
 
 
-def test_only_the_named_documents_are_walked() -> None:
+def test_only_the_named_documents_are_walked():
     index = an_index()
     for name in ("mill", "ferry"):
         documents = index.as_retriever(document_ids=[name], k=99).invoke(QUESTION)
@@ -160,7 +150,7 @@ def test_only_the_named_documents_are_walked() -> None:
         index.as_retriever(document_ids=["nope"]).invoke(QUESTION)
 
 
-def test_the_budget_of_the_search_is_kept() -> None:
+def test_the_budget_of_the_search_is_kept():
     tight = SearchConfig(token_budget=20, progress="budget")
     for retriever in (
         an_index(search=tight),
@@ -171,7 +161,7 @@ def test_the_budget_of_the_search_is_kept() -> None:
         assert texts(retriever.invoke(QUESTION)) == [step.node.text for step in expected]
 
 
-def test_a_retriever_takes_the_options_of_its_index() -> None:
+def test_a_retriever_takes_the_options_of_its_index():
     index = an_index(k=2, search=SearchConfig(token_budget=50))
     retriever = index.as_retriever()
     assert (retriever.k, retriever.search) == (2, SearchConfig(token_budget=50))
@@ -183,7 +173,7 @@ def test_a_retriever_takes_the_options_of_its_index() -> None:
     assert index.as_retriever(tags=["a"], metadata={"b": 1}).tags == ["a"]
 
 
-def test_a_retriever_can_be_built_without_an_index_object() -> None:
+def test_a_retriever_can_be_built_without_an_index_object():
     retriever = HWDAGRetriever.from_documents(
         DOCUMENTS, reader=ScriptedLM(), embedder=HashingEmbedder(), config=CHUNKS, k=2
     )
@@ -192,7 +182,7 @@ def test_a_retriever_can_be_built_without_an_index_object() -> None:
 
 
 @pytest.mark.parametrize("make", [HWDAGRetriever, HWDAGIndex])
-def test_unknown_options_are_refused_by_name(make: type[HWDAGRetriever]) -> None:
+def test_unknown_options_are_refused_by_name(make):
     index = an_index()
     with pytest.raises(ValidationError, match="top_k"):
         make(index=index.index, top_k=3)
@@ -204,19 +194,19 @@ def test_unknown_options_are_refused_by_name(make: type[HWDAGRetriever]) -> None
         make(index=index.index).invoke(QUESTION, top_k=3)
 
 
-def test_a_question_that_is_no_text_is_refused_with_the_way_out() -> None:
+def test_a_question_that_is_no_text_is_refused_with_the_way_out():
     index = an_index()
     with pytest.raises(InputError, match="a question is a text, got dict; of a mapping pick it"):
-        index.invoke({"question": QUESTION})  # type: ignore[arg-type]
+        index.invoke({"question": QUESTION})
     assert (itemgetter("question") | index).invoke({"question": QUESTION}) == index.invoke(QUESTION)
 
 
-def test_options_of_vector_stores_are_refused_with_those_that_there_are() -> None:
+def test_options_of_vector_stores_are_refused_with_those_that_there_are():
     with pytest.raises(UnknownOption, match=r"search_type must be \"similarity\", got 'mmr'"):
         an_index([]).as_retriever(search_type="mmr", search_kwargs={"k": 3})
 
 
-def test_the_representation_shows_no_index_and_no_text() -> None:
+def test_the_representation_shows_no_index_and_no_text():
     assert "index" not in repr(an_index()).removeprefix("HWDAGIndex")
     assert "index" not in an_index().model_dump()
 
@@ -224,7 +214,7 @@ def test_the_representation_shows_no_index_and_no_text() -> None:
 # --- LCEL ---------------------------------------------------------------------------------------
 
 
-def test_it_is_a_link_of_a_chain() -> None:
+def test_it_is_a_link_of_a_chain():
     index = an_index()
     prompt = PromptTemplate.from_template("{context}\n{question}")
     asked: list[str] = []
@@ -247,7 +237,7 @@ def test_it_is_a_link_of_a_chain() -> None:
     assert asked == ["\n".join([*texts(index.invoke(QUESTION, k=2)), QUESTION])]
 
 
-def test_fields_are_configurable_at_run_time() -> None:
+def test_fields_are_configurable_at_run_time():
     retriever = an_index().as_retriever(k=1)
     configurable = retriever.configurable_fields(
         k=ConfigurableField(id="k"), document_ids=ConfigurableField(id="documents")
@@ -258,7 +248,7 @@ def test_fields_are_configurable_at_run_time() -> None:
     assert [d.metadata["hwdag"]["document_id"] for d in documents] == ["mill"] * 2
 
 
-def test_it_stands_beside_other_retrievers() -> None:
+def test_it_stands_beside_other_retrievers():
     index = an_index()
     words = CoreRetriever.from_documents(DOCUMENTS, BM25Retriever, reader=ScriptedLM(), k=1)
     both = RunnableParallel(walk=index.as_retriever(k=1), words=words)
@@ -274,7 +264,7 @@ def test_it_stands_beside_other_retrievers() -> None:
 
 
 @pytest.mark.parametrize("response_format", ["content", "content_and_artifact"])
-async def test_it_becomes_a_tool(response_format: Any) -> None:
+async def test_it_becomes_a_tool(response_format):
     retriever = an_index().as_retriever(k=2)
     tool = create_retriever_tool(
         retriever, "notes", "Searches the village notes.", response_format=response_format
@@ -296,7 +286,7 @@ async def test_it_becomes_a_tool(response_format: Any) -> None:
 # --- serialisation and tracing -------------------------------------------------------------------
 
 
-def test_a_dump_shows_no_text_and_no_model() -> None:
+def test_a_dump_shows_no_text_and_no_model():
     retriever = an_index().as_retriever(k=2)
     dumped = dumpd(retriever)
     assert dumped["type"] == "not_implemented"
@@ -304,14 +294,14 @@ def test_a_dump_shows_no_text_and_no_model() -> None:
     assert "miller" not in dumps({"retriever": retriever, "index": an_index()})
 
 
-def test_pickling_is_refused_with_the_way_out() -> None:
+def test_pickling_is_refused_with_the_way_out():
     for made in (an_index(), CoreRetriever(retriever=BM25Retriever())):
         with pytest.raises(TypeError, match="cannot be pickled; save the index"):
             pickle.dumps(made)
 
 
 @pytest.fixture
-def filed(tmp_path: Path) -> HWDAGRetriever:
+def filed(tmp_path):
     """A retriever with all options over a file, which names models that its tests can load."""
     an_index(path=tmp_path / "town.hwdag").index.close()
     index = hwdag.HWDAGIndex.load(
@@ -328,7 +318,7 @@ def filed(tmp_path: Path) -> HWDAGRetriever:
     )
 
 
-def reads_the_same(again: HWDAGRetriever, first: HWDAGRetriever) -> None:
+def reads_the_same(again, first):
     """The same options and documents; the models of a test cannot be loaded by their names."""
     assert again.model_dump() == first.model_dump()
     assert again.index.path == first.index.path
@@ -338,12 +328,12 @@ def reads_the_same(again: HWDAGRetriever, first: HWDAGRetriever) -> None:
     assert texts(over.invoke(QUESTION)) == texts(first.invoke(QUESTION))
 
 
-def test_a_retriever_over_a_file_is_pickled_with_its_path(filed: HWDAGRetriever) -> None:
+def test_a_retriever_over_a_file_is_pickled_with_its_path(filed):
     reads_the_same(pickle.loads(pickle.dumps(filed)), filed)
 
 
 @pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")
-def test_a_retriever_over_a_file_is_dumped_and_loaded(filed: HWDAGRetriever) -> None:
+def test_a_retriever_over_a_file_is_dumped_and_loaded(filed):
     written = dumps(filed)
     assert "miller" not in written
     again = loads(written, allowed_objects=[HWDAGRetriever], valid_namespaces=["langchain_hwdag"])
@@ -352,12 +342,12 @@ def test_a_retriever_over_a_file_is_dumped_and_loaded(filed: HWDAGRetriever) -> 
 
 
 @pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")
-def test_a_retriever_in_memory_is_refused_by_name_where_it_is_loaded() -> None:
+def test_a_retriever_in_memory_is_refused_by_name_where_it_is_loaded():
     with pytest.raises(NotImplementedError, match="HWDAGRetriever"):
         loads(dumps(an_index().as_retriever()), allowed_objects=[HWDAGRetriever])
 
 
-def test_a_copy_is_over_the_same_index_or_refused() -> None:
+def test_a_copy_is_over_the_same_index_or_refused():
     index = an_index()
     copied = index.as_retriever().model_copy(update={"k": 1})
     assert copied.index is index.index
@@ -376,7 +366,7 @@ def test_a_copy_is_over_the_same_index_or_refused() -> None:
         (CoreRetriever(retriever=BM25Retriever(), name="TownRetriever"), "town"),
     ],
 )
-def test_traces_name_the_method(retriever: Any, name: str) -> None:
+def test_traces_name_the_method(retriever, name):
     class Tracer(BaseCallbackHandler):
         def on_retriever_start(self, *_: Any, metadata: Any, **__: Any) -> None:
             traced.append(metadata["ls_retriever_name"])
@@ -390,7 +380,7 @@ def test_traces_name_the_method(retriever: Any, name: str) -> None:
 # --- the package --------------------------------------------------------------------------------
 
 
-def run_python(code: str) -> subprocess.CompletedProcess[str]:
+def run_python(code):
     root = Path(__file__).parents[2]
     path = f"import sys; sys.path[:0] = [{str(root / 'core')!r}, {str(root)!r}]\n"
     return subprocess.run(
@@ -398,7 +388,7 @@ def run_python(code: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_missing_framework_is_named_with_the_command() -> None:
+def test_a_missing_framework_is_named_with_the_command():
     result = run_python("sys.modules['langchain_core'] = None\nimport langchain_hwdag")
     assert result.returncode == 1
     assert result.stderr.strip().endswith(
@@ -407,7 +397,7 @@ def test_a_missing_framework_is_named_with_the_command() -> None:
 
 
 @pytest.mark.model
-def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_runs(capsys):
     import runpy
 
     example = Path(__file__).parents[2] / "examples" / "langchain_quickstart.py"

@@ -27,11 +27,11 @@ TALK: list[BaseMessage] = [
 
 
 @pytest.fixture(scope="module")
-def lm() -> HuggingFaceLM:
+def lm():
     return HuggingFaceLM(model(seed=3), tokenizer())
 
 
-def test_tokens_are_those_of_the_model(lm: HuggingFaceLM) -> None:
+def test_tokens_are_those_of_the_model(lm):
     chat, llm = HWDAGChat(reader=lm), HWDAGLLM(reader=lm)
     text = "The quick brown fox jumps."
     assert chat.get_num_tokens(text) == llm.get_num_tokens(text) == lm.count_tokens([text])[0] > 0
@@ -42,7 +42,7 @@ def test_tokens_are_those_of_the_model(lm: HuggingFaceLM) -> None:
     assert chat.get_num_tokens_from_messages([]) == 0
 
 
-def test_messages_are_trimmed_to_what_fits(lm: HuggingFaceLM) -> None:
+def test_messages_are_trimmed_to_what_fits(lm):
     chat = HWDAGChat(reader=lm)
     whole = chat.get_num_tokens_from_messages(TALK)
     assert trim_messages(TALK, max_tokens=whole, token_counter=chat) == TALK
@@ -55,7 +55,7 @@ def test_messages_are_trimmed_to_what_fits(lm: HuggingFaceLM) -> None:
     assert trim_messages(long, max_tokens=whole, token_counter=chat) == TALK
 
 
-def test_who_cannot_count_says_so() -> None:
+def test_who_cannot_count_says_so():
     remote = CallableWriter(lambda prompt: "fine")
     for made in (HWDAGChat(reader=remote), HWDAGLLM(reader=remote)):
         with pytest.raises(InputError, match="cannot count tokens, since it is no local model"):
@@ -73,7 +73,7 @@ def test_who_cannot_count_says_so() -> None:
         assert own.get_num_tokens_from_messages(TALK) > 3
 
 
-def test_streaming_may_be_asked_for_with_a_call() -> None:
+def test_streaming_may_be_asked_for_with_a_call():
     chat = HWDAGChat(reader=ScriptedLM())
     plain = chat.invoke("Who jumps?")
     for stream in (True, False):
@@ -81,7 +81,7 @@ def test_streaming_may_be_asked_for_with_a_call() -> None:
         assert chat.bind(stream=stream).invoke("Who jumps?").content == plain.content
 
 
-def test_tools_and_structured_output_are_refused_with_the_way_out() -> None:
+def test_tools_and_structured_output_are_refused_with_the_way_out():
     chat = HWDAGChat(reader=ScriptedLM())
     schema = {"title": "Who", "type": "object", "properties": {}}
     for refused in (

@@ -17,7 +17,7 @@ from hwdag.errors import InputError, UnknownOption
 from hwdag.filters import And, Equals, Filter, In, Not, Or, Range, as_filter
 from hwdag_lab.methods.bm25 import BM25Retriever
 from hwdag_lab.scripted import ScriptedLM
-from langchain_hwdag import CoreRetriever, HWDAGIndex, HWDAGRetriever
+from langchain_hwdag import CoreRetriever, HWDAGRetriever
 
 NOTES = [
     Document(
@@ -43,27 +43,27 @@ FILTERS: list[Filter] = [
 OF_TENANTS = BuildConfig(chunk_tokens=12, tenant_key="town")
 
 
-def a_walk(**options: Any) -> HWDAGIndex:
+def a_walk(**options):
     return an_index(NOTES, **options)
 
 
-def a_bm25(**options: Any) -> CoreRetriever:
+def a_bm25(**options):
     return CoreRetriever.from_documents(NOTES, BM25Retriever, reader=ScriptedLM(), **options)
 
 
 MAKERS: list[Callable[..., Any]] = [a_walk, a_bm25]
 
 
-def seen(documents: list[Document]) -> set[str]:
+def seen(documents):
     return {document.metadata["hwdag"]["document_id"] for document in documents}
 
 
-def matching(wanted: Filter) -> set[str]:
+def matching(wanted):
     return {str(document.id) for document in NOTES if wanted.matches(document.metadata)}
 
 
 @pytest.mark.parametrize("make", MAKERS)
-async def test_only_documents_that_match_are_found_however_the_filter_is_given(make: Any) -> None:
+async def test_only_documents_that_match_are_found_however_the_filter_is_given(make):
     plain = make()
     for wanted in FILTERS:
         expected = plain.invoke(QUESTION, k=99, filters=wanted)
@@ -77,7 +77,7 @@ async def test_only_documents_that_match_are_found_however_the_filter_is_given(m
             assert bound.invoke(QUESTION, k=99) == expected
 
 
-def test_every_way_of_making_a_retriever_takes_filters() -> None:
+def test_every_way_of_making_a_retriever_takes_filters():
     wanted = {"town": "elm", "year": {"lt": 3}}
     expected = a_walk().invoke(QUESTION, k=99, filters=wanted)
     index = a_walk()
@@ -93,7 +93,7 @@ def test_every_way_of_making_a_retriever_takes_filters() -> None:
     assert seen(a_bm25(filters=wanted).invoke(QUESTION, k=99)) == {"elm-1", "elm-2"}
 
 
-def test_options_of_a_call_take_the_place_of_the_own_ones() -> None:
+def test_options_of_a_call_take_the_place_of_the_own_ones():
     retriever = a_walk().as_retriever(filters={"town": "ash"}, document_ids=["ash-1"], k=99)
     assert seen(retriever.invoke(QUESTION)) == {"ash-1"}
     assert seen(retriever.invoke(QUESTION, document_ids=["ash-1", "ash-3"])) == {"ash-1", "ash-3"}
@@ -101,26 +101,26 @@ def test_options_of_a_call_take_the_place_of_the_own_ones() -> None:
     assert seen(retriever.invoke(QUESTION, filters=None)) == {"ash-1"}
 
 
-def test_filters_and_document_ids_both_limit() -> None:
+def test_filters_and_document_ids_both_limit():
     found = a_walk().invoke(QUESTION, k=99, filters={"year": 1}, document_ids=["ash-1", "elm-2"])
     assert seen(found) == {"ash-1"}
 
 
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize("empty", [{}, {"and": []}, {"town": {}}])
-def test_a_filter_that_says_nothing_opens_nothing(make: Any, empty: Any) -> None:
+def test_a_filter_that_says_nothing_opens_nothing(make, empty):
     with pytest.raises(InputError):
         make().invoke(QUESTION, filters=empty)
     with pytest.raises(ValidationError):
         make(filters=empty)
 
 
-def test_an_unknown_operator_is_refused_by_name() -> None:
+def test_an_unknown_operator_is_refused_by_name():
     with pytest.raises(UnknownOption, match="no operator 'like' for 'town'; it has eq, ne, in"):
         a_walk().invoke(QUESTION, filters={"town": {"like": "a%"}})
 
 
-def test_a_dump_has_the_json_form() -> None:
+def test_a_dump_has_the_json_form():
     wanted = Or(Equals("town", "elm"), Range("year", gte=2))
     dumped = an_index([], filters=wanted).model_dump()
     assert dumped["filters"] == wanted.to_dict()
@@ -130,7 +130,7 @@ def test_a_dump_has_the_json_form() -> None:
 # --- tenants -------------------------------------------------------------------------------------
 
 
-async def test_a_tenant_sees_its_own_documents_however_it_is_named() -> None:
+async def test_a_tenant_sees_its_own_documents_however_it_is_named():
     index = a_walk(config=OF_TENANTS)
     for town in ("ash", "elm"):
         expected = index.invoke(QUESTION, k=99, tenant=town)
@@ -146,7 +146,7 @@ async def test_a_tenant_sees_its_own_documents_however_it_is_named() -> None:
             assert seen(retriever.invoke(QUESTION, k=99, filters={"year": 2})) == {f"{town}-2"}
 
 
-def test_a_search_names_a_tenant_if_and_only_if_there_are_some() -> None:
+def test_a_search_names_a_tenant_if_and_only_if_there_are_some():
     with pytest.raises(InputError, match="say whose are to be searched with tenant="):
         a_walk(config=OF_TENANTS).invoke(QUESTION)
     with pytest.raises(InputError, match="the index has no tenant_key"):
@@ -155,7 +155,7 @@ def test_a_search_names_a_tenant_if_and_only_if_there_are_some() -> None:
         a_walk().as_retriever(tenant=3)
 
 
-def test_a_retriever_that_knows_no_tenants_says_so_and_names_filters() -> None:
+def test_a_retriever_that_knows_no_tenants_says_so_and_names_filters():
     core = BM25Retriever(reader=ScriptedLM())
     with pytest.raises(
         ValidationError, match=r"bm25 knows no tenants, .* filters=\{field: tenant\}"
@@ -172,7 +172,7 @@ def test_a_retriever_that_knows_no_tenants_says_so_and_names_filters() -> None:
 
 
 @pytest.mark.parametrize("make", [lambda: a_walk().as_retriever(), a_walk, a_bm25])
-async def test_every_field_is_configurable_at_run_time(make: Any) -> None:
+async def test_every_field_is_configurable_at_run_time(make):
     names = ("search", "k", "document_ids", "filters", "returns")
     retriever = make()
     configurable = retriever.configurable_fields(
@@ -196,7 +196,7 @@ async def test_every_field_is_configurable_at_run_time(make: Any) -> None:
     assert set(schema["$defs"]["Configurable"]["properties"]) == set(names)
 
 
-def test_a_configured_tenant_is_searched() -> None:
+def test_a_configured_tenant_is_searched():
     configurable = (
         a_walk(config=OF_TENANTS, k=99)
         .as_retriever()
@@ -208,7 +208,7 @@ def test_a_configured_tenant_is_searched() -> None:
         configurable.invoke(QUESTION)
 
 
-def test_a_configured_search_is_that_of_the_core() -> None:
+def test_a_configured_search_is_that_of_the_core():
     tight = SearchConfig(token_budget=40, progress="budget")
     index = a_walk()
     configurable = index.as_retriever().configurable_fields(search=ConfigurableField(id="search"))
@@ -219,6 +219,6 @@ def test_a_configured_search_is_that_of_the_core() -> None:
     assert expected != [document.id for document in index.invoke(QUESTION)]
 
 
-def test_the_core_index_is_taken_with_its_config() -> None:
+def test_the_core_index_is_taken_with_its_config():
     core = hwdag.HWDAGIndex(config=CHUNKS)
     assert HWDAGRetriever(index=core, filters={"a": 1}).core is core

@@ -3,51 +3,37 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import pytest
 from langchain_core.documents import Document
-from langchain_world import (
-    CHUNKS,
-    DOCUMENTS,
-    FERRY,
-    MILL,
-    QUESTION,
-    an_index,
-    texts,
-)
+from langchain_world import CHUNKS, DOCUMENTS, FERRY, MILL, QUESTION, an_index, texts
 from pydantic import ValidationError
 
 from hwdag.config import BuildConfig
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.errors import (
-    IndexFileError,
-    InputError,
-    UnknownOption,
-    WriterFailed,
-)
+from hwdag.errors import IndexFileError, InputError, UnknownOption, WriterFailed
 from hwdag_lab.scripted import ScriptedLM
 from langchain_hwdag import HWDAGIndex
 
 # --- the index ----------------------------------------------------------------------------------
 
 
-def test_documents_come_back_as_they_were() -> None:
+def test_documents_come_back_as_they_were():
     index = an_index()
     assert index.get(["ferry", "nope", "mill", "ferry"]) == DOCUMENTS[::-1]
     assert index.index.documents["mill"].title == "Mill"
 
 
-def test_the_callers_documents_stay_theirs() -> None:
+def test_the_callers_documents_stay_theirs():
     document = DOCUMENTS[0].model_copy(deep=True)
     index = an_index([document])
     document.metadata["n"].append(2)
     assert index.get(["mill"]) == DOCUMENTS[:1]
 
 
-def test_texts_are_documents() -> None:
+def test_texts_are_documents():
     options = {"reader": ScriptedLM(), "embedder": HashingEmbedder(), "config": CHUNKS}
     named = HWDAGIndex.from_texts(
         texts(DOCUMENTS),
@@ -68,7 +54,7 @@ def test_texts_are_documents() -> None:
         HWDAGIndex.from_texts(["a"], **options, top_k=2)
 
 
-def test_an_id_is_made_from_text_and_metadata() -> None:
+def test_an_id_is_made_from_text_and_metadata():
     same = [Document(page_content=MILL), Document(page_content=MILL)]
     other = Document(page_content=MILL, metadata={"page": 2})
     index = an_index([])
@@ -79,7 +65,7 @@ def test_an_id_is_made_from_text_and_metadata() -> None:
         index.add_documents([Document(page_content=MILL, metadata={"set": {1, 2}})])
 
 
-async def test_ids_may_be_given_as_vector_stores_take_them() -> None:
+async def test_ids_may_be_given_as_vector_stores_take_them():
     index, other = an_index([]), an_index([])
     assert index.add_documents(DOCUMENTS, ids=iter(["a", "b"])) == ["a", "b"]
     assert await other.aadd_documents(DOCUMENTS, ids=["a", "b"]) == ["a", "b"]
@@ -93,13 +79,13 @@ async def test_ids_may_be_given_as_vector_stores_take_them() -> None:
         index.add_documents(DOCUMENTS, ids=["a"])
 
 
-def test_metadata_that_cannot_even_be_copied_are_refused() -> None:
+def test_metadata_that_cannot_even_be_copied_are_refused():
     locked = Document(id="a", page_content=MILL, metadata={"lock": Lock()})
     with pytest.raises(InputError, match="cannot be stored as JSON"):
         an_index([]).add_documents([locked])
 
 
-def test_upsert_builds_only_what_changed_and_tells_what_it_could_not() -> None:
+def test_upsert_builds_only_what_changed_and_tells_what_it_could_not():
     lm = ScriptedLM()
     index = an_index(reader=lm)
     built = lm.replays
@@ -112,7 +98,7 @@ def test_upsert_builds_only_what_changed_and_tells_what_it_could_not() -> None:
     assert index.get(["mill"]) == [Document(id="mill", page_content=FERRY)]
 
 
-def test_delete_really_removes() -> None:
+def test_delete_really_removes():
     index = an_index()
     before = index.get(["mill"])
     assert index.delete(["ferry", "nope", "ferry"]) == {
@@ -139,12 +125,12 @@ def test_delete_really_removes() -> None:
 @pytest.mark.parametrize(
     ("method", "argument"), [("upsert", []), ("delete", []), ("get", []), ("add_documents", [])]
 )
-def test_unknown_options_of_changes_are_refused(method: str, argument: list[str]) -> None:
+def test_unknown_options_of_changes_are_refused(method, argument):
     with pytest.raises((UnknownOption, TypeError), match="batch"):
         getattr(an_index(), method)(argument, batch=3)
 
 
-def test_an_index_without_documents_finds_nothing() -> None:
+def test_an_index_without_documents_finds_nothing():
     index = an_index([])
     assert index.invoke(QUESTION) == index.invoke(QUESTION, k=3) == []
     index.add_documents(DOCUMENTS)
@@ -152,14 +138,14 @@ def test_an_index_without_documents_finds_nothing() -> None:
     assert index.invoke(QUESTION) == index.as_retriever().invoke(QUESTION, k=3) == []
 
 
-def test_a_retriever_sees_later_changes() -> None:
+def test_a_retriever_sees_later_changes():
     index = an_index(DOCUMENTS[:1])
     retriever = index.as_retriever(k=99)
     assert index.add_documents(DOCUMENTS[1:]) == ["ferry"]
     assert retriever.invoke(QUESTION) == an_index().invoke(QUESTION, k=99)
 
 
-def test_deleting_takes_what_an_interrupted_build_has_left(tmp_path: Path) -> None:
+def test_deleting_takes_what_an_interrupted_build_has_left(tmp_path):
     def write(prompt: str) -> str:
         if "bell" in prompt:
             raise ConnectionError("the server is gone")
@@ -179,9 +165,9 @@ def test_deleting_takes_what_an_interrupted_build_has_left(tmp_path: Path) -> No
     assert b"xylophone" not in path.read_bytes()
 
 
-def test_wrong_options_of_load_local_are_refused_before_anything_is_opened(tmp_path: Path) -> None:
+def test_wrong_options_of_load_local_are_refused_before_anything_is_opened(tmp_path):
     with pytest.raises(ValidationError, match="top_k"):
-        HWDAGIndex.load_local(tmp_path, top_k=3)  # type: ignore[call-arg]
+        HWDAGIndex.load_local(tmp_path, top_k=3)
     an_index().save_local(tmp_path)
     options: Any = {"reader": ScriptedLM(), "filters": {"source": "b.txt"}, "returns": "sources"}
     loaded = HWDAGIndex.load_local(tmp_path, **options)
@@ -191,7 +177,7 @@ def test_wrong_options_of_load_local_are_refused_before_anything_is_opened(tmp_p
 # --- persistence --------------------------------------------------------------------------------
 
 
-def test_saved_and_loaded_equals_the_original(tmp_path: Path) -> None:
+def test_saved_and_loaded_equals_the_original(tmp_path):
     index = an_index()
     index.save_local(tmp_path / "new" / "folder")
     assert [p.name for p in (tmp_path / "new" / "folder").iterdir()] == ["index.hwdag"]
@@ -201,7 +187,7 @@ def test_saved_and_loaded_equals_the_original(tmp_path: Path) -> None:
     assert loaded.invoke(QUESTION) == index.invoke(QUESTION, k=5)
 
 
-def test_saving_again_replaces_and_a_loaded_index_writes_through(tmp_path: Path) -> None:
+def test_saving_again_replaces_and_a_loaded_index_writes_through(tmp_path):
     index = an_index()
     index.save_local(tmp_path)
     index.delete(["mill"])
@@ -214,7 +200,7 @@ def test_saving_again_replaces_and_a_loaded_index_writes_through(tmp_path: Path)
     assert set(load().index.documents) == {"mill", "ferry"}
 
 
-def test_an_index_that_is_saved_where_it_was_loaded_from_goes_on(tmp_path: Path) -> None:
+def test_an_index_that_is_saved_where_it_was_loaded_from_goes_on(tmp_path):
     an_index(DOCUMENTS[:1]).save_local(tmp_path)
     load = partial(HWDAGIndex.load_local, tmp_path, reader=ScriptedLM())
     loaded = load()
@@ -223,7 +209,7 @@ def test_an_index_that_is_saved_where_it_was_loaded_from_goes_on(tmp_path: Path)
     assert set(load().index.documents) == {"mill", "ferry"}
 
 
-def test_an_index_whose_file_was_replaced_keeps_its_own_documents(tmp_path: Path) -> None:
+def test_an_index_whose_file_was_replaced_keeps_its_own_documents(tmp_path):
     an_index(DOCUMENTS[:1]).save_local(tmp_path)
     load = partial(HWDAGIndex.load_local, reader=ScriptedLM())
     old = load(tmp_path)
@@ -236,7 +222,7 @@ def test_an_index_whose_file_was_replaced_keeps_its_own_documents(tmp_path: Path
     assert load(tmp_path).get(["mill", "ferry"]) == DOCUMENTS[:1]
 
 
-def test_a_path_keeps_what_was_built(tmp_path: Path) -> None:
+def test_a_path_keeps_what_was_built(tmp_path):
     path = tmp_path / "village.hwdag"
     first = an_index(path=path)
     lm = ScriptedLM()

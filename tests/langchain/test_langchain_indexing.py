@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,7 +60,7 @@ class Village:
 @pytest.mark.parametrize("cleanup", CLEANUPS)
 @pytest.mark.parametrize("batch_size", [1, 100])
 @pytest.mark.parametrize("is_async", [False, True])
-async def test_it_follows_its_source(cleanup: Any, batch_size: int, is_async: bool) -> None:
+async def test_it_follows_its_source(cleanup, batch_size, is_async):
     village = Village(cleanup)
 
     async def run(documents: list[Document]) -> tuple[int, int, int]:
@@ -85,7 +84,7 @@ async def test_it_follows_its_source(cleanup: Any, batch_size: int, is_async: bo
     assert village.index.invoke("Where does the mill keep grain?", k=99)
 
 
-def test_duplicates_are_built_once() -> None:
+def test_duplicates_are_built_once():
     village = Village()
     assert village.run([MILLS, MILLS, FERRIES]) == (2, 1, 0)
     spent = village.spent
@@ -95,7 +94,7 @@ def test_duplicates_are_built_once() -> None:
 
 
 @pytest.mark.parametrize("cleanup", CLEANUPS)
-def test_changed_metadata_replace_the_document(cleanup: Any) -> None:
+def test_changed_metadata_replace_the_document(cleanup):
     village = Village(cleanup)
     village.run(THREE)
     changed = Document(page_content=MILL, metadata={"source": "a.txt", "year": 1871})
@@ -105,7 +104,7 @@ def test_changed_metadata_replace_the_document(cleanup: Any) -> None:
     assert {document.metadata["source"] for document in found} == {"a.txt"}
 
 
-def test_a_forced_update_of_what_is_unchanged_costs_nothing() -> None:
+def test_a_forced_update_of_what_is_unchanged_costs_nothing():
     village = Village()
     village.run(THREE)
     spent = village.spent
@@ -113,7 +112,7 @@ def test_a_forced_update_of_what_is_unchanged_costs_nothing() -> None:
     assert village.spent == spent
 
 
-def test_stable_ids_keep_the_finished_calls_of_an_edited_document() -> None:
+def test_stable_ids_keep_the_finished_calls_of_an_edited_document():
     asked: list[str] = []
 
     def write(prompt: str) -> str:
@@ -132,9 +131,7 @@ def test_stable_ids_keep_the_finished_calls_of_an_edited_document() -> None:
 
 
 @pytest.mark.parametrize("batch_size", [1, 100])
-def test_an_interrupted_run_is_repeated_without_paying_twice(
-    batch_size: int, tmp_path: Path
-) -> None:
+def test_an_interrupted_run_is_repeated_without_paying_twice(batch_size, tmp_path):
     asked: list[str] = []
     broken = {"bell"}
 
@@ -166,7 +163,7 @@ def test_an_interrupted_run_is_repeated_without_paying_twice(
     assert village.run(THREE) == (0, 3, 0)
 
 
-def test_blank_documents_do_not_stop_a_run() -> None:
+def test_blank_documents_do_not_stop_a_run():
     village = Village("full")
     blank = Document(page_content=" \n", metadata={"source": "d.txt"})
     assert village.run([blank, MILLS]) == (2, 0, 0)
@@ -175,13 +172,13 @@ def test_blank_documents_do_not_stop_a_run() -> None:
     assert village.held == [MILL]
 
 
-def test_the_indexing_function_may_show_progress(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_indexing_function_may_show_progress(capsys):
     village = Village()
     village.run([MILLS], upsert_kwargs={"show_progress": True})
     assert "documents" in capsys.readouterr().err
 
 
-def test_one_index_in_two_sources() -> None:
+def test_one_index_in_two_sources():
     make = partial(Document, page_content=MILL)
     village = Village("scoped_full")
     village.run([make(metadata={"source": "a.txt"}), make(metadata={"source": "b.txt"})])

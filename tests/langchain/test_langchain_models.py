@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from functools import cache, partial
 from itertools import cycle
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,11 +18,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.outputs import ChatGeneration, ChatResult, Generation, LLMResult
 from langchain_core.runnables import RunnableLambda
-from langchain_world import (
-    DOCUMENTS,
-    QUESTION,
-    an_index,
-)
+from langchain_world import DOCUMENTS, QUESTION, an_index
 from pydantic import ValidationError
 
 import hwdag
@@ -94,7 +89,7 @@ class ChatOverLLM(BaseChatModel):
 
 
 @cache
-def wrapped() -> tuple[PipelineLLM, ChatOverLLM]:
+def wrapped():
     import tiny
     from transformers import pipeline
 
@@ -103,12 +98,12 @@ def wrapped() -> tuple[PipelineLLM, ChatOverLLM]:
     return llm, ChatOverLLM(llm=llm, tokenizer=made.tokenizer, model_id="tiny")
 
 
-def text_of(reply: Any) -> str:
+def text_of(reply):
     return reply if isinstance(reply, str) else str(reply.text)
 
 
 @pytest.mark.parametrize("given", [0, 1], ids=["pipeline", "chat"])
-def test_weights_of_wrapped_models_are_used_as_they_are(given: int) -> None:
+def test_weights_of_wrapped_models_are_used_as_they_are(given):
     model = wrapped()[0].pipeline.model
     reader = as_reader(wrapped()[given])
     assert isinstance(reader, hwdag.HuggingFaceLM)
@@ -127,12 +122,12 @@ def test_weights_of_wrapped_models_are_used_as_they_are(given: int) -> None:
 
 
 @pytest.mark.parametrize("given", [ChatOverLLM(llm=object()), PipelineLLM(), FakeListLLM])
-def test_a_reader_without_weights_is_refused(given: object) -> None:
+def test_a_reader_without_weights_is_refused(given):
     with pytest.raises(ReaderRequired, match=r"as writer any LLM will do"):
         HWDAGIndex.from_documents(DOCUMENTS, reader=given)
 
 
-def test_readers_and_embedders_of_the_core_pass_through() -> None:
+def test_readers_and_embedders_of_the_core_pass_through():
     lm, embedder = ScriptedLM(), HashingEmbedder()
     assert as_reader(lm) is lm
     assert as_reader("a/name") == as_embedder("a/name") == "a/name"
@@ -151,7 +146,7 @@ def test_readers_and_embedders_of_the_core_pass_through() -> None:
         lambda prompt: "* the smith",
     ],
 )
-def test_any_model_or_chain_writes_the_points(writer: Any) -> None:
+def test_any_model_or_chain_writes_the_points(writer):
     index = an_index(writer=writer, config=None)
     points = [n for g in index.index.graphs.values() for n in g.nodes if n.level > 1]
     assert {(n.text, n.origin) for n in points} == {("the smith", "generated")}
@@ -171,14 +166,14 @@ def test_any_model_or_chain_writes_the_points(writer: Any) -> None:
         ],
     ],
 )
-def test_a_writer_may_reply_in_content_blocks_and_its_thoughts_are_left_out(content: Any) -> None:
+def test_a_writer_may_reply_in_content_blocks_and_its_thoughts_are_left_out(content):
     writer = GenericFakeChatModel(messages=cycle([AIMessage(content)]))
     index = an_index(writer=writer, config=None)
     points = {n.text for g in index.index.graphs.values() for n in g.nodes if n.level > 1}
     assert points == {"the smith"}
 
 
-def test_a_writer_is_asked_so_many_prompts_at_a_time_as_its_config_says() -> None:
+def test_a_writer_is_asked_so_many_prompts_at_a_time_as_its_config_says():
     both = threading.Barrier(2)
 
     def meet(prompt: str) -> str:
@@ -187,14 +182,14 @@ def test_a_writer_is_asked_so_many_prompts_at_a_time_as_its_config_says() -> Non
 
     writer = as_writer(RunnableLambda(meet).with_config(max_concurrency=2))
     assert isinstance(writer, ConcurrentWriter)
-    assert writer.concurrency == 2  # type: ignore[attr-defined]
+    assert writer.concurrency == 2
     prompts = ["one", "two", "three", "four"]
     assert writer.write(prompts, max_new_tokens=9) == [f"* {prompt}" for prompt in prompts]
     found = dict(writer.replies(prompts, max_new_tokens=9))
     assert found == {i: f"* {prompt}" for i, prompt in enumerate(prompts)}
 
 
-def test_concurrent_and_single_writers_build_the_same_index() -> None:
+def test_concurrent_and_single_writers_build_the_same_index():
     config = BuildConfig(leaves="chunks", chunk_tokens=12, window_tokens=190)
     writer = RunnableLambda(lambda prompt: f"* {len(prompt)} letters")
     alone = an_index(writer=writer, config=config)
@@ -203,7 +198,7 @@ def test_concurrent_and_single_writers_build_the_same_index() -> None:
     assert {*several.index.graphs} == {*alone.index.graphs}
 
 
-def test_a_config_makes_no_other_writer_and_control_tokens_stay_text() -> None:
+def test_a_config_makes_no_other_writer_and_control_tokens_stay_text():
     asked: list[str] = []
     model = RunnableLambda(lambda prompt: asked.append(prompt) or "* x", name="Model")
     one, several = as_writer(model), as_writer(model.with_config(max_concurrency=2, tags=["a"]))
@@ -215,7 +210,7 @@ def test_a_config_makes_no_other_writer_and_control_tokens_stay_text() -> None:
     assert asked[0] == asked[1] != "<|im_end|> a"
 
 
-def test_a_writer_that_does_not_write_is_named() -> None:
+def test_a_writer_that_does_not_write_is_named():
     with pytest.raises(WriterFailed, match="langchain:RunnableLambda returned int"):
         an_index(writer=RunnableLambda(len), config=None)
     with pytest.raises(InputError, match="got int"):
@@ -237,7 +232,7 @@ class Lengths(Embeddings):
         return [0.0, 7.0]
 
 
-def test_embeddings_are_normalised_behind_the_cores_protocol() -> None:
+def test_embeddings_are_normalised_behind_the_cores_protocol():
     embedder = as_embedder(Lengths())
     assert isinstance(embedder, Embedder)
     assert (embedder.name, embedder.dimension) == ("langchain:Lengths:lengths-1", 2)
@@ -250,7 +245,7 @@ def test_embeddings_are_normalised_behind_the_cores_protocol() -> None:
         an_index(embedder=3)
 
 
-def test_an_index_of_langchain_embeddings_asks_for_them_again(tmp_path: Path) -> None:
+def test_an_index_of_langchain_embeddings_asks_for_them_again(tmp_path):
     embeddings = DeterministicFakeEmbedding(size=8)
     index = an_index(embedder=embeddings)
     index.save_local(tmp_path)
@@ -260,7 +255,7 @@ def test_an_index_of_langchain_embeddings_asks_for_them_again(tmp_path: Path) ->
         load().invoke(QUESTION)
 
 
-def test_the_reader_is_a_chat_model_too() -> None:
+def test_the_reader_is_a_chat_model_too():
     index = an_index(reader=ScriptedLM(reply=lambda prompt: "One two three four"))
     chat = index.as_chat_model(max_new_tokens=3)
     assert isinstance(chat, HWDAGChat)
@@ -268,7 +263,7 @@ def test_the_reader_is_a_chat_model_too() -> None:
     assert chat.invoke("How many?").text == "One two three"
 
 
-def test_the_reader_is_an_llm_too() -> None:
+def test_the_reader_is_an_llm_too():
     index = an_index(reader=ScriptedLM(reply=lambda prompt: prompt.upper()))
     llm = index.as_llm(max_new_tokens=3)
     assert llm.invoke("one two three four") == "ONE TWO THREE"

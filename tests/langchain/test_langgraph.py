@@ -22,7 +22,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "langgraph_agent.py"
 
 
 @pytest.fixture(scope="module")
-def example() -> dict[str, Any]:
+def example():
     return runpy.run_path(str(EXAMPLE))
 
 
@@ -36,7 +36,7 @@ def an_agent(example: dict[str, Any], index: HWDAGIndex, **options: Any) -> Any:
     return example["agent"](tool, example["Planner"]())
 
 
-def test_the_agent_calls_the_tool_and_answers_from_what_it_found(example: dict[str, Any]) -> None:
+def test_the_agent_calls_the_tool_and_answers_from_what_it_found(example):
     index = an_index()
     graph = an_agent(example, index, k=2)
     messages = graph.invoke({"messages": [HumanMessage(QUESTION)]})["messages"]
@@ -48,9 +48,7 @@ def test_the_agent_calls_the_tool_and_answers_from_what_it_found(example: dict[s
     assert messages[-1].text == found[-1][0].page_content
 
 
-async def test_asynchronously_it_does_the_same_and_tells_every_step(
-    example: dict[str, Any],
-) -> None:
+async def test_asynchronously_it_does_the_same_and_tells_every_step(example):
     recorder = Recorder()
     graph = an_agent(example, an_index(), k=2)
     question = {"messages": [HumanMessage(QUESTION)]}
@@ -64,7 +62,7 @@ async def test_asynchronously_it_does_the_same_and_tells_every_step(
     assert {one["metadata"]["langgraph_node"] for one in steps} == {"tools"}
 
 
-def test_a_checkpoint_keeps_the_documents(example: dict[str, Any]) -> None:
+def test_a_checkpoint_keeps_the_documents(example):
     index = an_index()
     graph = an_agent(example, index, k=2)
     graph.checkpointer = InMemorySaver()
@@ -76,7 +74,7 @@ def test_a_checkpoint_keeps_the_documents(example: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-async def test_a_node_may_build_and_the_stream_shows_it(is_async: bool) -> None:
+async def test_a_node_may_build_and_the_stream_shows_it(is_async):
     index = an_index([])
 
     def build(state: MessagesState) -> dict[str, Any]:
@@ -95,9 +93,7 @@ async def test_a_node_may_build_and_the_stream_shows_it(is_async: bool) -> None:
     assert documents == ["mill", "ferry"]
 
 
-def test_the_example_runs_on_scripted_models(
-    example: dict[str, Any], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_example_runs_on_scripted_models(example, capsys):
     index = HWDAGIndex.from_documents(
         example["DOCUMENTS"], reader=ScriptedLM(), embedder=HashingEmbedder()
     )
@@ -109,7 +105,7 @@ def test_the_example_runs_on_scripted_models(
 
 
 @pytest.mark.model
-def test_the_example_runs(example: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_runs(example, capsys):
     answer = example["main"]()
     assert answer == "The quarry at Elm Hill belonged to the Sorensen family until 1940."
     assert capsys.readouterr().out.rstrip().endswith(answer)

@@ -8,7 +8,6 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,19 +40,9 @@ from llama_world import ALL, CONFIG, QUESTION, TEXTS, built, chat_memory, docume
 import hwdag
 from hwdag.config import BuildConfig, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.errors import (
-    InputError,
-    ReaderRequired,
-    UnknownOption,
-)
+from hwdag.errors import InputError, ReaderRequired, UnknownOption
 from hwdag_lab.scripted import ScriptedLM
-from llama_index_hwdag import (
-    HWDAGLLM,
-    HWDAGIndex,
-    HWDAGQueryEngine,
-    HWDAGRetriever,
-    engines,
-)
+from llama_index_hwdag import HWDAGLLM, HWDAGIndex, HWDAGQueryEngine, HWDAGRetriever, engines
 from llama_index_hwdag.adapters import as_embedder
 
 ROOT = Path(__file__).parents[2]
@@ -62,7 +51,7 @@ ROOT = Path(__file__).parents[2]
 # --- the classes and the build
 
 
-def test_the_face_is_what_llama_index_expects() -> None:
+def test_the_face_is_what_llama_index_expects():
     assert BaseIndex in HWDAGIndex.__mro__
     assert BaseRetriever in HWDAGRetriever.__mro__
     index = built()
@@ -70,7 +59,7 @@ def test_the_face_is_what_llama_index_expects() -> None:
     assert isinstance(index.as_query_engine(), RetrieverQueryEngine)
 
 
-def test_documents_become_the_graphs_that_the_core_builds() -> None:
+def test_documents_become_the_graphs_that_the_core_builds():
     index = built()
     same = hwdag.HWDAGIndex.from_documents(
         [hwdag.Document(name, text) for name, text in TEXTS.items()], **models(config=CONFIG)
@@ -83,7 +72,7 @@ def test_documents_become_the_graphs_that_the_core_builds() -> None:
     assert max(graph.height for graph in same.graphs.values()) > 1
 
 
-def test_the_docstore_holds_documents_nodes_and_weighted_edges() -> None:
+def test_the_docstore_holds_documents_nodes_and_weighted_edges():
     index = built("mill")
     graph = index.core.graphs["mill"]
     stored = [index.docstore.get_node(node.id) for node in graph.nodes]
@@ -100,7 +89,7 @@ def test_the_docstore_holds_documents_nodes_and_weighted_edges() -> None:
     assert info.metadata == {"place": "mill", "path": "/secret/mill"}
 
 
-def test_chunks_know_their_offsets() -> None:
+def test_chunks_know_their_offsets():
     index = built("ferry")
     chunks = [node for node in index.core.graphs["ferry"].nodes if node.level == 1]
     for chunk in chunks:
@@ -109,7 +98,7 @@ def test_chunks_know_their_offsets() -> None:
         assert TEXTS["ferry"][node.start_char_idx : node.end_char_idx] == node.text
 
 
-def test_nodes_of_one_ref_doc_are_joined_into_one_document() -> None:
+def test_nodes_of_one_ref_doc_are_joined_into_one_document():
     relation = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="mill")}
     first, second = TEXTS["mill"][:71], TEXTS["mill"][71:]
     nodes = [
@@ -125,7 +114,7 @@ def test_nodes_of_one_ref_doc_are_joined_into_one_document() -> None:
     assert index.core.documents["mill"].metadata == {"book": 1}
 
 
-def test_more_nodes_of_a_ref_doc_join_the_others_and_a_document_replaces_them() -> None:
+def test_more_nodes_of_a_ref_doc_join_the_others_and_a_document_replaces_them():
     relation = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="mill")}
     first, second = (
         TextNode(id_=f"p{i}", text=text, relationships=relation)
@@ -140,7 +129,7 @@ def test_more_nodes_of_a_ref_doc_join_the_others_and_a_document_replaces_them() 
     assert index.core.documents["mill"].text == TEXTS["orchard"]
 
 
-def test_a_pipeline_with_a_splitter_feeds_the_index() -> None:
+def test_a_pipeline_with_a_splitter_feeds_the_index():
     splitter = SentenceSplitter(chunk_size=24, chunk_overlap=0)
     nodes = IngestionPipeline(transformations=[splitter]).run(documents=documents())
     assert len(nodes) > len(TEXTS)
@@ -150,7 +139,7 @@ def test_a_pipeline_with_a_splitter_feeds_the_index() -> None:
     assert index.core.documents["ferry"].metadata["place"] == "ferry"
 
 
-def test_transformations_of_documents_are_applied_to_later_ones_too() -> None:
+def test_transformations_of_documents_are_applied_to_later_ones_too():
     splitter = SentenceSplitter(chunk_size=24, chunk_overlap=0)
     index = HWDAGIndex.from_documents(
         documents("mill"), transformations=[splitter], **models(config=CONFIG)
@@ -161,21 +150,20 @@ def test_transformations_of_documents_are_applied_to_later_ones_too() -> None:
     assert index.refresh_ref_docs(documents("mill", "ferry")) == [False, False]
 
 
-def test_blank_documents_are_skipped_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_blank_documents_are_skipped_with_a_warning(caplog):
     index = HWDAGIndex.from_documents([Document(id_="blank", text=" \n")], **models())
     assert "blank was skipped" in caplog.text
-    assert index.report is not None
     assert [name for name, _ in index.report.skipped] == ["blank"]
     assert len(index.core) == 0
 
 
-def test_two_contents_under_one_id_are_refused() -> None:
+def test_two_contents_under_one_id_are_refused():
     both = [Document(id_="a", text="The one."), Document(id_="a", text="The other.")]
     with pytest.raises(InputError, match="have the id 'a'"):
         HWDAGIndex.from_documents(both, **models())
 
 
-def test_a_document_is_in_one_index_of_a_storage_context_only() -> None:
+def test_a_document_is_in_one_index_of_a_storage_context_only():
     index = built("mill")
     with pytest.raises(InputError, match="'mill' is in the HWDAG index"):
         built("mill", storage_context=index.storage_context)
@@ -185,7 +173,7 @@ def test_a_document_is_in_one_index_of_a_storage_context_only() -> None:
 # --- retrieval
 
 
-def test_nodes_come_as_the_walk_visits_them() -> None:
+def test_nodes_come_as_the_walk_visits_them():
     index = built()
     found = index.as_retriever().retrieve(QUESTION)
     walked = index.core.search(QUESTION)
@@ -195,7 +183,7 @@ def test_nodes_come_as_the_walk_visits_them() -> None:
     assert all(type(n.score) is float for n in found)
 
 
-def test_k_gives_exactly_that_many_best_first() -> None:
+def test_k_gives_exactly_that_many_best_first():
     index = built()
     total = len(index.core.search(QUESTION, k=99).best(99))
     for k in (1, 3, 8, 99):
@@ -205,7 +193,7 @@ def test_k_gives_exactly_that_many_best_first() -> None:
         assert len(found) == min(k, total)
 
 
-def test_document_ids_and_search_options_reach_the_walk() -> None:
+def test_document_ids_and_search_options_reach_the_walk():
     index = built()
     found = index.as_retriever(document_ids=["mill"], search=ALL).retrieve(QUESTION)
     assert {n.node.ref_doc_id for n in found} == {"mill"}
@@ -216,7 +204,7 @@ def test_document_ids_and_search_options_reach_the_walk() -> None:
         index.as_retriever(document_ids=["nope"]).retrieve(QUESTION)
 
 
-def test_provenance_is_metadata_that_no_model_sees() -> None:
+def test_provenance_is_metadata_that_no_model_sees():
     [found] = built().as_retriever(k=1).retrieve(QUESTION)
     node = found.node
     assert node.metadata["hwdag"]["id"] == node.node_id
@@ -227,7 +215,7 @@ def test_provenance_is_metadata_that_no_model_sees() -> None:
     assert "/secret" not in node.get_content(MetadataMode.LLM)
 
 
-def test_a_retrieved_node_may_be_changed_without_changing_the_index() -> None:
+def test_a_retrieved_node_may_be_changed_without_changing_the_index():
     retriever = built().as_retriever(k=1)
     before = plain(retriever.retrieve(QUESTION))
     [found] = retriever.retrieve(QUESTION)
@@ -236,7 +224,7 @@ def test_a_retrieved_node_may_be_changed_without_changing_the_index() -> None:
     assert plain(retriever.retrieve(QUESTION)) == before
 
 
-def test_the_retriever_works_inside_others() -> None:
+def test_the_retriever_works_inside_others():
     index = built()
     fused = QueryFusionRetriever(
         [index.as_retriever(k=2), index.as_retriever(k=3, returns="sources")],
@@ -248,14 +236,14 @@ def test_the_retriever_works_inside_others() -> None:
     assert len(fused.retrieve(QUESTION)) == 3
 
 
-def test_what_is_no_document_is_refused() -> None:
+def test_what_is_no_document_is_refused():
     for make in (HWDAGIndex.from_documents, HWDAGIndex):
         with pytest.raises(InputError, match=r"must be LlamaIndex's, .* got str; make them as"):
             make(["text"], **models())
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-def test_an_empty_index_finds_nothing_and_says_so(streaming: bool) -> None:
+def test_an_empty_index_finds_nothing_and_says_so(streaming):
     """As every index of LlamaIndex, so that one of several that are fused may be empty."""
     index = HWDAGIndex(nodes=[], **models())
     assert index.as_retriever(k=2).retrieve(QUESTION) == []
@@ -266,7 +254,7 @@ def test_an_empty_index_finds_nothing_and_says_so(streaming: bool) -> None:
         assert response.source_nodes == []
 
 
-async def test_retrieval_does_not_block_the_loop() -> None:
+async def test_retrieval_does_not_block_the_loop():
     """The walk waits for something that only the loop can do."""
     reached, released = threading.Event(), threading.Event()
 
@@ -284,7 +272,7 @@ async def test_retrieval_does_not_block_the_loop() -> None:
     assert (await walking)[-1].node.metadata["hwdag"]["stop"] == "sufficient"
 
 
-async def test_sync_and_async_retrieve_the_same() -> None:
+async def test_sync_and_async_retrieve_the_same():
     retriever = built().as_retriever(k=4)
     assert plain(await retriever.aretrieve(QUESTION)) == plain(retriever.retrieve(QUESTION))
 
@@ -292,25 +280,25 @@ async def test_sync_and_async_retrieve_the_same() -> None:
 # --- answers
 
 
-def test_the_standard_query_engine_needs_no_other_model() -> None:
+def test_the_standard_query_engine_needs_no_other_model():
     response = built().as_query_engine(k=2).query(QUESTION)
     assert len(response.source_nodes) == 2
     assert str(response)
 
 
-async def test_the_standard_query_engine_is_also_asynchronous() -> None:
+async def test_the_standard_query_engine_is_also_asynchronous():
     engine = built().as_query_engine(k=2)
     assert str(await engine.aquery(QUESTION)) == str(engine.query(QUESTION))
 
 
-def test_any_llm_and_synthesizer_may_answer() -> None:
+def test_any_llm_and_synthesizer_may_answer():
     engine = built().as_query_engine(MockLLM(max_tokens=3), k=2, response_mode="refine")
     assert str(engine.query(QUESTION)) == "text text text"
     streaming = built().as_query_engine(k=2, streaming=True)
     assert isinstance(streaming.query(QUESTION), StreamingResponse)
 
 
-def test_prompts_of_the_standard_engine_hold_no_provenance() -> None:
+def test_prompts_of_the_standard_engine_hold_no_provenance():
     seen: list[str] = []
 
     def reply(prompt: str) -> str:
@@ -322,7 +310,7 @@ def test_prompts_of_the_standard_engine_hold_no_provenance() -> None:
     assert not any("p_yes" in prompt or "/secret" in prompt for prompt in seen)
 
 
-def test_the_walk_answers_from_its_own_cache() -> None:
+def test_the_walk_answers_from_its_own_cache():
     index = built()
     engine = index.as_query_engine(answer_mode="walk")
     assert isinstance(engine, HWDAGQueryEngine)
@@ -330,12 +318,11 @@ def test_the_walk_answers_from_its_own_cache() -> None:
     answer = index.core.answer(QUESTION)
     assert str(response) == answer.text == "The smith mends the bell of the ferry."
     assert plain(response.source_nodes) == plain(engine.retrieve(QueryBundle(QUESTION)))
-    assert response.metadata is not None
     cited = response.metadata["hwdag"]["citations"]
     assert [c["text"] for c in cited] == [c.text for c in answer.citations]
 
 
-def test_a_streamed_walk_gives_the_same_answer_and_its_citations_at_the_end() -> None:
+def test_a_streamed_walk_gives_the_same_answer_and_its_citations_at_the_end():
     index = built()
     whole = index.as_query_engine(answer_mode="walk").query(QUESTION)
     streamed = index.as_query_engine(answer_mode="walk", streaming=True).query(QUESTION)
@@ -345,12 +332,11 @@ def test_a_streamed_walk_gives_the_same_answer_and_its_citations_at_the_end() ->
     pieces = list(streamed.response_gen)
     assert len(pieces) > 1
     assert "".join(pieces) == str(whole)
-    assert streamed.metadata is not None and whole.metadata is not None
     assert streamed.metadata["hwdag"]["citations"] == whole.metadata["hwdag"]["citations"]
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-def test_where_nothing_was_found_the_walk_says_what_other_engines_say(streaming: bool) -> None:
+def test_where_nothing_was_found_the_walk_says_what_other_engines_say(streaming):
     options: dict[str, Any] = {"filters": {"place": "nowhere"}, "streaming": streaming}
     index = built()
     said = [str(index.as_query_engine(**options, **way).query(QUESTION)) for way in WAYS]
@@ -360,7 +346,7 @@ def test_where_nothing_was_found_the_walk_says_what_other_engines_say(streaming:
 WAYS: list[dict[str, Any]] = [{}, {"answer_mode": "walk"}]
 
 
-async def test_the_walk_answers_asynchronously_too() -> None:
+async def test_the_walk_answers_asynchronously_too():
     index = built()
     whole = index.as_query_engine(answer_mode="walk").query(QUESTION)
     assert str(await index.as_query_engine(answer_mode="walk").aquery(QUESTION)) == str(whole)
@@ -368,19 +354,19 @@ async def test_the_walk_answers_asynchronously_too() -> None:
     streamed = await engine.aquery(QUESTION)
     assert isinstance(streamed, AsyncStreamingResponse)
     assert "".join([piece async for piece in streamed.async_response_gen()]) == str(whole)
-    assert streamed.metadata is not None and "citations" in streamed.metadata["hwdag"]
+    assert "citations" in streamed.metadata["hwdag"]
 
 
 @pytest.mark.parametrize(
     "mode", ["context", *(m for m in ChatMode if m not in (ChatMode.REACT, ChatMode.OPENAI))]
 )
-def test_chat_engines_need_no_other_model(mode: ChatMode) -> None:
+def test_chat_engines_need_no_other_model(mode):
     options = {} if mode == ChatMode.SIMPLE else {"k": 2}
     engine = built().as_chat_engine(mode, memory=chat_memory(), **options)
     assert str(engine.chat(QUESTION))
 
 
-def test_chat_engines_take_the_options_of_both_sides() -> None:
+def test_chat_engines_take_the_options_of_both_sides():
     engine = built().as_chat_engine(
         k=2, system_prompt="Be brief.", memory=chat_memory(), llm=MockLLM(max_tokens=2)
     )
@@ -389,7 +375,7 @@ def test_chat_engines_take_the_options_of_both_sides() -> None:
         built().as_chat_engine(ChatMode.REACT)
 
 
-async def test_the_llm_is_the_reader() -> None:
+async def test_the_llm_is_the_reader():
     reader = ScriptedLM(reply=lambda prompt: prompt.upper())
     llm = built(reader=reader).as_llm(max_new_tokens=2)
     assert llm.complete("one two three").text == "ONE TWO"
@@ -400,9 +386,9 @@ async def test_the_llm_is_the_reader() -> None:
         llm.complete("one", temperature=1.0)
 
 
-def test_a_reader_that_only_reads_is_no_llm() -> None:
+def test_a_reader_that_only_reads_is_no_llm():
     class ReaderOnly(ScriptedLM):
-        write = None  # type: ignore[assignment]
+        write = None
 
     with pytest.raises(InputError, match="cannot write"):
         HWDAGLLM(ReaderOnly())
@@ -422,7 +408,7 @@ class Keeping(BaseNodePostprocessor):
 
 @pytest.mark.parametrize("mode", ["compact", "refine", "tree_summarize", "accumulate"])
 @pytest.mark.parametrize("sources", [False, True])
-def test_no_prompt_holds_provenance_whatever_stands_between(mode: str, sources: bool) -> None:
+def test_no_prompt_holds_provenance_whatever_stands_between(mode, sources):
     seen: list[str] = []
 
     def reply(prompt: str) -> str:
@@ -452,7 +438,7 @@ def test_no_prompt_holds_provenance_whatever_stands_between(mode: str, sources: 
         assert not any(word in prompt for word in ("hwdag", "p_yes", "/secret", "relevance"))
 
 
-def test_the_reader_answers_from_nodes_of_anybody() -> None:
+def test_the_reader_answers_from_nodes_of_anybody():
     index = built()
     engine = index.as_query_engine(answer_mode="walk")
     nodes = [
@@ -463,7 +449,6 @@ def test_the_reader_answers_from_nodes_of_anybody() -> None:
     response = engine.synthesize(query, nodes[:2], nodes[2:])
     assert str(response) == "The smith mends the bell of the ferry."
     assert [n.node.node_id for n in response.source_nodes] == ["n0", "n1", "n2"]
-    assert response.metadata is not None
     cited = response.metadata["hwdag"]["citations"]
     assert {c["document_id"] for c in cited} <= {"n0", "n1"}
     assert all(c["text"] in TEXTS["mill"] + TEXTS["ferry"] for c in cited)
@@ -487,12 +472,12 @@ def test_the_reader_answers_from_nodes_of_anybody() -> None:
         lambda index: index.delete_ref_doc("mill", top_k=2),
     ],
 )
-def test_unknown_options_are_refused_by_name(call: Callable[[HWDAGIndex], object]) -> None:
+def test_unknown_options_are_refused_by_name(call):
     with pytest.raises(UnknownOption, match="top_k"):
         call(built("mill"))
 
 
-def test_similarity_top_k_is_k() -> None:
+def test_similarity_top_k_is_k():
     index = built()
     wanted = plain(index.as_retriever(k=2).retrieve(QUESTION))
     assert plain(index.as_retriever(similarity_top_k=2).retrieve(QUESTION)) == wanted
@@ -507,9 +492,7 @@ def test_similarity_top_k_is_k() -> None:
         index.as_retriever(k=2, similarity_top_k=3)
 
 
-def test_what_settings_name_is_used_where_nothing_else_is(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_settings_name_is_used_where_nothing_else_is(monkeypatch, caplog):
     index = built()
     engines._say_who_answers.cache_clear()
     for _ in range(2):
@@ -536,7 +519,7 @@ def test_what_settings_name_is_used_where_nothing_else_is(
     )
 
 
-def test_unknown_options_of_a_build_are_refused_by_name() -> None:
+def test_unknown_options_of_a_build_are_refused_by_name():
     options: dict[str, Any] = {"chunk_size": 3}
     with pytest.raises(TypeError, match="chunk_size"):
         HWDAGIndex.from_documents([], **options)
@@ -544,7 +527,7 @@ def test_unknown_options_of_a_build_are_refused_by_name() -> None:
         HWDAGRetriever(built("mill"), **options)
 
 
-def test_values_of_options_are_checked() -> None:
+def test_values_of_options_are_checked():
     index = built("mill")
     mode: Any = "both"
     with pytest.raises(UnknownOption, match="answer_mode"):
@@ -558,7 +541,7 @@ def test_values_of_options_are_checked() -> None:
 # --- models of LlamaIndex
 
 
-def test_an_llm_writes_and_an_embedding_model_embeds() -> None:
+def test_an_llm_writes_and_an_embedding_model_embeds():
     config = BuildConfig(chunk_tokens=12, window_tokens=220, points="generated")
     index = HWDAGIndex.from_documents(
         documents("mill"),
@@ -578,7 +561,7 @@ class BulletLLM(MockLLM):
         return super().complete("* A point about the mill.")
 
 
-def test_embeddings_are_normalised() -> None:
+def test_embeddings_are_normalised():
     embedder = as_embedder(MockEmbedding(embed_dim=9))
     assert embedder.dimension == 9
     assert embedder.embed([]).shape == (0, 9)
@@ -586,7 +569,7 @@ def test_embeddings_are_normalised() -> None:
     assert embedder.name == "llama-index:MockEmbedding:unknown"
 
 
-def test_weights_of_a_hugging_face_llm_are_used_and_not_loaded_again() -> None:
+def test_weights_of_a_hugging_face_llm_are_used_and_not_loaded_again():
     weights, tokenizer = tiny.model(), tiny.tokenizer()
     llm = HuggingFaceLLM(model=weights, tokenizer=tokenizer, context_window=4096, max_new_tokens=8)
     index = HWDAGIndex.from_documents(
@@ -603,7 +586,7 @@ def test_weights_of_a_hugging_face_llm_are_used_and_not_loaded_again() -> None:
     assert {n.node.metadata["hwdag"]["document_id"] for n in response.source_nodes} == {"ferry"}
 
 
-def test_an_embedding_model_that_is_asynchronous_inside_is_taken() -> None:
+def test_an_embedding_model_that_is_asynchronous_inside_is_taken():
     class Asynchronous(MockEmbedding):
         async def _aembedded(self, text: str) -> list[float]:
             await asyncio.sleep(0)
@@ -622,7 +605,7 @@ def test_an_embedding_model_that_is_asynchronous_inside_is_taken() -> None:
     ]
 
 
-def test_models_that_will_not_do_are_refused() -> None:
+def test_models_that_will_not_do_are_refused():
     for options, error in (
         ({"reader": MockLLM()}, ReaderRequired),
         ({"writer": 3}, InputError),
@@ -635,19 +618,19 @@ def test_models_that_will_not_do_are_refused() -> None:
 # --- the package and the example
 
 
-def run(code: str) -> subprocess.CompletedProcess[str]:
+def run(code):
     path = f"import sys; sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / 'core')!r}]; "
     return subprocess.run([sys.executable, "-c", path + code], capture_output=True, text=True)
 
 
-def test_a_missing_framework_is_named_with_the_way_to_install_it() -> None:
+def test_a_missing_framework_is_named_with_the_way_to_install_it():
     done = run("sys.modules['llama_index'] = None; import llama_index_hwdag")
     assert 'needs llama-index-core: pip install "hwdag[llama-index]"' in done.stderr
     assert done.returncode == 1
 
 
 @pytest.mark.model
-def test_the_quickstart_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_quickstart_runs(capsys):
     path = ROOT / "examples" / "llama_index_quickstart.py"
     spec = importlib.util.spec_from_file_location("llama_index_quickstart", path)
     assert spec is not None and spec.loader is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ WRITES = [
 
 
 @contextmanager
-def killed_before(write: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def killed_before(write, monkeypatch):
     """Kill whoever writes to a store of LlamaIndex for this time, counted from 0."""
     done = 0
 
@@ -57,7 +57,7 @@ def killed_before(write: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
         yield
 
 
-def on_disk(context: StorageContext) -> tuple[Any, ...]:
+def on_disk(context):
     """What stores that write through have on disk."""
     vectors = context.vector_stores["hwdag"]
     assert isinstance(vectors, SimpleVectorStore)
@@ -68,27 +68,24 @@ def on_disk(context: StorageContext) -> tuple[Any, ...]:
     )
 
 
-def opened(state: tuple[Any, ...]) -> StorageContext:
+def opened(state):
     docstore, index_store, vectors = copy.deepcopy(state)
     held = SimpleVectorStore(data=SimpleVectorStoreData.from_dict(vectors))
     return StorageContext.from_defaults(
         docstore=SimpleDocumentStore.from_dict(docstore),
         index_store=SimpleIndexStore.from_dict(index_store),
-        vector_stores={"default": SimpleVectorStore(), "hwdag": held},  # type: ignore[dict-item]
+        vector_stores={"default": SimpleVectorStore(), "hwdag": held},
     )
 
 
-def texts(index: HWDAGIndex) -> dict[str, str]:
+def texts(index):
     return {key: document.text for key, document in index.core.documents.items()}
 
 
 CHANGES: dict[str, tuple[Callable[[HWDAGIndex], object], list[Document]]] = {
     "update": (lambda index: index.update_ref_doc(NEW), [NEW, OTHER]),
     "delete": (lambda index: index.delete_ref_doc("mill", delete_from_docstore=True), [OTHER]),
-    "insert": (
-        lambda index: index.insert(MORE),
-        [OLD, OTHER, MORE],
-    ),
+    "insert": (lambda index: index.insert(MORE), [OLD, OTHER, MORE]),
 }
 
 
@@ -96,8 +93,8 @@ CHANGES: dict[str, tuple[Callable[[HWDAGIndex], object], list[Document]]] = {
 @pytest.mark.parametrize("in_a_file", [False, True], ids=["stores", "file"])
 @pytest.mark.parametrize("split", [False, True], ids=["whole", "split"])
 def test_a_change_that_was_killed_anywhere_can_be_repeated_or_taken_back(
-    change: str, in_a_file: bool, split: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+    change, in_a_file, split, monkeypatch, tmp_path
+):
     """Nothing half is found, nothing stays behind, and no old hash hides what was not finished."""
     run, wanted = CHANGES[change]
     splitters = [SentenceSplitter(chunk_size=12, chunk_overlap=0)] if split else None
@@ -106,9 +103,7 @@ def test_a_change_that_was_killed_anywhere_can_be_repeated_or_taken_back(
 
     def loaded(state: tuple[Any, ...], file: Path) -> HWDAGIndex:
         place = {"path": file} if in_a_file else {}
-        index = load_index_from_storage(opened(state), **given, **place)
-        assert isinstance(index, HWDAGIndex)
-        return index
+        return load_index_from_storage(opened(state), **given, **place)
 
     def copied(source: Path, target: Path) -> None:
         if in_a_file:
@@ -159,18 +154,16 @@ def test_a_change_that_was_killed_anywhere_can_be_repeated_or_taken_back(
 
 
 def test_documents_that_the_docstore_no_longer_holds_are_left_out_until_they_are_given_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+    tmp_path, caplog
+):
     """A docstore in a database is ahead of an index store that was not persisted since."""
     storage = persisted(
         HWDAGIndex.from_documents([OLD, OTHER], config=CONFIG, **models()), tmp_path
     )
     ahead = load_index_from_storage(storage, **models())
-    assert isinstance(ahead, HWDAGIndex)
     ahead.delete_ref_doc("mill", delete_from_docstore=True)
     mixed = StorageContext.from_defaults(docstore=ahead.docstore, persist_dir=str(tmp_path))
     loaded = load_index_from_storage(mixed, **models())
-    assert isinstance(loaded, HWDAGIndex)
     assert "1 of 2 documents" in caplog.text
     assert "'mill'" in caplog.text
     assert texts(loaded) == {"ferry": OTHER.text}
@@ -185,17 +178,15 @@ def test_documents_that_the_docstore_no_longer_holds_are_left_out_until_they_are
 
 
 def test_a_document_that_the_docstore_has_in_a_newer_version_is_not_the_one_of_the_old_hash(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     storage = persisted(
         HWDAGIndex.from_documents([OLD, OTHER], config=CONFIG, **models()), tmp_path
     )
     ahead = load_index_from_storage(storage, **models())
-    assert isinstance(ahead, HWDAGIndex)
     ahead.update_ref_doc(NEW)
     mixed = StorageContext.from_defaults(docstore=ahead.docstore, persist_dir=str(tmp_path))
     loaded = load_index_from_storage(mixed, **models())
-    assert isinstance(loaded, HWDAGIndex)
     assert texts(loaded) == {"mill": NEW.text, "ferry": OTHER.text}
     assert loaded.refresh_ref_docs([OLD, OTHER]) == [True, False]
     assert texts(loaded) == {"mill": OLD.text, "ferry": OTHER.text}

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,10 +13,7 @@ from llama_index.core.bridge.pydantic import Field
 from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.events.query import QueryEndEvent, QueryStartEvent
-from llama_index.core.instrumentation.events.retrieval import (
-    RetrievalEndEvent,
-    RetrievalStartEvent,
-)
+from llama_index.core.instrumentation.events.retrieval import RetrievalEndEvent, RetrievalStartEvent
 from llama_index.core.instrumentation.events.synthesis import (
     SynthesizeEndEvent,
     SynthesizeStartEvent,
@@ -80,7 +75,7 @@ class Spans(BaseSpanHandler[SimpleSpan]):
 
 
 @contextmanager
-def spans_seen() -> Iterator[Spans]:
+def spans_seen():
     spans = Spans()
     get_dispatcher().add_span_handler(spans)
     try:
@@ -90,7 +85,7 @@ def spans_seen() -> Iterator[Spans]:
         assert not spans.open_spans
 
 
-def ids(found: list[Any]) -> list[str]:
+def ids(found):
     return [n.node.node_id for n in found]
 
 
@@ -98,7 +93,7 @@ def ids(found: list[Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-async def test_every_step_is_an_event_within_a_span_of_its_own(asynchronous: bool) -> None:
+async def test_every_step_is_an_event_within_a_span_of_its_own(asynchronous):
     retriever = built().as_retriever(search=ALL)
     with events_seen(HWDAGStepEvent) as events, spans_seen() as spans:
         found = (
@@ -117,7 +112,7 @@ async def test_every_step_is_an_event_within_a_span_of_its_own(asynchronous: boo
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-def test_a_query_tells_of_its_parts(streaming: bool) -> None:
+def test_a_query_tells_of_its_parts(streaming):
     engine = built().as_query_engine(answer_mode="walk", streaming=streaming)
     with events_seen() as events, spans_seen() as spans:
         response = engine.query(QUESTION)
@@ -138,7 +133,7 @@ def test_a_query_tells_of_its_parts(streaming: bool) -> None:
     assert spans.path(first) == [*names, "HWDAGRetriever.step"]
 
 
-def test_a_search_that_fails_drops_its_spans() -> None:
+def test_a_search_that_fails_drops_its_spans():
     retriever = built().as_retriever()
     with spans_seen() as spans, pytest.raises(ValueError, match="question is empty"):
         retriever.retrieve(" ")
@@ -148,7 +143,7 @@ def test_a_search_that_fails_drops_its_spans() -> None:
 # --- building
 
 
-def test_a_build_tells_of_documents_and_windows() -> None:
+def test_a_build_tells_of_documents_and_windows():
     with events_seen() as events, spans_seen() as spans:
         index = built()
     assert events[0].document_ids == list(TEXTS)
@@ -179,7 +174,7 @@ def test_a_build_tells_of_documents_and_windows() -> None:
     ]
 
 
-def test_every_change_tells_the_same() -> None:
+def test_every_change_tells_the_same():
     index = built("mill")
     new = Document(id_="new", text="A new document.")
     for change in (
@@ -196,7 +191,7 @@ def test_every_change_tells_the_same() -> None:
     assert events == []  # nothing is to be done
 
 
-def test_a_build_that_fails_drops_the_spans_that_are_open() -> None:
+def test_a_build_that_fails_drops_the_spans_that_are_open():
     def reply(prompt: str) -> str:
         raise ConnectionError("the server is gone")
 
@@ -211,7 +206,7 @@ def test_a_build_that_fails_drops_the_spans_that_are_open() -> None:
 # --- the older way
 
 
-def test_older_traces_go_on() -> None:
+def test_older_traces_go_on():
     handler = LlamaDebugHandler(print_trace_on_end=False)
     index = built("mill", "ferry", callback_manager=CallbackManager([handler]))
     index.as_query_engine(answer_mode="walk").query(QUESTION)
@@ -227,9 +222,7 @@ def test_older_traces_go_on() -> None:
 
 
 @pytest.mark.parametrize("place", ["build", "insert", "insert_nodes", "update_ref_doc", "refresh_ref_docs"])  # fmt: skip
-def test_progress_is_shown_where_it_is_asked_for(
-    place: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_progress_is_shown_where_it_is_asked_for(place, capsys):
     new = Document(id_="new", text=TEXTS["orchard"])
     index = built("mill", show_progress=place == "build")
     if place == "build":
@@ -242,13 +235,13 @@ def test_progress_is_shown_where_it_is_asked_for(
     assert "documents" in shown and "points of level 2" in shown
 
 
-def test_no_bar_is_shown_unasked(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_no_bar_is_shown_unasked(capsys, tmp_path):
     built(path=tmp_path / "index.hwdag").core.close()
     assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("ask", ["retriever", "engine"])
-async def test_cancelling_the_caller_ends_the_walk(ask: str) -> None:
+async def test_cancelling_the_caller_ends_the_walk(ask):
     loop = asyncio.get_running_loop()
     started, released = asyncio.Event(), threading.Event()
 

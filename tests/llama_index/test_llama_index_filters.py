@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from llama_world import ALL, QUESTION, TEXTS, built, chat_memory, models, plain
 import hwdag
 from hwdag.config import BuildConfig
 from hwdag.errors import InputError, UnknownOption
-from hwdag.filters import And, Equals, Filter, Not, Or
+from hwdag.filters import And, Equals, Not, Or
 from hwdag_lab.methods.bm25 import BM25Retriever
 from hwdag_lab.scripted import ScriptedLM
 from llama_index_hwdag import CoreRetriever, HWDAGIndex, HWDAGQueryEngine
@@ -36,7 +35,7 @@ METADATA: list[dict[str, Any]] = [
 ]
 
 
-def one(key: str, operator: FilterOperator, value: Any) -> MetadataFilter:
+def one(key, operator, value):
     return MetadataFilter(key=key, operator=operator, value=value)
 
 
@@ -56,7 +55,7 @@ ONES = [
 ]
 
 
-def matched(filters: Filter | None) -> list[bool]:
+def matched(filters):
     assert filters is not None
     return [filters.matches(metadata) for metadata in METADATA]
 
@@ -64,7 +63,7 @@ def matched(filters: Filter | None) -> list[bool]:
 # --- filters
 
 
-def test_every_operator_and_condition_means_what_it_means_to_llama_index() -> None:
+def test_every_operator_and_condition_means_what_it_means_to_llama_index():
     pairs = [list(pair) for pair in itertools.combinations(ONES, 2)]
     for parts in ([[each] for each in ONES], pairs):
         for few, condition in itertools.product(parts, FilterCondition):
@@ -74,7 +73,7 @@ def test_every_operator_and_condition_means_what_it_means_to_llama_index() -> No
             assert matched(as_core_filter(filters)) == expected, filters
 
 
-def test_nested_filters_are_translated_too() -> None:
+def test_nested_filters_are_translated_too():
     old = MetadataFilters(filters=[one("year", FilterOperator.LT, 1900)])
     english = one("lang", FilterOperator.EQ, "en")
     filters = MetadataFilters(filters=[old, english], condition=FilterCondition.OR)
@@ -83,7 +82,7 @@ def test_nested_filters_are_translated_too() -> None:
     assert matched(as_core_filter(outside)) == [True, False, False, True]
 
 
-def test_filters_of_the_core_pass_as_they_are() -> None:
+def test_filters_of_the_core_pass_as_they_are():
     given = And(Equals("lang", "de"), Not(Or(Equals("year", 1871))))
     assert as_core_filter(given) is given
     assert matched(as_core_filter({"lang": "de"})) == [False, True, False, True]
@@ -91,7 +90,7 @@ def test_filters_of_the_core_pass_as_they_are() -> None:
     assert as_core_filter(MetadataFilters(filters=[])) is None
 
 
-def test_what_has_no_equal_is_refused_by_name() -> None:
+def test_what_has_no_equal_is_refused_by_name():
     for operator in (FilterOperator.TEXT_MATCH, FilterOperator.TEXT_MATCH_INSENSITIVE):
         with pytest.raises(UnknownOption, match=f"'{operator.value}' .of 'lang'.*document_ids"):
             as_core_filter(MetadataFilters(filters=[one("lang", operator, "d")]))
@@ -112,7 +111,7 @@ def test_what_has_no_equal_is_refused_by_name() -> None:
     ],
     ids=["llama_index", "core", "json"],
 )
-def test_filters_reach_every_way_of_searching(filters: Any) -> None:
+def test_filters_reach_every_way_of_searching(filters):
     index = built()
     core = CoreRetriever.from_documents(
         [Document(id_=key, text=text, metadata={"place": key}) for key, text in TEXTS.items()],
@@ -138,12 +137,12 @@ def test_filters_reach_every_way_of_searching(filters: Any) -> None:
 # --- tenants
 
 
-def tenants() -> HWDAGIndex:
+def tenants():
     texts = [Document(id_=k, text=v, metadata={"owner": k}) for k, v in TEXTS.items()]
     return HWDAGIndex.from_documents(texts, **models(config=BuildConfig(tenant_key="owner")))
 
 
-async def test_a_tenant_sees_its_own_documents_alone() -> None:
+async def test_a_tenant_sees_its_own_documents_alone():
     index = tenants()
     retriever = index.as_retriever(tenant="mill", search=ALL)
     for found in (retriever.retrieve(QUESTION), await retriever.aretrieve(QUESTION)):
@@ -154,7 +153,7 @@ async def test_a_tenant_sees_its_own_documents_alone() -> None:
     assert {n.node.ref_doc_id for n in over_core} == {"mill"}
 
 
-def test_a_tenant_is_named_if_and_only_if_there_are_tenants() -> None:
+def test_a_tenant_is_named_if_and_only_if_there_are_tenants():
     with pytest.raises(InputError, match="belong to tenants"):
         tenants().as_retriever().retrieve(QUESTION)
     with pytest.raises(InputError, match="no tenant_key"):
@@ -168,14 +167,14 @@ def test_a_tenant_is_named_if_and_only_if_there_are_tenants() -> None:
 # --- the embedding of a query
 
 
-def asking(index: HWDAGIndex) -> Callable[..., list[Any]]:
+def asking(index):
     def ask(**fields: Any) -> list[Any]:
         return plain(index.as_retriever(k=4).retrieve(QueryBundle(QUESTION, **fields)))
 
     return ask
 
 
-def test_the_embedding_that_a_query_comes_with_is_used() -> None:
+def test_the_embedding_that_a_query_comes_with_is_used():
     index = built()
     ask, embedder = asking(index), index.core.embedder
     own = embedder.embed_query(QUESTION)
@@ -190,23 +189,23 @@ def test_the_embedding_that_a_query_comes_with_is_used() -> None:
     assert plain(nodes) != ask()
 
 
-def test_the_embedding_of_another_model_is_left_aside(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_embedding_of_another_model_is_left_aside(caplog):
     ask = asking(built())
     assert ask(embedding=[0.5] * 3) == ask()
     assert "has 3 numbers, the nodes were embedded with 256 by hashing-256" in caplog.text
 
 
-def test_a_query_vector_that_does_not_compare_is_refused_by_the_core() -> None:
+def test_a_query_vector_that_does_not_compare_is_refused_by_the_core():
     core = built("mill").core
     for vector in ([0.5] * 3, [float("nan")] * 256, ["a"], [[0.5] * 256]):
         with pytest.raises(InputError, match="query_vector must be 256 finite numbers"):
-            core.search(QUESTION, query_vector=vector)  # type: ignore[arg-type]
+            core.search(QUESTION, query_vector=vector)
     own = core.embedder.embed_query(QUESTION)
     for ask in (core.answer, lambda *a, **o: core.stream(*a, **o).answer):
         assert ask(QUESTION, query_vector=own).text == core.answer(QUESTION).text
 
 
-def test_retrievers_that_embed_nothing_do_not_mind() -> None:
+def test_retrievers_that_embed_nothing_do_not_mind():
     core = BM25Retriever(reader=ScriptedLM())
     core.insert([hwdag.Document("mill", TEXTS["mill"])])
     retriever = CoreRetriever(core)

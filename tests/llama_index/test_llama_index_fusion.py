@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from llama_index.core import Document
@@ -24,7 +23,7 @@ FIRST = 1 / 60
 """What reciprocal rank fusion gives for a first place."""
 
 
-def test_a_leaf_is_the_same_node_whoever_has_found_it() -> None:
+def test_a_leaf_is_the_same_node_whoever_has_found_it():
     index = built()
     leaves = {node.node_id: node for node in index.leaf_nodes()}
     found = index.as_retriever(search=ALL).retrieve(QUESTION)
@@ -36,7 +35,7 @@ def test_a_leaf_is_the_same_node_whoever_has_found_it() -> None:
         assert "hwdag" in node.metadata
 
 
-def test_points_that_copy_a_leaf_are_that_leaf_to_a_fusion() -> None:
+def test_points_that_copy_a_leaf_are_that_leaf_to_a_fusion():
     index = built()
     by_text = {node.text: node.hash for node in index.leaf_nodes()}
     found = index.as_retriever(search=ALL).retrieve(QUESTION)
@@ -45,7 +44,7 @@ def test_points_that_copy_a_leaf_are_that_leaf_to_a_fusion() -> None:
     assert len({one.node.hash for one in found}) == len(found)
 
 
-def test_every_passage_has_one_vote_of_each_retriever() -> None:
+def test_every_passage_has_one_vote_of_each_retriever():
     index = built()
     bm25 = BM25Retriever.from_defaults(nodes=index.leaf_nodes(), similarity_top_k=3)
     walk = index.as_retriever(similarity_top_k=3)
@@ -72,9 +71,7 @@ def test_every_passage_has_one_vote_of_each_retriever() -> None:
 
 @pytest.mark.parametrize("shared", [False, True], ids=["own docstore", "one docstore"])
 @pytest.mark.parametrize("in_a_file", [False, True])
-def test_a_pipeline_with_upserts_ends_with_the_new_text_alone(
-    shared: bool, in_a_file: bool, tmp_path: Path
-) -> None:
+def test_a_pipeline_with_upserts_ends_with_the_new_text_alone(shared, in_a_file, tmp_path):
     index = HWDAGIndex([], path=tmp_path / "town.hwdag" if in_a_file else None, **models())
     pipeline = IngestionPipeline(
         transformations=[SentenceSplitter(chunk_size=20, chunk_overlap=0), Embedding()],
@@ -103,7 +100,7 @@ class Embedding(TransformComponent):
         return nodes
 
 
-def test_more_nodes_of_the_same_version_are_joined() -> None:
+def test_more_nodes_of_the_same_version_are_joined():
     splitter = SentenceSplitter(chunk_size=20, chunk_overlap=0)
     first, *others = splitter([Document(id_="mill", text=TEXTS["mill"])])
     assert others
@@ -112,7 +109,7 @@ def test_more_nodes_of_the_same_version_are_joined() -> None:
     assert index.core.documents["mill"].text.split() == TEXTS["mill"].split()
 
 
-def test_a_retriever_over_a_file_is_pickled(tmp_path: Path) -> None:
+def test_a_retriever_over_a_file_is_pickled(tmp_path):
     index = built(path=tmp_path / "town.hwdag")
     options = {"search": SearchConfig(token_budget=60), "k": 2, "filters": {"place": "ferry"}}
     retriever = index.as_retriever(**options)
@@ -127,6 +124,6 @@ def test_a_retriever_over_a_file_is_pickled(tmp_path: Path) -> None:
     ]
 
 
-def test_an_index_in_stores_is_refused_with_the_way_out() -> None:
+def test_an_index_in_stores_is_refused_with_the_way_out():
     with pytest.raises(TypeError, match="load_index_from_storage"):
         pickle.dumps(built("mill").as_retriever())

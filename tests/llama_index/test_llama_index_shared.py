@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.embeddings import MockEmbedding
@@ -16,15 +14,13 @@ from hwdag.errors import InputError
 from llama_index_hwdag import HWDAGIndex
 
 
-def part(node_id: str, text: str) -> TextNode:
+def part(node_id, text):
     source = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="mill")}
     return TextNode(id_=node_id, text=text, relationships=source)
 
 
 @pytest.mark.parametrize("in_a_file", [False, True])
-def test_a_hash_that_another_user_of_the_docstore_noted_says_nothing_here(
-    in_a_file: bool, tmp_path: Path
-) -> None:
+def test_a_hash_that_another_user_of_the_docstore_noted_says_nothing_here(in_a_file, tmp_path):
     index = built("mill", "ferry", path=tmp_path / "town.hwdag" if in_a_file else None)
     changed = Document(id_="mill", text="The mill burned down.")
     index.docstore.set_document_hash("mill", changed.hash)
@@ -32,14 +28,14 @@ def test_a_hash_that_another_user_of_the_docstore_noted_says_nothing_here(
     assert index.core.documents["mill"].text == changed.text
 
 
-def test_what_others_have_changed_in_the_file_is_not_up_to_date(tmp_path: Path) -> None:
+def test_what_others_have_changed_in_the_file_is_not_up_to_date(tmp_path):
     index = built("mill", "ferry", path=tmp_path / "town.hwdag")
     index.core.refresh([hwdag.Document("mill", "The mill burned down.")])
     assert index.refresh_ref_docs(documents("mill", "ferry")) == [True, False]
     assert index.core.documents["mill"].text == TEXTS["mill"]
 
 
-def test_a_pipeline_that_shares_the_docstore_may_remove_the_nodes_that_it_replaces() -> None:
+def test_a_pipeline_that_shares_the_docstore_may_remove_the_nodes_that_it_replaces():
     """As an `IngestionPipeline` with upserts does before it gives the new ones."""
     index = HWDAGIndex(
         [part("one", "The miller keeps grain."), part("two", "He counts.")], **models()
@@ -53,7 +49,7 @@ def test_a_pipeline_that_shares_the_docstore_may_remove_the_nodes_that_it_replac
 @pytest.mark.parametrize(
     ("first", "second"), [("mill", "mill#1.0"), ("mill#1.0", "mill")], ids=["after", "before"]
 )
-def test_no_document_takes_the_id_of_a_node_in_a_graph(first: str, second: str) -> None:
+def test_no_document_takes_the_id_of_a_node_in_a_graph(first, second):
     texts = iter([TEXTS["mill"], TEXTS["ferry"]])
     index = HWDAGIndex.from_documents([Document(id_=first, text=next(texts))], **models())
     with pytest.raises(InputError, match=r"'mill#1.0' is, or will be"):
@@ -64,8 +60,8 @@ def test_no_document_takes_the_id_of_a_node_in_a_graph(first: str, second: str) 
 
 @pytest.mark.parametrize("in_a_file", [False, True])
 def test_another_index_of_the_docstore_keeps_its_nodes_of_a_document_that_is_deleted_here(
-    in_a_file: bool, tmp_path: Path
-) -> None:
+    in_a_file, tmp_path
+):
     index = built("mill", path=tmp_path / "town.hwdag" if in_a_file else None)
     other = VectorStoreIndex(
         [part("one", "The miller keeps grain.")],
@@ -80,6 +76,6 @@ def test_another_index_of_the_docstore_keeps_its_nodes_of_a_document_that_is_del
     ]
 
 
-def test_a_node_that_only_points_elsewhere_is_refused() -> None:
+def test_a_node_that_only_points_elsewhere_is_refused():
     with pytest.raises(InputError, match="points to 'town'"):
         HWDAGIndex([IndexNode(text="About the town.", index_id="town")], **models())

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import faiss
 import numpy as np
 import pytest
-from llama_index.core import (
-    Document,
-    StorageContext,
-    VectorStoreIndex,
-    load_index_from_storage,
-)
+from llama_index.core import Document, StorageContext, VectorStoreIndex, load_index_from_storage
 from llama_index.core.embeddings import MockEmbedding
-from llama_index.core.indices.base import BaseIndex
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import BaseNode, MetadataMode, TextNode
 from llama_index.core.vector_stores.simple import SimpleVectorStore
@@ -38,7 +31,7 @@ from llama_index_hwdag import HWDAGIndex
 # --- storage
 
 
-def test_a_loaded_index_retrieves_the_same(tmp_path: Path) -> None:
+def test_a_loaded_index_retrieves_the_same(tmp_path):
     index = built()
     storage = persisted(index, tmp_path)
     loaded = load_index_from_storage(storage, reader=ScriptedLM())
@@ -52,10 +45,9 @@ def test_a_loaded_index_retrieves_the_same(tmp_path: Path) -> None:
     assert loaded.ref_doc_info == index.ref_doc_info
 
 
-def test_a_loaded_index_is_the_same_to_the_last_bit(tmp_path: Path) -> None:
+def test_a_loaded_index_is_the_same_to_the_last_bit(tmp_path):
     index = built()
     loaded = load_index_from_storage(persisted(index, tmp_path))
-    assert isinstance(loaded, HWDAGIndex)
     for name, entry in index.core.entries.items():
         other = loaded.core.entries[name]
         assert other.document == entry.document
@@ -66,40 +58,35 @@ def test_a_loaded_index_is_the_same_to_the_last_bit(tmp_path: Path) -> None:
     assert loaded.core.config == CONFIG
 
 
-def test_joined_nodes_are_loaded_as_they_were_joined(tmp_path: Path) -> None:
+def test_joined_nodes_are_loaded_as_they_were_joined(tmp_path):
     splitter = SentenceSplitter(chunk_size=24, chunk_overlap=0)
     index = HWDAGIndex.from_documents(documents(), transformations=[splitter], **models())
     loaded = load_index_from_storage(persisted(index, tmp_path))
-    assert isinstance(loaded, HWDAGIndex)
     assert loaded.core.documents == index.core.documents
 
 
-def test_loading_needs_no_model(tmp_path: Path) -> None:
+def test_loading_needs_no_model(tmp_path):
     loaded = load_index_from_storage(persisted(built(reader=ScriptedLM(name="/nowhere")), tmp_path))
-    assert isinstance(loaded, HWDAGIndex)
     assert loaded.core.built_by == "/nowhere"
     assert loaded.core.graphs.keys() == TEXTS.keys()
 
 
-def test_a_loaded_index_can_be_changed_and_saved_again(tmp_path: Path) -> None:
+def test_a_loaded_index_can_be_changed_and_saved_again(tmp_path):
     loaded = load_index_from_storage(persisted(built("mill"), tmp_path), reader=ScriptedLM())
-    assert isinstance(loaded, HWDAGIndex)
     loaded.insert(documents("ferry")[0])
     loaded.delete_ref_doc("mill", delete_from_docstore=True)
     again = load_index_from_storage(persisted(loaded, tmp_path))
-    assert isinstance(again, HWDAGIndex)
     assert again.core.documents.keys() == {"ferry"}
 
 
-def test_an_empty_index_can_be_loaded_and_filled(tmp_path: Path) -> None:
+def test_an_empty_index_can_be_loaded_and_filled(tmp_path):
     storage = persisted(HWDAGIndex(nodes=[], **models(config=CONFIG)), tmp_path)
     loaded = load_index_from_storage(storage, **models())
-    assert isinstance(loaded, HWDAGIndex)
     loaded.insert(documents("mill")[0])
     assert loaded.core.graphs["mill"].nodes == built("mill").core.graphs["mill"].nodes
 
 
-def test_another_embedder_or_config_is_refused(tmp_path: Path) -> None:
+def test_another_embedder_or_config_is_refused(tmp_path):
     storage = persisted(built("mill"), tmp_path)
     with pytest.raises(IndexMismatch, match="hashing-256"):
         load_index_from_storage(storage, embedder=HashingEmbedder(8))
@@ -108,14 +95,14 @@ def test_another_embedder_or_config_is_refused(tmp_path: Path) -> None:
     load_index_from_storage(storage, embedder="hashing-256", config=CONFIG)
 
 
-def test_embeddings_of_llama_index_must_be_given_again(tmp_path: Path) -> None:
+def test_embeddings_of_llama_index_must_be_given_again(tmp_path):
     storage = persisted(built("mill", embedder=MockEmbedding(embed_dim=4)), tmp_path)
     with pytest.raises(IndexMismatch, match="llama-index:MockEmbedding"):
         load_index_from_storage(storage)
     load_index_from_storage(storage, embedder=MockEmbedding(embed_dim=4))
 
 
-def test_a_docstore_that_lost_or_changed_something_is_refused(tmp_path: Path) -> None:
+def test_a_docstore_that_lost_or_changed_something_is_refused(tmp_path):
     storage = persisted(built("mill"), tmp_path)
     storage.docstore.add_documents([Document(id_="mill", text="Something else altogether.")])
     with pytest.raises(IndexCorrupt, match="has changed since"):
@@ -128,7 +115,7 @@ def test_a_docstore_that_lost_or_changed_something_is_refused(tmp_path: Path) ->
 # --- embeddings in vector stores
 
 
-def vectors_of(index: HWDAGIndex) -> dict[str, list[float]]:
+def vectors_of(index):
     return {
         node.id: vector.tolist()
         for entry in index.core.entries.values()
@@ -136,7 +123,7 @@ def vectors_of(index: HWDAGIndex) -> dict[str, list[float]]:
     }
 
 
-def assert_same(loaded: BaseIndex[Any], index: HWDAGIndex) -> None:
+def assert_same(loaded, index):
     """Graphs and vectors are the same to the last bit, and so is what is found."""
     assert isinstance(loaded, HWDAGIndex)
     assert vectors_of(loaded) == vectors_of(index)
@@ -148,13 +135,13 @@ def assert_same(loaded: BaseIndex[Any], index: HWDAGIndex) -> None:
     assert plain(found) == plain(index.as_retriever(k=5).retrieve(QUESTION))
 
 
-def own_store(context: StorageContext) -> SimpleVectorStore:
+def own_store(context):
     store = context.vector_stores["hwdag"]
     assert isinstance(store, SimpleVectorStore)
     return store
 
 
-def test_embeddings_are_in_a_vector_store_of_their_own_and_nodes_in_the_docstore() -> None:
+def test_embeddings_are_in_a_vector_store_of_their_own_and_nodes_in_the_docstore():
     index = built()
     context = index.storage_context
     assert own_store(context).data.embedding_dict == vectors_of(index)
@@ -167,7 +154,7 @@ def test_embeddings_are_in_a_vector_store_of_their_own_and_nodes_in_the_docstore
         assert "hwdag" in node.excluded_embed_metadata_keys
 
 
-def test_another_index_in_the_same_context_is_not_disturbed() -> None:
+def test_another_index_in_the_same_context_is_not_disturbed():
     context = StorageContext.from_defaults()
     embed_model = MockEmbedding(embed_dim=4)
     nodes = [TextNode(id_=f"n{i}", text=text) for i, text in enumerate(TEXTS.values())]
@@ -179,7 +166,7 @@ def test_another_index_in_the_same_context_is_not_disturbed() -> None:
     assert len(vector_index.as_retriever(similarity_top_k=9).retrieve("grain")) == len(nodes)
 
 
-def test_two_indices_share_a_context_and_its_vectors(tmp_path: Path) -> None:
+def test_two_indices_share_a_context_and_its_vectors(tmp_path):
     first = built("mill")
     second = built("ferry", storage_context=first.storage_context)
     first.delete_ref_doc("mill")
@@ -190,7 +177,7 @@ def test_two_indices_share_a_context_and_its_vectors(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("asynchronous", [False, True])
 @pytest.mark.parametrize("from_docstore", [False, True])
-async def test_embeddings_go_with_their_document(asynchronous: bool, from_docstore: bool) -> None:
+async def test_embeddings_go_with_their_document(asynchronous, from_docstore):
     index = built("mill", "ferry")
     if asynchronous:
         await index.adelete_ref_doc("mill", delete_from_docstore=from_docstore)
@@ -203,7 +190,7 @@ async def test_embeddings_go_with_their_document(asynchronous: bool, from_docsto
     assert index.refresh_ref_docs(documents("mill", "ferry")) == [True, False]
 
 
-def test_a_folder_from_before_embeddings_had_a_store_is_loaded(tmp_path: Path) -> None:
+def test_a_folder_from_before_embeddings_had_a_store_is_loaded(tmp_path):
     index = built()
     index.storage_context.persist(str(tmp_path))
     (tmp_path / "hwdag__vector_store.json").unlink()
@@ -222,9 +209,7 @@ def test_a_folder_from_before_embeddings_had_a_store_is_loaded(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("damage", ["lost", "of another text"])
-def test_embeddings_that_the_vector_store_lost_are_made_again(
-    damage: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_embeddings_that_the_vector_store_lost_are_made_again(damage, tmp_path, caplog):
     index = built()
     storage = persisted(index, tmp_path)
     held = own_store(storage).data.embedding_dict
@@ -253,7 +238,7 @@ class FailingStore(SimpleVectorStore):
 FAILURES: list[Exception] = []
 
 
-def test_an_interruption_between_the_stores_leaves_nothing_half(tmp_path: Path) -> None:
+def test_an_interruption_between_the_stores_leaves_nothing_half(tmp_path):
     stores: dict[str, Any] = {"default": SimpleVectorStore(), "hwdag": FailingStore()}
     context = StorageContext.from_defaults(vector_stores=stores)
     index = built("mill", "ferry", storage_context=context)
@@ -263,7 +248,6 @@ def test_an_interruption_between_the_stores_leaves_nothing_half(tmp_path: Path) 
         index.refresh_ref_docs([changed])
     assert index.index_struct.nodes.keys() == {"ferry"}
     loaded = load_index_from_storage(persisted(index, tmp_path), **models())
-    assert isinstance(loaded, HWDAGIndex)
     assert loaded.core.documents.keys() == {"ferry"}
     for one in (index, loaded):
         assert one.refresh_ref_docs([changed]) == [True]
@@ -288,7 +272,7 @@ class OfflineVectorStore(DuckDBVectorStore):
 
 
 @pytest.fixture
-def databases(postgres: str, tmp_path: Path) -> Iterator[Callable[[], StorageContext]]:
+def databases(postgres, tmp_path):
     """Makes contexts of one docstore in PostgreSQL and one vector store in DuckDB."""
     engine = create_engine(f"postgresql+psycopg2://{postgres}")
     folder = tmp_path / "index"
@@ -307,9 +291,7 @@ def databases(postgres: str, tmp_path: Path) -> Iterator[Callable[[], StorageCon
     engine.dispose()
 
 
-def test_an_sql_docstore_and_an_external_vector_store_hold_an_index(
-    databases: Callable[[], StorageContext], tmp_path: Path
-) -> None:
+def test_an_sql_docstore_and_an_external_vector_store_hold_an_index(databases, tmp_path):
     context = databases()
     index = built(storage_context=context)
     assert "hwdag" not in context.vector_stores
@@ -321,7 +303,6 @@ def test_an_sql_docstore_and_an_external_vector_store_hold_an_index(
 
     again = databases()
     loaded = load_index_from_storage(again, reader=ScriptedLM())
-    assert isinstance(loaded, HWDAGIndex)
     assert_same(loaded, index)
     loaded.update_ref_doc(Document(id_="mill", text=TEXTS["orchard"]))
     loaded.delete_ref_doc("ferry", delete_from_docstore=True)
@@ -333,7 +314,7 @@ def test_an_sql_docstore_and_an_external_vector_store_hold_an_index(
     assert_same(load_index_from_storage(databases(), reader=ScriptedLM()), loaded)
 
 
-def test_ids_that_an_interrupted_run_left_in_a_store_are_overwritten() -> None:
+def test_ids_that_an_interrupted_run_left_in_a_store_are_overwritten():
     store = OfflineVectorStore()
     store.add([TextNode(id_="mill#1.0", text="old", embedding=[0.5] * 256)])
     index = built("mill", storage_context=StorageContext.from_defaults(vector_store=store))
@@ -341,7 +322,7 @@ def test_ids_that_an_interrupted_run_left_in_a_store_are_overwritten() -> None:
     assert np.asarray(node.embedding, np.float32).tolist() == vectors_of(index)["mill#1.0"]
 
 
-def test_metadata_that_is_not_flat_is_no_matter_for_a_vector_store() -> None:
+def test_metadata_that_is_not_flat_is_no_matter_for_a_vector_store():
     store = OfflineVectorStore()
     document = Document(id_="a", text=TEXTS["mill"], metadata={"tags": ["x"], "year": 1871})
     HWDAGIndex.from_documents(
@@ -351,9 +332,7 @@ def test_metadata_that_is_not_flat_is_no_matter_for_a_vector_store() -> None:
     assert node.metadata == {"year": 1871}
 
 
-def test_a_store_that_gives_nothing_back_is_used_and_the_docstore_keeps_a_copy(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_store_that_gives_nothing_back_is_used_and_the_docstore_keeps_a_copy(tmp_path, caplog):
     faiss_index = faiss.IndexFlatIP(256)
     store = FaissVectorStore(faiss_index=faiss_index)
     index = built(storage_context=StorageContext.from_defaults(vector_store=store))
@@ -370,7 +349,7 @@ def test_a_store_that_gives_nothing_back_is_used_and_the_docstore_keeps_a_copy(
     assert not any(key.startswith("mill") for key in loaded.docstore.docs)
 
 
-def test_a_store_that_changes_vectors_is_not_trusted(tmp_path: Path) -> None:
+def test_a_store_that_changes_vectors_is_not_trusted(tmp_path):
     class Halving(SimpleVectorStore):
         def add(self, nodes: Sequence[BaseNode], **options: Any) -> list[str]:
             added = super().add(nodes, **options)
@@ -387,11 +366,11 @@ def test_a_store_that_changes_vectors_is_not_trusted(tmp_path: Path) -> None:
 # --- the single file
 
 
-def in_file(folder: Path, *names: str, **options: Any) -> HWDAGIndex:
+def in_file(folder, *names, **options):
     return built(*names, path=folder / "index.hwdag", **options)
 
 
-def test_an_index_in_a_file_does_what_one_in_the_stores_does(tmp_path: Path) -> None:
+def test_an_index_in_a_file_does_what_one_in_the_stores_does(tmp_path):
     index, other = in_file(tmp_path), built()
     assert set(index.docstore.docs) == TEXTS.keys()
     assert "hwdag" not in index.storage_context.vector_stores
@@ -409,7 +388,7 @@ def test_an_index_in_a_file_does_what_one_in_the_stores_does(tmp_path: Path) -> 
     index.core.close()
 
 
-def test_the_struct_remembers_the_file(tmp_path: Path) -> None:
+def test_the_struct_remembers_the_file(tmp_path):
     index = in_file(tmp_path)
     loaded = load_index_from_storage(persisted(index, tmp_path / "context"), reader=ScriptedLM())
     assert_same(loaded, index)
@@ -417,10 +396,10 @@ def test_the_struct_remembers_the_file(tmp_path: Path) -> None:
     index.insert(Document(id_="new", text="A new document."))
     assert "new" in loaded.ref_doc_info
     for one in (index, loaded):
-        one.core.close()  # type: ignore[attr-defined]
+        one.core.close()
 
 
-def test_a_moved_file_is_named_with_the_way_out(tmp_path: Path) -> None:
+def test_a_moved_file_is_named_with_the_way_out(tmp_path):
     index = in_file(tmp_path, "mill")
     storage = persisted(index, tmp_path / "context")
     index.core.close()
@@ -429,18 +408,17 @@ def test_a_moved_file_is_named_with_the_way_out(tmp_path: Path) -> None:
         load_index_from_storage(storage)
     for given in (moved, None):  # the second time it is remembered
         loaded = load_index_from_storage(storage, reader=ScriptedLM(), path=given)
-        assert isinstance(loaded, HWDAGIndex)
         assert loaded.core.documents.keys() == {"mill"}
         loaded.core.close()
 
 
-def test_an_index_of_the_stores_is_not_opened_as_a_file(tmp_path: Path) -> None:
+def test_an_index_of_the_stores_is_not_opened_as_a_file(tmp_path):
     storage = persisted(built("mill"), tmp_path)
     with pytest.raises(IndexMismatch, match="lives in the stores"):
         load_index_from_storage(storage, path=tmp_path / "index.hwdag")
 
 
-def test_an_interrupted_build_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_an_interrupted_build_goes_on_where_it_was(tmp_path):
     prompts: list[str] = []
     broken = {"after": 2}
 
@@ -459,7 +437,7 @@ def test_an_interrupted_build_goes_on_where_it_was(tmp_path: Path) -> None:
     index.core.close()
 
 
-def test_documents_that_others_put_into_the_file_are_found_too(tmp_path: Path) -> None:
+def test_documents_that_others_put_into_the_file_are_found_too(tmp_path):
     index = in_file(tmp_path, "mill")
     with hwdag.HWDAGIndex.load(tmp_path / "index.hwdag", **models()) as other:
         other.insert([hwdag.Document("ferry", TEXTS["ferry"], metadata={"place": "ferry"})])
@@ -471,7 +449,7 @@ def test_documents_that_others_put_into_the_file_are_found_too(tmp_path: Path) -
     index.core.close()
 
 
-def test_what_a_document_hides_from_models_stays_hidden_after_loading(tmp_path: Path) -> None:
+def test_what_a_document_hides_from_models_stays_hidden_after_loading(tmp_path):
     for options in ({}, {"path": tmp_path / "index.hwdag"}):
         index = built(**options)
         storage = persisted(index, tmp_path / f"context{len(options)}")
@@ -480,14 +458,14 @@ def test_what_a_document_hides_from_models_stays_hidden_after_loading(tmp_path: 
             assert "/secret" not in found.node.get_content(MetadataMode.LLM)
             assert "/secret" in found.node.get_content(MetadataMode.EMBED)
         for one in (index, loaded):
-            one.core.close()  # type: ignore[attr-defined]
+            one.core.close()
 
 
 # --- odd documents
 
 
 @pytest.mark.parametrize("in_a_file", [False, True])
-def test_metadata_that_a_store_changes_is_no_matter(in_a_file: bool, tmp_path: Path) -> None:
+def test_metadata_that_a_store_changes_is_no_matter(in_a_file, tmp_path):
     options = {"path": tmp_path / "index.hwdag"} if in_a_file else {}
     document = Document(
         id_="odd",
@@ -503,4 +481,4 @@ def test_metadata_that_a_store_changes_is_no_matter(in_a_file: bool, tmp_path: P
     for one in (index, loaded):
         for found in one.as_retriever().retrieve("Who keeps grain?"):
             assert "/secret" not in found.node.get_content(MetadataMode.LLM)
-        one.core.close()  # type: ignore[attr-defined]
+        one.core.close()

@@ -20,7 +20,7 @@ def test_every_benchmark_can_be_loaded(path, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory) -> str:
+def checkpoint(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tiny")
     model().save_pretrained(folder)
     tokenizer().save_pretrained(folder)

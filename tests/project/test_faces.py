@@ -48,7 +48,7 @@ def fields(model: Any) -> set[str]:
 # --- names ---------------------------------------------------------------------------------------
 
 
-def test_building_has_the_same_options() -> None:
+def test_building_has_the_same_options():
     # why: documents of LlamaIndex pass through stores and transformations; and an index of
     # LangChain is a retriever itself, so it takes the options of one
     llama_index = {"storage_context", "transformations", "callback_manager", "embed_model"}
@@ -57,7 +57,7 @@ def test_building_has_the_same_options() -> None:
         assert options(made.from_documents) == BUILDING | SEARCHING | {"embedding"}
 
 
-def test_retrievers_have_the_same_options() -> None:
+def test_retrievers_have_the_same_options():
     # why: each framework has a word of its own for the number of nodes
     own = {"similarity_top_k"}
     assert options(llama_index_hwdag.HWDAGIndex.as_retriever) == SEARCHING | own
@@ -69,7 +69,7 @@ def test_retrievers_have_the_same_options() -> None:
     assert fields(langchain_hwdag.HWDAGRetriever) == SEARCHING | OF_LANGCHAIN | {"index"}
 
 
-def test_retrievers_of_the_core_have_the_same_options() -> None:
+def test_retrievers_of_the_core_have_the_same_options():
     llama_index, langchain = llama_index_hwdag.CoreRetriever, langchain_hwdag.CoreRetriever
     assert options(llama_index) == SEARCHING | OF_LLAMA_INDEX
     assert fields(langchain) == SEARCHING | OF_LANGCHAIN | {"retriever"}
@@ -78,13 +78,13 @@ def test_retrievers_of_the_core_have_the_same_options() -> None:
     assert options(llama_index.from_documents) == both | {"callback_manager"}
 
 
-def test_models_have_the_same_options() -> None:
+def test_models_have_the_same_options():
     llama_index, langchain = llama_index_hwdag.HWDAGIndex, langchain_hwdag.HWDAGIndex
     assert options(llama_index.as_llm) == options(langchain.as_llm) == {"max_new_tokens"}
     assert options(langchain.as_chat_model) == {"max_new_tokens"}
 
 
-def test_both_keep_what_searches_and_what_was_built_under_the_same_names() -> None:
+def test_both_keep_what_searches_and_what_was_built_under_the_same_names():
     for package in (llama_index_hwdag, langchain_hwdag):
         made = of(package, BM25Retriever)
         assert isinstance(made.core, BM25Retriever)
@@ -150,7 +150,7 @@ def found(retriever: Any) -> list[tuple[str, str, Any]]:
         {"search": hwdag.SearchConfig(token_budget=20, progress="budget")},
     ],
 )
-def test_the_same_question_finds_the_same_nodes_for_the_same_reasons(given: Any) -> None:
+def test_the_same_question_finds_the_same_nodes_for_the_same_reasons(given):
     llama_index, langchain = (
         found(an_index(package).as_retriever(**given)) for package in PACKAGES
     )
@@ -159,7 +159,7 @@ def test_the_same_question_finds_the_same_nodes_for_the_same_reasons(given: Any)
     assert llama_index == langchain != []
 
 
-def test_a_tenant_sees_the_same() -> None:
+def test_a_tenant_sees_the_same():
     config = BuildConfig(tenant_key="owner")
     for tenant, document in (("ash", "mill"), ("elm", "ferry")):
         llama_index, langchain = (
@@ -171,7 +171,7 @@ def test_a_tenant_sees_the_same() -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_both_refuse_by_name(package: Any) -> None:
+def test_both_refuse_by_name(package):
     with pytest.raises(UnknownOption, match="as_retriever has no option 'top_k'; it has search, k"):
         an_index(package).as_retriever(top_k=3)
     with pytest.raises(TypeError, match="top_k"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -56,7 +55,7 @@ class AppLLM(CustomLLM):
 
 
 @pytest.fixture(autouse=True)
-def collected() -> Iterator[None]:
+def collected():
     """What a row leaves behind is its own, not that of the next test; nothing else is walked."""
     gc.freeze()
     yield
@@ -64,14 +63,14 @@ def collected() -> Iterator[None]:
 
 
 @pytest.fixture
-def my_app(monkeypatch: pytest.MonkeyPatch) -> None:
+def my_app(monkeypatch):
     """What the page takes from the reader's own application."""
     module: Any = ModuleType("my_app")
     module.llm, module.embed_model = AppLLM(), MockEmbedding(embed_dim=8)
     monkeypatch.setitem(sys.modules, "my_app", module)
 
 
-def test_all_that_people_come_from_is_there() -> None:
+def test_all_that_people_come_from_is_there():
     titles = " ".join(TABLES)
     for wanted in ("VectorStoreIndex", "ParentDocumentRetriever", "RaptorPack", "vector store"):
         assert wanted in titles
@@ -79,7 +78,7 @@ def test_all_that_people_come_from_is_there() -> None:
 
 @pytest.mark.usefixtures("my_app")
 @pytest.mark.parametrize("title", TABLES)
-def test_every_row_runs(title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_row_runs(title, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     setup, lines = TABLES[title]
     names: dict[str, Any] = {"__name__": "migration"}
@@ -91,12 +90,7 @@ def test_every_row_runs(title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("page", ["llama-index", "langchain"])
-def test_the_integration_pages_run(
-    page: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_integration_pages_run(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     text = (DOCS / "integrations" / f"{page}.md").read_text("utf-8")
     program = "\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))

@@ -7,7 +7,6 @@ import json
 import re
 import sys
 import threading
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import ModuleType
@@ -83,7 +82,7 @@ class Server(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def server() -> Iterator[str]:
+def server():
     listening = ThreadingHTTPServer(("127.0.0.1", 0), Server)
     thread = threading.Thread(target=listening.serve_forever)
     thread.start()
@@ -140,16 +139,16 @@ class AppChatModel(GenericFakeChatModel):
 
 
 @pytest.fixture
-def my_app(monkeypatch: pytest.MonkeyPatch) -> None:
+def my_app(monkeypatch):
     """What the recipes take from the reader's own application."""
     module = ModuleType("my_app")
-    module.llm, module.chat_model = AppLLM(), AppChatModel()  # type: ignore[attr-defined]
+    module.llm, module.chat_model = AppLLM(), AppChatModel()
     monkeypatch.setitem(sys.modules, "my_app", module)
 
 
 @pytest.mark.parametrize("page", [LLAMA_INDEX, LANGCHAIN], ids=["llama-index", "langchain"])
 @pytest.mark.parametrize("wanted", WANTED)
-def test_every_page_has_all_recipes(page: list[tuple[str, str]], wanted: str) -> None:
+def test_every_page_has_all_recipes(page, wanted):
     assert any(wanted in title.lower() for title, _ in page)
 
 
@@ -163,14 +162,7 @@ def test_every_page_has_all_recipes(page: list[tuple[str, str]], wanted: str) ->
 @pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")
 @pytest.mark.parametrize("title", RECIPES)
 @pytest.mark.usefixtures("my_app")
-def test_recipes_run(
-    title: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    server: str,
-    request: pytest.FixtureRequest,
-) -> None:
+def test_recipes_run(title, tmp_path, monkeypatch, capsys, server, request):
     gc.freeze()  # why: what is collected below is what the recipe leaves, and nothing else is walked
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WRITER_URL", server)

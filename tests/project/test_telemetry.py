@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import langchain_world
 import llama_world
 import pytest
@@ -23,7 +21,7 @@ EXPORTER = InMemorySpanExporter()
 
 
 @pytest.fixture
-def spans() -> Iterator[InMemorySpanExporter]:
+def spans():
     """The collector; a process may have one provider, so it is set once."""
     if not isinstance(trace.get_tracer_provider(), TracerProvider):
         provider = TracerProvider()
@@ -39,7 +37,7 @@ def named(spans: InMemorySpanExporter, name: str) -> object:
     return found
 
 
-def test_a_walk_and_a_build_are_spans(spans: InMemorySpanExporter) -> None:
+def test_a_walk_and_a_build_are_spans(spans):
     texts = [document.page_content for document in langchain_world.DOCUMENTS]
     index = HWDAGIndex.from_documents(texts, reader=ScriptedLM(), embedder=HashingEmbedder())
     assert named(spans, "hwdag.build").attributes["hwdag.built"] == 2
@@ -59,14 +57,12 @@ def test_a_walk_and_a_build_are_spans(spans: InMemorySpanExporter) -> None:
     assert steps == [step.node.id for step in retrieval.steps]
 
 
-def test_an_error_marks_the_span(spans: InMemorySpanExporter) -> None:
+def test_an_error_marks_the_span(spans):
     def fails(*_: object) -> float:
         raise RuntimeError("no more")
 
     index = HWDAGIndex.from_documents(
-        ["The ferry crosses the river."],
-        reader=ScriptedLM(p_yes=fails),
-        embedder=HashingEmbedder(),
+        ["The ferry crosses the river."], reader=ScriptedLM(p_yes=fails), embedder=HashingEmbedder()
     )
     with pytest.raises(RuntimeError, match="no more"):
         index.search(QUESTION, config=SearchConfig(progress="p_yes"))
@@ -75,7 +71,7 @@ def test_an_error_marks_the_span(spans: InMemorySpanExporter) -> None:
     assert [event.name for event in span.events][-1] == "exception"
 
 
-def test_a_retrieval_of_llama_index_arrives(spans: InMemorySpanExporter) -> None:
+def test_a_retrieval_of_llama_index_arrives(spans):
     index = llama_world.built()
     instrumentor = LlamaIndexInstrumentor()
     instrumentor.instrument(tracer_provider=trace.get_tracer_provider())
@@ -86,7 +82,7 @@ def test_a_retrieval_of_llama_index_arrives(spans: InMemorySpanExporter) -> None
     check_retrieval(spans, "HWDAGRetriever")
 
 
-def test_a_retrieval_of_langchain_arrives(spans: InMemorySpanExporter) -> None:
+def test_a_retrieval_of_langchain_arrives(spans):
     index = langchain_world.an_index()
     instrumentor = LangChainInstrumentor()
     instrumentor.instrument(tracer_provider=trace.get_tracer_provider())

@@ -11,9 +11,8 @@ import asyncio
 import gc
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from operator import itemgetter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -161,7 +160,7 @@ class AppChatModel(BaseChatModel):
 
 
 @pytest.fixture(autouse=True)
-def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def settings(monkeypatch, tmp_path):
     """What an application sets once, and its folder with documents."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Settings, "_llm", AppLLM())
@@ -470,17 +469,17 @@ LANGCHAIN: list[Callable[[Any], str]] = [
 ]
 
 
-def test_there_are_twenty() -> None:
+def test_there_are_twenty():
     assert (len(LLAMA_INDEX), len(LANGCHAIN)) == (10, 10)
 
 
 @pytest.mark.parametrize("index_class", [VectorStoreIndex, llama_index_hwdag.HWDAGIndex])
 @pytest.mark.parametrize("program", LLAMA_INDEX, ids=lambda program: program.__name__)
-def test_of_llama_index(program: Callable[[Any], str], index_class: Any) -> None:
+def test_of_llama_index(program, index_class):
     assert "Clara Holm" in program(index_class)
 
 
 @pytest.mark.parametrize("store_class", [InMemoryVectorStore, langchain_hwdag.HWDAGIndex])
 @pytest.mark.parametrize("program", LANGCHAIN, ids=lambda program: program.__name__)
-def test_of_langchain(program: Callable[[Any], str], store_class: Any) -> None:
+def test_of_langchain(program, store_class):
     assert "Clara Holm" in program(store_class)
