@@ -1,6 +1,7 @@
 """The local model as Reader and Writer: replay equals the matrices, batches equal singles."""
 
 import re
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from hwdag.errors import (
 )
 from hwdag.lm import huggingface
 from hwdag.lm.base import Reader, ReplayRequest, Writer
+from hwdag.lm.engine import Engine, Weights
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.layout import ReplayLayout, Turns, verdict_tokens, writing_ids
 from hwdag.lm.tokens import Codec
@@ -208,6 +210,46 @@ def test_an_index_of_one_precision_is_searched_and_extended_in_the_other(tmp_pat
             again = index.search("Who jumps over the dog?")
             assert {step.node.id for step in again.steps} == found
             assert index.insert(["Another fox jumps."]).built
+
+
+def test_a_default_build_and_a_search_need_no_weights(tmp_path):
+    """They count tokens; who is told to answer loads the weights, and says where they are missing."""
+    model().save_pretrained(tmp_path)
+    tokenizer().save_pretrained(tmp_path)
+    config = BuildConfig(points="extractive")
+    found = []
+    for lazy in (False, True):
+        lm = HuggingFaceLM.from_pretrained(str(tmp_path), dtype="float32", device="cpu", lazy=lazy)
+        models = {"reader": lm, "embedder": HashingEmbedder(16)}
+        if lazy:
+            (tmp_path / "model.safetensors").rename(tmp_path / "away")
+        with HWDAGIndex.from_documents([FOX], config=config, **models) as index:
+            found.append([step.node for step in index.search("Who jumps over the dog?").steps])
+            assert index.built_dtype == "float32"
+            if lazy:
+                with pytest.raises(ModelNotFound, match="cannot load"):
+                    index.answer("Who jumps over the dog?")
+                (tmp_path / "away").rename(tmp_path / "model.safetensors")
+            answer = index.answer("Who jumps over the dog?").text
+            found.append(answer)
+    assert found[0] == found[2] and found[1] == found[3]
+
+
+def test_threads_that_need_the_weights_at_once_load_them_once():
+    loads, barrier = [], threading.Barrier(4)
+
+    def load():
+        loads.append(1)
+        return model()
+
+    engine = Engine(Weights(model().config, load), tokenizer(), name="tiny")
+
+    def ask(_):
+        barrier.wait(30)
+        return engine.twin().model
+
+    with ThreadPoolExecutor(4) as pool:
+        assert len({id(one) for one in pool.map(ask, range(4))}) == len(loads) == 1
 
 
 def test_loaded_objects_are_used_as_they_are():

@@ -21,7 +21,12 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
-from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers import (
+    AttentionInterface,
+    AttentionMaskInterface,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
@@ -113,7 +118,7 @@ def capture(
     `InputError` for a layer or head that it does not have.
     """
     check_supported(model)
-    check_heads(model, heads)
+    check_heads(model.config, heads)
     result = Capture(requests, heads, max(_layers(model, heads)) if cut else None)
     token = _ACTIVE.set(result)
     try:
@@ -150,13 +155,13 @@ def check_complete(model: PreTrainedModel, captured: Capture) -> None:
         )
 
 
-def check_heads(model: PreTrainedModel, heads: HeadList | None) -> None:
-    """Raise `InputError` for a (layer, head) pair outside the model."""
-    config = _text_config(model)
-    layers, per_layer = config.num_hidden_layers, config.num_attention_heads
+def check_heads(config: PreTrainedConfig, heads: HeadList | None) -> None:
+    """Raise `InputError` for a (layer, head) pair outside the model of this config."""
+    sizes = config.get_text_config(decoder=True)
+    layers, per_layer = sizes.num_hidden_layers, sizes.num_attention_heads
     if bad := [pair for pair in heads or () if pair[0] >= layers or pair[1] >= per_layer]:
         raise InputError(
-            f"{_describe(model)} has {layers} layers of {per_layer} heads, counted from 0; "
+            f"the model (model_type {config.model_type!r}) has {layers} layers of {per_layer} heads, counted from 0; "
             f"these (layer, head) pairs do not exist: {bad}"
         )
 

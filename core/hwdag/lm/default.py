@@ -68,7 +68,8 @@ def load_reader(
 ) -> HuggingFaceLM:
     """The reader that an index names: the embedded one by its names, any other by hub name or path.
 
-    The embedded one is loaded once per process.
+    The embedded one is loaded once per process. Weights are loaded when they are first needed, except
+    where an adapter of your own is merged into them.
 
     Args:
         name: `DEFAULT_MODEL`, `BASE_MODEL` (the same without its adapter), or what
@@ -90,7 +91,7 @@ def load_reader(
     if name in (BASE_MODEL, DEFAULT_MODEL):
         if adapter is not None:
             own = Adapter.load(adapter)
-            return _embedded(dtype or "auto", device, own, own.reader_name(BASE_MODEL))
+            return _embedded(dtype or "auto", device, own, own.reader_name(BASE_MODEL), lazy=False)
         with _LOADING:
             return _loaded(dtype or "auto", device, name == DEFAULT_MODEL)
     base, _, fingerprint = name.rpartition("+")
@@ -100,7 +101,7 @@ def load_reader(
             f"reader=load_reader({base!r}, adapter=FOLDER), with the folder of that adapter"
         )
     return HuggingFaceLM.from_pretrained(
-        name, dtype=dtype or "auto", device=device, adapter=adapter
+        name, dtype=dtype or "auto", device=device, adapter=adapter, lazy=adapter is None
     )
 
 
@@ -117,6 +118,8 @@ def _embedded(
     device: torch.device | str | None,
     adapter: Adapter | None,
     name: str,
+    *,
+    lazy: bool = True,
 ) -> HuggingFaceLM:
     gguf = embedded_gguf()
     options: dict[str, Any] = {
@@ -124,6 +127,7 @@ def _embedded(
         "device": device,
         "adapter": adapter,
         "name": name,
+        "lazy": lazy,
         "window_tokens": CPU_WINDOW_TOKENS,
         "prefers_extraction": True,
         "confidence": ADAPTED_CONFIDENCE if name == DEFAULT_MODEL else PAPER_CONFIDENCE,

@@ -7,15 +7,22 @@ who called it decides whose usage that belongs to.
 from __future__ import annotations
 
 import copy
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 import torch
-from transformers import Cache, GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    Cache,
+    GenerationConfig,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from hwdag.arrays import Floats
 from hwdag.config import HeadList
@@ -48,26 +55,56 @@ class Forward:
     cost: Usage
 
 
+class Weights:
+    """A model that is loaded when it is first needed, once for all engines that share this.
+
+    `config` is known before, and mostly `dtype`, in which it computes.
+    """
+
+    def __init__(
+        self,
+        config: PreTrainedConfig,
+        load: Callable[[], PreTrainedModel],
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        self.config = config
+        self.dtype = dtype
+        self._load = load
+        self._loading = threading.Lock()
+        self._model: PreTrainedModel | None = None
+
+    @property
+    def model(self) -> PreTrainedModel:
+        """The model. Raises `CaptureUnsupported` if its attention cannot be captured."""
+        with self._loading:
+            if self._model is None:
+                model = self._load()
+                check_supported(model)
+                self._model = model.train(False)
+            return self._model
+
+
 class Engine:
-    """A model and its tokenizer; raises `CaptureUnsupported` for an architecture that cannot be captured.
+    """A model and its tokenizer.
 
     Thread-safe: a lock guards the forward, and all engines of one model share it; forwards on top of
     caches are shared by those who wait for one (`hwdag.lm.packing`). The model keeps its weights, dtype,
     device and attention implementation. `usage` is all that was charged so far.
     """
 
-    def __init__(
-        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, name: str
-    ) -> None:
-        check_supported(model)
-        self.model = model
-        self.model.train(False)
+    def __init__(self, weights: Weights, tokenizer: PreTrainedTokenizerBase, *, name: str) -> None:
+        self.weights = weights
         self.codec = Codec(tokenizer)
         self.turns = Turns.of(self.codec)
         self.name = name
-        self.shape = ModelShape.from_config(model.config)
-        self._lock = lock_of(model)
+        self.shape = ModelShape.from_config(weights.config)
+        self._counting = threading.Lock()
         self.usage = Usage()
+
+    @property
+    def model(self) -> PreTrainedModel:
+        """The model, which is loaded now if it was not before."""
+        return self.weights.model
 
     def twin(self) -> Self:
         """The same model with a usage of its own."""
@@ -77,13 +114,13 @@ class Engine:
 
     def charge(self, cost: Usage) -> None:
         """Add to `usage`."""
-        with self._lock:
+        with self._counting:
             self.usage += cost
 
     @property
     def context_tokens(self) -> int:
         """Length of the model's context."""
-        config = self.model.config.get_text_config(decoder=True)
+        config = self.weights.config.get_text_config(decoder=True)
         return int(
             getattr(config, "max_position_embeddings", 0) or self.codec.tokenizer.model_max_length
         )
@@ -157,7 +194,7 @@ class Engine:
         """
         began = time.perf_counter()
         cached = 0 if cache is None else int(cache.get_seq_length())
-        with self._lock, capture(self.model, requests, heads, cut=True) as captured:
+        with lock_of(self.model), capture(self.model, requests, heads, cut=True) as captured:
             self.logits(rows, last=1, cache=cache, padding=padding)
         flops = sum(
             cut_flops(
@@ -200,7 +237,7 @@ class Engine:
                 "attention_mask": mask,
                 "position_ids": (mask.cumsum(1) - 1).clamp(min=0)[:, -ids.shape[1] :],
             }
-        with self._lock, torch.inference_mode():
+        with lock_of(self.model), torch.inference_mode():
             found: torch.Tensor = self.model(ids, **options).logits[:, -last:].float()
         return found
 
@@ -222,7 +259,7 @@ class Engine:
             pad_token_id=self._pad_token,
         )
         run: Any = self.model.generate
-        with self._lock, torch.inference_mode():
+        with lock_of(self.model), torch.inference_mode():
             output = run(ids, attention_mask=mask, generation_config=config)
         replies: list[list[int]] = output[:, ids.shape[1] :].tolist()
         cost = Usage()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self
 
 import torch
 from transformers import (
+    AutoConfig,
     AutoModelForCausalLM,
     AutoTokenizer,
     PreTrainedModel,
@@ -18,10 +21,10 @@ from transformers import (
 from hwdag.config import PAPER_CONFIDENCE, PAPER_WINDOW_TOKENS, HeadList, Heads
 from hwdag.errors import ContextTooSmall, InputError, ModelNotFound, ReaderRequired
 from hwdag.lm.adapter import Adapter
-from hwdag.lm.attention import check_heads
+from hwdag.lm.attention import check_heads, check_supported
 from hwdag.lm.base import Message, Replay, ReplayRequest
 from hwdag.lm.devices import device_of, first_line, move, weights_dtype
-from hwdag.lm.engine import Engine
+from hwdag.lm.engine import Engine, Weights
 from hwdag.lm.heads import HeadSource, head_file, resolve, warn_unknown
 from hwdag.lm.layout import ReplayLayout, writing_ids
 from hwdag.lm.session import KVReply, KVSession
@@ -44,7 +47,7 @@ class HuggingFaceLM:
     Thread-safe (`hwdag.lm.engine.Engine`); every question has a session of its own.
 
     Args:
-        model: a loaded decoder-only `PreTrainedModel`.
+        model: a loaded decoder-only `PreTrainedModel`, or `Weights` that are loaded when needed.
         tokenizer: its tokenizer.
         name: recorded in indexes; by default the model's `name_or_path`.
         window_tokens: default length of a summary call (8,192 as in the papers).
@@ -62,7 +65,7 @@ class HuggingFaceLM:
 
     def __init__(
         self,
-        model: PreTrainedModel,
+        model: PreTrainedModel | Weights,
         tokenizer: PreTrainedTokenizerBase,
         *,
         name: str | None = None,
@@ -72,7 +75,7 @@ class HuggingFaceLM:
         heads: HeadSource | None = None,
         concurrency: int = WRITTEN_AT_ONCE,
     ) -> None:
-        if not isinstance(model, PreTrainedModel) or not isinstance(
+        if not isinstance(model, PreTrainedModel | Weights) or not isinstance(
             tokenizer, PreTrainedTokenizerBase
         ):
             raise ReaderRequired(
@@ -80,17 +83,18 @@ class HuggingFaceLM:
                 f"got {type(model).__name__} and {type(tokenizer).__name__}. Pass loaded objects, "
                 "or HuggingFaceLM.from_pretrained(name)"
             )
-        self.name = name or model.name_or_path or type(model).__name__
+        self.name = name or model.config.name_or_path or type(model).__name__
+        if isinstance(model, PreTrainedModel):
+            check_supported(model)
+            model = Weights(model.config, partial(_itself, model), model.dtype)
         self.engine = Engine(model, tokenizer, name=self.name)
-        self.model, self.codec, self.turns = model, self.engine.codec, self.engine.turns
+        self.codec, self.turns = self.engine.codec, self.engine.turns
         self.prefers_extraction = prefers_extraction
         self.confidence = confidence
         self.context_tokens = self.engine.context_tokens
         self.window_tokens = min(window_tokens, self.context_tokens)
         self.template_tokens = len(self.turns.head) + len(self.turns.summary_reply)
         self.has_chat_template = not self.turns.are_plain
-        # several windows in one padded forward: a CPU gains nothing from it and pays for the padding
-        self.batched = model.device.type != "cpu"
         self.concurrency = concurrency
         self._use_heads(heads)
 
@@ -105,6 +109,7 @@ class HuggingFaceLM:
         device_map: Any = None,
         trust_remote_code: bool = False,
         adapter: Adapter | str | Path | None = None,
+        lazy: bool = False,
         **options: Any,
     ) -> Self:
         """Load by hub name or local path.
@@ -118,6 +123,8 @@ class HuggingFaceLM:
             trust_remote_code: passed on; False unless you mean it.
             adapter: a LoRA adapter in PEFT's format to merge into the weights in memory, or its
                 folder. The name then ends with "+" and the beginning of its fingerprint.
+            lazy: load the weights when they are first needed: a default search never needs them.
+                What is wrong with them is said then.
             **options: those of the constructor.
 
         Raises:
@@ -132,23 +139,34 @@ class HuggingFaceLM:
         target = device_of(device)
         weights = weights_dtype(dtype, target)
         common = {"trust_remote_code": trust_remote_code}
-        try:
-            with without_bars():
-                tokenizer = AutoTokenizer.from_pretrained(source, **common)
+        with _loading(source):
+            tokenizer = AutoTokenizer.from_pretrained(source, **common)
+            config = AutoConfig.from_pretrained(source, **common)
+
+        def load() -> PreTrainedModel:
+            with _loading(source):
                 model = AutoModelForCausalLM.from_pretrained(
                     source, dtype=weights, device_map=device_map, **common
                 )
-        except (OSError, ValueError) as error:
-            raise ModelNotFound(
-                f"cannot load {source!r}: {first_line(error)} Pass the path of a folder with a "
-                "transformers checkpoint, a hub name that is reachable, or loaded model and "
-                "tokenizer objects to HuggingFaceLM(model, tokenizer)"
-            ) from error
-        if device_map is None:
-            move(model, target)
-        if adapter is not None:
-            adapter.merge(model)
+            if device_map is None:
+                move(model, target)
+            if adapter is not None:
+                adapter.merge(model)
+            return model  # type: ignore[no-any-return]
+
+        dtype = weights if isinstance(weights, torch.dtype) else None
+        model = Weights(config, load, dtype) if lazy else load()
         return cls(model, tokenizer, **({"name": name} | options))
+
+    @property
+    def model(self) -> PreTrainedModel:
+        """The model, which is loaded now if it was not before."""
+        return self.engine.model
+
+    @cached_property
+    def batched(self) -> bool:
+        """Whether several windows are read in one padded forward: a CPU would pay for the padding."""
+        return self.model.device.type != "cpu"
 
     def with_heads(self, heads: HeadSource) -> Self:
         """A reader of the same weights, lock included, whose "auto" stands for other heads."""
@@ -160,7 +178,7 @@ class HuggingFaceLM:
     @property
     def dtype(self) -> str:
         """What it computes in, "float32" for example; an index records it."""
-        return str(self.model.dtype).removeprefix("torch.")
+        return str(self.engine.weights.dtype or self.model.dtype).removeprefix("torch.")
 
     @property
     def usage(self) -> Usage:
@@ -232,12 +250,29 @@ class HuggingFaceLM:
         if heads == "auto" and self.known_heads is None:
             warn_unknown(self.name)
         pairs = resolve(heads, self.known_heads)
-        check_heads(self.model, pairs)
+        check_heads(self.engine.weights.config, pairs)
         return pairs
 
     def _use_heads(self, source: HeadSource | None) -> None:
-        self.head_file = head_file(source, self.name, self.model.config)
+        self.head_file = head_file(source, self.name, self.engine.weights.config)
         self.known_heads = None if self.head_file is None else self.head_file.pairs
+
+
+def _itself(model: PreTrainedModel) -> PreTrainedModel:
+    return model
+
+
+@contextmanager
+def _loading(source: str) -> Iterator[None]:
+    try:
+        with without_bars():
+            yield
+    except (OSError, ValueError) as error:
+        raise ModelNotFound(
+            f"cannot load {source!r}: {first_line(error)} Pass the path of a folder with a "
+            "transformers checkpoint, a hub name that is reachable, or loaded model and "
+            "tokenizer objects to HuggingFaceLM(model, tokenizer)"
+        ) from error
 
 
 def _batches(lengths: Sequence[int], most: int) -> Iterator[list[int]]:
