@@ -152,10 +152,10 @@ class HuggingFaceLM:
                 move(model, target)
             if adapter is not None:
                 adapter.merge(model)
-            return model  # type: ignore[no-any-return]
+            return model
 
-        dtype = weights if isinstance(weights, torch.dtype) else None
-        model = Weights(config, load, dtype) if lazy else load()
+        known = weights if isinstance(weights, torch.dtype) else None
+        model = Weights(config, load, known) if lazy else load()
         return cls(model, tokenizer, **({"name": name} | options))
 
     @property
