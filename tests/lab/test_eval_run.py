@@ -26,6 +26,7 @@ from hwdag_lab.eval.plan import Plan
 from hwdag_lab.eval.records import (
     BUILDS,
     RECORDS,
+    Build,
     Journal,
     Result,
     read_builds,
@@ -342,13 +343,15 @@ def test_a_result_survives_json(tmp_path):
 
 def test_a_journal_keeps_whole_lines(tmp_path):
     path = tmp_path / "lines.jsonl"
+    one, other = (Build("b", "towns", name, 1, 1, 0, 0, Usage()) for name in ("ü \ud800", "d"))
     with Journal(path) as journal:
-        journal.append({"a": "ü \ud800"})
-    path.write_bytes(path.read_bytes() + b'{"a": 2}')  # complete, but its end is not there
-    assert read_lines(path, dict) == [{"a": "ü \ud800"}]
+        journal.append(one)
+    path.write_bytes(path.read_bytes() * 2)
+    path.write_bytes(path.read_bytes()[:-1])  # complete, but its end is not there
+    assert read_lines(path, Build) == [one]
     with Journal(path) as journal:
-        journal.append({"a": 3})
-    assert [row["a"] for row in read_lines(path, dict)] == ["ü \ud800", 3]
+        journal.append(other)
+    assert read_lines(path, Build) == [one, other]
 
 
 def test_remembered_calls_are_not_made_again_but_charged(tmp_path):

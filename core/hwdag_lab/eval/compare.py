@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from hwdag.errors import InputError
-from hwdag_lab.eval.records import Key, Result, read_results
+from hwdag_lab.eval.records import Result, read_results
 from hwdag_lab.eval.settings import read_settings
 from hwdag_lab.eval.statistics import Difference
 from hwdag_lab.eval.summary import LEVEL, gain, grouped, headlines
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(NamedTuple):
     """One side of a comparison: a system of a run."""
 
     folder: Path
@@ -63,64 +63,60 @@ def compare(
     ]
     if not found:
         wanted = f"with the metric {', '.join(metrics)} " if metrics else ""
+        named = ", ".join(f"{a.system} / {b.system}" for a, b in pairs)
         raise InputError(
-            f"there is no question {wanted}that both sides of "
-            f"{', '.join(f'{a.system} / {b.system}' for a, b in pairs)} were asked at the same "
+            f"there is no question {wanted}that both sides of {named} were asked at the same "
             "budget; compare runs over the same data with the same seed"
         )
     return found
 
 
-Run = Mapping[Key, Result]
+Run = Mapping[str, Sequence[Result]]
+"""Results by system."""
 
 
 def _run(folder: Path) -> Run:
     read_settings(folder)  # why: a folder without any is not a run, and the message says so
-    return read_results(folder)
+    return grouped(read_results(folder).values(), lambda result: result.system)
 
 
 def _sides(
     folders: Sequence[Path], systems: Sequence[str], runs: Mapping[Path, Run]
 ) -> list[tuple[Side, Side]]:
-    named = {folder: list(dict.fromkeys(key[0] for key in run)) for folder, run in runs.items()}
     if len(folders) == 2 and not systems:
         first, second = folders
-        common = [name for name in named[first] if name in named[second]]
+        common = [name for name in runs[first] if name in runs[second]]
         if not common:
             raise InputError(
-                f"{first} and {second} have no system in common ({', '.join(named[first])}; "
-                f"{', '.join(named[second])}); name one of each with two --system"
+                f"{first} and {second} have no system in common ({', '.join(runs[first])}; "
+                f"{', '.join(runs[second])}); name one of each with two --system"
             )
         return [(Side(first, name), Side(second, name)) for name in common]
-    places, names = list(folders), list(systems)
-    places = places * 2 if len(places) == 1 else places
-    names = names * 2 if len(names) == 1 and len(folders) == 2 else names
+    places = [*folders] * (2 if len(folders) == 1 else 1)
+    names = [*systems] * (2 if len(systems) == 1 and len(folders) == 2 else 1)
     if len(places) != 2 or len(names) != 2:
         raise InputError(
             f"a comparison has two sides, got {len(folders)} folders and {len(systems)} systems; "
             "name two folders and at most two systems, or one folder and two systems"
         )
-    for folder, name in zip(places, names, strict=True):
-        if name not in named[folder]:
-            raise InputError(f"{folder} has no system {name!r}; it has {', '.join(named[folder])}")
     a, b = (Side(folder, name) for folder, name in zip(places, names, strict=True))
+    for folder, name in (a, b):
+        if name not in runs[folder]:
+            raise InputError(f"{folder} has no system {name!r}; it has {', '.join(runs[folder])}")
     return [(a, b)]
 
 
-def _compared(a: Side, b: Side, ours: Run, theirs: Run, metrics: Sequence[str]) -> list[Comparison]:
+def _compared(
+    a: Side, b: Side, ours: Run, theirs: Run, metrics: Sequence[str]
+) -> Iterator[Comparison]:
     mine, other = (
-        grouped(
-            (r for r in run.values() if r.system == side.system), lambda r: (r.dataset, r.budget)
-        )
+        grouped(run[side.system], lambda result: (result.dataset, result.budget))
         for run, side in ((ours, a), (theirs, b))
     )
-    found = []
     for key in sorted(mine.keys() & other.keys(), key=lambda k: (k[0], k[1] or math.inf)):
         for metric in metrics or headlines(_common(mine[key], other[key])):
-            difference = gain(mine[key], other[key], metric)
-            if difference is not None:
-                found.append(Comparison(*key, metric, a, b, difference))
-    return found
+            if difference := gain(mine[key], other[key], metric):
+                yield Comparison(*key, metric, a, b, difference)
 
 
 def _common(ours: Sequence[Result], theirs: Sequence[Result]) -> set[str]:

@@ -100,12 +100,8 @@ class CachedWriter:
             )
         costs = _shares(spent(self._writer) - before, len(prompts))
         made = dict(zip(prompts, zip(replies, costs, strict=True), strict=True))
-        self._calls.put_all(
-            {
-                key: json.dumps({"reply": reply, "usage": asdict(cost)}).encode()
-                for key, (reply, cost) in made.items()
-            }
-        )
+        rows = {k: {"reply": reply, "usage": asdict(cost)} for k, (reply, cost) in made.items()}
+        self._calls.put_all({key: json.dumps(row).encode() for key, row in rows.items()})
         return made
 
 
@@ -157,11 +153,6 @@ class CachedReader(CachedWriter):
         return column_reader(self._model, heads, memory_bytes=memory_bytes)
 
 
-def remembering(model: Writer | Reader, calls: CallCache) -> CachedWriter:
-    """The model with its writing remembered."""
-    return CachedReader(model, calls) if isinstance(model, Reader) else CachedWriter(model, calls)
-
-
 def spent(model: object) -> Usage:
     """What a model says that it has cost so far; nothing for one that does not count."""
     counts = isinstance(model, Reader | CachedWriter)
@@ -202,8 +193,12 @@ class Models:
     def remembering(self, calls: CallCache) -> Models:
         """The same models, with their writing remembered in `calls`."""
         reader = CachedReader(self.reader, calls) if isinstance(self.reader, Writer) else None
-        same = id(self.writer) == id(self.reader)
-        writer = self.writer and (reader if same else remembering(self.writer, calls))
+        writer: Writer | None = self.writer
+        if isinstance(writer, Reader):
+            same = id(writer) == id(self.reader)
+            writer = reader if same else CachedReader(writer, calls)
+        elif writer is not None:
+            writer = CachedWriter(writer, calls)
         return replace(self, reader=reader or self.reader, writer=writer)
 
     @property
@@ -237,8 +232,7 @@ def load_models(
 ) -> Models:
     """Models by name; None is the embedded default, and the reader's own part for the writer.
 
-    `dtype` and `device` are those of reader and writer, `heads` is the file of a head list for the
-    reader.
+    `dtype` and `device` are of reader and writer, `heads` names the file of a head list.
 
     Raises:
         ModelNotFound: no model under one of the names.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,11 +22,8 @@ from hwdag.types import Usage
 class Journal:
     """A file of JSON lines that is only ever appended to.
 
-    Opening it cuts off a last line without an end, which a killed process leaves behind; the work
-    that it told of is done again.
-
-    Args:
-        path: the file; made if it is not there.
+    Opening it makes the file if it is not there, and cuts off a last line without an end, which a
+    killed process leaves behind; the work that it told of is done again.
     """
 
     def __init__(self, path: Path) -> None:
@@ -40,10 +37,9 @@ class Journal:
     def __exit__(self, *exception: object) -> None:
         self._file.close()
 
-    def append(self, row: Any) -> None:
-        """Write a dataclass or a dict as one line; it is on disk when this returns."""
-        row = asdict(row) if is_dataclass(row) else row  # type: ignore[arg-type]
-        self._file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+    def append(self, row: Result | Build) -> None:
+        """Write one line; it is on disk when this returns."""
+        self._file.write(json.dumps(asdict(row), ensure_ascii=False, allow_nan=False) + "\n")
         self._file.flush()
         os.fsync(self._file.fileno())
 
@@ -86,12 +82,9 @@ def write_text(path: Path, text: str) -> None:
 
 
 def _cut_torn_line(path: Path) -> None:
-    if not path.exists():
-        return
-    content = path.read_bytes()
-    if complete := content.rfind(b"\n") + 1 - len(content):
+    if path.exists():
         with path.open("r+b") as file:
-            file.truncate(len(content) + complete)
+            file.truncate(file.read().rfind(b"\n") + 1)
 
 
 RECORDS = "records.jsonl"

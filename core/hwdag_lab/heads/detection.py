@@ -45,23 +45,18 @@ TOP = 16
 class Detection:
     """What every head scored.
 
-    Attributes:
-        criterion: what the numbers are.
-        scoring: how passages were scored by each head.
-        pairs: all (layer, head) pairs of the model, layer by layer.
-        values: one number per example and head, (examples, heads).
+    `pairs` are all (layer, head) pairs of the model, layer by layer.
     """
 
     criterion: Criterion
-    scoring: AttentionScoring
+    scoring: AttentionScoring  # of passages by each head
     pairs: HeadList
-    values: Floats
+    values: Floats  # (examples, heads)
 
     @property
     def scores(self) -> Floats:
         """Mean over the examples, (heads,)."""
-        mean: Floats = self.values.mean(axis=0)
-        return mean
+        return np.asarray(self.values.mean(axis=0), np.float64)
 
     def ranked(self) -> list[tuple[tuple[int, int], float]]:
         """Pairs with their scores, best first; of equal ones the lower layer and head first."""
@@ -138,7 +133,7 @@ def detect_heads(
                 lm, example.question, example.passages, order=order, null=scoring.needs_null
             )
             scores = scoring.per_head(captured)
-            found.append(head_values(scores, example, criterion, temperature=temperature))
+            found.append(head_values(scores, example, criterion, temperature))
             advance()
     return Detection(criterion, scoring, captured.pairs, np.stack(found))
 
@@ -149,7 +144,8 @@ def detection_scoring(
     """How passages are scored by a single head: as the releases do, or as the walk does.
 
     With the question last, "core" is the plain attention to a passage, and the other two leave out
-    atypical tokens after the null question is subtracted. With the question first it is the mean that the walk reads.
+    atypical tokens after the null question is subtracted. With the question first it is the mean
+    that the walk reads.
     """
     if criterion not in get_args(Criterion):
         known = ", ".join(get_args(Criterion))
@@ -169,17 +165,15 @@ def head_values(
     scores: Floats,
     example: Example,
     criterion: Criterion,
-    *,
     temperature: float = CORE_TEMPERATURE,
 ) -> Floats:
     """The criterion for every head on one example, (heads, passages) -> (heads,)."""
     gold = list(example.gold)
     if criterion == "qrhead":
-        total: Floats = scores[:, gold].sum(axis=1)
-        return total
+        return np.asarray(scores[:, gold].sum(axis=1), np.float64)
     if criterion == "ndcg":
         return ndcg(scores, gold)
-    return contrast(scores, gold, list(example.negatives), temperature)
+    return contrast(scores, gold, example.negatives, temperature)
 
 
 def ndcg(scores: Floats, gold: Sequence[int], *, at: int = NDCG_AT) -> Floats:
@@ -191,24 +185,19 @@ def ndcg(scores: Floats, gold: Sequence[int], *, at: int = NDCG_AT) -> Floats:
     order = np.argsort(-scores, axis=1, kind="stable")[:, :at]
     discounts = 1.0 / np.log2(np.arange(2, at + 2))
     gains = is_gold[order] @ discounts[: order.shape[1]]
-    ideal: float = discounts[: len(set(gold))].sum()
-    found: Floats = gains / ideal
-    return found
+    return np.asarray(gains / discounts[: len(set(gold))].sum(), np.float64)
 
 
 def contrast(
     scores: Floats, gold: Sequence[int], negatives: Sequence[int], temperature: float
 ) -> Floats:
     """Mean over gold passages of their share of a softmax with all negatives, (heads,)."""
-    against = scores[:, list(negatives)] / temperature
     shares = []
     for index in gold:
-        own = scores[:, index, None] / temperature
-        logits = np.concatenate([own, against], axis=1)
+        logits = scores[:, [index, *negatives]] / temperature
         powers = np.exp(logits - logits.max(axis=1, keepdims=True))
         shares.append(powers[:, 0] / powers.sum(axis=1))
-    found: Floats = np.mean(shares, axis=0)
-    return found
+    return np.asarray(np.mean(shares, axis=0), np.float64)
 
 
 def weights_digest(model: PreTrainedModel) -> str:

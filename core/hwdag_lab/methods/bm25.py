@@ -19,7 +19,7 @@ from hwdag.lm.base import Reader
 from hwdag.text.words import content_words
 from hwdag.types import Document, Node
 from hwdag_lab.methods.document_retriever import DocumentRetriever, OtherModels
-from hwdag_lab.methods.found import Found, Query, Scored
+from hwdag_lab.methods.found import Found, Query, ranked
 from hwdag_lab.methods.passages import Granularity, Passages, checked_granularity
 
 
@@ -85,8 +85,7 @@ class BM25Retriever(DocumentRetriever[WordedPassages]):
         index = self._joined(built, lambda documents: _Index(documents, self._k1, self._b))
         scores = index.scores(content_words(query.question))
         nodes = [node for document in index.documents for node in document.nodes]
-        order = np.argsort(-scores, kind="stable")
-        return Found([Scored(nodes[i], float(scores[i])) for i in order])
+        return ranked(nodes, scores)
 
 
 class _Index:

@@ -15,7 +15,7 @@ from hwdag.arrays import Vectors
 from hwdag.lm.base import Reader
 from hwdag.types import Document, Node
 from hwdag_lab.methods.document_retriever import DocumentRetriever, OtherModels
-from hwdag_lab.methods.found import Found, Query, Scored
+from hwdag_lab.methods.found import Found, Query, ranked
 from hwdag_lab.methods.passages import Granularity, Passages, checked_granularity
 
 
@@ -66,5 +66,4 @@ class DenseRetriever(DocumentRetriever[EmbeddedPassages]):
         asked = self.embedder.embed_query(query.question)
         scores = np.concatenate([passages.vectors @ asked for passages in built.values()])
         nodes = [node for passages in built.values() for node in passages.nodes]
-        order = np.argsort(-scores, kind="stable")
-        return Found([Scored(nodes[i], float(scores[i])) for i in order])
+        return ranked(nodes, scores)

@@ -117,20 +117,12 @@ def normalised(
 def _heads(keys: Sequence[str], vectors: Vectors, threshold: float) -> list[int]:
     """The head that each key goes to: the first similar enough, or itself."""
     digits = [frozenset(_DIGITS.findall(key)) for key in keys]
-    heads: list[int] = []
-    found: list[int] = []
+    heads = list(range(len(keys)))
     for start in range(0, len(keys), BLOCK):
-        block = range(start, min(start + BLOCK, len(keys)))
-        candidates = [*found, *block]
-        similar = vectors[block] @ vectors[candidates].T >= threshold
-        known = set(found)
-        for row, i in enumerate(block):
-            near = (candidates[j] for j in np.flatnonzero(similar[row]))
-            head = next((h for h in near if h in known and digits[h] == digits[i]), i)
-            if head == i:
-                found.append(i)
-                known.add(i)
-            heads.append(head)
+        similar = vectors[start : start + BLOCK] @ vectors[: start + BLOCK].T >= threshold
+        for i, row in enumerate(similar, start):
+            near = np.flatnonzero(row[:i]).tolist()
+            heads[i] = next((h for h in near if heads[h] == h and digits[h] == digits[i]), i)
     return heads
 
 

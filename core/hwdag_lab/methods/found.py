@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
+from hwdag.arrays import Floats
 from hwdag.config import SearchConfig
 from hwdag.types import Node, Usage
 
@@ -48,6 +52,12 @@ class Found:
     left_out: bool = False
     beyond: Sequence[Scored] = ()
     carried: object = None
+
+
+def ranked(nodes: Sequence[Node], scores: Floats | NDArray[np.float32]) -> Found:
+    """Nodes by their scores, (nodes,), best first; equal ones as they were."""
+    order = np.argsort(-scores, kind="stable")
+    return Found([Scored(nodes[i], float(scores[i])) for i in order])
 
 
 def fitting(

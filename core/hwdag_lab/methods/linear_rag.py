@@ -29,7 +29,7 @@ from hwdag.text.sentences import sentences
 from hwdag.types import Document, Node
 from hwdag_lab.methods.document_retriever import DocumentRetriever, OtherModels
 from hwdag_lab.methods.elements import key_of, terms_of
-from hwdag_lab.methods.found import Found, Query, Scored
+from hwdag_lab.methods.found import Found, Query, ranked
 from hwdag_lab.methods.passages import Granularity, Passages, checked_granularity
 
 HOPS = 2
@@ -113,9 +113,7 @@ class LinearRagRetriever(DocumentRetriever[LinkedPassages]):
         vectors = self.embedder.embed(asked)
         scores = world.scores(asked, vectors, self.embedder.embed_query(query.question))
         nodes = [node for document in world.documents for node in document.nodes]
-        return Found(
-            [Scored(nodes[i], float(scores[i])) for i in np.argsort(-scores, kind="stable")]
-        )
+        return ranked(nodes, scores)
 
 
 class LinkedWorld:

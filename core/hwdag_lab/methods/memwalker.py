@@ -129,13 +129,12 @@ class MemWalkerRetriever(SummarizingRetriever[SummaryTree]):
     reading order. Of several documents the one whose root is most similar to the question is walked
     first, and the next only where no leaf was committed to.
 
-    The writer, or else the reader, navigates. `Retrieval.usage` is the difference of the
-    navigator's meter before and after, so it includes what other threads spent on the same model
-    meanwhile; a navigator without a meter counts as 0.
+    The writer, or else the reader, navigates; `Retrieval.usage` is what the meter of a reader says
+    before and after, other threads' work on the same model included.
 
     Args:
         config: how trees are built and walked.
-        models: reader, prompts, writer, embedder and cache; see `DocumentRetriever`.
+        models: see `DocumentRetriever`.
 
     Raises:
         ReaderRequired: no writer was given, and the reader cannot write.

@@ -78,17 +78,12 @@ class RaptorRetriever(SummarizingRetriever[SummaryTree]):
     """RAPTOR, in either of its retrieval modes.
 
     Several documents are trees side by side: the collapsed trees are ranked as one, and traversal
-    begins with the top layers of all.
-
-    Deviations from the authors' code, on purpose: everything is seeded; every node belongs to a
-    cluster; layers too small for UMAP are one cluster; the collapsed tree goes on to the next node
-    that fits into the budget; verbatim nodes whose sentences have all come before are ranked last
-    (extractive summaries repeat their leaves, which the paper's written ones do not).
+    begins with the top layers of all. docs/systems/raptor.md tells what differs from the paper.
 
     Args:
         mode: "collapsed" or "tree".
         config: how trees are built and traversed.
-        models: reader, prompts, writer, embedder and cache; see `DocumentRetriever`.
+        models: see `DocumentRetriever`.
     """
 
     def __init__(
@@ -185,8 +180,7 @@ class Forest:
 
     def traversed(self, k: int) -> list[int]:
         """The k best of the top layers, then the k best of their children, and so on."""
-        order: list[int] = []
-        layer: Sequence[int] = self.roots
+        order, layer = list[int](), self.roots
         while layer:
             chosen = self._best(layer, k)
             order += chosen
@@ -222,9 +216,8 @@ SMALLEST_VARIANCE = 1e-4
 """Added to the variances of a component, as a share of the mean variance of the points.
 
 scikit-learn's 1e-6 does not know the scale of the points, and with layers as small as these BIC
-chooses components that have collapsed onto a few of them. This share was
-chosen among 1e-3 to 1e-6 for clusters of moderate size on five training texts (5 to 12 nodes on
-average), without looking at any question.
+chooses components that have collapsed onto a few of them. Chosen among 1e-3 to 1e-6 for clusters of
+moderate size on five training texts, without looking at any question.
 """
 
 RECLUSTERINGS = 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -69,31 +69,24 @@ class Memory:
                 rows.append(EdgeRow(i, ends, weights[ends]))
         return HWDAG.from_rows(self.nodes, rows)
 
-    @property
-    def owners(self) -> NDArray[np.intp]:
-        """The node of every question vector, (questions,)."""
-        return np.repeat(np.arange(len(self.questions)), rows_per_node(self.questions))
-
 
 def rows_per_node(questions: Sequence[Sequence[str]]) -> list[int]:
     """Question vectors of every node."""
     return [max(1, len(each)) for each in questions]
 
 
-def own_vectors(questions: Sequence[Sequence[str]], asked: Vectors, texts: Vectors) -> Vectors:
-    """The embeddings of the questions, ordered by node, and of the text of a node without any.
-
-    Args:
-        questions: per node.
-        asked: embeddings of all questions in turn.
-        texts: embeddings of the nodes.
-    """
-    rows: list[Vectors] = []
-    at = 0
-    for each, text in zip(questions, texts, strict=True):
-        rows.append(asked[at : at + len(each)] if each else text[None])
-        at += len(each)
-    return np.concatenate(rows, dtype=np.float32)
+def own_vectors(
+    questions: Sequence[Sequence[str]], texts: Vectors, embed: Callable[[list[str]], Vectors]
+) -> Vectors:
+    """The embeddings of the questions of every node, or else of its text; `texts` are the nodes'."""
+    flat = [question for each in questions for question in each]
+    asked: Iterator[Vectors] = iter(embed(flat) if flat else ())
+    rows = [
+        row
+        for each, text in zip(questions, texts, strict=True)
+        for row in ([next(asked) for _ in each] or [text])
+    ]
+    return np.stack(rows).astype(np.float32)
 
 
 def question_vectors(questions: Sequence[Sequence[str]], own: Vectors, texts: Vectors) -> Vectors:
@@ -114,7 +107,6 @@ def affinity(
 class Graph:
     """The memories of several documents as one complete graph."""
 
-    memories: tuple[Memory, ...]
     nodes: tuple[Node, ...]
     costs: NDArray[np.int64]  # (nodes,): tokens as lines
     asked: Vectors  # (questions, d): unit vectors of the questions alone
@@ -126,18 +118,14 @@ class Graph:
     @classmethod
     def of(cls, memories: Sequence[Memory]) -> Graph:
         """Join memories; an edge joins nodes of different documents as it does those of one."""
-        firsts = [0, *accumulate(len(memory.nodes) for memory in memories)]
         counts = [count for memory in memories for count in rows_per_node(memory.questions)]
         vectors = np.concatenate([memory.question_vectors for memory in memories])
         return cls(
-            tuple(memories),
             tuple(node for memory in memories for node in memory.nodes),
             np.array([cost for memory in memories for cost in memory.tree.costs]),
             unit_rows(np.concatenate([memory.asked for memory in memories])),
             unit_rows(vectors),
-            np.concatenate(
-                [memory.owners + first for first, memory in zip(firsts, memories, strict=False)]
-            ),
+            np.repeat(np.arange(len(counts)), counts),
             question_sums(vectors, np.array([0, *accumulate(counts)]), 1),
             unit_rows(np.concatenate([memory.tree.vectors for memory in memories])),
         )
@@ -162,18 +150,13 @@ class Graph:
         return np.asarray(found, np.float64) / 2
 
 
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """Nodes in the order in which they are read, and what each scored when it was chosen."""
-
-    order: tuple[int, ...]
-    scores: tuple[float, ...]
+Ranking = list[tuple[int, float]]
+"""Nodes in the order in which they are read, and what each scored when it was chosen."""
 
 
 def by_questions(likeness: Floats) -> Ranking:
     """Algorithm 1: nodes by their best utility question."""
-    order = np.argsort(-likeness, kind="stable")
-    return Ranking(tuple(order.tolist()), tuple(likeness[order].tolist()))
+    return [(i, float(likeness[i])) for i in np.argsort(-likeness, kind="stable").tolist()]
 
 
 def best_first(
@@ -181,22 +164,21 @@ def best_first(
 ) -> Ranking:
     """Best-first search: the best utility question's node, then along the edges up to a budget.
 
-    The first node is the best by `start`. After it a node is as promising as `prompt_share` of its likeness to the prompt and the rest of its
-    strongest edge to a visited node. Nodes that do not fit into what is left are not visited. All
-    others follow as they are then.
+    The first node is the best by `start`. After it a node is as promising as `prompt_share` of its
+    likeness to the prompt and the rest of its strongest edge to a visited node. Nodes that do not
+    fit into what is left are not visited. All others follow as they are then.
     """
     reached = np.full(len(likeness), -np.inf)
     promise = start
     waiting = np.ones(len(likeness), np.bool_)
-    order, scores = list[int](), list[float]()
+    ranking = Ranking()
     while (open_ := waiting & (graph.costs <= budget)).any():
         node = int(np.where(open_, promise, -np.inf).argmax())
-        order.append(node)
-        scores.append(float(promise[node]))
+        ranking.append((node, float(promise[node])))
         waiting[node] = False
         budget -= int(graph.costs[node])
         np.maximum(reached, graph.edges(node), out=reached)
         promise = prompt_share * likeness + (1 - prompt_share) * reached
     rest = np.flatnonzero(waiting)
     rest = rest[np.argsort(-promise[rest], kind="stable")]
-    return Ranking((*order, *rest.tolist()), (*scores, *promise[rest].tolist()))
+    return ranking + [(i, float(promise[i])) for i in rest.tolist()]

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from hwdag.building.calls import Calls
 from hwdag.building.writing import replies
-from hwdag.lm.base import Reader, Writer
+from hwdag.lm.base import Writer
 from hwdag.text.characters import without_surrogates
 from hwdag.text.points import parse_points
 from hwdag.text.sentences import sentences
 from hwdag.text.words import content_words
+from hwdag_lab.methods.summaries import filled
 
 QUESTIONS = """\
 Write {number} different questions that the following text answers. Each question must be \
@@ -69,7 +70,6 @@ class Questioner:
         defaults: texts whose own sentences stand for questions.
     """
 
-    reader: Reader
     writer: Writer | None
     calls: Calls
     number: int
@@ -85,7 +85,8 @@ class Questioner:
         self.texts += len(texts)
         found: list[list[str]] = [[] for _ in texts]
         if self.writer is not None and self.number:
-            prompts = [_prompt(text, self.number) for text in texts]
+            number = str(self.number)
+            prompts = [filled(QUESTIONS, number=number, text=text) for text in texts]
             found = [parse_questions(r, self.number) for r in self._replies(prompts, advance)]
             missing = [i for i, questions in enumerate(found) if not questions]
             again = self._replies([prompts[i] + RETRY for i in missing], lambda amount: None)
@@ -105,8 +106,7 @@ class Questioner:
                 f"{document_id}: no writer, so its own sentences stand for the utility questions of "
                 "each node"
             )
-        elif self.number and self.retries:
-            assert self.writer is not None  # it was asked again
+        elif self.writer is not None and self.retries:
             yield (
                 f"{document_id}: {self.retries} of {self.texts} nodes were asked about twice, and "
                 f"for {self.defaults} of them their own sentences stand for utility questions, "
@@ -118,11 +118,6 @@ class Questioner:
         return replies(
             self.writer, prompts, self.calls, limit=self.limit, batch_size=BATCH, advance=advance
         )
-
-
-def _prompt(text: str, number: int) -> str:
-    before, after = QUESTIONS.replace("{number}", str(number)).split("{text}")
-    return before + text + after
 
 
 def _questions_of(line: str) -> Iterator[str]:

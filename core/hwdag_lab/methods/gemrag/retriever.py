@@ -103,7 +103,7 @@ class GemRagRetriever(SummarizingRetriever[Memory]):
             not the edges to what was visited, in [0, 1]. The paper does not say; the default did
             best of 0, 0.25, 0.5, 0.75 and 0.9 on 21 training questions of MuSiQue.
         config: how memory graphs are built.
-        models: reader, prompts, writer, embedder and cache; see `DocumentRetriever`.
+        models: see `DocumentRetriever`.
 
     Raises:
         UnknownOption: there is no such mode.
@@ -138,33 +138,23 @@ class GemRagRetriever(SummarizingRetriever[Memory]):
     def _build(self, document: Document) -> Memory:
         config, tree = self.config, GrowingTree(document, self.reader, self.embedder)
         summarizer = self._summarizer(SUMMARY, limit=config.summary_tokens, ratio=config.ratio)
-        asker = Questioner(
-            self.reader,
-            self.writer,
-            summarizer.calls,
-            config.questions,
-            config.question_tokens,
-        )
+        asker = Questioner(self.writer, summarizer.calls, config.questions, config.question_tokens)
         chunks = tree.at(tree.add_chunks(config.chunk_tokens))
         vectors, costs = tree.vectors, tree.costs
         with self._reporter.stage("utility questions", len(chunks), "node") as advance:
             questions = asker.questions([node.text for node in chunks], advance)
-        asked = self._own_vectors(questions, vectors)
+        asked = own_vectors(questions, vectors, self.embedder.embed)
         notes = list[str]()
         groups, values = self._themes(questions, asked, vectors, notes)
         tree.notes += [f"{document.id}: {note}" for note in notes]
         if groups := _readable(groups, costs, summarizer):
             themes = tree.at(tree.add_summaries(groups, summarizer))
             theirs = asker.questions([node.text for node in themes])
-            asked = np.concatenate([asked, self._own_vectors(theirs, tree.vectors)])
+            own = own_vectors(theirs, tree.vectors, self.embedder.embed)
+            asked = np.concatenate([asked, own])
             questions = [*questions, *theirs]
         tree.notes += asker.notes(document.id)
         return Memory(tree.finished(), tuple(questions), asked, values)
-
-    def _own_vectors(self, questions: Sequence[Sequence[str]], texts: Vectors) -> Vectors:
-        flat = [question for each in questions for question in each]
-        asked = self.embedder.embed(flat) if flat else texts[:0]
-        return own_vectors(questions, asked, texts)
 
     def _themes(
         self,
@@ -198,17 +188,13 @@ class GemRagRetriever(SummarizingRetriever[Memory]):
         graph = self._joined(built, Graph.of)
         asked = self.embedder.embed_query(query.question)
         likeness = graph.likeness(asked)
-        if self.mode == "questions":
-            ranking = by_questions(likeness)
-        else:
-            ranking = best_first(
-                graph, graph.start(asked), likeness, query.budget, self.prompt_share
-            )
-        notes = tuple(note for memory in built.values() for note in memory.notes)
-        ranked = distinct(
-            Scored(graph.nodes[i], score)
-            for i, score in zip(ranking.order, ranking.scores, strict=True)
+        ranking = (
+            by_questions(likeness)
+            if self.mode == "questions"
+            else best_first(graph, graph.start(asked), likeness, query.budget, self.prompt_share)
         )
+        notes = tuple(note for memory in built.values() for note in memory.notes)
+        ranked = distinct(Scored(graph.nodes[i], score) for i, score in ranking)
         return Found(repetitions_last(list(ranked)), notes=notes)
 
 

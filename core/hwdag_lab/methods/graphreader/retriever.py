@@ -60,16 +60,15 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
     chunk nobody read, follow. The exploration does not depend on the budget. `Retrieval.notes`
     counts what was decided by default; `explore` tells all.
 
-    The writer, or else the reader, extracts facts and explores. `Retrieval.usage` is the difference
-    of the writer's meter before and after, so it includes what other threads spent on the same
-    model meanwhile; a writer without a meter counts as 0.
+    The writer, or else the reader, extracts facts and explores; `Retrieval.usage` is what its meter
+    says before and after, other threads' work on the same model included.
 
     Args:
         answers: "notebooks" is the paper's answer, reasoned by the writer over all notebooks. Where
             that fails twice, or no notebook says anything, the nodes are answered from, and a note
             says so. "nodes" lets the reader answer from the nodes, as every other retriever.
         config: how graphs are built and explored.
-        models: reader, prompts, writer, embedder and cache; see `DocumentRetriever`.
+        models: see `DocumentRetriever`.
 
     Raises:
         ReaderRequired: no writer was given, and the reader cannot write.

@@ -9,18 +9,18 @@ Compression", ACL 2024, arXiv 2310.06839. Two stages, both by the likelihoods of
    the question makes it. The surviving text is read segment by segment after what was kept before
    (LLMLingua, arXiv 2310.05736, algorithm 1); better passages keep more of it (section 4.3).
 
-The passages are read best first (section 4.2). What is ours: perplexities are compared as
-log-probabilities, as in the authors' code; whole words are kept or dropped, by the mean score of
-their tokens, because half words help nobody; segments end with sentences; and the ratios are shifted
-so that they spend the budget where the paper's would miss it. The subsequence recovery of section
-4.4 is not needed, since the exact spans of what was kept are known.
+The passages are read best first (section 4.2). The subsequence recovery of section 4.4 is not needed,
+since the exact spans of what was kept are known; docs/systems/longllmlingua.md tells what else
+differs from the paper.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Unpack
 
 from hwdag.errors import InputError, QuestionTooLong, ReaderRequired
@@ -92,7 +92,7 @@ class LongLLMLinguaRetriever(DocumentRetriever[Passages]):
 
     Args:
         config: sizes and ratios.
-        models: reader and prompts; see `DocumentRetriever`.
+        models: see `DocumentRetriever`.
     """
 
     name = "longllmlingua"
@@ -122,7 +122,9 @@ class LongLLMLinguaRetriever(DocumentRetriever[Passages]):
         wanted = self.config.coarse_ratio * query.budget
         count = survivors([costs[i] for i in order], wanted)
         tokens = [costs[i] for i in order[:count]]
-        compressor = self._compressor(scoring, query.question)
+        counting, size = self.reader.count_tokens, self.config.segment_tokens
+        compressor = Compressor(scoring, query.question, counting, size)
+        _checked_room(compressor.segment_tokens, self.reader)
         compressed = list(self._compressed(compressor, ranked[:count], tokens, query.budget))
         note = f"{count} of {len(nodes)} passages survived the coarse stage and were compressed"
         return Found([*compressed, *ranked[count:]], scoring.usage, (note,))
@@ -148,11 +150,6 @@ class LongLLMLinguaRetriever(DocumentRetriever[Passages]):
         spans = chunk(node.text, count_tokens=self.reader.count_tokens, limit=room)
         return [node.text[span.start : span.end] for span in spans]
 
-    def _compressor(self, scoring: TextScoring, question: str) -> Compressor:
-        made = Compressor(scoring, question, self.reader.count_tokens, self.config.segment_tokens)
-        _checked_room(made.segment_tokens, self.reader)
-        return made
-
     def _compressed(
         self, compressor: Compressor, ranked: Sequence[Scored], tokens: Sequence[int], budget: int
     ) -> Iterator[Scored]:
@@ -170,12 +167,7 @@ class LongLLMLinguaRetriever(DocumentRetriever[Passages]):
 
 def survivors(costs: Sequence[int], wanted: float) -> int:
     """How many of the ranked passages are needed to have so many tokens; at least one."""
-    total = 0
-    for count, cost in enumerate(costs, start=1):
-        total += cost
-        if total >= wanted:
-            return count
-    return len(costs)
+    return min(len(costs), 1 + bisect_left(list(accumulate(costs)), wanted))
 
 
 def ratios(tokens: Sequence[int], budget: float, delta: float) -> list[float]:

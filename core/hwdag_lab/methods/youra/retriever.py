@@ -1,11 +1,9 @@
 """YOURA: greedily the sentences that react most to the question, in the order of the text.
 
-"You Only Use Reactive Attention slice for Long Context Retrieval", arXiv 2409.13695. What is ours:
-the attention of a context to itself is computed once, when it is inserted, and kept; sentences come
-from exact offsets (`hwdag_lab.methods.youra.easy`); windows end between sentences, are about equally long, and
-each begins with an opening token, so that no sentence gets the attention that goes to whatever
-stands first; a blank line stands before the question; a sentence that does not fit is passed over.
-How a reaction is scored is ours too, unless `YouraConfig.paper()` is given.
+"You Only Use Reactive Attention slice for Long Context Retrieval", arXiv 2409.13695. The attention of
+a context to itself is computed once, when it is inserted, and kept. Windows end between sentences,
+are about equally long, and each begins with an opening token, so that no sentence gets the attention
+that goes to whatever stands first. docs/systems/youra.md tells what differs from the paper.
 """
 
 from __future__ import annotations
