@@ -113,8 +113,9 @@ class ScriptedLM:
             template, so `template_tokens` is 0.
         p_yes: what probes read, anew for every session. By default the share of the question's
             content words that occur in the nodes read so far (0 for a question without any).
-        reply: from prompt to what is written; a chat becomes one prompt, as plain lines. By default a bullet with the first sentence of every
-            line of the information in the library's own summary prompt.
+        reply: from prompt to what is written; a chat becomes one prompt, as plain lines. By default
+            a bullet with the first sentence of every line of the information in the library's own
+            summary prompt.
         prefers_extraction: whether points="auto" means "extractive".
 
     Attributes:
@@ -149,7 +150,9 @@ class ScriptedLM:
         self.replays = 0
         self.reads = 0
         self.sessions: list[ScriptedSession] = []
-        self._p_yes = _as_function(share_of_question if p_yes is None else p_yes)
+        self._p_yes = share_of_question if p_yes is None else p_yes
+        if not callable(self._p_yes) and not self._p_yes:
+            raise InputError("p_yes is an empty script; give at least one value, or a function")
         self._reply = reply or first_sentences
         self._usage = Usage()
         self._lock = Lock()
@@ -212,14 +215,11 @@ class ScriptedLM:
             )
         return length
 
-    def charge(self, tokens: int) -> None:
-        """Add to `usage`."""
+    def charge(self, tokens: int, *, reads: int = 0) -> None:
+        """Add to `usage`, and to `reads`."""
         with self._lock:
             self._usage += Usage(tokens)
-
-    def _count_read(self) -> None:
-        with self._lock:
-            self.reads += 1
+            self.reads += reads
 
 
 class ScriptedSession:
@@ -282,11 +282,13 @@ class ScriptedSession:
         self._room -= cost
         self.charge(cost)
         self.texts += texts
-        self._lm._count_read()
+        self._lm.charge(0, reads=1)
         attention = np.array([attention_between(text, self.question) for text in texts])
-        p_yes = self._lm._p_yes(self.question, list(self.texts), self._probes)
+        script = self._lm._p_yes
+        if callable(script):
+            return Reading(attention, script(self.question, list(self.texts)))
         self._probes += 1
-        return Reading(attention, p_yes)
+        return Reading(attention, float(script[min(self._probes, len(script)) - 1]))
 
     def read_each(self, texts: Sequence[str]) -> list[Reading]:
         """`read` one by one."""
@@ -355,11 +357,9 @@ class ScriptedDecoding:
     @property
     def attention(self) -> Floats:
         """Mass: `attention_between` times the tokens of the span; 0 before the first token."""
-        decoded = bool(self._shown)
-        masses = (
-            attention_between(self._shown, key) * max(1, len(tokens_of(key))) for key in self._keys
-        )
-        return decoded * np.array(list(masses))
+        shown = self._shown
+        masses = [attention_between(shown, key) * max(1, len(tokens_of(key))) for key in self._keys]
+        return bool(shown) * np.array(masses)
 
     def _run(self, answer: str) -> Iterator[str]:
         for piece in pieces_of(answer):
@@ -406,16 +406,6 @@ def first_sentences(prompt: str) -> str:
     lines = (line.strip().removeprefix("* ") for line in information.splitlines())
     sentences = (next(iter(sentences_of(line)), "") for line in lines)
     return "\n".join(f"* {sentence}" for sentence in sentences if sentence)
-
-
-def _as_function(script: YesScript) -> Callable[[str, list[str], int], float]:
-    """One signature for both kinds of script: question, texts, number of the probe."""
-    if callable(script):
-        return lambda question, texts, probe: script(question, texts)
-    values = [float(value) for value in script]
-    if not values:
-        raise InputError("p_yes is an empty script; give at least one value, or a function")
-    return lambda question, texts, probe: values[min(probe, len(values) - 1)]
 
 
 def _replay(request: ReplayRequest) -> Replay:

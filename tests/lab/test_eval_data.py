@@ -11,8 +11,14 @@ from hwdag.errors import InputError, UnknownOption
 from hwdag.types import Node, Span
 from hwdag_lab.eval.data import by_dataset, pooled, read_records, records_of, sample, write_records
 from hwdag_lab.eval.fields import DataError
-from hwdag_lab.eval.places import paragraph_spans, sentence_spans
-from hwdag_lab.eval.schema import Paragraph, Question, Record, parse_record
+from hwdag_lab.eval.schema import (
+    Paragraph,
+    Question,
+    Record,
+    paragraph_spans,
+    parse_record,
+    sentence_spans,
+)
 
 DATA = Path(os.environ.get("HWDAG_DATA", "../shared/data"))
 DEV = sorted((DATA / "dev").glob("*.jsonl"))

@@ -24,7 +24,7 @@ def evaluate(options: argparse.Namespace) -> int:
     """Run systems on questions, and write records, summary and report."""
     plan = _plan(options)
     systems(plan.systems)  # why: a misspelt name is told before models are loaded
-    records = records_of(options.data, malformed=options.malformed, on_skip=_warn)
+    records = records_of(options.data, malformed=options.malformed, on_skip=warn)
     models = load_models(
         reader=options.reader,
         writer=options.writer,
@@ -71,7 +71,7 @@ def convert_data(options: argparse.Namespace) -> int:
         options.source,
         options.output,
         malformed=options.malformed,
-        on_skip=_warn,
+        on_skip=warn,
     )
     print(
         f"{options.output}: {counts.documents} documents, {counts.questions} questions, "
@@ -107,5 +107,6 @@ def _columns(lines: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def _warn(message: str) -> None:
+def warn(message: str) -> None:
+    """Tell of a record that was left out."""
     print(f"hwdag: skipped: {visible(message)}", file=sys.stderr)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from hwdag.errors import InputError
@@ -11,7 +10,7 @@ from hwdag.lm.default import load_reader
 from hwdag.lm.heads import HeadFile, shipped
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.ranking.capture import ranking_tokens
-from hwdag.text.characters import visible
+from hwdag_lab.cli.evaluation import warn
 from hwdag_lab.heads import Example, detect_heads, read_examples
 
 
@@ -19,14 +18,16 @@ def detect(options: argparse.Namespace) -> int:
     """Find the retrieval heads of a model, print them, and write their file."""
     if options.top < 1:
         raise InputError(f"--top must be at least 1, got {options.top}")
-    if options.output is not None:
-        check_output(options.output)
+    path: Path | None = options.output
+    # why: told before hours are spent on it
+    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+        raise InputError(f"{path}: cannot be written; name a file in a folder that exists")
     examples = read_examples(
         options.data,
         limit=options.limit,
         seed=options.seed,
         malformed=options.malformed,
-        on_skip=_warn,
+        on_skip=warn,
     )
     lm = load_reader(options.model, dtype=options.dtype, device=options.device)
     short = _short(lm, examples, options)
@@ -41,9 +42,9 @@ def detect(options: argparse.Namespace) -> int:
     names = ", ".join(sorted({path.name for path in options.data}))
     file = found.head_file(lm, top=options.top, source=f"{found.description}, of {names}")
     _print(file)
-    if options.output is not None:
-        file.save(options.output)
-        print(f"{options.output}: {len(file.pairs)} heads; use it with --heads {options.output}")
+    if path is not None:
+        file.save(path)
+        print(f"{path}: {len(file.pairs)} heads; use it with --heads {path}")
     return 0
 
 
@@ -74,7 +75,7 @@ def _short(
             "give shorter ones, or fewer passages"
         )
     if left := len(examples) - len(kept):
-        _warn(f"{left} of {len(examples)} questions, longer than {room} tokens with their passages")
+        warn(f"{left} of {len(examples)} questions, longer than {room} tokens with their passages")
     return kept
 
 
@@ -94,13 +95,3 @@ def _print(file: HeadFile) -> None:
     for i, (layer, head) in enumerate(file.pairs):
         score = f"  {file.scores[i]:.4f}" if file.scores else ""
         print(f"  {layer}-{head}{score}")
-
-
-def _warn(message: str) -> None:
-    print(f"hwdag: skipped: {visible(message)}", file=sys.stderr)
-
-
-def check_output(path: Path) -> None:
-    """Raise `InputError` for a file that cannot be written, before hours are spent on it."""
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise InputError(f"{path}: cannot be written; name a file in a folder that exists")

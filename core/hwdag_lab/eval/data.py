@@ -6,6 +6,7 @@ The schema is in `hwdag_lab.eval.schema`.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from hashlib import blake2b
@@ -147,14 +148,12 @@ def unique(parse: Callable[[Any], Record]) -> Callable[[Any], Record]:
 
     def parse_unique(item: Any) -> Record:
         record = parse(item)
-        new: set[tuple[str, str, str]] = set()
         names = [("document", record.id), *(("question", q.id) for q in record.questions)]
-        for kind, name in names:
-            key = (record.dataset, kind, name)
-            if key in seen or key in new:
-                raise MalformedRecord(f"{kind} id {name!r} occurs twice in {record.dataset!r}")
-            new.add(key)
-        seen.update(new)
+        keys = Counter((record.dataset, *name) for name in names)
+        for key, times in keys.items():
+            if key in seen or times > 1:
+                raise MalformedRecord(f"{key[1]} id {key[2]!r} occurs twice in {key[0]!r}")
+        seen.update(keys)
         return record
 
     return parse_unique

@@ -42,7 +42,6 @@ PARAGRAPH_METRICS = (
 SENTENCE_METRICS = ("sentence_recall", "all_sentences")
 """Keys of `evidence_scores` where the question has gold sentences."""
 
-
 WRITTEN_METRICS = ("written_half",)
 """Keys of `retrieval_scores` beside those of `evidence_scores`, where there are gold paragraphs."""
 
@@ -79,15 +78,13 @@ def passage_recall(nodes: Iterable[Node], record: Record, question: Question) ->
     turn. With `evidence_sets` it is the best over the sets. Nothing where there are no paragraphs,
     or none is gold.
     """
-    sets = [
-        set(gold) for one in question.evidence_sets or (question.evidence,) if (gold := _gold(one))
-    ]
+    sets = _gold_sets(question)
     if not sets or not record.paragraphs:
         return {}
     met = list(dict.fromkeys(_paragraphs(read_spans(nodes, record), record)))
     return {
-        name: max(len(gold & set(met[:k])) / len(gold) for gold in sets)
-        for name, k in zip(RANKED_METRICS, RANKS, strict=True)
+        f"recall_at_{k}": max(len(set(gold) & set(met[:k])) / len(gold) for gold in sets)
+        for k in RANKS
     }
 
 
@@ -120,8 +117,7 @@ def evidence_scores(spans: Iterable[Span], question: Question) -> dict[str, floa
     Takes O((m + g) log m) for m spans and g gold spans, whatever the length of the document.
     """
     cover = _Cover.of(spans)
-    sets = [gold for one in question.evidence_sets or (question.evidence,) if (gold := _gold(one))]
-    scores = [_paragraph_scores(cover, gold) for gold in sets]
+    scores = [_paragraph_scores(cover, gold) for gold in _gold_sets(question)]
     best = {name: max(s[name] for s in scores) for name in PARAGRAPH_METRICS} if scores else {}
     return best | _sentence_scores(cover, _gold(question.sentences))
 
@@ -140,10 +136,6 @@ class _Cover:
         lengths = accumulate((len(span) for span in union), initial=0)
         return cls([s.start for s in union], [s.end for s in union], list(lengths))
 
-    @property
-    def characters(self) -> int:
-        return self.before[-1]
-
     def inside(self, span: Span) -> int:
         """Characters of `span` that are covered."""
         return self._below(span.end) - self._below(span.start)
@@ -151,13 +143,17 @@ class _Cover:
     def _below(self, position: int) -> int:
         """Covered characters in front of `position`."""
         last = bisect_right(self.starts, position) - 1
-        if last < 0:
-            return 0
-        return self.before[last] + min(position, self.ends[last]) - self.starts[last]
+        held = 0 if last < 0 else min(position, self.ends[last]) - self.starts[last]
+        return self.before[max(0, last)] + held
 
 
 def _gold(spans: Iterable[Span]) -> list[Span]:
     return sorted({span for span in spans if len(span)})
+
+
+def _gold_sets(question: Question) -> list[list[Span]]:
+    sets = question.evidence_sets or (question.evidence,)
+    return [gold for one in sets if (gold := _gold(one))]
 
 
 def _paragraph_scores(cover: _Cover, gold: Sequence[Span]) -> dict[str, float]:
@@ -168,7 +164,7 @@ def _paragraph_scores(cover: _Cover, gold: Sequence[Span]) -> dict[str, float]:
         "paragraph_half": half,
         "all_touched": float(touched == 1),
         "all_half": float(half == 1),
-        "evidence_precision": relevant / cover.characters if cover.characters else 0.0,
+        "evidence_precision": relevant / max(1, cover.before[-1]),
     }
 
 

@@ -132,10 +132,9 @@ def matched_budgets(
     """
     read: dict[tuple[str, int], list[int]] = {}
     for result in results:
-        if result.budget is None or result.budget not in budgets:
-            continue
-        if result.system == system and result.error is None:
-            read.setdefault((result.dataset, result.budget), []).append(result.context_tokens)
+        if result.system == system and result.budget in budgets and result.error is None:
+            key = result.dataset, result.budget or 0
+            read.setdefault(key, []).append(result.context_tokens)
     found: dict[str, list[int]] = {}
     for (dataset, budget), tokens in sorted(read.items()):
         mean = round(sum(tokens) / len(tokens))

@@ -14,7 +14,9 @@ are not read.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -24,7 +26,6 @@ from pydantic import Field, model_validator
 from hwdag.errors import InputError
 from hwdag.types import Document, Node, Span
 from hwdag_lab.eval.fields import Blankable, MalformedRecord, Row, Text, row_of
-from hwdag_lab.eval.places import first_span, paragraph_spans, sentence_spans
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,31 +110,30 @@ class Record:
         paragraphs = [
             {"id": p.id, "title": p.title, "text": self._slice(p.span)} for p in self.paragraphs
         ]
-        return {
+        found = {
             "id": self.id,
             "dataset": self.dataset,
             "title": self.title,
             "text": self.text,
-            **({"paragraphs": paragraphs} if paragraphs else {}),
-            **({"pool": True} if self.pool else {}),
+            "paragraphs": paragraphs or None,
+            "pool": self.pool or None,
             "questions": [self._question(question) for question in self.questions],
         }
+        return {key: value for key, value in found.items() if value is not None}
 
     def _question(self, question: Question) -> dict[str, Any]:
-        optional = {
-            "evidence_text": [self._slice(span) for span in question.sentences],
-            "evidence_sets": [self._names(spans) for spans in question.evidence_sets],
-            "options": list(question.options),
-        }
-        return {
+        found = {
             "id": question.id,
             "question": question.text,
             "answers": list(question.answers),
             "evidence": self._names(question.evidence),
             "type": question.type,
-            **{key: value for key, value in optional.items() if value},
-            **({} if question.label is None else {"label": question.label}),
+            "evidence_text": [self._slice(span) for span in question.sentences] or None,
+            "evidence_sets": [self._names(spans) for spans in question.evidence_sets] or None,
+            "options": list(question.options) or None,
+            "label": question.label,
         }
+        return {key: value for key, value in found.items() if value is not None}
 
     def _names(self, spans: tuple[Span, ...]) -> list[str]:
         ids = {p.span: p.id for p in self.paragraphs}
@@ -200,7 +200,8 @@ def parse_record(value: Any) -> Record:
     def found(names: list[str]) -> tuple[Span, ...]:
         """Evidence by its id, or by quote, as spans, ascending and distinct."""
         if not paragraphs:
-            return tuple(sorted({_present(first_span(row.text, each), each) for each in names}))
+            places = {_present(next(_occurrences(row.text, n), None), n) for n in names}
+            return tuple(sorted(places))
         if unknown := [name for name in names if name not in spans]:
             raise MalformedRecord(f"evidence names {unknown[0]!r}, which is the id of no paragraph")
         return tuple(sorted({spans[name] for name in names}))
@@ -241,3 +242,71 @@ def _present(span: Span | None, piece: str) -> Span:
             f"a paragraph or evidence does not occur in the text, verbatim: {start!r}"
         )
     return span
+
+
+def paragraph_spans(text: str, pieces: Iterable[str]) -> list[Span | None]:
+    """The span of every paragraph; None for one that does not occur verbatim.
+
+    Each is searched from the end of the previous one, where a whole line is preferred to a part of
+    one (so that a short paragraph is not found in a heading), and then from the start. An
+    occurrence is used once as long as there is another, so that repeated paragraphs get distinct
+    spans.
+    """
+    spans: list[Span | None] = []
+    used: set[Span] = set()
+    cursor = 0
+    for piece in pieces:
+        span = _free(text, piece, cursor, used) or _free(text, piece, 0, used)
+        span = span or next(_occurrences(text, piece), None)
+        spans.append(span)
+        if span:
+            used.add(span)
+            cursor = span.end
+    return spans
+
+
+def sentence_spans(text: str, sentences: Iterable[str], within: Sequence[Span]) -> list[Span]:
+    """Where sentences stand inside of the `within` spans, ascending and distinct.
+
+    Each is searched verbatim, then with any whitespace for any other; what is found nowhere is
+    left out. A sentence that is named twice is searched in two places.
+    """
+    found: set[Span] = set()
+    for sentence in sentences:
+        places = list(_inside(text, sentence, within))
+        found.update([next((p for p in places if p not in found), places[0])] if places else [])
+    return sorted(found)
+
+
+def _free(text: str, piece: str, start: int, used: set[Span]) -> Span | None:
+    """The first unused occurrence that is a whole line (or several), or else the first unused."""
+    first = None
+    for span in _occurrences(text, piece, start):
+        if span not in used and _is_line(text, span):
+            return span
+        first = first or (None if span in used else span)
+    return first
+
+
+def _is_line(text: str, span: Span) -> bool:
+    is_start = span.start == 0 or text[span.start - 1] == "\n"
+    return is_start and (span.end == len(text) or text[span.end] == "\n")
+
+
+def _occurrences(text: str, piece: str, start: int = 0) -> Iterator[Span]:
+    """Occurrences that begin at `start` or later; they may overlap each other."""
+    while (start := text.find(piece, start)) >= 0:
+        yield Span(start, start + len(piece))
+        start += 1
+
+
+def _inside(text: str, sentence: str, within: Sequence[Span]) -> Iterator[Span]:
+    """The first verbatim occurrence in every span, then the first one up to whitespace."""
+    for outer in within:
+        start = text.find(sentence, outer.start, outer.end)
+        if start >= 0:
+            yield Span(start, start + len(sentence))
+    loose = re.compile(r"\s+".join(map(re.escape, sentence.split())))
+    for outer in within:
+        if match := loose.search(text, outer.start, outer.end):
+            yield Span(*match.span())

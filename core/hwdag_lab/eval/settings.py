@@ -58,12 +58,11 @@ def read_settings(folder: Path) -> dict[str, Any]:
     """
     path = folder / SETTINGS
     try:
-        settings: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        return dict(json.loads(path.read_text("utf-8")))
     except (OSError, ValueError) as error:
         raise InputError(
             f"{path} cannot be read ({error}); name a folder that `hwdag eval -o` has written"
         ) from error
-    return settings
 
 
 def machine() -> dict[str, str]:
@@ -87,6 +86,7 @@ def _settings(
     plan: Plan, models: Models, records: Iterable[Record], command: str
 ) -> dict[str, Any]:
     """As JSON has it, so that it compares with what a file holds."""
+    began = datetime.now(UTC).isoformat(timespec="seconds")
     found = {
         "hwdag": __version__,
         "models": models.names,
@@ -97,7 +97,7 @@ def _settings(
         "budgets": sorted(set(plan.budgets)),
         "limit": plan.limit,
         "match": plan.match,
-        "runs": [{"command": command, "began": _now(), "machine": machine()}],
+        "runs": [{"command": command, "began": began, "machine": machine()}],
     }
     normal: dict[str, Any] = json.loads(json.dumps(found))
     return normal
@@ -113,12 +113,11 @@ def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str
 
 def _changes(where: str, before: Any, now: Any) -> Iterator[str]:
     """The values in which two settings differ."""
-    if not (isinstance(before, dict) and isinstance(now, dict)):
-        if before != now:
-            yield f"{where} was {before!r} and is now {now!r}"
-        return
-    for key in sorted(before.keys() | now.keys()):
-        yield from _changes(f"{where}.{key}", before.get(key), now.get(key))
+    if isinstance(before, dict) and isinstance(now, dict):
+        for key in sorted(before.keys() | now.keys()):
+            yield from _changes(f"{where}.{key}", before.get(key), now.get(key))
+    elif before != now:
+        yield f"{where} was {before!r} and is now {now!r}"
 
 
 def _merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,7 +152,3 @@ def _cores() -> int:
     with suppress(AttributeError):  # Linux: those that this process may use
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

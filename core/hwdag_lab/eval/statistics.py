@@ -13,7 +13,7 @@ Leaving them out there gives intervals that are too narrow.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -141,11 +141,11 @@ def _resampled(
     sums, sizes = np.bincount(labels, values), np.bincount(labels)
     if len(sums) == 1:
         return np.empty(0)
-    rng = np.random.default_rng(seed)
-    means = [
-        sums[draws].sum(axis=1) / sizes[draws].sum(axis=1)
-        for draws in _draws(rng, len(sums), samples)
-    ]
+    rng, units = np.random.default_rng(seed), len(sums)
+    rows, means = max(1, CELLS // units), list[Floats]()
+    for done in range(0, samples, rows):
+        draws = rng.integers(units, size=(min(rows, samples - done), units))
+        means.append(sums[draws].sum(axis=1) / sizes[draws].sum(axis=1))
     return np.concatenate(means)
 
 
@@ -157,15 +157,8 @@ def _labels(groups: Sequence[Hashable] | None, n: int) -> NDArray[np.intp]:
         raise InputError(
             f"groups needs one label per value, got {len(groups)} labels for {n} values"
         )
-    numbers = {label: number for number, label in enumerate(dict.fromkeys(groups))}
-    return np.array([numbers[label] for label in groups])
-
-
-def _draws(rng: np.random.Generator, units: int, samples: int) -> Iterator[NDArray[np.int64]]:
-    """`samples` rows of `units` indices, as many rows at a time as `CELLS` allows."""
-    rows = max(1, CELLS // units)
-    for done in range(0, samples, rows):
-        yield rng.integers(units, size=(min(rows, samples - done), units))
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(label, len(numbers)) for label in groups])
 
 
 def _percentiles(means: Floats) -> tuple[float, float]:

@@ -7,7 +7,7 @@ record of `hwdag_lab.eval` (one document with paragraphs, questions and evidence
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -92,13 +92,19 @@ def read_examples(
                 examples.append(found)
             else:
                 records.append(found)
-    usable = [
-        replace(record, questions=kept)
+    asked = [
+        replace(record, questions=usable)
         for record in records
-        if (kept := tuple(q for q in record.questions if _is_usable(record, q)))
+        if (usable := tuple(q for q in record.questions if _is_usable(record, q)))
     ]
-    chosen = sample(usable, limit=limit, seed=seed, per_document=1)
-    examples = [*_first(examples, limit), *(_of(r, q) for r in chosen for q in r.questions)]
+    chosen = sample(asked, limit=limit, seed=seed, per_document=1)
+    seen: Counter[str] = Counter()
+    kept = []
+    for example in examples:
+        seen[example.dataset] += 1
+        if limit is None or seen[example.dataset] <= limit:
+            kept.append(example)
+    examples = [*kept, *(_of(r, q) for r in chosen for q in r.questions)]
     if not examples:
         raise InputError(
             "no line has a question with gold passages and others beside them; give lines with "
@@ -124,15 +130,6 @@ def _parsed(parse: Callable[[Any], Record], dataset: str, line: bytes) -> Exampl
         return Example(row.question, tuple(row.passages), tuple(sorted(set(row.gold))), dataset)
     except InputError as error:
         raise MalformedRecord(str(error)) from error
-
-
-def _first(examples: Iterable[Example], limit: int | None) -> Iterator[Example]:
-    """At most `limit` of every data set, in their order."""
-    counts: Counter[str] = Counter()
-    for example in examples:
-        counts[example.dataset] += 1
-        if limit is None or counts[example.dataset] <= limit:
-            yield example
 
 
 def _is_usable(record: Record, question: Question) -> bool:
