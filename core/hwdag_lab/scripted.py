@@ -32,8 +32,7 @@ from hwdag.lm.chat import Reply, check_context, plain
 from hwdag.text.prompts import SUMMARY, SearchPrompts
 from hwdag.types import Span, Usage
 
-EPSILON = 0.01
-"""Attention mass of a pair without a shared word, so that every edge is positive."""
+EPSILON = 0.01  # attention mass of a pair without a shared word, so that every edge is positive
 
 _STOPWORDS = """
 a an and are as at be by can did do does for from had has have he her his how i in is it its me my
@@ -93,11 +92,8 @@ def cut(text: str, max_tokens: int) -> str:
     return text if len(ends) <= max_tokens else text[: ends[max_tokens - 1]]
 
 
-BULLET_TOKENS = 1
-"""What sessions and windows add to every node and point: the bullet before it."""
-
-VERDICT_TOKENS = 1
-"""The first reply, "Yes" or "No"."""
+BULLET_TOKENS = 1  # what sessions and windows add to every node and point: the bullet before it
+VERDICT_TOKENS = 1  # the first reply, "Yes" or "No"
 
 YesScript = Sequence[float] | Callable[[str, list[str]], float]
 """p_yes of successive probes (the last is repeated), or a function of question and node texts."""

@@ -163,8 +163,7 @@ def _parse_line(line: bytes) -> Record:
     return parse_record(decoded(line))
 
 
-PER_DOCUMENT = 10
-"""Questions of one document that `sample` takes before it goes on to the next."""
+PER_DOCUMENT = 10  # questions of one document that `sample` takes before it goes on to the next
 
 
 def by_dataset(records: Iterable[Record]) -> dict[str, list[Record]]:

@@ -170,24 +170,17 @@ def _shares(usage: Usage, count: int) -> list[Usage]:
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """What all systems of a run share.
+    """What all systems of a run share."""
 
-    Attributes:
-        reader: reads, counts tokens and answers, for every system.
-        embedder: embeds, for every system that does.
-        writer: writes Information Points and summaries; None is the reader (PECAN Table 2 has a
-            larger writer and a smaller reader).
-        dense: embeds for the `dense` systems only; None is `embedder`.
-        precision: of the reader's weights, recorded with the run.
-        heads: digest of a head list that the reader was given, recorded with the run; empty where it
-            has its own.
-    """
-
-    reader: Reader
-    embedder: Embedder
+    reader: Reader  # reads, counts tokens and answers, for every system
+    embedder: Embedder  # embeds, for every system that does
+    # writes Information Points and summaries; None is the reader (PECAN Table 2 has a larger writer
+    # and a smaller reader)
     writer: Writer | None = None
-    dense: Embedder | None = None
-    precision: str = ""
+    dense: Embedder | None = None  # embeds for the `dense` systems only; None is `embedder`
+    precision: str = ""  # of the reader's weights, recorded with the run
+    # digest of a head list that the reader was given, recorded with the run; empty where it has its
+    # own
     heads: str = ""
 
     def remembering(self, calls: CallCache) -> Models:

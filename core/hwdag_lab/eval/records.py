@@ -97,51 +97,32 @@ Key = tuple[str, int | None, str, str, str]
 @with_config(extra="forbid")
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One question put to one system at one budget.
+    """One question put to one system at one budget."""
 
-    Attributes:
-        system: name of the row.
-        budget: node tokens allowed; None for a system that reads everything.
-        dataset: name of the data set.
-        document: id within the data set.
-        question: id within the data set.
-        type: as the data names it.
-        text: the question itself.
-        answers: gold answers.
-        answered: whether an answer was asked for, and not the retrieval alone.
-        prediction: the answer; None where it was not asked for, or failed.
-        metrics: scores in [0, 1] by name; an error scores 0 in all that apply.
-        context_tokens: node tokens put before the reader.
-        nodes: number of visited nodes.
-        stop: why the walk ended; empty after an error.
-        p_yes: every probability of "Yes" that was read, in order.
-        search: cost of finding the nodes; `seconds` is wall time.
-        answer: cost of reading what was not read yet, and of answering; None if not asked for.
-        peak_memory_mb: by kind, see `hwdag_lab.eval.peaks`.
-        notes: what differed from the plain method, in words.
-        error: name and message of what went wrong, or None.
-    """
-
-    system: str
-    budget: int | None
-    dataset: str
-    document: str
-    question: str
-    type: str
-    text: str
-    answers: tuple[str, ...]
-    answered: bool
-    prediction: str | None = None
+    system: str  # name of the row
+    budget: int | None  # node tokens allowed; None for a system that reads everything
+    dataset: str  # name of the data set
+    document: str  # id within the data set
+    question: str  # id within the data set
+    type: str  # as the data names it
+    text: str  # the question itself
+    answers: tuple[str, ...]  # gold answers
+    answered: bool  # whether an answer was asked for, and not the retrieval alone
+    prediction: str | None = None  # the answer; None where it was not asked for, or failed
+    # scores in [0, 1] by name; an error scores 0 in all that apply
     metrics: Mapping[str, float] = field(default_factory=dict)
-    context_tokens: int = 0
-    nodes: int = 0
-    stop: str = ""
-    p_yes: tuple[float, ...] = ()
+    context_tokens: int = 0  # node tokens put before the reader
+    nodes: int = 0  # number of visited nodes
+    stop: str = ""  # why the walk ended; empty after an error
+    p_yes: tuple[float, ...] = ()  # every probability of "Yes" that was read, in order
+    # cost of finding the nodes; `seconds` is wall time
     search: Usage = field(default_factory=Usage)
+    # cost of reading what was not read yet, and of answering; None if not asked for
     answer: Usage | None = None
+    # by kind, see `hwdag_lab.eval.peaks`
     peak_memory_mb: Mapping[str, float] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    error: str | None = None
+    notes: tuple[str, ...] = ()  # what differed from the plain method, in words
+    error: str | None = None  # name and message of what went wrong, or None
 
     @property
     def key(self) -> Key:
@@ -157,32 +138,21 @@ class Result:
 @with_config(extra="forbid")
 @dataclass(frozen=True, slots=True)
 class Build:
-    """What it cost to prepare one document.
+    """What it cost to prepare one document."""
 
-    Attributes:
-        build: what was built; several systems may search it.
-        dataset: name of the data set.
-        document: id within it.
-        words: of the document, between white space.
-        nodes: nodes made.
-        retries: windows whose first reply held no point.
-        fallbacks: windows whose second reply held none either.
-        usage: of reader and writer, remembered calls included; `seconds` is wall time plus what
-            remembered calls had taken.
-        peak_memory_mb: by kind, see `hwdag_lab.eval.peaks`.
-        notes: guards that came into effect, in words.
-    """
-
-    build: str
-    dataset: str
-    document: str
-    words: int
-    nodes: int
-    retries: int
-    fallbacks: int
+    build: str  # what was built; several systems may search it
+    dataset: str  # name of the data set
+    document: str  # id within it
+    words: int  # of the document, between white space
+    nodes: int  # nodes made
+    retries: int  # windows whose first reply held no point
+    fallbacks: int  # windows whose second reply held none either
+    # of reader and writer, remembered calls included; `seconds` is wall time plus what remembered
+    # calls had taken
     usage: Usage
+    # by kind, see `hwdag_lab.eval.peaks`
     peak_memory_mb: Mapping[str, float] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # guards that came into effect, in words
 
     @property
     def key(self) -> tuple[str, str, str]:

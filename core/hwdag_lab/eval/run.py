@@ -37,8 +37,7 @@ from hwdag_lab.eval.systems import System, systems
 
 CALLS = "calls.sqlite"
 
-USED_UP = 0.98
-"""Share of a budget that a walk reads on average if it does not stop by itself."""
+USED_UP = 0.98  # share of a budget that a walk reads on average if it does not stop by itself
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,14 +22,12 @@ from numpy.typing import NDArray
 from hwdag.arrays import Floats
 from hwdag.errors import InputError
 
-CONFIDENCE = 0.95
-"""Share of the resampled means that an interval holds."""
+CONFIDENCE = 0.95  # share of the resampled means that an interval holds
 
 ROUNDING = 1e-12
 """A resampled difference this near to zero is zero, but for the order in which it was summed."""
 
-CELLS = 1 << 20
-"""Resampled indices held in memory at once (8 MB each for indices, sums and sizes)."""
+CELLS = 1 << 20  # resampled indices held in memory at once (8 MB each for indices, sums and sizes)
 
 
 @dataclass(frozen=True, slots=True)

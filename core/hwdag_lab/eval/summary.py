@@ -42,8 +42,7 @@ METRICS = (
 )
 """All metrics in the order of tables."""
 
-LEVEL = 0.05
-"""p-values below it count as a difference."""
+LEVEL = 0.05  # p-values below it count as a difference
 
 COSTS: Mapping[str, Callable[[Result], float | None]] = {
     "context_tokens": lambda r: r.context_tokens,

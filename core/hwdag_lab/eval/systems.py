@@ -105,28 +105,19 @@ level.
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """One row of a table.
+    """One row of a table."""
 
-    Attributes:
-        name: of the row.
-        build: what it searches, by name; systems with the same one share what was built.
-        make: gives the retriever, without documents.
-        graph: how HWDAG builds its graph; None for everything else.
-        search: how it is asked, budget and length of the answer apart.
-        edges: of that graph.
-        confidence: that replaces the one of `search`, by data set.
-        bounded: False if it reads everything, whatever the token budget says.
-        whole: True if a pool of passages is one document to it, since it looks across a document.
-    """
-
-    name: str
-    build: str
-    make: Make
-    graph: BuildConfig | None = None
+    name: str  # of the row
+    build: str  # what it searches, by name; systems with the same one share what was built
+    make: Make  # gives the retriever, without documents
+    graph: BuildConfig | None = None  # how HWDAG builds its graph; None for everything else
+    # how it is asked, budget and length of the answer apart
     search: SearchConfig = field(default_factory=SearchConfig)
-    edges: Edges = "attention"
+    edges: Edges = "attention"  # of that graph
+    # that replaces the one of `search`, by data set
     confidence: Mapping[str, float] = field(default_factory=dict)
-    bounded: bool = True
+    bounded: bool = True  # False if it reads everything, whatever the token budget says
+    # True if a pool of passages is one document to it, since it looks across a document
     whole: bool = False
 
     def config(self, budget: int, max_new_tokens: int, dataset: str = "") -> SearchConfig:

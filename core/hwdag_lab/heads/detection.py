@@ -27,8 +27,7 @@ from hwdag.ranking.scoring import AttentionScoring
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag_lab.heads.data import Example
 
-SAMPLED_WEIGHTS = 16
-"""Numbers of every tensor that go into a digest of the weights."""
+SAMPLED_WEIGHTS = 16  # numbers of every tensor that go into a digest of the weights
 
 Criterion = Literal["qrhead", "ndcg", "core"]
 
@@ -37,8 +36,7 @@ CORE_TEMPERATURE = 0.001
 
 NDCG_AT = 10
 
-TOP = 16
-"""Heads of a list: what QRHead takes for models below 10 billion parameters; CoRe takes 8."""
+TOP = 16  # heads of a list: what QRHead takes for models below 10 billion parameters; CoRe takes 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)

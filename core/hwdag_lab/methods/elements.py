@@ -24,14 +24,12 @@ from hwdag.arrays import Vectors
 from hwdag.embedding.hashing import unit_rows
 from hwdag.text.words import STOPWORDS, words
 
-SHORTEST_TERM = 4
-"""Letters of a lower-cased word that is an element by default."""
+SHORTEST_TERM = 4  # letters of a lower-cased word that is an element by default
 
 MOST_TERMS = 12
 """Elements that a sentence has by default: about the number that the paper's facts have."""
 
-BLOCK = 512
-"""Elements that are compared with all heads at a time."""
+BLOCK = 512  # elements that are compared with all heads at a time
 
 _ARTICLES = frozenset({"a", "an", "the"})
 _WORD = re.compile(r"[^\W_]+(?:['’&.-][^\W_]+)*")

@@ -32,23 +32,15 @@ from hwdag_lab.methods.elements import key_of, terms_of
 from hwdag_lab.methods.found import Found, Query, ranked
 from hwdag_lab.methods.passages import Granularity, Passages, checked_granularity
 
-HOPS = 2
-"""Sentences that activation goes through, at most; the authors' code, as the following."""
-
-LEAST_ACTIVATION = 0.5
-"""What is less is not passed on."""
-
-RESTART = 0.5
-"""Of PageRank: one minus the authors' damping."""
+HOPS = 2  # sentences that activation goes through, at most; the authors' code, as the following
+LEAST_ACTIVATION = 0.5  # what is less is not passed on
+RESTART = 0.5  # of PageRank: one minus the authors' damping
 
 SIMILARITY_SHARE = 1.5
 """How much the similarity of a passage counts beside the active entities in it."""
 
-PASSAGE_SHARE = 0.05
-"""How much restarts at passages count beside those at entities."""
-
-FEW_PASSAGES = 5
-"""A lower-cased word that more passages have is no entity; the number is ours."""
+PASSAGE_SHARE = 0.05  # how much restarts at passages count beside those at entities
+FEW_PASSAGES = 5  # a lower-cased word that more passages have is no entity; the number is ours
 
 ITERATIONS = 100
 

@@ -117,8 +117,7 @@ def action_of(reply: str) -> int | None:
     return int(found[-1]) if found else None
 
 
-QUESTION_TOKENS = 128
-"""Kept free for the question when segments are cut for a small context."""
+QUESTION_TOKENS = 128  # kept free for the question when segments are cut for a small context
 
 
 class MemWalkerRetriever(SummarizingRetriever[SummaryTree]):
@@ -255,8 +254,7 @@ def within_budget(
     return found, notes
 
 
-LABEL_TOKENS = 8
-"""At most what the label around a summary takes in a prompt."""
+LABEL_TOKENS = 8  # at most what the label around a summary takes in a prompt
 
 
 @dataclass(slots=True, eq=False)
@@ -440,8 +438,7 @@ class Walk:
         return Scored(self._tree.nodes[index], float(self.similarity[index]))
 
 
-LEAF_LEVEL = 2
-"""Summaries of single segments, which are level 1."""
+LEAF_LEVEL = 2  # summaries of single segments, which are level 1
 
 
 def _tokens_as_memory(navigator: Reader, visited: Sequence[str]) -> int:

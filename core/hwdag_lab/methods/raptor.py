@@ -206,11 +206,8 @@ class Forest:
 
 Members = NDArray[np.intp]
 
-LOCAL_NEIGHBORS = 10
-"""Of UMAP's second stage (the authors' code)."""
-
-FEWEST_NEIGHBORS = 2
-"""UMAP's own minimum."""
+LOCAL_NEIGHBORS = 10  # of UMAP's second stage (the authors' code)
+FEWEST_NEIGHBORS = 2  # UMAP's own minimum
 
 SMALLEST_VARIANCE = 1e-4
 """Added to the variances of a component, as a share of the mean variance of the points.

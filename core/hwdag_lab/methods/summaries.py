@@ -33,8 +33,7 @@ from hwdag.types import Node, Span
 JOINT = " "
 """Between two picked sentences; one character, so that offsets can be told from the spans."""
 
-BATCH = 4
-"""Summaries that are written in one forward."""
+BATCH = 4  # summaries that are written in one forward
 
 _FIELD = re.compile(r"\{(\w+)\}")
 

@@ -19,8 +19,7 @@ from hwdag_lab.methods.passages import Whole
 LONGEST_WORD = 32
 """Characters; a longer run without a space (Thai, a data blob) is cut between characters."""
 
-FIRST_REACH = 64
-"""Words that are measured first; then twice as many, until they do not fit."""
+FIRST_REACH = 64  # words that are measured first; then twice as many, until they do not fit
 
 _RUN = re.compile(r"\S+")
 

@@ -16,25 +16,19 @@ from hwdag.types import Node
 from hwdag_lab.methods.gemrag.spectrum import Affinity, question_sums
 from hwdag_lab.methods.trees import SummaryTree
 
-MOST_NEIGHBOURS = 5
-"""Edges of a chunk that a page shows; the graph itself is complete."""
+MOST_NEIGHBOURS = 5  # edges of a chunk that a page shows; the graph itself is complete
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Memory:
-    """The graph of one document: its chunks, and a summary of each theme.
+    """The graph of one document: its chunks, and a summary of each theme."""
 
-    Attributes:
-        tree: chunks (level 1), themes (level 2) with their members as children.
-        questions: utility questions per node.
-        asked: embeddings of the questions, (questions, d), ordered by node; a node without questions
-            has that of its text there.
-        eigenvalues: of the graph over the chunks, by falling magnitude, (k,); as many as were used.
-    """
-
-    tree: SummaryTree
-    questions: tuple[tuple[str, ...], ...]
+    tree: SummaryTree  # chunks (level 1), themes (level 2) with their members as children
+    questions: tuple[tuple[str, ...], ...]  # utility questions per node
+    # embeddings of the questions, (questions, d), ordered by node; a node without questions has
+    # that of its text there
     asked: Vectors
+    # of the graph over the chunks, by falling magnitude, (k,); as many as were used
     eigenvalues: Floats
 
     @property

@@ -28,8 +28,7 @@ Text:
 RETRY = "\n\nReply with questions only. Each line begins with an asterisk and ends with a question mark."
 """Added to the prompt of the single retry; greedy decoding of the same prompt would not change."""
 
-BATCH = 4
-"""Texts that are asked about in one forward."""
+BATCH = 4  # texts that are asked about in one forward
 
 _QUESTION = re.compile(r".*[?？؟\u037e]", re.DOTALL)
 _INNER = re.compile(r"(?<=[?？؟\u037e])\s+(?=\S)")
@@ -63,20 +62,15 @@ class Questioner:
 
     A reply without a question costs one retry; where that has none either, the sentences of the
     text itself stand for them. Both are counted.
-
-    Attributes:
-        texts: asked about so far.
-        retries: replies without a question.
-        defaults: texts whose own sentences stand for questions.
     """
 
     writer: Writer | None
     calls: Calls
     number: int
     limit: int
-    texts: int = 0
-    retries: int = 0
-    defaults: int = 0
+    texts: int = 0  # asked about so far
+    retries: int = 0  # replies without a question
+    defaults: int = 0  # texts whose own sentences stand for questions
 
     def questions(
         self, texts: Sequence[str], advance: Callable[[int], object] = lambda amount: None

@@ -83,8 +83,7 @@ class GemRagConfig(CheckedOptions):
 FEWEST_CHUNKS = 3
 """Of fewer chunks no theme is made: the spectrum of two nodes is 1 and -1, whatever they say."""
 
-DEFAULT_THEMES = 2
-"""Where the gap rule finds no gap; the paper's best number."""
+DEFAULT_THEMES = 2  # where the gap rule finds no gap; the paper's best number
 
 
 class GemRagRetriever(SummarizingRetriever[Memory]):

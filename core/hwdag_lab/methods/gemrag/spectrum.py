@@ -26,18 +26,15 @@ from numpy.typing import NDArray
 from hwdag.arrays import Floats, Vectors
 from hwdag.embedding.hashing import unit_rows
 
-BLOCK = 256
-"""Rows whose weights are held at once."""
+BLOCK = 256  # rows whose weights are held at once
 
 DENSE_BELOW = 64
 """Fewer nodes are decomposed by a dense solver, which is as fast and knows no breakdowns."""
 
-DENSE_AT_LAST = 2048
-"""As many are, where Lanczos' method breaks down."""
+DENSE_AT_LAST = 2048  # as many are, where Lanczos' method breaks down
 
 LANCZOS_VECTORS = 40
-SEED = 224
-"""Of the vector that Lanczos' method starts with."""
+SEED = 224  # of the vector that Lanczos' method starts with
 
 SAME = 1e-9
 """Components of an eigenvector that are smaller, as a share of the largest, are rounding."""

@@ -40,27 +40,16 @@ def reasoned(explored: Exploration, agent: Agent) -> str | None:
 
 @dataclass(slots=True, eq=False)
 class NotebookSession:
-    """A session whose answer was written from notebooks; all else is the session's own.
+    """A session whose answer was written from notebooks; all else is the session's own."""
 
-    Attributes:
-        session: has read the nodes, or nothing.
-        reader: replays the answer.
-        search: the prompts of the session.
-        heads: whose attention makes the citations.
-        question: of the session.
-        answer: what was written.
-        spent: on writing it, and on replaying it.
-        texts: nodes so far.
-    """
-
-    session: Session
-    reader: Reader
-    search: SearchPrompts
-    heads: Heads
-    question: str
-    answer: str
-    spent: Usage
-    texts: list[str] = field(default_factory=list)
+    session: Session  # has read the nodes, or nothing
+    reader: Reader  # replays the answer
+    search: SearchPrompts  # the prompts of the session
+    heads: Heads  # whose attention makes the citations
+    question: str  # of the session
+    answer: str  # what was written
+    spent: Usage  # on writing it, and on replaying it
+    texts: list[str] = field(default_factory=list)  # nodes so far
 
     @property
     def room(self) -> int:

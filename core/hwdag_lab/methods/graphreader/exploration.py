@@ -46,8 +46,7 @@ from hwdag_lab.methods.summaries import filled
 
 T = TypeVar("T")
 
-UNKNOWN_CONTEXT = 1 << 30
-"""Stands for the context of a writer that does not tell its length."""
+UNKNOWN_CONTEXT = 1 << 30  # stands for the context of a writer that does not tell its length
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,27 +334,16 @@ class Similarity:
 
 @dataclass(slots=True, eq=False)
 class Walk:
-    """One-use state of a path through facts, chunks and neighbors, with its notebook.
+    """One-use state of a path through facts, chunks and neighbors, with its notebook."""
 
-    Attributes:
-        question: what was asked.
-        plan: how it is to be answered.
-        start: the element that it begins at.
-        world: what is explored.
-        similarity: to the question.
-        agent: who decides.
-        was_stopped: by the limit of calls.
-        default_notes: chunks of which the agent wrote no notes.
-    """
-
-    question: str
-    plan: str
-    start: int
-    world: FactGraph
-    similarity: Similarity
-    agent: Agent
-    was_stopped: bool = False
-    default_notes: int = 0
+    question: str  # what was asked
+    plan: str  # how it is to be answered
+    start: int  # the element that it begins at
+    world: FactGraph  # what is explored
+    similarity: Similarity  # to the question
+    agent: Agent  # who decides
+    was_stopped: bool = False  # by the limit of calls
+    default_notes: int = 0  # chunks of which the agent wrote no notes
     _notebook: str = ""
     _calls: list[FunctionCall] = field(default_factory=list)
     _chunks: list[int] = field(default_factory=list)

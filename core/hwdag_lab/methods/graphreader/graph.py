@@ -35,34 +35,20 @@ class FactGraph:
 
     A fact that was written rests on the sentence of its chunk that is most similar to it; a fact
     that is a sentence, on itself.
-
-    Attributes:
-        chunks: level 1, in reading order, verbatim.
-        facts: level 2, in the order of their chunks.
-        chunk_of: index of the chunk of every fact.
-        elements_of: indices of the elements of every fact, at least one.
-        elements: the nodes of the graph.
-        sentences: of every chunk, as spans of the document.
-        fact_vectors: (facts, dimension).
-        element_vectors: (elements, dimension).
-        sentence_vectors: of the sentences of all chunks, (sentences, dimension).
-        retries: chunks whose first reply held no fact.
-        defaults: chunks whose second reply held none either; their facts are their sentences.
-        notes: what differed from the plain method, in words.
     """
 
-    chunks: tuple[Node, ...]
-    facts: tuple[Node, ...]
-    chunk_of: tuple[int, ...]
-    elements_of: tuple[tuple[int, ...], ...]
-    elements: tuple[Element, ...]
-    sentences: tuple[tuple[Span, ...], ...]
-    fact_vectors: Vectors
-    element_vectors: Vectors
-    sentence_vectors: Vectors
-    retries: int = 0
-    defaults: int = 0
-    notes: tuple[str, ...] = ()
+    chunks: tuple[Node, ...]  # level 1, in reading order, verbatim
+    facts: tuple[Node, ...]  # level 2, in the order of their chunks
+    chunk_of: tuple[int, ...]  # index of the chunk of every fact
+    elements_of: tuple[tuple[int, ...], ...]  # indices of the elements of every fact, at least one
+    elements: tuple[Element, ...]  # the nodes of the graph
+    sentences: tuple[tuple[Span, ...], ...]  # of every chunk, as spans of the document
+    fact_vectors: Vectors  # (facts, dimension)
+    element_vectors: Vectors  # (elements, dimension)
+    sentence_vectors: Vectors  # of the sentences of all chunks, (sentences, dimension)
+    retries: int = 0  # chunks whose first reply held no fact
+    defaults: int = 0  # chunks whose second reply held none either; their facts are their sentences
+    notes: tuple[str, ...] = ()  # what differed from the plain method, in words
 
     @classmethod
     def joined(cls, graphs: Sequence[FactGraph]) -> FactGraph:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from hwdag.text.characters import without_surrogates
 from hwdag.text.points import parse_points
@@ -25,20 +24,14 @@ Function = Literal[
 ]
 """The predefined functions of the paper (section 3.3.2)."""
 
-LONGEST_ARGUMENT = 400
-"""Characters of a call's argument that are looked at."""
+LONGEST_ARGUMENT = 400  # characters of a call's argument that are looked at
+LONGEST_FACT = 600  # characters of an atomic fact; what is longer is none
+LONGEST_ELEMENT = 80  # characters of a key element; what is longer is none
 
-LONGEST_FACT = 600
-"""Characters of an atomic fact; what is longer is none."""
-
-LONGEST_ELEMENT = 80
-"""Characters of a key element; what is longer is none."""
+LONGEST_NOTHING = 40  # characters of "(none)", "unknown." and the like
 
 MOST_ELEMENTS = 16
 """Key elements of a fact; further ones are left out, or a list of words would join everything."""
-
-LONGEST_NOTHING = 40
-"""Characters of "(none)", "unknown." and the like; a longer text says something."""
 
 _GAP = r"[ \t_-]{0,3}"
 _SPELLINGS: Mapping[Function, str] = {
@@ -71,16 +64,14 @@ _THINKING = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
 _FENCE = re.compile(r"\s*(?:```|~~~)\w*")
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """A function that was called, and the text after its name on the same line."""
 
     function: Function
     argument: str
 
 
-@dataclass(frozen=True, slots=True)
-class Extracted:
+class Extracted(NamedTuple):
     """An atomic fact and its key elements, as they were written."""
 
     text: str
@@ -119,9 +110,7 @@ def call_of(reply: str, legal: Collection[Function]) -> Call | None:
 
     So a reply that merely repeats what it might have chosen from calls nothing.
     """
-    action = sections(reply).get("action", "")
-    called = _first_call(action, legal)
-    if called is not None:
+    if called := _first_call(sections(reply).get("action", ""), legal):
         return called
     text = sound(reply)
     named = {name for name in legal if _CALLS[name].search(text)}
@@ -190,9 +179,15 @@ def answer_of(reply: str, notebooks: int) -> str | None:
 
 def facts_of(reply: str) -> list[Extracted]:
     """The facts of a reply, as a list of lines or as a table; each once."""
-    rows = _line_facts(sound(reply))
-    kept = {row.text.casefold(): row for row in reversed(rows) if _is_fact(row.text)}
-    return list(reversed(kept.values()))
+    text = sound(reply)
+    table = [line.strip("| \t") for line in text.splitlines() if "|" in line]
+    kept: dict[str, Extracted] = {}
+    for row in map(_line_fact, parse_points(text) or table):
+        says = any(map(str.isalnum, row.text)) and not _FACT_ECHO.fullmatch(row.text)
+        if says and len(row.text) <= LONGEST_FACT:
+            key = row.text.casefold()
+            kept[key] = kept.pop(key, row)
+    return list(kept.values())
 
 
 def _folded(text: str) -> str:
@@ -213,31 +208,16 @@ def _first_call(text: str, legal: Collection[Function]) -> Call | None:
     return Call(name, line.strip())
 
 
-def _is_fact(text: str) -> bool:
-    says = any(map(str.isalnum, text)) and not _FACT_ECHO.fullmatch(text)
-    return says and len(text) <= LONGEST_FACT
-
-
-def _line_facts(text: str) -> list[Extracted]:
-    rows = (line.strip("| \t") for line in text.splitlines() if "|" in line)
-    return [_line_fact(line) for line in parse_points(text) or rows]
-
-
 def _line_fact(line: str) -> Extracted:
     label = _FACT_LABEL.match(line)
     fact, _, rest = line[label.end() if label else 0 :].partition("|")
     if label := _KEY_ELEMENTS.search(fact):
-        fact, rest = (
-            fact[: label.start()].rstrip(" ([-–—"),
-            fact[label.end() :] + (rest and f"|{rest}"),
-        )
+        rest = fact[label.end() :] + (rest and f"|{rest}")
+        fact = fact[: label.start()].rstrip(" ([-–—")
     rest = _KEY_ELEMENTS.sub("", rest)
-    separator = r"[;|；]" if re.search(r"[;|；]", rest) else r"[,，、]"
-    return Extracted(" ".join(fact.split()), _elements(re.split(separator, rest)))
-
-
-def _elements(names: Sequence[str]) -> tuple[str, ...]:
-    texts = (name for name in names if len(name) <= LONGEST_ELEMENT)
-    plain = (" ".join(name.split()).strip("\"'`*[](){}<> .") for name in texts)
-    kept = (n for n in plain if key_of(n) and not _ELEMENT_ECHO.fullmatch(n))
-    return tuple(dict.fromkeys(kept))[:MOST_ELEMENTS]
+    names = re.split(r"[;|；]" if re.search(r"[;|；]", rest) else r"[,，、]", rest)
+    plain = (
+        " ".join(n.split()).strip("\"'`*[](){}<> .") for n in names if len(n) <= LONGEST_ELEMENT
+    )
+    kept = dict.fromkeys(n for n in plain if key_of(n) and not _ELEMENT_ECHO.fullmatch(n))
+    return Extracted(" ".join(fact.split()), tuple(kept)[:MOST_ELEMENTS])

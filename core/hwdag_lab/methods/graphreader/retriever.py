@@ -38,8 +38,7 @@ from hwdag_lab.methods.graphreader.exploration import ON_CHUNK, Agent, Explorati
 from hwdag_lab.methods.graphreader.graph import Extraction, FactGraph
 from hwdag_lab.methods.summaries import best_parts, excerpt
 
-QUESTION_TOKENS = 128
-"""Kept free for the question when chunks are cut for a small window."""
+QUESTION_TOKENS = 128  # kept free for the question when chunks are cut for a small window
 
 
 @dataclass(frozen=True, slots=True)

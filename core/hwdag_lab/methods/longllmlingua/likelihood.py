@@ -23,8 +23,7 @@ from hwdag.lm.session import logprobs
 from hwdag.lm.tokens import Codec
 from hwdag.types import Span, Usage
 
-BATCH = 8
-"""Contexts in one padded forward, where the model scores in batches."""
+BATCH = 8  # contexts in one padded forward, where the model scores in batches
 
 BLANK_LINE = "\n\n"
 """Between a context and the text after it."""

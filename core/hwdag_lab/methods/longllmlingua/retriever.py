@@ -40,8 +40,7 @@ if TYPE_CHECKING:  # why: torch is imported only by those who need a model
 RESTRICTION = "We can get the answer to this question in the given documents."
 """The statement after the question, to the letter of section 4.1."""
 
-HALVINGS = 50
-"""Steps of the search for the shift of the ratios; far below one token."""
+HALVINGS = 50  # steps of the search for the shift of the ratios; far below one token
 
 
 @dataclass(frozen=True, slots=True)

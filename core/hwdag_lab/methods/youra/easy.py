@@ -20,8 +20,7 @@ Ids = NDArray[np.int32]
 Range = tuple[int, int]
 """A half-open range of tokens."""
 
-TOLERANCE = 30
-"""`tol` of Algorithm 1: how far a boundary is moved from the first guess."""
+TOLERANCE = 30  # `tol` of Algorithm 1: how far a boundary is moved from the first guess
 
 
 def by_offsets(tokens: Sequence[Span], sentences: Sequence[Span]) -> list[Range]:

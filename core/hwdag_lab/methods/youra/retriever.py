@@ -43,8 +43,7 @@ Difference = Literal["absolute", "increase"]
 Mean = Literal["geometric", "arithmetic"]
 Scale = Literal["none", "length"]
 
-PAPER_SHARE = 0.8
-"""At most this share of all sentences is retrieved (section 3.3)."""
+PAPER_SHARE = 0.8  # at most this share of all sentences is retrieved (section 3.3)
 
 PAPERS: Mapping[str, Any] = {
     "heads": "all",
@@ -55,8 +54,7 @@ PAPERS: Mapping[str, Any] = {
 }
 """Equations 1 to 5 and section 3.3."""
 
-QUESTION_TOKENS = 256
-"""Room for the question in every window."""
+QUESTION_TOKENS = 256  # room for the question in every window
 
 
 @dataclass(frozen=True, slots=True)
