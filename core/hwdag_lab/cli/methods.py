@@ -57,10 +57,6 @@ def named_values(pairs: list[str]) -> dict[str, Any]:
 def named_options(method: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return options of a method's class by names that stand for them, or for fields of its config.
 
-    Args:
-        method: such as "raptor".
-        values: such as `{"mode": "tree", "chunk_tokens": 100}`.
-
     Raises:
         UnknownOption: a name that is neither.
         InputError: a value of another kind than the default, or that the config refuses.

@@ -37,14 +37,8 @@ class Builder:
 
     HWDAG's graphs are dear, so each is an index file of its own, named after all that it depends
     on; it appears once `on_build` has returned. Everything else is built again by a new process,
-    its calls to the writer apart (`hwdag_lab.eval.models`).
-
-    Args:
-        models: what builds.
-        calls: where the writer's calls are remembered.
-        folder: of the run.
-        on_build: called with the cost of every build.
-        reporter: shows the stages of a build.
+    its calls to the writer apart (`hwdag_lab.eval.models`). `on_build` is called with the cost of
+    every build.
     """
 
     def __init__(

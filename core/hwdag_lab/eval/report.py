@@ -93,9 +93,7 @@ def _losses(summaries: Sequence[DatasetSummary]) -> Iterator[str]:
     )
     for title, found in (("It loses", lost), ("It is behind, but no difference is shown", behind)):
         if found:
-            yield f"{title}:\n"
-            yield from _gain_table(found)
-            yield ""
+            yield from (f"{title}:\n", *_gain_table(found), "")
 
 
 def _dataset(one: DatasetSummary) -> Iterator[str]:
@@ -120,25 +118,19 @@ def _dataset(one: DatasetSummary) -> Iterator[str]:
 
 def _scores(one: DatasetSummary, metric: str) -> Iterator[str]:
     """Systems by budgets, the best of each budget in bold."""
-    budgets = [b for b in one.budgets if _column(one, metric, b)]
+    columns: dict[int | None, list[float]] = {budget: [] for budget in one.budgets}
+    for row in one.rows:
+        if metric in row.scores:
+            columns[row.budget].append(row.scores[metric].mean)
+    # why: where all are equal, none is the best
+    best = {b: max(m) if max(m) > min(m) else None for b, m in columns.items() if m}
     lines = []
     for system in one.systems:
-        rows = [one.row(system, budget) for budget in budgets]
+        rows = [one.row(system, budget) for budget in best]
         means = [None if row is None else row.scores.get(metric) for row in rows]
         if any(means):
-            best = [_best(one, metric, budget) for budget in budgets]
-            lines.append([f"`{system}`", *map(_cell, means, best)])
-    yield from _table(["system", *map(_budget, budgets)], lines)
-
-
-def _best(one: DatasetSummary, metric: str, budget: int | None) -> float | None:
-    """The largest mean of a column; None where all are equal."""
-    means = _column(one, metric, budget)
-    return max(means) if max(means) > min(means) else None
-
-
-def _column(one: DatasetSummary, metric: str, budget: int | None) -> list[float]:
-    return [r.scores[metric].mean for r in one.rows if r.budget == budget and metric in r.scores]
+            lines.append([f"`{system}`", *map(_cell, means, best.values())])
+    yield from _table(["system", *map(_budget, best)], lines)
 
 
 def _cell(mean: Interval | None, best: float | None) -> str:

@@ -73,10 +73,7 @@ class FullContextRetriever(DocumentRetriever[Whole]):
 class WindowedSession:
     """Sessions one after the other, each with its part of the nodes; see `hwdag.lm.base.Session`.
 
-    Only the one with the highest p_yes is kept; its cache is what answers.
-
-    Args:
-        make: a fresh session.
+    Only the one with the highest p_yes is kept; its cache is what answers. `make` gives a fresh one.
     """
 
     def __init__(self, make: Callable[[], Session]) -> None:

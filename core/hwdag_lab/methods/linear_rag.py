@@ -149,10 +149,7 @@ class LinkedWorld:
     def scores(self, terms: Sequence[str], vectors: Vectors, question: Vectors) -> Floats:
         """How much of PageRank's weight each passage has, (passages,).
 
-        Args:
-            terms: of the question.
-            vectors: of these terms, (terms, d).
-            question: its embedding, (d,).
+        `terms` are those of the question, with `vectors`, (terms, d); `question` is its embedding, (d,).
         """
         similarity = np.asarray(self._vectors @ question, np.float64)
         active = self.active(self.seeds(terms, vectors), question)

@@ -287,11 +287,8 @@ class Guide:
     ) -> int | None:
         """One of the legal actions, or None after `max_tries` replies without one.
 
-        Args:
-            template: `TRIAGE` or `LEAF`.
-            legal: the actions that may be taken.
-            memory: summaries of the visited nodes, the oldest first.
-            shown: the fields of the template beside question and memory.
+        `memory` are summaries of the visited nodes, the oldest first; `shown` are the other fields of
+        the template.
         """
 
         def prompt(kept: Sequence[str]) -> str:

@@ -234,12 +234,8 @@ def clusters(
     it has more than `threshold` probability for, and always to its most probable one.
 
     What is longer than `max_cluster_tokens` is clustered again, and cut into runs in reading order
-    where that does not help. Only a single node may be longer. Deterministic for a seed.
-
-    Args:
-        vectors: unit or zero vectors, (nodes, dimension).
-        tokens: of each node.
-        options: see there.
+    where that does not help. Only a single node may be longer. Deterministic for a seed. `vectors`
+    are unit or zero vectors, (nodes, dimension).
     """
     found: set[tuple[int, ...]] = set()
     costs = np.asarray(tokens, dtype=np.int64)

@@ -81,7 +81,9 @@ class Summarizer:
         texts = self._written(self.writer, groups)
         missing = iter(self._extracted([g for g, t in zip(groups, texts, strict=True) if not t]))
         return [
-            Point(text, "generated", _sources(group)) if text else next(missing)
+            Point(text, "generated", union_of_spans([s for node in group for s in node.sources]))
+            if text
+            else next(missing)
             for group, text in zip(groups, texts, strict=True)
         ]
 
@@ -137,28 +139,22 @@ def best_parts(
 ) -> dict[int, list[Point]]:
     """The most relevant parts of some nodes that fit into a budget, by node.
 
-    Args:
-        parts: the ordinal of its node, and the part.
-        relevance: of every part, (parts,).
-        cost: of a text as a node.
-        budget: of the nodes that are made of the parts, together.
+    A part comes with the ordinal of its node; `relevance` is of every part, (parts,), `cost` that of a
+    text as a node.
     """
-    kept, room = list[int](), budget
+    kept, room = list[tuple[int, Point]](), budget
     for i in np.argsort(-relevance, kind="stable").tolist():
         if (needed := cost(parts[i][1].text)) <= room:
-            kept.append(i)
+            kept.append(parts[i])
             room -= needed
-
-    def by_node() -> dict[int, list[Point]]:
+    while True:
         found: dict[int, list[Point]] = {}
-        for node, part in (parts[i] for i in kept):
+        for node, part in kept:
             found.setdefault(node, []).append(part)
-        return found
-
-    # why: the parts of a text do not always have as many tokens as the text
-    while sum(cost(joined(points).text) for points in by_node().values()) > budget:
+        # why: the parts of a text do not always have as many tokens as the text
+        if sum(cost(joined(points).text) for points in found.values()) <= budget:
+            return found
         kept.pop()
-    return by_node()
 
 
 def excerpt(node: Node, points: Sequence[Point], reader: Reader) -> Node:
@@ -168,10 +164,6 @@ def excerpt(node: Node, points: Sequence[Point], reader: Reader) -> Node:
     return replace(
         node, text=point.text, origin=point.origin, sources=point.sources, tokens=max(1, tokens)
     )
-
-
-def _sources(group: Sequence[Node]) -> tuple[Span, ...]:
-    return union_of_spans([span for node in group for span in node.sources])
 
 
 def _window(group: Sequence[Node]) -> Window:

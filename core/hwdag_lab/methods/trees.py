@@ -14,7 +14,7 @@ from hwdag.embedding.base import Embedder
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.lm.base import Reader, Writer
 from hwdag.text.chunking import chunk
-from hwdag.types import Document, Node, Span
+from hwdag.types import Document, Node
 from hwdag_lab.methods.document_retriever import DocumentRetriever, T
 from hwdag_lab.methods.found import Scored
 from hwdag_lab.methods.summaries import Summarizer
@@ -161,12 +161,10 @@ class SummarizingRetriever(DocumentRetriever[T]):
 
 def repetitions_last(ranked: Sequence[Scored]) -> list[Scored]:
     """Verbatim nodes that nodes before them hold completely go to the end, in their order."""
-    held = {
-        document: np.zeros(max(span.end for span in spans), dtype=np.bool_)
-        for document, spans in _spans_by_document(ranked).items()
-    }
-    fresh: list[Scored] = []
-    repeated: list[Scored] = []
+    longest = max((span.end for scored in ranked for span in scored.node.sources), default=0)
+    documents = {scored.node.document_id for scored in ranked}
+    held = {document: np.zeros(longest, np.bool_) for document in documents}
+    fresh, repeated = list[Scored](), list[Scored]()
     for scored in ranked:
         node = scored.node
         known = held[node.document_id]
@@ -176,10 +174,3 @@ def repetitions_last(ranked: Sequence[Scored]) -> list[Scored]:
         for span in node.sources if is_verbatim else ():
             known[span.start : span.end] = True
     return [*fresh, *repeated]
-
-
-def _spans_by_document(ranked: Sequence[Scored]) -> dict[str, list[Span]]:
-    found: dict[str, list[Span]] = {}
-    for scored in ranked:
-        found.setdefault(scored.node.document_id, []).extend(scored.node.sources)
-    return found

@@ -1,12 +1,15 @@
-"""What the formats share: from the items of a file to records, and the layout of many short texts."""
+"""What the formats share: from the items of a file to records, layouts, and text that may be HTML."""
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+from hwdag.text.content import UnreadableError
+from hwdag.text.html import html_content
 from hwdag_lab.eval.data import unique
 from hwdag_lab.eval.fields import DataError, Malformed, MalformedRecord, OnSkip, checked, json_file
 from hwdag_lab.eval.schema import Record, parse_record
@@ -98,3 +101,21 @@ def distinct(texts: Iterable[str]) -> list[str]:
 def squeezed(text: str) -> str:
     """The text with every run of whitespace as one space, none around."""
     return re.sub(r"\s+", " ", text).strip()
+
+
+_ELEMENT = re.compile(r"<(?:html|body|div|p|br|pre|h[1-6])\b[^<>]*>", re.IGNORECASE)
+
+
+def plain_text(text: str) -> str:
+    """The visible text if there are HTML elements, otherwise the text; line breaks are line feeds.
+
+    Raises:
+        MalformedRecord: the HTML cannot be parsed.
+    """
+    if not _ELEMENT.search(text):
+        return text.replace("\r\n", "\n").replace("\r", "\n").strip()
+    try:
+        # why: the mark outdoes any other encoding that the markup declares
+        return html_content(codecs.BOM_UTF8 + text.encode()).text
+    except UnreadableError as error:
+        raise MalformedRecord(f"the article is {error}") from error

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hwdag_lab.eval.fields import Blankable, MalformedRecord, Row, Text, decoded, lines, row_of
-from hwdag_lab.eval.formats.layout import Built, distinct, records
-from hwdag_lab.eval.formats.markup import plain_text
+from hwdag_lab.eval.formats.layout import Built, distinct, plain_text, records
 from hwdag_lab.eval.schema import Record
 
 # why: what stands outside of these lines is the licence, not the book

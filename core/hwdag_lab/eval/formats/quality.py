@@ -9,8 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from hwdag_lab.eval.fields import Blankable, MalformedRecord, Row, Text, decoded, lines, row_of
-from hwdag_lab.eval.formats.layout import Built, records
-from hwdag_lab.eval.formats.markup import plain_text
+from hwdag_lab.eval.formats.layout import Built, plain_text, records
 
 
 class _Question(Row):

@@ -47,11 +47,7 @@ class Memory:
         return question_vectors(self.questions, self.asked, self.tree.vectors)
 
     def graph(self, number: int) -> HWDAG:
-        """Every chunk with its nearest neighbours, and every theme with its members, weighted.
-
-        Args:
-            number: m, the questions that were asked for.
-        """
+        """Chunks with their nearest neighbours, themes with their members; `number` is m, as asked for."""
         near = affinity(self.questions, self.question_vectors, self.tree.vectors, number)
         rows = []
         for i, members in enumerate(self.tree.children):

@@ -336,12 +336,12 @@ class Similarity:
 class Walk:
     """One-use state of a path through facts, chunks and neighbors, with its notebook."""
 
-    question: str  # what was asked
-    plan: str  # how it is to be answered
+    question: str
+    plan: str
     start: int  # the element that it begins at
-    world: FactGraph  # what is explored
-    similarity: Similarity  # to the question
-    agent: Agent  # who decides
+    world: FactGraph
+    similarity: Similarity
+    agent: Agent
     was_stopped: bool = False  # by the limit of calls
     default_notes: int = 0  # chunks of which the agent wrote no notes
     _notebook: str = ""

@@ -327,11 +327,8 @@ def _checked_room(room: int, reader: Reader) -> int:
 def scoring_of(reader: Reader) -> TextScoring:
     """Score with a reader: a fresh session, with a cost of zero.
 
-    Args:
-        reader: `HuggingFaceLM`, or one with a method `scoring()` that gives what `TextScoring` does.
-
-    Raises:
-        ReaderRequired: the reader has nothing of the kind.
+    The reader is a `HuggingFaceLM`, or has a method `scoring()` that gives what `TextScoring` does.
+    Raises `ReaderRequired` for any other.
     """
     if make := getattr(reader, "scoring", None):
         made: TextScoring = make()

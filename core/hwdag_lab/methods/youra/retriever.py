@@ -333,14 +333,8 @@ def sentence_scores(found: Floats, ranges: NDArray[np.int32], mean: Mean) -> Flo
 def column_reader(reader: Reader, heads: ColumnHeads, *, memory_bytes: int) -> ModelColumns:
     """The means of a reader's columns; see `ModelColumns`.
 
-    Args:
-        reader: `HuggingFaceLM`, or one with a method `columns(heads, memory_bytes=)` that gives what
-            `ModelColumns` does.
-        heads: whose attention is averaged.
-        memory_bytes: of KV caches that are kept.
-
-    Raises:
-        ReaderRequired: the reader has nothing of the kind.
+    The reader is a `HuggingFaceLM`, or has a method `columns(heads, memory_bytes=)` that gives what
+    `ModelColumns` does. Raises `ReaderRequired` for any other.
     """
     if make := getattr(reader, "columns", None):
         made: ModelColumns = make(heads, memory_bytes=memory_bytes)
