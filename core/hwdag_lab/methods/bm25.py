@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hwdag.errors import InputError
 from hwdag.lm.base import Reader
@@ -82,34 +81,22 @@ class BM25Retriever(DocumentRetriever[WordedPassages]):
         return WordedPassages(passages.nodes, tuple(map(content_words, passages.indexed)))
 
     def _retrieve(self, query: Query, built: Mapping[str, WordedPassages]) -> Found:
-        index = self._joined(built, lambda documents: _Index(documents, self._k1, self._b))
-        scores = index.scores(content_words(query.question))
-        nodes = [node for document in index.documents for node in document.nodes]
-        return ranked(nodes, scores)
+        index = self._joined(built, self._indexed)
+        known = [
+            w for w in content_words(query.question) if index is not None and w in index.vocab_dict
+        ]
+        nodes = [node for document in built.values() for node in document.nodes]
+        return ranked(nodes, index.get_scores(known) if known else np.zeros(len(nodes)))
 
+    def _indexed(self, documents: tuple[WordedPassages, ...]) -> Any:
+        """bm25s over documents; None for a collection without a single word, which it refuses."""
+        import bm25s
 
-class _Index:
-    """bm25s over certain documents; they are compared by identity."""
-
-    def __init__(self, documents: tuple[WordedPassages, ...], k1: float, b: float) -> None:
-        self.documents = documents
-        self._passages = [words for document in documents for words in document.words]
-        # why: bm25s cannot index a collection without a single word
-        self._bm25 = _indexed(self._passages, k1, b) if any(self._passages) else None
-
-    def scores(self, words: list[str]) -> NDArray[np.float32]:
-        """The score of every passage, (passages,)."""
-        known = [w for w in words if self._bm25 is not None and w in self._bm25.vocab_dict]
-        if self._bm25 is None or not known:
-            return np.zeros(len(self._passages), dtype=np.float32)
-        return np.asarray(self._bm25.get_scores(known), dtype=np.float32)
-
-
-def _indexed(passages: list[list[str]], k1: float, b: float) -> Any:
-    import bm25s
-
-    # why: its logger is set to DEBUG on import, which every handler of the root logger would show
-    logging.getLogger("bm25s").setLevel(logging.WARNING)
-    index = bm25s.BM25(method="lucene", k1=k1, b=b, backend="numpy")
-    index.index(passages, show_progress=False)
-    return index
+        passages = [words for document in documents for words in document.words]
+        if not any(passages):
+            return None
+        # why: its logger is set to DEBUG on import, which all handlers of the root logger would show
+        logging.getLogger("bm25s").setLevel(logging.WARNING)
+        index = bm25s.BM25(method="lucene", k1=self._k1, b=self._b, backend="numpy")
+        index.index(passages, show_progress=False)
+        return index

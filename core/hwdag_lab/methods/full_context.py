@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from hwdag.arrays import Floats
+from hwdag.arrays import Floats, Mask
 from hwdag.building.windows import LINE_TOKENS, pack
 from hwdag.config import SearchConfig
 from hwdag.errors import QuestionTooLong
@@ -133,28 +134,26 @@ class WindowedSession:
         return reading.attention
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class _WindowDecoding:
     """The answer of one window, with attention for the spans of all windows."""
 
-    def __init__(
-        self, decoding: Decoding, inside: np.ndarray[tuple[int], np.dtype[np.bool_]]
-    ) -> None:
-        self._decoding = decoding
-        self._inside = inside
+    decoding: Decoding
+    inside: Mask  # (spans,)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._decoding)
+        return iter(self.decoding)
 
     @property
     def text(self) -> str:
         """What was decoded so far, stripped."""
-        return self._decoding.text
+        return self.decoding.text
 
     @property
     def attention(self) -> Floats:
         """Attention mass on each of the asked spans, (spans,)."""
-        attention = np.zeros(len(self._inside))
-        attention[self._inside] = self._decoding.attention
+        attention = np.zeros(len(self.inside))
+        attention[self.inside] = self.decoding.attention
         return attention
 
 

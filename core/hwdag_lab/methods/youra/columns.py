@@ -158,19 +158,18 @@ class ModelColumns:
 
 
 class ContextCaches:
-    """KV caches by their tokens, up to a number of bytes; those used last stay.
-
-    Attributes:
-        limit: in bytes.
-        bytes: of all that is held.
-        held: caches and their bytes by a digest of their tokens, those used last in the end.
-    """
+    """KV caches by their tokens, up to a number of bytes; those used last stay."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.bytes = 0
+        # by a digest of their tokens, with their bytes; those used last in the end
         self.held: OrderedDict[bytes, tuple[DynamicCache, int]] = OrderedDict()
         self._lock = Lock()
+
+    @property
+    def bytes(self) -> int:
+        """Of all that is held."""
+        return sum(size for _, size in self.held.values())
 
     def get(self, ids: Ids) -> DynamicCache | None:
         """One that may be grown: what it shares with the one that is held is never changed."""
@@ -188,19 +187,15 @@ class ContextCaches:
         if cache is None or (size := _size(cache)) > self.limit:
             return
         with self._lock:
-            self._drop(_digest(ids))
+            self.held.pop(_digest(ids), None)
             self.held[_digest(ids)] = cache, size
-            self.bytes += size
             while self.bytes > self.limit:
-                self._drop(next(iter(self.held)))
+                self.held.popitem(last=False)
 
     def drop(self, ids: Ids) -> None:
         """Forget one, if it is there."""
         with self._lock:
-            self._drop(_digest(ids))
-
-    def _drop(self, digest: bytes) -> None:
-        self.bytes -= self.held.pop(digest, (None, 0))[1]
+            self.held.pop(_digest(ids), None)
 
 
 def _digest(ids: Ids) -> bytes:
