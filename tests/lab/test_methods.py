@@ -272,6 +272,14 @@ def test_a_reader_that_cannot_write_needs_a_writer(name):
     assert made.search("Who built the harbour?").steps
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_a_model_that_a_method_does_not_use_is_refused(method):
+    cls = retriever_class(method)
+    for role in {"writer", "embedder", "cache"} - {*cls.uses}:
+        with pytest.raises(UnknownOption, match=f"has no option '{role}'; it has reader, prompts"):
+            cls(reader=ScoringLM(), **{role: "any"})
+
+
 @EVERY
 def test_what_is_kept_is_shown_on_the_page_of_graphs(name):
     cls, options = options_of(name)

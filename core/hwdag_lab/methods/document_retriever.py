@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, Protocol, Self, TypedDict, TypeVar, Unpack
+from typing import Any, ClassVar, Generic, Protocol, Self, TypedDict, TypeVar
 
 import numpy as np
 
@@ -94,13 +94,22 @@ class DocumentRetriever(ABC, Generic[T]):
     uses: ClassVar[tuple[str, ...]] = ("reader", "prompts", "writer", "embedder", "cache")
     """Which of the options above the method has a use for."""
 
-    def __init__(self, reader: Reader | str | None = None, **models: Unpack[OtherModels]) -> None:
-        idle = {name: model for name, model in models.items() if name not in self.uses}
+    def __init__(
+        self,
+        reader: Reader | str | None = None,
+        *,
+        prompts: SearchPrompts | None = None,
+        writer: Writer | Callable[[str], str] | None = None,
+        embedder: Embedder | str | None = None,
+        cache: str | Path | None = None,
+    ) -> None:
+        named = {"writer": writer, "embedder": embedder, "cache": cache}
+        idle = {k: v for k, v in named.items() if v is not None and k not in self.uses}
         refuse(idle, f"the method {self.name}", ", ".join(self.uses))
-        self._models = Models(reader, models.get("writer"), models.get("embedder"))
-        self._prompts = models.get("prompts") or SearchPrompts()
-        self._keeps_calls = models.get("cache") is not None
-        self._cache = CallCache.open(models.get("cache"))
+        self._models = Models(reader, writer, embedder)
+        self._prompts = prompts or SearchPrompts()
+        self._keeps_calls = cache is not None
+        self._cache = CallCache.open(cache)
         # why: replaced, never changed, so that searches need no lock
         self._held: Mapping[str, tuple[Document, T]] = {}
         self._changes = threading.RLock()
