@@ -12,6 +12,7 @@ matches a document without a language. What no document can have raises `InputEr
 from __future__ import annotations
 
 import math
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -26,7 +27,7 @@ MAX_DEPTH = 32  # filters that may stand inside one another; deeper ones are nob
 OPERATORS = ("eq", "ne", "in", "gt", "gte", "lt", "lte", "exists")
 COMBINATIONS = ("and", "or", "not")
 
-_BOUNDS = ("gt", "gte", "lt", "lte")
+_COMPARISONS = {"gt": operator.gt, "gte": operator.ge, "lt": operator.lt, "lte": operator.le}
 _MISSING = object()
 _NO_SCALAR = ("other", None)
 
@@ -134,27 +135,23 @@ class Range(Filter):
         kinds = {_identity(_scalar(bound))[0] for bound in bounds.values()}
         if len(kinds) != 1 or not kinds <= {"number", "text"}:
             raise InputError(
-                f"a range needs bounds ({', '.join(_BOUNDS)}) that are all numbers or all texts, "
+                f"a range needs bounds ({', '.join(_COMPARISONS)}) that are all numbers or all texts, "
                 f"got {brief(bounds)} for {brief(self.key)}; write dates as text, such as "
                 '"2024-05-31"'
             )
         object.__setattr__(self, "_kind", kinds.pop())
 
     def _holds(self, metadata: Mapping[str, Any]) -> bool:
-        value: Any = _look_up(metadata, self.key)
-        return (
-            _identity(value)[0] == self._kind
-            and (self.gt is None or value > self.gt)
-            and (self.gte is None or value >= self.gte)
-            and (self.lt is None or value < self.lt)
-            and (self.lte is None or value <= self.lte)
+        value = _look_up(metadata, self.key)
+        return _identity(value)[0] == self._kind and all(
+            _COMPARISONS[name](value, bound) for name, bound in self._bounds().items()
         )
 
     def _form(self) -> dict[str, Any]:
         return {self.key: self._bounds()}
 
     def _bounds(self) -> dict[str, Any]:
-        bounds = ((name, getattr(self, name)) for name in _BOUNDS)
+        bounds = ((name, getattr(self, name)) for name in _COMPARISONS)
         return {name: bound for name, bound in bounds if bound is not None}
 
 
@@ -271,7 +268,7 @@ def _read_operators(key: Any, operators: Mapping[str, Any]) -> Filter:
             f"a filter has no operator {', '.join(map(brief, unknown)) or '{}'} for {brief(key)}; it has "
             f"{', '.join(OPERATORS)}"
         )
-    bounds = {name: operators[name] for name in _BOUNDS if name in operators}
+    bounds = {name: operators[name] for name in _COMPARISONS if name in operators}
     if None in bounds.values():
         raise InputError(
             f"{brief(key)}: null is no bound, got {brief(bounds)}; leave such a bound out"

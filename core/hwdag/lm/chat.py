@@ -106,8 +106,8 @@ class Reply(ABC):
 
 
 @runtime_checkable
-class Chat(Writer, Protocol):
-    """A Writer that replies to chat messages, piece by piece; optional."""
+class Chat(Protocol):
+    """Replies to chat messages, piece by piece; optional for a Writer."""
 
     @property
     def has_chat_template(self) -> bool:
@@ -160,13 +160,6 @@ class _WriterChat:
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
-
-    @property
-    def name(self) -> str:
-        return self._writer.name
-
-    def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
-        return self._writer.write(prompts, max_new_tokens=max_new_tokens)
 
     def reply(
         self, messages: Sequence[Message], *, max_new_tokens: int, stop: Sequence[str] = ()
