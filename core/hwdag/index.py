@@ -93,7 +93,8 @@ class HWDAGIndex:
         self.config = config or BuildConfig()
         self.prompts = prompts or Prompts()
         self._models = Models(reader, writer, embedder)
-        self._models.check(self.config)
+        if self.config.points == "extractive" and self._models.writer is not None:
+            raise InputError('a writer was passed, but points="extractive" never asks one')
         self._binding = Binding(None if path is None else Path(path), self.config, self._models)
         self._changes = ThreadLock("the index" if path is None else str(path))
         self.report: BuildReport | None = None

@@ -45,11 +45,6 @@ class Models:
             self._embedder = as_embedder(self._embedder)
             return self._embedder
 
-    def check(self, config: BuildConfig) -> None:
-        """Raise `InputError` for a writer that would never be asked."""
-        if config.points == "extractive" and self.writer is not None:
-            raise InputError('a writer was passed, but points="extractive" never asks one')
-
     def points_writer(self, config: BuildConfig) -> Writer | None:
         """Who writes the points; None for extraction."""
         reader = self.reader

@@ -8,7 +8,6 @@ from typing import Literal, get_args
 
 from hwdag.checks import one_of
 from hwdag.text.headings import Outline
-from hwdag.trace.provenance import passages
 from hwdag.types import Retrieval, Span, Step
 
 Returns = Literal["nodes", "sources", "passages"]
@@ -33,8 +32,10 @@ def in_sources(retrieval: Retrieval) -> Retrieval:
     """The same retrieval; the text of every node is what it rests on, one source per line."""
 
     def sourced(step: Step) -> Step:
-        text = "\n".join(passages(step.node, retrieval.sources))
-        return replace(step, node=replace(step.node, text=text))
+        node = step.node
+        text = retrieval.sources[node.document_id].text if node.sources else ""
+        lines = (text[span.start : span.end] for span in node.sources)
+        return replace(step, node=replace(node, text="\n".join(lines)))
 
     steps, beyond = (tuple(map(sourced, some)) for some in (retrieval.steps, retrieval.beyond))
     return replace(retrieval, steps=steps, beyond=beyond)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from hwdag.types import Document, Node, Retrieval, Step
+from hwdag.types import Retrieval, Step
 
 METADATA_KEY = "hwdag"  # the one key under which both frameworks' packages put it
 
@@ -22,9 +21,3 @@ def provenance(step: Step, retrieval: Retrieval) -> dict[str, Any]:
     if document is not None and document.page_starts:
         found["pages"] = [document.page_of(span.start) for span in step.node.sources]
     return found
-
-
-def passages(node: Node, sources: Mapping[str, Document]) -> list[str]:
-    """The text of every span that a node rests on; `sources` are those of its `Retrieval`."""
-    text = sources[node.document_id].text if node.sources else ""
-    return [text[span.start : span.end] for span in node.sources]
