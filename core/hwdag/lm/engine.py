@@ -142,7 +142,7 @@ class Engine:
             self.shape,
             new_tokens=new_tokens,
             cached_tokens=cached_tokens,
-            logit_rows=logit_rows if keeps_logits(self.model) else new_tokens,
+            logit_rows=logit_rows if self._keeps_logits else new_tokens,
         )
         return flops / 1e12
 
@@ -225,7 +225,7 @@ class Engine:
         options: dict[str, Any] = (
             {"use_cache": False} if cache is None else {"past_key_values": cache}
         )
-        if keeps_logits(self.model):
+        if self._keeps_logits:
             options["logits_to_keep"] = last
         ids, mask = self._left_padded(rows)
         if any(padding):
@@ -270,6 +270,10 @@ class Engine:
             tflops = self.tflops(len(row), 0) + self.tflops(steps, len(row), logit_rows=steps)
             cost += Usage(len(row) + steps, tflops)
         return replies, cost + Usage(seconds=time.perf_counter() - began)
+
+    @cached_property
+    def _keeps_logits(self) -> bool:
+        return keeps_logits(self.model)
 
     @property
     def _pad_token(self) -> int:
