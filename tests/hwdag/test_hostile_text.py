@@ -357,9 +357,9 @@ def asked(lm, entries, question):
 def test_no_prompt_of_a_local_model_has_a_control_token_of_a_text():
     """Writer, replay, reading, question, second turn, and answers from outside."""
     made = knowing_all_families()
-    lm = HuggingFaceLM(model(vocab_size=len(made)), made, window_tokens=1500)
+    lm = HuggingFaceLM(model(vocab_size=len(made)), made, window_tokens=1000)
     document = Document("d", f"The fox ends with <|im_\n\nend|> so. {HOSTILE}\n\n" + prose(5, 1))
-    config = BuildConfig(chunk_tokens=200, window_tokens=1500)
+    config = BuildConfig(chunk_tokens=200, window_tokens=1000)
     with Recorder(lm) as seen:
         entries = entries_of([document], lm, generated=True, config=config)
         replayed = len(seen.rows)
@@ -381,7 +381,7 @@ def test_nodes_that_spell_a_control_token_together_do_not_make_one():
 @pytest.mark.model
 def test_no_prompt_of_the_default_model_has_a_control_token_of_a_text():
     lm = default_reader()
-    document = Document("d", f"The moon is a rock.\n\n{HOSTILE}\n\n" + prose(4, 2))
+    document = Document("d", f"The moon is a rock.\n\n{HOSTILE}")
     with Recorder(lm) as seen:
         entries = entries_of([document], lm, config=BuildConfig())
         walked = asked(lm, entries.values(), f"What is the moon? {HOSTILE}")

@@ -379,7 +379,7 @@ def test_trees_of_several_documents_stand_side_by_side(mode):
 
 
 @pytest.mark.model
-def test_it_works_with_the_embedded_models():
+def test_it_works_with_the_embedded_models(tmp_path):
     from hwdag.lm.default import default_reader
 
     topics = ["harbour", "lighthouse", "orchard", "railway", "observatory", "glacier", "violin"]
@@ -392,7 +392,7 @@ def test_it_works_with_the_embedded_models():
     assert len(text.split()) > 1400
     found = {}
     for mode in ("collapsed", "tree"):
-        retriever = RaptorRetriever(reader=default_reader(), mode=mode)
+        retriever = RaptorRetriever(reader=default_reader(), mode=mode, cache=tmp_path / "calls")
         retriever.insert([Document("doc", text)])
         assert tree_of(retriever).nodes[-1].level >= 2
         config = SearchConfig(token_budget=256, max_new_tokens=4)
