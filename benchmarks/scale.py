@@ -8,6 +8,9 @@ it were one index: the cost of ten times the nodes, without ten times the disk. 
 
     python benchmarks/scale.py 1000 10000 100000 1000000 --folder /tmp/scale
     python benchmarks/scale.py 1000000 --times 10 --folder /tmp/scale
+    python benchmarks/scale.py --plot docs/images/growth.svg --folder /tmp/scale
+
+The last one draws what the runs before it have measured.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -53,8 +57,11 @@ ADDED = 5
 def main() -> None:
     """Measure every size in a process of its own; one JSON line each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("sizes", type=int, nargs="+", help="nodes")
-    parser.add_argument("--folder", type=Path, required=True, help="for the index files")
+    parser.add_argument("sizes", type=int, nargs="*", help="nodes")
+    parser.add_argument(
+        "--folder", type=Path, required=True, help="for the index files, and growth.jsonl"
+    )
+    parser.add_argument("--plot", type=Path, help="draw growth.jsonl there")
     parser.add_argument(
         "--times", type=int, default=1, help="search the file so many times at once"
     )
@@ -64,6 +71,7 @@ def main() -> None:
         print(json.dumps(measure(options.measure, options.times)))
         return
     options.folder.mkdir(parents=True, exist_ok=True)
+    log = options.folder / "growth.jsonl"
     for size in options.sizes:
         file = options.folder / f"{size}.hwdag"
         if not file.exists():
@@ -78,6 +86,38 @@ def main() -> None:
         report |= child([*command, "--times", str(options.times)])
         report["arrays_mb"] = round(sum(f.stat().st_size for *_, f in arrays_of(file)) / 1e6, 1)
         print(json.dumps(report), flush=True)
+        with log.open("a", encoding="utf-8") as lines:
+            print(json.dumps(report), file=lines)
+    if options.plot:
+        plot([json.loads(line) for line in log.read_text("utf-8").splitlines()], options.plot)
+
+
+def plot(reports: list[dict[str, Any]], image: Path) -> None:
+    """Seconds of the processor and memory over the number of nodes, the last report of each."""
+    # why here: the memory of the other processes is measured
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    from matplotlib import pyplot
+
+    by_size = {report["nodes"]: report for report in reports}
+    sizes = sorted(by_size)
+    figure, (time_axis, memory_axis) = pyplot.subplots(1, 2, figsize=(9, 3.2))
+    for name, label, unit in (
+        ("first_search_cpu_s", "first search of a process", 1),
+        ("search_cpu_s", "later searches", 1),
+        ("step_cpu_ms", "one step", 1000),
+    ):
+        values = [by_size[size][name] / unit for size in sizes]
+        time_axis.plot(sizes, values, marker="o", markersize=3, label=label)
+    memory_axis.plot(
+        sizes, [by_size[size]["peak_gb"] for size in sizes], marker="o", markersize=3, label="peak"
+    )
+    time_axis.set(title="seconds of a core", xlabel="nodes", xscale="log", yscale="log")
+    memory_axis.set(title="memory, GB", xlabel="nodes", xscale="log", yscale="log")
+    time_axis.legend(frameon=False)
+    figure.tight_layout()
+    figure.savefig(image)
 
 
 def child(command: list[str]) -> dict[str, object]:
