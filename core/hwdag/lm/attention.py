@@ -202,13 +202,11 @@ def _attention(
     key: Tensor,  # (batch, kv_heads, seen, dim)
     value: Tensor,
     attention_mask: Tensor | None,  # (batch, 1, new, seen), True or 0 where visible
-    dropout: float = 0.0,
-    scaling: float | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
     """The registered attention function: output as the model's own, averages on the side."""
-    rest = {"dropout": dropout, "scaling": scaling} | kwargs
-    return attend(_ACTIVE.get(), module, query, key, value, attention_mask, **rest), None
+    options = {"scaling": None} | kwargs
+    return attend(_ACTIVE.get(), module, query, key, value, attention_mask, **options), None
 
 
 def attend(

@@ -105,16 +105,6 @@ def take_place(unfinished: Path, path: Path) -> None:
     sync(path.parent)
 
 
-def _claim(other: sqlite3.Connection, path: Path) -> None:
-    """Wait until nobody writes to a file, and keep it so; a killed write is rolled back."""
-    try:
-        other.execute("BEGIN EXCLUSIVE")
-    except sqlite3.DatabaseError as error:
-        if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-            raise
-        journal_of(path).unlink(missing_ok=True)  # of no use either
-
-
 def sync(path: Path) -> None:
     """Wait until a file, or the names in a folder, are on disk."""
     if os.name == "nt" and path.is_dir():
