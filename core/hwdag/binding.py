@@ -18,7 +18,7 @@ from hwdag.store.unfinished import beside, explained, take_place
 
 
 class Binding:
-    """A store that may not be there yet, since its header names the models; `path` is None for memory."""
+    """A store that may not be there yet, since its header names the models; in memory without a `path`."""
 
     def __init__(self, path: Path | None, config: BuildConfig, models: Models) -> None:
         self.path = path
@@ -51,7 +51,7 @@ class Binding:
             _ = self.store.database
 
     def bind_existing(self) -> None:
-        """Open the file that somebody else has made meanwhile; `IndexMismatch` if it is unlike this index."""
+        """Open the file that somebody else has made meanwhile; `IndexMismatch` if it is another index."""
         self.check_single()
         if self.store is None and self.path is not None and holds_something(self.path):
             store = Store.open(self.path)

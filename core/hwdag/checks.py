@@ -34,7 +34,7 @@ def one_of(name: str, value: str, legal: Collection[str]) -> str:
 
 
 def under_one_name(**values: object) -> Any:
-    """Return the value of an option with several names, or None; raises `UnknownOption` if values differ."""
+    """Return the value of an option with several names, or None; `UnknownOption` if values differ."""
     found = {name: value for name, value in values.items() if value is not None}
     first = next(iter(found.values()), None)
     if any(value is not first and value != first for value in found.values()):

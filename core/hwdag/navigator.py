@@ -45,7 +45,7 @@ class Navigator:
 
     @classmethod
     def load(cls, folder: Path, embedder: Embedder) -> Navigator:
-        """The navigator in a folder; raises `ModelNotFound`, or `InputError` if it is another embedder's."""
+        """The navigator in a folder; raises `ModelNotFound`, or `InputError` for another embedder's."""
         from hwdag.lm.adapter import Adapter
 
         reads, fingerprint = _card(folder)

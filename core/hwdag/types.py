@@ -301,7 +301,7 @@ class Answer:
         return page(self.retrieval.question, {"documents": documents, "answer": self.to_dict()})
 
     def widget(self) -> PageWidget:
-        """Return the page as a Jupyter widget (extra `notebook`): `selected` is a `Citation`, `Node` or None."""
+        """Return the page as a Jupyter widget (extra `notebook`): `selected` is a citation, node or None."""
         from hwdag.page.widget import PageWidget
 
         nodes = {step.node.id: step.node for step in self.retrieval.steps}

@@ -20,7 +20,7 @@ class Executor(Protocol):
 
 
 class Crew:
-    """Threads that build a document each with the tools that are free; `ahead` may be under way at once."""
+    """Threads that build a document each with the tools that are free, `ahead` documents at a time."""
 
     def __init__(self, several: Sequence[Tools]) -> None:
         self.ahead = 2 * len(several)

@@ -146,7 +146,7 @@ class Insertion:
         self._titles: Counter[str] = Counter()
 
     def run(self, documents: Iterable[Document | str], reporter: Reporter) -> BuildReport:
-        """Build what is new or changed, taking one document after the other; raises as `HWDAGIndex.refresh`."""
+        """Build what is new or changed, one document after the other; raises as `HWDAGIndex.refresh`."""
         total = len(documents) if isinstance(documents, Sized) else None
         try:
             with ExitStack() as stack:

@@ -44,7 +44,7 @@ def embedded_model_folder() -> Path | None:
 
 
 def load_embedder(name: str) -> Embedder:
-    """The embedder of this `name`: hashing, the default, or a sentence-transformer; else `ModelNotFound`."""
+    """The embedder of this `name`: hashing, the default, a sentence-transformer, or `ModelNotFound`."""
     if name == DEFAULT_EMBEDDER:
         return default_embedder()
     if match := _HASHING.fullmatch(name):

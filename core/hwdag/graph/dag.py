@@ -40,7 +40,7 @@ class HWDAG:
 
     @classmethod
     def from_rows(cls, nodes: Sequence[Node], rows: Sequence[EdgeRow]) -> HWDAG:
-        """Build from one `EdgeRow` per node that has out-edges, in any order; raises `InputError` otherwise."""
+        """Build from one `EdgeRow` per node that has out-edges, in any order; raises `InputError`."""
         from scipy.sparse import csr_array  # a fourth of the time of `import hwdag.index`
 
         n = len(nodes)

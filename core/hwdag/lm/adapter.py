@@ -111,7 +111,7 @@ class Adapter:
 
     @torch.no_grad()
     def merge(self, model: PreTrainedModel) -> None:
-        """Add it to the weights, in float32; raises `InputError`, the model unchanged, if it does not fit."""
+        """Add it to the weights, in float32; if it does not fit, `InputError`, and the model is as it was."""
         weights = {name: _weight(model, name, *pair) for name, pair in self.factors.items()}
         for name, (down, up) in self.factors.items():
             weight, factors = weights[name], float(down.abs().max()) * float(up.abs().max())

@@ -28,7 +28,7 @@ def plain(messages: Sequence[Message]) -> str:
 
 
 def tidied(messages: Sequence[Message]) -> list[Message]:
-    """Replies without the white space around them, which decoding may leave; `InputError` for no messages."""
+    """Replies without white space around them, which decoding may leave; `InputError` for none."""
     if not messages:
         raise InputError("there is nothing to reply to; give at least one message")
     return [
@@ -116,7 +116,7 @@ class Chat(Protocol):
     def reply(
         self, messages: Sequence[Message], *, max_new_tokens: int, stop: Sequence[str] = ()
     ) -> Reply:
-        """The greedy reply, stripped, up to the first of the `stop` strings; several may be decoded at a time.
+        """The greedy reply, stripped, up to the first of the `stop` strings; several may go on at a time.
 
         Raises `QuestionTooLong` where messages and reply do not fit into the context.
         """
@@ -133,7 +133,7 @@ def check_context(prompt_tokens: int, max_new_tokens: int, *, name: str, context
 
 
 def as_chat(model: Reader | Writer) -> Chat:
-    """A model that chats as it is; any other Writer replies in one piece; `InputError` if it does not write."""
+    """A model that chats as it is; any other Writer replies in one piece; else `InputError`."""
     if isinstance(model, Chat):
         return model
     if isinstance(model, Writer):

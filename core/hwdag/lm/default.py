@@ -144,7 +144,7 @@ def _embedded(
 
 
 def as_reader(reader: object) -> Reader:
-    """A reader as it is, one by its name, None as the default one; raises `ReaderRequired`, `ModelNotFound`."""
+    """A reader as it is, one by its name, None as the default; `ReaderRequired` for anything else."""
     if reader is None or isinstance(reader, str):
         reader = load_reader(reader or None)
     if not isinstance(reader, Reader):

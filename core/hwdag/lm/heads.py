@@ -102,15 +102,15 @@ class HeadFile:
         )
 
     def fits(self, name: str, config: Any) -> bool:
-        """Whether the list is for a model of this name and config: "somewhere/Model+adapter" is "Model"."""
+        """Whether the list is for a model of this name and config."""
         return self.is_of(name) and self.has_sizes_of(config)
 
     def is_of(self, name: str) -> bool:
-        """Whether the list was made for a model of this name, whatever its sizes."""
+        """Whether the list was made for a model of this name: "somewhere/Model+adapter" is "Model"."""
         return _bare(name) in map(_bare, (self.model, *self.also))
 
     def has_sizes_of(self, config: Any) -> bool:
-        """Whether a model of this config has the architecture, if it names one, and the sizes of the list."""
+        """Whether a model of this config has the sizes of the list, and its architecture if it names one."""
         text = config.get_text_config(decoder=True)
         named = config.architectures or ()
         return (

@@ -51,20 +51,14 @@ class _Failure(Exception):
 
 
 class OpenAIWriter:
-    """A model behind an OpenAI-compatible server as a Writer.
+    """A model behind an OpenAI-compatible server as a Writer; thread-safe.
 
-    Every prompt is one chat request. A request that fails for a passing reason (no connection, a time-out, status
-    408, 409, 429 or 5xx, a body that is no reply) is repeated after a wait that doubles up to eight
-    seconds and is jittered, or after the server's `Retry-After`, where that is at most two minutes;
-    any other failure ends the call at once.
-
-    The key is read from the environment for every request and kept nowhere. Redirects are not
-    followed. Thread-safe.
-
-    A server may read control tokens in a prompt as such, so their spellings get a space
+    Every prompt is one chat request. A request that fails for a passing reason (no connection, a
+    time-out, status 408, 409, 429 or 5xx, a body that is no reply) is repeated after a wait that doubles
+    up to eight seconds and is jittered, or after the server's `Retry-After` of at most two minutes; any
+    other failure ends the call at once. Redirects are not followed. The key is read from the environment
+    for every request and kept nowhere. Spellings of control tokens in a prompt get a space
     (`hwdag.text.characters.disarmed`).
-
-    Relations: `CallableWriter` takes any other client. The reader stays local: edges need attention.
 
     Args:
         model: name of the model at the server; the index records "openai:" and this name.
@@ -80,7 +74,6 @@ class OpenAIWriter:
         extra_body: more fields of the request, such as `{"top_p": 0.9}`.
 
     Attributes:
-        name: recorded in the index.
         settings: what replies depend on besides model and prompt, as JSON; not the address.
         usage: tokens that the server counted, and seconds of all calls; TFLOPs are unknown, so 0.
 

@@ -80,7 +80,7 @@ class Codec:
         return self.encode_with_offsets(text)[0]
 
     def encode_parts(self, *parts: str) -> tuple[list[int], list[Range]]:
-        """Ids of the concatenated parts, and the token range of each; ranges are contiguous and cover all ids.
+        """Ids of the concatenated parts, and the token range of each: contiguous, together all ids.
 
         Parts are encoded together; a token that straddles two goes to the one that holds its middle.
         """

@@ -116,7 +116,7 @@ class Frontier:
             self._gained.append(self._references.visit(index, text))
 
     def pass_on(self, index: int, relevance: float) -> None:
-        """Pass the relevance r of a visited node, and of its copies one level down, on along their edges."""
+        """Pass the relevance r of a visited node, and of its copies a level down, on along their edges."""
         copies = self._corpus.copies(index)
         for node in (index, *copies[self._visible[copies]].tolist()):
             children, weights = self._corpus.children(node)
@@ -176,7 +176,7 @@ class Frontier:
         return [index for index in found if index not in same][:count]
 
     def _candidates(self, costs: Costs, count: int, taken: set[int]) -> Iterator[tuple[int, int]]:
-        """Open nodes that are not taken, best first, with their costs, which need texts: a few at a time."""
+        """Open nodes that are not taken, best first, with their costs, which need texts: a few at once."""
         wanted = count
         complete = False
         while not complete:
@@ -204,7 +204,7 @@ class Frontier:
         return self._references.weighed[indices]
 
     def _scaled(self, values: Floats, among: Mask) -> Floats:
-        """Values over their sum or their peak among these nodes, 0 for all others, or all where that is 0."""
+        """Values over their sum or their peak among these nodes, 0 for others; all 0 where that is 0."""
         if self._scoring.scale == "none":
             return np.where(among, values, 0.0)
         seen = values[among]
@@ -228,7 +228,7 @@ BLOCK = 256  # values that are looked at together; only their highest one is com
 
 
 def _bound(values: Floats, count: int) -> float:
-    """At least `count` values are no smaller than this one: the `count`-th highest of the blocks', or -inf."""
+    """At least `count` values are no smaller than this: the `count`-th highest of the blocks', or -inf."""
     blocks = len(values) // BLOCK
     if blocks < count:
         return -np.inf

@@ -41,7 +41,7 @@ class Interruption:
 
 
 class ProgressControl:
-    """Counts every p_yes above the confidence; enough are `patience` of them. An interruption ends any walk.
+    """Counts every p_yes above the confidence; `patience` of them end a walk, as an interruption does.
 
     With budget-only progress p_yes does not steer: nothing is ever enough, and it always says yes.
     """

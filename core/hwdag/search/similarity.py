@@ -1,4 +1,4 @@
-"""What a node's score is made of beside attention: how it looks like the question, what refers to it.
+"""What a node's score is made of beside attention: how like the question it is, and what refers to it.
 
 References are ours: evidence beside the walk, where E^T r does not lead. A node becomes more relevant
 when a visited one mentions the heading that it stands under, or shares rare words with it that the

@@ -198,7 +198,7 @@ class _Server:
 
 
 def safe_name(name: str) -> str:
-    """Return the name of an uploaded file, the id of its document; `InputError` if it is no plain file name."""
+    """Return the name of an uploaded file, the id of its document; `InputError` for one that is unsafe."""
     if (
         name != Path(name).name
         or name.startswith(".")

@@ -60,7 +60,7 @@ class Systems:
         return iter(self._systems)
 
     def named(self, name: object, **changed: Any) -> System:
-        """Return a system, its settings changed where a value is not None; `InputError` if there is none."""
+        """Return a system, its settings changed where a value is not None; raises `InputError`."""
         if not isinstance(name, str) or name not in self._systems:
             known = ", ".join(self._systems)
             raise InputError(f"no system {name!r}; there are {known}")

@@ -50,10 +50,10 @@ class ThreadLock:
 
 @contextmanager
 def build_lock(path: Path | None, timeout: float) -> Iterator[None]:
-    """Keep other threads and processes from building into a file, or raise `IndexBusy` after `timeout` seconds.
+    """Keep other threads and processes from building into a file, if it is one, for as long as this is held.
 
     The operating system releases it when its process ends; the file `NAME.lock` stays. It cannot be taken
-    twice by one thread. One in memory has no others.
+    twice by one thread. Raises `IndexBusy` if it took longer than `timeout` seconds.
     """
     if path is None:
         yield

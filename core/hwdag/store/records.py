@@ -89,7 +89,7 @@ def content_hash(document: Document) -> str:
 
 
 def encode(stored: Entry, *, dimension: int) -> DocumentRows:
-    """Turn a document into rows; raises `InputError` or `IndexCorrupt` if its parts do not belong together."""
+    """Turn a document into rows; raises `InputError` or `IndexCorrupt` if its parts do not fit together."""
     document, graph, vectors = stored
     graph.check_integrity()
     _check_parts(stored, dimension)

@@ -65,7 +65,7 @@ class Store:
 
     @classmethod
     def create(cls, path: str | os.PathLike[str] | None, header: Header) -> Self:
-        """Make a new file without documents; without a path a store in memory. `InputError` if a file is there."""
+        """Make a new file without documents, or a store in memory; `InputError` if something is there."""
         path = None if path is None else Path(path)
         if path is not None:
             check_free(path)
@@ -107,7 +107,7 @@ class Store:
         self.close()
 
     def copy(self, path: str | os.PathLike[str]) -> None:
-        """Write everything of one moment to a new file; raises `InputError` if something is there already."""
+        """Write everything of one moment to a new file; `InputError` if something is there already."""
         path = Path(path).resolve()
         check_free(path)
         with explained(), beside(path) as unfinished:
@@ -161,7 +161,7 @@ class Store:
             return rows.write_rows(connection, encoded, last_call(connection, document.id))
 
     def delete(self, document_id: str) -> bool:
-        """Remove a document and its calls, and overwrite what they held; False if there was nothing of it."""
+        """Remove a document and its calls, and overwrite what they held; False if there was nothing."""
         with self.database.writing() as connection:
             number = rows.find(connection, document_id)
             if number is not None:
@@ -243,7 +243,7 @@ class Store:
         return None if row is None else str(row[0])
 
     def document(self, document_id: str) -> Document:
-        """Read a document alone; raises `InputError` if it is not there, `IndexCorrupt` if it is damaged."""
+        """Read a document alone; raises `InputError` if it is not there, `IndexCorrupt` if damaged."""
         found = self.versions([document_id])
         if document_id not in found:
             raise self._missing(document_id)
@@ -261,7 +261,7 @@ class Store:
         return found
 
     def load(self, document_id: str) -> Entry:
-        """Read a document with its graph and vectors, to the last bit as they were put; raises as `document`."""
+        """Read a document with its graph and vectors, as they were put, to the last bit; as `document`."""
         with self.database.reading() as connection:
             number = rows.find(connection, document_id)
             found = None if number is None else rows.read_rows(connection, number)

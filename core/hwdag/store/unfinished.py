@@ -26,7 +26,7 @@ _NO_DATABASE = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 
 @contextmanager
 def beside(path: Path) -> Iterator[Path]:
-    """Find a new name in the folder of `path`; the file that stands there at the end is removed."""
+    """Find a new name in the folder of `path`; what stands there at the end is removed."""
     remove_leftovers(path)
     name = f"{path.name}{_MARK}{_host()}-{os.getpid()}-{secrets.token_hex(4)}"
     other = path.with_name(name)

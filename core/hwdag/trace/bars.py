@@ -50,7 +50,7 @@ class Advanced:
 
 
 class Reporting:
-    """Tells `report` of every piece of work that is done, in its thread, and shows the same as `shown` says."""
+    """Tells `report` of every piece of work that is done, in its thread, and shows the same as `shown`."""
 
     def __init__(self, report: Callable[[Advanced], object], shown: bool | Reporter) -> None:
         self._report = report
