@@ -147,7 +147,7 @@ class ScriptedLM:
         self.reads = 0
         self.sessions: list[ScriptedSession] = []
         self._p_yes = share_of_question if p_yes is None else p_yes
-        if not callable(self._p_yes) and not self._p_yes:
+        if not callable(self._p_yes) and len(self._p_yes) == 0:
             raise InputError("p_yes is an empty script; give at least one value, or a function")
         self._reply = reply or first_sentences
         self._usage = Usage()
