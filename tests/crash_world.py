@@ -7,8 +7,6 @@ statement or in the midst of one, or at any moment by its parent's hand. Another
 build again. The index must be that of an uninterrupted build, and no finished call made twice.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import random

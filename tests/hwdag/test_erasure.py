@@ -1,7 +1,5 @@
 """Nothing of what was deleted is left, whatever was killed before."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

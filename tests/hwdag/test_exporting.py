@@ -1,7 +1,5 @@
 """Export: what other programs read is what the index holds."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 

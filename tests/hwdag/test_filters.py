@@ -1,7 +1,5 @@
 """Filters decide as a plain reading of their definition does, and say the same in JSON."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

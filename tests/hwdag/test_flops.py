@@ -1,7 +1,5 @@
 """Analytic FLOPs against the ones that torch counts while a tiny random model runs."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """HWDAG: rows become shares, every violation is caught, paths and exports follow the edges."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 

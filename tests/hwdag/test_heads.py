@@ -16,13 +16,7 @@ from tiny import model, tokenizer
 from hwdag.errors import InputError
 from hwdag.lm.attention import capture
 from hwdag.lm.base import heads_of
-from hwdag.lm.heads import (
-    HeadFile,
-    head_file,
-    resolve,
-    shipped,
-    warn_unknown,
-)
+from hwdag.lm.heads import HeadFile, head_file, resolve, shipped, warn_unknown
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.layout import ReplayLayout
 from hwdag.text.prompts import SearchPrompts

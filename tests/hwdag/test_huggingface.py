@@ -159,11 +159,7 @@ def test_loaded_from_a_path_with_dtype_and_device(tmp_path):
     model().save_pretrained(tmp_path)
     tokenizer().save_pretrained(tmp_path)
     lm = HuggingFaceLM.from_pretrained(str(tmp_path), dtype="bfloat16", device="cpu")
-    assert (lm.name, lm.model.dtype, lm.model.device.type) == (
-        str(tmp_path),
-        torch.bfloat16,
-        "cpu",
-    )
+    assert (lm.name, lm.model.dtype, lm.model.device.type) == (str(tmp_path), torch.bfloat16, "cpu")
     session = lm.session("Who?", prompts=SearchPrompts(), heads="all", max_new_tokens=4)
     reading = session.read(["The fox."])
     assert np.isfinite(reading.attention).all()

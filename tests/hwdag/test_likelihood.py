@@ -1,7 +1,5 @@
 """Likelihoods from a cache equal those of one plain forward over the whole text."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -303,9 +303,7 @@ def test_atypical_tokens_are_those_far_below_the_mean():
     assert typical(-values).all()  # far above is no reason
     capture = made(null=False)
     one = replace(
-        capture,
-        attention=np.tile(values.astype(np.float32), (3, 2, 1)),
-        ranges=np.array([[0, 10]]),
+        capture, attention=np.tile(values.astype(np.float32), (3, 2, 1)), ranges=np.array([[0, 10]])
     )
     plain = {"null_question": "none", "heads": "all"}
     assert AttentionScoring(**plain).scores(one).tolist() == [9.0]

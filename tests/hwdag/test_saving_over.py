@@ -1,7 +1,5 @@
 """Saving over an index: the new file is whole, whatever was going on in the old one."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from contextlib import closing

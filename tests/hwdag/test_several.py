@@ -1,7 +1,5 @@
 """Several index files that are searched as one: the same as one file that holds all documents."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 

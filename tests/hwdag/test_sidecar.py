@@ -1,7 +1,5 @@
 """Arrays beside an index: what is read from there is what the index says, or it is not used."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Index files that somebody made to do harm: refused before anything in them runs, and in bounds."""
 
-from __future__ import annotations
-
 import sqlite3
 import struct
 import time

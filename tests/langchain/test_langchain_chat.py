@@ -1,7 +1,5 @@
 """What applications do with a chat model besides chatting: count tokens, stream by option, bind."""
 
-from __future__ import annotations
-
 import pytest
 from langchain_core.messages import (
     AIMessage,

@@ -1,7 +1,5 @@
 """Filters and tenants in LangChain: as fields, as options of a call, as configurable fields."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

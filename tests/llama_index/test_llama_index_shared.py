@@ -1,7 +1,5 @@
 """An index of the LlamaIndex package whose docstore, file or ids have other users too."""
 
-from __future__ import annotations
-
 import pytest
 from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.embeddings import MockEmbedding

@@ -1,7 +1,5 @@
 """Both rerankers give what `rank_passages` says, inside the frameworks' own pipelines."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
