@@ -16,8 +16,8 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models.fake import FakeListLLM
 from langchain_core.load import dumpd, dumps, loads
 from langchain_core.output_parsers import StrOutputParser
-from langchain_core.prompts import PromptTemplate, format_document
-from langchain_core.runnables import ConfigurableField, RunnableParallel, RunnablePassthrough
+from langchain_core.prompts import PromptTemplate
+from langchain_core.runnables import RunnableParallel, RunnablePassthrough
 from langchain_core.tools import create_retriever_tool
 from langchain_world import CHUNKS, DOCUMENTS, FERRY, QUESTION, an_index, available, texts
 from pydantic import ValidationError
@@ -31,14 +31,6 @@ from hwdag_lab.scripted import ScriptedLM
 from langchain_hwdag import CoreRetriever, HWDAGIndex, HWDAGRetriever
 
 # --- retrieval ----------------------------------------------------------------------------------
-
-
-def test_without_k_the_visited_nodes_come_in_visiting_order():
-    index = an_index()
-    walk = index.index.search(QUESTION)
-    documents = index.invoke(QUESTION)
-    assert [d.id for d in documents] == [step.node.id for step in walk.steps]
-    assert texts(documents) == [step.node.text for step in walk.steps]
 
 
 def test_an_explicit_k_is_exact_and_best_first():
@@ -113,13 +105,6 @@ def test_documents_carry_their_metadata_and_json_able_provenance():
     assert provenance["visited"] is True
 
 
-def test_no_prompt_shows_the_provenance():
-    (document,) = an_index().invoke(QUESTION, k=1)
-    plain = PromptTemplate.from_template("{page_content}")
-    assert format_document(document, plain) == document.page_content
-    assert "hwdag" not in str(document.page_content)
-
-
 def test_changing_a_returned_document_changes_nothing_else():
     index = an_index()
     index.get(["mill"])[0].metadata["n"].append(2)
@@ -139,15 +124,6 @@ def test_sources_are_passages_of_the_document():
         node = document.metadata["hwdag"]
         passages = [whole[node["document_id"]][start:end] for start, end in node["spans"]]
         assert document.page_content == "\n".join(passages)
-
-
-def test_only_the_named_documents_are_walked():
-    index = an_index()
-    for name in ("mill", "ferry"):
-        documents = index.as_retriever(document_ids=[name], k=99).invoke(QUESTION)
-        assert {d.metadata["hwdag"]["document_id"] for d in documents} == {name}
-    with pytest.raises(InputError, match="no document 'nope'"):
-        index.as_retriever(document_ids=["nope"]).invoke(QUESTION)
 
 
 def test_the_budget_of_the_search_is_kept():
@@ -235,17 +211,6 @@ def test_it_is_a_link_of_a_chain():
     )
     assert chain.invoke(QUESTION) == "the smith"
     assert asked == ["\n".join([*texts(index.invoke(QUESTION, k=2)), QUESTION])]
-
-
-def test_fields_are_configurable_at_run_time():
-    retriever = an_index().as_retriever(k=1)
-    configurable = retriever.configurable_fields(
-        k=ConfigurableField(id="k"), document_ids=ConfigurableField(id="documents")
-    )
-    assert configurable.invoke(QUESTION) == retriever.invoke(QUESTION)
-    chosen = configurable.with_config(configurable={"k": 2, "documents": ["mill"]})
-    documents = chosen.invoke(QUESTION)
-    assert [d.metadata["hwdag"]["document_id"] for d in documents] == ["mill"] * 2
 
 
 def test_it_stands_beside_other_retrievers():

@@ -10,8 +10,8 @@ from langchain_world import CHUNKS, QUESTION, an_index
 from pydantic import ValidationError
 
 import hwdag
-from hwdag.config import BuildConfig, SearchConfig
-from hwdag.errors import InputError, UnknownOption
+from hwdag.config import BuildConfig
+from hwdag.errors import InputError
 from hwdag.filters import And, Equals, Filter, In, Not, Or, Range, as_filter
 from hwdag_lab.methods.bm25 import BM25Retriever
 from hwdag_lab.scripted import ScriptedLM
@@ -99,25 +99,6 @@ def test_options_of_a_call_take_the_place_of_the_own_ones():
     assert seen(retriever.invoke(QUESTION, filters=None)) == {"ash-1"}
 
 
-def test_filters_and_document_ids_both_limit():
-    found = a_walk().invoke(QUESTION, k=99, filters={"year": 1}, document_ids=["ash-1", "elm-2"])
-    assert seen(found) == {"ash-1"}
-
-
-@pytest.mark.parametrize("make", MAKERS)
-@pytest.mark.parametrize("empty", [{}, {"and": []}, {"town": {}}])
-def test_a_filter_that_says_nothing_opens_nothing(make, empty):
-    with pytest.raises(InputError):
-        make().invoke(QUESTION, filters=empty)
-    with pytest.raises(ValidationError):
-        make(filters=empty)
-
-
-def test_an_unknown_operator_is_refused_by_name():
-    with pytest.raises(UnknownOption, match="no operator 'like' for 'town'; it has eq, ne, in"):
-        a_walk().invoke(QUESTION, filters={"town": {"like": "a%"}})
-
-
 def test_a_dump_has_the_json_form():
     wanted = Or(Equals("town", "elm"), Range("year", gte=2))
     dumped = an_index([], filters=wanted).model_dump()
@@ -142,15 +123,6 @@ async def test_a_tenant_sees_its_own_documents_however_it_is_named():
         ):
             assert retriever.invoke(QUESTION, k=99) == expected
             assert seen(retriever.invoke(QUESTION, k=99, filters={"year": 2})) == {f"{town}-2"}
-
-
-def test_a_search_names_a_tenant_if_and_only_if_there_are_some():
-    with pytest.raises(InputError, match="say whose are to be searched with tenant="):
-        a_walk(config=OF_TENANTS).invoke(QUESTION)
-    with pytest.raises(InputError, match="the index has no tenant_key"):
-        a_walk().invoke(QUESTION, tenant="ash")
-    with pytest.raises(ValidationError, match="tenant"):
-        a_walk().as_retriever(tenant=3)
 
 
 def test_a_retriever_that_knows_no_tenants_says_so_and_names_filters():
@@ -204,17 +176,6 @@ def test_a_configured_tenant_is_searched():
     assert seen(found) == {"elm-1", "elm-2", "elm-3"}
     with pytest.raises(InputError, match="say whose"):
         configurable.invoke(QUESTION)
-
-
-def test_a_configured_search_is_that_of_the_core():
-    tight = SearchConfig(token_budget=40, progress="budget")
-    index = a_walk()
-    configurable = index.as_retriever().configurable_fields(search=ConfigurableField(id="search"))
-    expected = [step.node.id for step in index.index.search(QUESTION, config=tight).steps]
-    for given in (tight, {"token_budget": 40, "progress": "budget"}):
-        found = configurable.with_config(configurable={"search": given}).invoke(QUESTION)
-        assert [document.id for document in found] == expected
-    assert expected != [document.id for document in index.invoke(QUESTION)]
 
 
 def test_the_core_index_is_taken_with_its_config():

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny
-from llama_index.core import Document, Settings, load_index_from_storage
+from llama_index.core import Settings, load_index_from_storage
 from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
 from llama_index.core.chat_engine.types import ChatMode
 from llama_index.core.embeddings import MockEmbedding
@@ -27,7 +27,6 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.query_engine import CitationQueryEngine, RetrieverQueryEngine
 from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever
 from llama_index.core.schema import (
-    MetadataMode,
     NodeRelationship,
     NodeWithScore,
     QueryBundle,
@@ -98,22 +97,6 @@ def test_chunks_know_their_offsets():
         assert TEXTS["ferry"][node.start_char_idx : node.end_char_idx] == node.text
 
 
-def test_nodes_of_one_ref_doc_are_joined_into_one_document():
-    relation = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="mill")}
-    first, second = TEXTS["mill"][:71], TEXTS["mill"][71:]
-    nodes = [
-        TextNode(id_="p1", text=first, relationships=relation, metadata={"book": 1, "page": 1}),
-        TextNode(id_="p2", text=second, relationships=relation, metadata={"book": 1, "page": 2}),
-        TextNode(id_="alone", text=TEXTS["orchard"]),
-    ]
-    index = HWDAGIndex(nodes, **models())
-    assert {key: document.text for key, document in index.core.documents.items()} == {
-        "mill": f"{first}\n\n{second}",
-        "alone": TEXTS["orchard"],
-    }
-    assert index.core.documents["mill"].metadata == {"book": 1}
-
-
 def test_more_nodes_of_a_ref_doc_join_the_others_and_a_document_replaces_them():
     relation = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="mill")}
     first, second = (
@@ -148,19 +131,6 @@ def test_transformations_of_documents_are_applied_to_later_ones_too():
     assert "\n\n" in index.core.documents["mill"].text
     assert "\n\n" in index.core.documents["ferry"].text
     assert index.refresh_ref_docs(documents("mill", "ferry")) == [False, False]
-
-
-def test_blank_documents_are_skipped_with_a_warning(caplog):
-    index = HWDAGIndex.from_documents([Document(id_="blank", text=" \n")], **models())
-    assert "blank was skipped" in caplog.text
-    assert [name for name, _ in index.report.skipped] == ["blank"]
-    assert len(index.core) == 0
-
-
-def test_two_contents_under_one_id_are_refused():
-    both = [Document(id_="a", text="The one."), Document(id_="a", text="The other.")]
-    with pytest.raises(InputError, match="have the id 'a'"):
-        HWDAGIndex.from_documents(both, **models())
 
 
 def test_a_document_is_in_one_index_of_a_storage_context_only():
@@ -202,26 +172,6 @@ def test_document_ids_and_search_options_reach_the_walk():
     )
     with pytest.raises(InputError, match="no document 'nope'"):
         index.as_retriever(document_ids=["nope"]).retrieve(QUESTION)
-
-
-def test_provenance_is_metadata_that_no_model_sees():
-    [found] = built().as_retriever(k=1).retrieve(QUESTION)
-    node = found.node
-    assert node.metadata["hwdag"]["id"] == node.node_id
-    assert node.metadata["place"] == "ferry"
-    for mode in (MetadataMode.LLM, MetadataMode.EMBED):
-        assert "p_yes" not in node.get_content(mode)
-        assert "place: ferry" in node.get_content(mode)
-    assert "/secret" not in node.get_content(MetadataMode.LLM)
-
-
-def test_a_retrieved_node_may_be_changed_without_changing_the_index():
-    retriever = built().as_retriever(k=1)
-    before = plain(retriever.retrieve(QUESTION))
-    [found] = retriever.retrieve(QUESTION)
-    found.node.metadata.clear()
-    found.node.excluded_llm_metadata_keys.clear()
-    assert plain(retriever.retrieve(QUESTION)) == before
 
 
 def test_the_retriever_works_inside_others():
@@ -388,7 +338,7 @@ async def test_the_llm_is_the_reader():
 
 def test_a_reader_that_only_reads_is_no_llm():
     class ReaderOnly(ScriptedLM):
-        write = None
+        write = reply = None
 
     with pytest.raises(InputError, match="cannot write"):
         HWDAGLLM(ReaderOnly())

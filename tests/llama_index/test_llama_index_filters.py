@@ -153,17 +153,6 @@ async def test_a_tenant_sees_its_own_documents_alone():
     assert {n.node.ref_doc_id for n in over_core} == {"mill"}
 
 
-def test_a_tenant_is_named_if_and_only_if_there_are_tenants():
-    with pytest.raises(InputError, match="belong to tenants"):
-        tenants().as_retriever().retrieve(QUESTION)
-    with pytest.raises(InputError, match="no tenant_key"):
-        built("mill").as_retriever(tenant="mill").retrieve(QUESTION)
-    core = BM25Retriever(reader=ScriptedLM())
-    core.insert([hwdag.Document("mill", TEXTS["mill"])])
-    with pytest.raises(InputError, match=r"knows no tenants.*filters="):
-        CoreRetriever(core, tenant="mill")
-
-
 # --- the embedding of a query
 
 

@@ -234,7 +234,7 @@ def test_a_writer_without_chat_still_serves():
     assert ChainLLM(reader=writer).invoke("x", stop=["END"]) == "x"
 
     class ReaderOnly(ScriptedLM):
-        write = None
+        write = reply = None
 
     with pytest.raises(ValidationError, match="cannot write"):
         HWDAGChat(reader=ReaderOnly())

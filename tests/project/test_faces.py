@@ -182,5 +182,13 @@ def test_both_refuse_by_name(package):
         of(package, BM25Retriever, tenant="ash")
     with pytest.raises(InputError, match="the index has no tenant_key"):
         found(an_index(package).as_retriever(tenant="ash"))
-    with pytest.raises(ValueError, match="a filter is a mapping with at least one key"):
-        found(an_index(package).as_retriever(filters={}))
+    of_tenants = an_index(package, config=BuildConfig(tenant_key="owner"))
+    with pytest.raises(InputError, match="belong to tenants"):
+        found(of_tenants.as_retriever())
+    for empty in ({}, {"and": []}, {"year": {}}):
+        for make in (
+            lambda f: an_index(package).as_retriever(filters=f),
+            lambda f: of(package, BM25Retriever, filters=f),
+        ):
+            with pytest.raises(ValueError, match="filter"):
+                found(make(empty))
