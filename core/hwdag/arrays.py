@@ -1,7 +1,5 @@
 """Names of the arrays that everything else computes with; shapes are in comments where they are used."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -109,11 +109,7 @@ class Usage:
         )
 
     def __sub__(self, other: Usage) -> Usage:
-        return Usage(
-            self.tokens - other.tokens,
-            self.tflops - other.tflops,
-            self.seconds - other.seconds,
-        )
+        return self + Usage(-other.tokens, -other.tflops, -other.seconds)
 
 
 PARTS = ("attention", "similarity", "reference")  # of a score
