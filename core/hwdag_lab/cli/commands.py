@@ -100,15 +100,9 @@ def _add_eval(commands: Commands) -> None:
     )
     command.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
     plan = Plan(DEFAULT_SYSTEMS)
-    add_config(command, plan, only=("systems", "budgets", "max_new_tokens"))
+    asked = ("systems", "budgets", "max_new_tokens", "answers", "match", "retry_errors")
+    add_config(command, plan, only=asked)
     _add_choice(command, plan.limit)
-    command.add_argument(
-        "--answers",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="decode answers, or measure the retrieval alone",
-    )
-    add_config(command, plan, only=("match", "retry_errors"))
     add_models(command, writer=False)
     command.add_argument(
         "--writer",

@@ -82,7 +82,7 @@ def convert_data(options: argparse.Namespace) -> int:
 
 def _plan(options: argparse.Namespace) -> Plan:
     plan = config_of(Plan(DEFAULT_SYSTEMS), options)
-    return replace(plan, limit=options.limit, answers=options.answers)
+    return replace(plan, limit=options.limit)  # None is all
 
 
 def _line(one: Comparison) -> tuple[str, ...]:
