@@ -22,7 +22,8 @@ from hwdag_lab.eval.systems import DEFAULT_SYSTEMS, systems
 
 def evaluate(options: argparse.Namespace) -> int:
     """Run systems on questions, and write records, summary and report."""
-    plan = _plan(options)
+    # why: no limit is all
+    plan = replace(config_of(Plan(DEFAULT_SYSTEMS), options), limit=options.limit)
     systems(plan.systems)  # why: a misspelt name is told before models are loaded
     records = records_of(options.data, malformed=options.malformed, on_skip=warn)
     models = load_models(
@@ -78,11 +79,6 @@ def convert_data(options: argparse.Namespace) -> int:
         f"{counts.skipped} records skipped"
     )
     return 0
-
-
-def _plan(options: argparse.Namespace) -> Plan:
-    plan = config_of(Plan(DEFAULT_SYSTEMS), options)
-    return replace(plan, limit=options.limit)  # None is all
 
 
 def _line(one: Comparison) -> tuple[str, ...]:

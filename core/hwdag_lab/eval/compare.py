@@ -54,7 +54,10 @@ def compare(
         InputError: sides are missing, a system or a metric is unknown to a run, or no question is
             common to both.
     """
-    runs = {folder: _run(folder) for folder in folders}
+    runs: dict[Path, Run] = {}
+    for folder in folders:
+        read_settings(folder)  # why: a folder without any is not a run, and the message says so
+        runs[folder] = grouped(read_results(folder).values(), lambda result: result.system)
     pairs = _sides(folders, systems, runs)
     found = [
         comparison
@@ -73,11 +76,6 @@ def compare(
 
 Run = Mapping[str, Sequence[Result]]
 """Results by system."""
-
-
-def _run(folder: Path) -> Run:
-    read_settings(folder)  # why: a folder without any is not a run, and the message says so
-    return grouped(read_results(folder).values(), lambda result: result.system)
 
 
 def _sides(
@@ -114,12 +112,7 @@ def _compared(
         for run, side in ((ours, a), (theirs, b))
     )
     for key in sorted(mine.keys() & other.keys(), key=lambda k: (k[0], k[1] or math.inf)):
-        for metric in metrics or headlines(_common(mine[key], other[key])):
+        had = [{m for result in side[key] for m in result.metrics} for side in (mine, other)]
+        for metric in metrics or headlines(had[0] & had[1]):
             if difference := gain(mine[key], other[key], metric):
                 yield Comparison(*key, metric, a, b, difference)
-
-
-def _common(ours: Sequence[Result], theirs: Sequence[Result]) -> set[str]:
-    """Metrics that both sides have."""
-    mine, other = ({m for result in side for m in result.metrics} for side in (ours, theirs))
-    return mine & other

@@ -245,8 +245,9 @@ class DocumentRetriever(ABC, Generic[T]):
         return {"documents": [shown_document(d) for d, _ in held], "graphs": graphs}
 
     def _graph(self, built: T) -> HWDAG:
-        """What is kept of a document in levels; no edges, unless the method says which."""
-        return HWDAG.from_rows(built.nodes, ())
+        """What is kept of a document in levels; no edges, unless it has a graph of its own."""
+        own = getattr(built, "graph", None)
+        return own() if own else HWDAG.from_rows(built.nodes, ())
 
     @classmethod
     def from_documents(

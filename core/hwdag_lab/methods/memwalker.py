@@ -27,7 +27,6 @@ from hwdag.building.points import Point
 from hwdag.building.writing import ask
 from hwdag.embedding.base import Embedder
 from hwdag.errors import ContextTooSmall, QuestionTooLong
-from hwdag.graph.dag import HWDAG
 from hwdag.lm.base import Reader, Writer
 from hwdag.types import Document, Usage
 from hwdag_lab.methods.document_retriever import ModelOptions
@@ -158,8 +157,8 @@ class MemWalkerRetriever(SummarizingRetriever[SummaryTree]):
     def _build(self, document: Document) -> SummaryTree:
         config, tree = self.config, GrowingTree(document, self.reader, self.embedder)
         summarizer = self._summarizer(SUMMARY, limit=config.summary_tokens, ratio=config.ratio)
-        width = self._width(summarizer)
-        level = tree.add_chunks(self._segment_tokens(summarizer))
+        tokens, width = self._sizes(summarizer)
+        level = tree.add_chunks(tokens)
         level = tree.add_summaries([[i] for i in level], summarizer)
         while len(level) > 1:
             groups = np.array_split(np.asarray(level), -(-len(level) // width))
@@ -174,27 +173,19 @@ class MemWalkerRetriever(SummarizingRetriever[SummaryTree]):
         around = prompt + navigator.template_tokens + self.config.reply_tokens + QUESTION_TOKENS
         return navigator.context_tokens - around
 
-    def _segment_tokens(self, summarizer: Summarizer) -> int:
-        limits = [self.config.segment_tokens, self._room(), summarizer.capacity]
-        return self._fitting(min(limit for limit in limits if limit is not None), 8)
-
-    def _width(self, summarizer: Summarizer) -> int:
-        """Children per node: fewer where their summaries would not fit into one prompt."""
+    def _sizes(self, summarizer: Summarizer) -> tuple[int, int]:
+        """Tokens per segment and children per node: less where they would not fit into a prompt."""
         rooms = [room for room in (self._room(), summarizer.capacity) if room is not None]
         each = self.config.summary_tokens + LABEL_TOKENS
-        return self._fitting(min([self.config.max_children, *(room // each for room in rooms)]), 2)
-
-    def _fitting(self, number: int, least: int) -> int:
-        if number < least:
+        tokens = min([self.config.segment_tokens, *rooms])
+        width = min([self.config.max_children, *(room // each for room in rooms)])
+        if tokens < 8 or width < 2:
             raise ContextTooSmall(
                 f"the context of {self.navigator.name} cannot hold the prompts and a part of the "
                 "document; lower segment_tokens, summary_tokens or reply_tokens, or use a "
                 "navigator with a longer context"
             )
-        return number
-
-    def _graph(self, built: SummaryTree) -> HWDAG:
-        return built.graph()
+        return tokens, width
 
     def _retrieve(self, query: Query, built: Mapping[str, SummaryTree]) -> Found:
         navigator, vector = self.navigator, self.embedder.embed_query(query.question)
@@ -322,8 +313,10 @@ class Guide:
                 f"context of {navigator.name} holds {navigator.context_tokens}; shorten the "
                 "question, or build with smaller segment_tokens"
             )
-        while kept and _tokens_as_memory(navigator, kept) > room:
+        shown = filled(MEMORY, visited="\n".join(kept))
+        while kept and navigator.count_tokens([shown])[0] > room:
             kept.pop(0)
+            shown = filled(MEMORY, visited="\n".join(kept))
         return kept
 
 
@@ -436,7 +429,3 @@ class Walk:
 
 
 LEAF_LEVEL = 2  # summaries of single segments, which are level 1
-
-
-def _tokens_as_memory(navigator: Reader, visited: Sequence[str]) -> int:
-    return navigator.count_tokens([filled(MEMORY, visited="\n".join(visited))])[0]

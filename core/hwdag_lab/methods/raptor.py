@@ -24,7 +24,6 @@ from hwdag.arrays import Floats, Vectors
 from hwdag.building.windows import pack
 from hwdag.checks import one_of
 from hwdag.errors import ContextTooSmall, InputError
-from hwdag.graph.dag import HWDAG
 from hwdag.types import Document, Node
 from hwdag_lab.methods.document_retriever import ModelOptions
 from hwdag_lab.methods.found import Found, Query, Scored, distinct
@@ -133,9 +132,6 @@ class RaptorRetriever(SummarizingRetriever[SummaryTree]):
                 f"{longest}; lower chunk_tokens and summary_tokens, or use another writer"
             )
         return replace(options, max_cluster_tokens=min(options.max_cluster_tokens, capacity))
-
-    def _graph(self, built: SummaryTree) -> HWDAG:
-        return built.graph()
 
     def _retrieve(self, query: Query, built: Mapping[str, SummaryTree]) -> Found:
         vector = self.embedder.embed_query(query.question)

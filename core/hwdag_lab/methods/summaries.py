@@ -92,9 +92,10 @@ class Summarizer:
             filled(self.prompt, text="\n\n".join(node.text for node in group)) for group in groups
         ]
         written = replies(writer, prompts, self.calls, limit=self.limit, batch_size=BATCH)
-        return [self._within_limit(reply.strip()) for reply in written]
+        return [self._head(reply.strip()) for reply in written]
 
-    def _within_limit(self, text: str) -> str:
+    def _head(self, text: str) -> str:
+        """The first sentences of a text, as many as a summary may have."""
         spans = chunk(text, count_tokens=self.reader.count_tokens, limit=self.limit)
         return text[spans[0].start : spans[0].end] if spans else ""
 
@@ -113,10 +114,8 @@ class Summarizer:
             return point
         if self.reader.count_tokens([point.text])[0] <= self.limit:
             return point
-        head = chunk(point.text, count_tokens=self.reader.count_tokens, limit=self.limit)[0]
-        [source] = point.sources
-        cut = Span(source.start + head.start, source.start + head.end)
-        return Point(point.text[head.start : head.end], point.origin, (cut,))
+        start, head = point.sources[0].start, self._head(point.text)
+        return Point(head, point.origin, (Span(start, start + len(head)),))
 
 
 def filled(template: str, **values: str) -> str:

@@ -40,20 +40,19 @@ class TruncateMiddleRetriever(DocumentRetriever[Whole]):
 
     def _retrieve(self, query: Query, built: Mapping[str, Whole]) -> Found:
         documents = list(built.values())
-        if _fit(documents, query):
+        texts = [document.node.text for document in documents]
+        # why: encoding whole books is slow
+        if may_cost("\n".join(texts), query.budget) and sum(map(query.cost, texts)) <= query.budget:
             return Found([Scored(document.node, 1.0) for document in documents])
         total = sum(document.node.tokens for document in documents)
-        kept = [
-            self._ends(document, query.budget * document.node.tokens // total, query.cost)
-            for document in documents
-        ]
+        kept: list[list[Node]] = []
+        for document in documents:
+            spans = ends(
+                document.node.text, query.budget * document.node.tokens // total, query.cost
+            )
+            kept.append(document.cut(spans, ("head", "tail"), self.reader) if spans else [])
         ranked = [Scored(node, 1.0) for nodes in kept for node in nodes]
         return Found(ranked, notes=tuple(_notes(kept)), left_out=True)
-
-    def _ends(self, document: Whole, share: int, cost: Callable[[str], int]) -> list[Node]:
-        """The head and the tail of a document; nothing where a share has no room for both."""
-        spans = ends(document.node.text, share, cost)
-        return document.cut(spans, ("head", "tail"), self.reader) if spans else []
 
 
 def ends(text: str, budget: int, cost: Callable[[str], int]) -> tuple[Span, Span] | None:
@@ -79,13 +78,6 @@ def longest(limit: int, fits: Callable[[int], bool]) -> int:
         reach *= 2
     numbers = range(1, min(reach, limit) + 1)
     return bisect_left(numbers, True, key=lambda n: not fits(n))
-
-
-def _fit(documents: Sequence[Whole], query: Query) -> bool:
-    """Whether all documents fit into the budget as they are."""
-    texts = [document.node.text for document in documents]
-    # why: encoding whole books is slow
-    return may_cost("\n".join(texts), query.budget) and sum(map(query.cost, texts)) <= query.budget
 
 
 def _words(text: str) -> Iterator[Span]:

@@ -24,7 +24,6 @@ from hwdag.checks import one_of
 from hwdag.config import SearchConfig
 from hwdag.embedding.base import Embedder
 from hwdag.errors import ContextTooSmall, InputError
-from hwdag.graph.dag import HWDAG
 from hwdag.lm.base import Reader, Session, Writer
 from hwdag.scope import Scope
 from hwdag.text.characters import without_surrogates
@@ -188,9 +187,6 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
                 "fact_tokens, or use a writer with a longer context"
             )
         return room
-
-    def _graph(self, built: FactGraph) -> HWDAG:
-        return built.graph()
 
     def _retrieve(self, query: Query, built: Mapping[str, FactGraph]) -> Found:
         world = FactGraph.joined(list(built.values()))
