@@ -2,7 +2,8 @@
 
 Every metric takes a prediction and one or more reference answers, and gives a number in [0, 1].
 Where the scripts know one answer only, it is the best over all answers (as SQuAD, LongBench and
-Qasper do it).
+Qasper do it). Each raises `InputError` for no answers, for one string in place of a sequence of
+them, and where the library that it needs is not installed.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
 
@@ -36,14 +37,9 @@ def normalised(text: str) -> str:
 
 
 def exact_match(prediction: str, answers: Sequence[str]) -> float:
-    """1 if the normalised prediction equals a normalised answer, else 0 (SQuAD v1.1, HotpotQA).
-
-    Raises:
-        InputError: no answers, or one string in place of a sequence of them.
-    """
-    return _best(
-        lambda one, other: float(normalised(one) == normalised(other)), prediction, answers
-    )
+    """1 if the normalised prediction equals a normalised answer, else 0 (SQuAD v1.1, HotpotQA)."""
+    said = normalised(prediction)
+    return max(float(said == normalised(answer)) for answer in _checked(answers))
 
 
 def f1(prediction: str, answers: Sequence[str]) -> float:
@@ -51,11 +47,8 @@ def f1(prediction: str, answers: Sequence[str]) -> float:
 
     Tokens are counted with multiplicity. Two texts that both normalise to nothing score 0 here (as
     in v1.1; v2.0 differs) and 1 in `exact_match`.
-
-    Raises:
-        InputError: no answers, or one string in place of a sequence of them.
     """
-    return _best(_token_f1, prediction, answers)
+    return max(_token_f1(prediction, answer) for answer in _checked(answers))
 
 
 def rouge_l(prediction: str, answers: Sequence[str]) -> float:
@@ -63,19 +56,13 @@ def rouge_l(prediction: str, answers: Sequence[str]) -> float:
 
     Without stemming, the default of `rouge-score`: Porter's stemmer is for English only. The
     library keeps nothing but a-z and 0-9, so text in other scripts scores 0.
-
-    Raises:
-        InputError: no answers, one string in place of a sequence, or the library is not installed.
     """
     scorer = _library("rouge_score.rouge_scorer", "ROUGE-L")
     words = _library("rouge_score.tokenizers", "ROUGE-L")
     # Named, because the scorer that picks it by itself also attaches a handler to the root logger.
     rouge = scorer.RougeScorer(["rougeL"], tokenizer=words.DefaultTokenizer(use_stemmer=False))
-
-    def f_measure(one: str, other: str) -> float:
-        return float(rouge.score(other, one)["rougeL"].fmeasure)
-
-    return _best(f_measure, prediction, answers)
+    scores = (rouge.score(answer, prediction)["rougeL"] for answer in _checked(answers))
+    return max(float(score.fmeasure) for score in scores)
 
 
 def bleu4(prediction: str, answers: Sequence[str]) -> float:
@@ -84,9 +71,6 @@ def bleu4(prediction: str, answers: Sequence[str]) -> float:
     The library's defaults for sentences: exponential smoothing, effective order (a prediction of
     two words is scored on one and two), tokenizer 13a, case kept. Reports have its mean over
     sentences beside `corpus_bleu`, which is another number.
-
-    Raises:
-        InputError: no answers, one string in place of a sequence, or the library is not installed.
     """
     bleu = _library("sacrebleu", "BLEU-4").sentence_bleu(
         prediction, _checked(answers), smooth_method="exp", use_effective_order=True
@@ -99,9 +83,6 @@ def corpus_bleu(predictions: Sequence[str], answers: Sequence[Sequence[str]]) ->
 
     Each prediction has its own answers, as many as it likes. The library's defaults: exponential
     smoothing, tokenizer 13a, case kept. An empty prediction shortens the whole.
-
-    Raises:
-        InputError: nothing to score, no answers, or the library is not installed.
     """
     if not predictions or len(predictions) != len(answers):
         raise InputError(
@@ -120,10 +101,6 @@ def _token_f1(prediction: str, answer: str) -> float:
     ours, theirs = normalised(prediction).split(), normalised(answer).split()
     shared = (Counter(ours) & Counter(theirs)).total()
     return 2 * shared / (len(ours) + len(theirs)) if shared else 0.0
-
-
-def _best(score: Callable[[str, str], float], prediction: str, answers: Sequence[str]) -> float:
-    return max(score(prediction, answer) for answer in _checked(answers))
 
 
 def _checked(answers: Sequence[str]) -> list[str]:

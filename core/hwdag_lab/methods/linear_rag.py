@@ -189,8 +189,7 @@ class LinkedWorld:
         for hop in range(2, HOPS + 2):
             reached: dict[int, float] = {}
             for entity, activation in current.items():
-                about = [i for i in self._about[entity] if i not in used]
-                if not about:
+                if not (about := [i for i in self._about[entity] if i not in used]):
                     continue
                 nearness = self._sentences[about] @ question
                 best = int(nearness.argmax())

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 from hwdag.errors import UnknownOption
 from hwdag.lm.base import Reader
@@ -75,12 +75,10 @@ def _slices(
 ) -> Iterator[Node]:
     """Slices of a text that begins at `at` in its document as nodes, named within the document."""
     texts = [text[span.start : span.end] for span in spans]
-    for span, name, part, tokens in zip(
-        spans, names, texts, reader.count_tokens(texts), strict=True
-    ):
-        source = Span(at + span.start, at + span.end)
-        identity = f"{document_id}#{name}"
-        yield Node(identity, document_id, 1, part, "chunk", max(1, tokens), (source,))
+    counts = reader.count_tokens(texts)
+    for span, name, part, tokens in zip(spans, names, texts, counts, strict=True):
+        source, key = Span(at + span.start, at + span.end), f"{document_id}#{name}"
+        yield Node(key, document_id, 1, part, "chunk", max(1, tokens), (source,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +107,11 @@ class Whole:
 
 def checked_granularity(granularity: str | int) -> Granularity:
     """The granularity itself. Raises `UnknownOption` for one that does not exist."""
-    for known in get_args(Granularity):
-        if str(granularity) == known:
-            return known  # type: ignore[no-any-return]
-    known = ", ".join(map(repr, get_args(Granularity)))
-    raise UnknownOption(f"granularity must be one of {known}, got {granularity!r}")
+    known = get_args(Granularity)
+    if str(granularity) in known:
+        return cast("Granularity", str(granularity))
+    listed = ", ".join(map(repr, known))
+    raise UnknownOption(f"granularity must be one of {listed}, got {granularity!r}")
 
 
 def _cut(text: str, granularity: Granularity, count_tokens: CountTokens) -> list[Span]:
@@ -147,7 +145,4 @@ def _passages(text: str, count_tokens: CountTokens) -> Iterator[Span]:
 
 def _in_context(document: Document, spans: Sequence[Span], texts: Sequence[str]) -> list[str]:
     found = headings(document.text, spans, document.title)
-    return [
-        in_context(heading or document.title, text)
-        for heading, text in zip(found, texts, strict=True)
-    ]
+    return [in_context(h or document.title, text) for h, text in zip(found, texts, strict=True)]

@@ -81,14 +81,12 @@ class Affinity:
         scale = self._scale()
         y = x.reshape(-1) * scale
         product = (self.questions @ (self.texts.T @ y) + self.texts @ (self.questions.T @ y)) / 2
-        result: Floats = scale * (product - self.own * y)
-        return result
+        return np.asarray(scale * (product - self.own * y), np.float64)
 
     def dense(self) -> Floats:
         """L as a matrix, (n, n); for few nodes."""
         scale = self._scale()
-        matrix: Floats = scale[:, None] * self.weights(range(len(self))) * scale
-        return matrix
+        return np.asarray(scale[:, None] * self.weights(range(len(self))) * scale, np.float64)
 
     def _scale(self) -> Floats:
         with np.errstate(divide="ignore"):
@@ -142,10 +140,8 @@ def spectrum(affinity: Affinity, count: int) -> Spectrum:
     joined = np.flatnonzero(affinity.degrees > 0)
     count = min(count, len(affinity))
     inner = affinity.among(joined)
-    if len(inner) <= max(DENSE_BELOW, count + 1):
-        found = by_dense(inner, count)
-    else:
-        found = by_lanczos(inner, count)
+    is_small = len(inner) <= max(DENSE_BELOW, count + 1)
+    found = by_dense(inner, count) if is_small else by_lanczos(inner, count)
     vectors = np.zeros((len(affinity), len(found.values)))
     vectors[joined] = found.vectors
     return Spectrum(found.values, vectors)

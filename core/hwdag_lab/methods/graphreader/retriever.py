@@ -163,10 +163,8 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
             report.fallbacks += self.graphs[key].defaults
 
     def _build(self, document: Document) -> FactGraph:
-        writer = self.facts_writer
-        extraction = Extraction(
-            self.reader, writer, self.embedder, self.config, self._chunk_tokens(), self._reporter
-        )
+        models = self.reader, self.facts_writer, self.embedder
+        extraction = Extraction(*models, self.config, self._chunk_tokens(), self._reporter)
         return extraction.graph(document, self._calls)
 
     def _chunk_tokens(self) -> int:
