@@ -253,7 +253,12 @@ def soft_clusters(vectors: Vectors, options: RaptorConfig) -> list[Members]:
     if not len(vectors):
         return []
     points, point_of = np.unique(vectors, axis=0, return_inverse=True)
-    return [np.flatnonzero(np.isin(point_of, cluster)) for cluster in _two_stages(points, options)]
+    found = [
+        members[piece]
+        for members in _stage(points, isqrt(len(points) - 1), options)
+        for piece in _stage(points[members], LOCAL_NEIGHBORS, options)
+    ]
+    return [np.flatnonzero(np.isin(point_of, cluster)) for cluster in found]
 
 
 def mixture(points: Floats, options: RaptorConfig) -> list[Members]:
@@ -297,12 +302,6 @@ def reduced(vectors: Vectors, neighbors: int, options: RaptorConfig) -> Floats:
             disconnection_distance=float("inf"),
         )
         return np.asarray(reducer.fit_transform(vectors), dtype=np.float64)
-
-
-def _two_stages(vectors: Vectors, options: RaptorConfig) -> Iterator[Members]:
-    for members in _stage(vectors, isqrt(len(vectors) - 1), options):
-        for piece in _stage(vectors[members], LOCAL_NEIGHBORS, options):
-            yield members[piece]
 
 
 def _stage(vectors: Vectors, neighbors: int, options: RaptorConfig) -> list[Members]:

@@ -157,11 +157,10 @@ class TextStream:
     def _make_room(self, tokens: int) -> None:
         _check_fits(self._lm, self._prefix + tokens)
         left = self.room - tokens
-        if len(self._known) - self._prefix <= left:
-            return
-        latest = self._known[max(self._prefix, len(self._known) - left // 2) :]
-        self._known = [*self._known[: self._prefix], *latest]
-        self._crop(min(self._prefix, len(self._known) - 1))
+        if len(self._known) - self._prefix > left:
+            latest = self._known[max(self._prefix, len(self._known) - left // 2) :]
+            self._known = [*self._known[: self._prefix], *latest]
+            self._crop(min(self._prefix, len(self._known) - 1))
 
     def _crop(self, length: int) -> None:
         """Leave the first `length` tokens in the cache."""

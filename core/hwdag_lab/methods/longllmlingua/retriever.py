@@ -21,7 +21,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from hwdag.errors import InputError, QuestionTooLong, ReaderRequired
 from hwdag.lm.base import Reader
@@ -175,8 +175,8 @@ def ratios(tokens: Sequence[int], budget: float, delta: float) -> list[float]:
     tau_k = min(1, max(0, tau + delta * (1 - 2 k / (n - 1)))) for k = 0 .. n - 1, with the tau for
     which the tokens kept are the budget.
     """
-    last = max(1, len(tokens) - 1)
-    slope = [delta * (1 - 2 * k / last) if len(tokens) > 1 else 0.0 for k in range(len(tokens))]
+    last = len(tokens) - 1
+    slope = [delta * (1 - 2 * k / last) if last else 0.0 for k in range(len(tokens))]
     low, high = -delta, 1.0 + delta
     for _ in range(HALVINGS):
         tau = (low + high) / 2
@@ -185,8 +185,7 @@ def ratios(tokens: Sequence[int], budget: float, delta: float) -> list[float]:
     return [_clipped(low + s) for s in slope]
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(NamedTuple):
     """A word of a passage, the mean contrastive score of its tokens, and their number."""
 
     span: Span

@@ -242,19 +242,18 @@ def _chosen(scored: Sequence[Scored], query: Query, share: float, usage: Usage) 
     What lost attention by the question has a score of 0 in the end, since scores become shares.
     """
     limit = max(1, int(share * len(scored)))
-    order = sorted(range(len(scored)), key=lambda i: -scored[i].score)
     taken, left, room = list[int](), list[int](), query.budget
-    crowded = 0
-    for i in order:
-        node = scored[i].node
+    crowded = False
+    for i in sorted(range(len(scored)), key=lambda i: -scored[i].score):
+        text = scored[i].node.text
         # why: encoding thousands is slow
-        fits = may_cost(node.text, room) and (cost := query.cost(node.text)) <= room
+        fits = may_cost(text, room) and query.cost(text) <= room
         if fits and len(taken) < limit:
             taken.append(i)
-            room -= cost
+            room -= query.cost(text)
         else:
             left.append(i)
-            crowded += fits
+            crowded = crowded or fits
     shown = [replace(one, score=max(0.0, one.score)) for one in scored]
     note = f"{limit} of {len(scored)} sentences were taken, which is the limit of {share:.0%}"
     return Found(
