@@ -37,8 +37,7 @@ def _add_build(commands: Commands) -> None:
     shared.add_paths(build)
     build.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
     _add_models_and_limits(build)
-    _add_garlic(build)
-    shared.add_config(build.add_argument_group("the graph"), BuildConfig())
+    _add_config(build, "the graph", BuildConfig())
 
 
 def _add_questions(commands: Commands) -> None:
@@ -51,7 +50,7 @@ def _add_questions(commands: Commands) -> None:
     for command in (ask, chat, mcp):
         shared.add_models(command, writer=False)
         shared.add_scope(command)
-        _add_walk(command)
+        _add_config(command, "the walk", SearchConfig())
     shared.add_json(ask)
     shared.add_html(ask, "the answer, its walk and its sources")
     about = "write a page that replays the walk on the graphs of what it read to FILE as well"
@@ -81,7 +80,7 @@ def _add_serve(commands: Commands) -> None:
         help="answered at a time, others are told to come back (default: %(default)s)",
     )
     shared.add_models(serve, writer=False)
-    _add_walk(serve)
+    _add_config(serve, "the walk", SearchConfig())
 
 
 def _add_changes(commands: Commands) -> None:
@@ -146,12 +145,10 @@ def _add_models_and_limits(command: argparse.ArgumentParser) -> None:
     shared.add_quiet(command)
 
 
-def _add_walk(command: argparse.ArgumentParser) -> None:
-    _add_garlic(command)
-    shared.add_config(command.add_argument_group("the walk"), SearchConfig())
-
-
-def _add_garlic(command: argparse.ArgumentParser) -> None:
+def _add_config(
+    command: argparse.ArgumentParser, group: str, config: BuildConfig | SearchConfig
+) -> None:
     command.add_argument(
         "--garlic", action="store_true", help="the papers' settings, but for what is set otherwise"
     )
+    shared.add_config(command.add_argument_group(group), config)
