@@ -244,8 +244,10 @@ def test_nodes_read_together_are_those_read_one_by_one(family, seed):
     assert unread.best(3) == unread.steps[:3]
 
 
-@pytest.mark.parametrize("family", ["llama", "gemma2", "mistral"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("family", "seed"), [("llama", 0), ("llama", 1), ("gemma2", 2), ("mistral", 0)]
+)
 def test_a_walk_read_ahead_ends_where_one_read_node_by_node_does(family, seed):
     """The same nodes, p_yes, cache and answer, in fewer forwards, wherever p_yes ends it."""
     rng = np.random.default_rng(seed)
