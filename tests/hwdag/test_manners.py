@@ -187,3 +187,6 @@ def test_no_bar_of_transformers_while_a_model_is_loaded_and_the_same_as_before_a
 def test_the_package_lists_its_public_names_and_no_others():
     assert dir(hwdag) == sorted(hwdag.__all__)
     assert {"Document", "HWDAGIndex", "SearchConfig", "Scope"} <= set(dir(hwdag))
+    assert all(getattr(hwdag, name) is not None for name in hwdag.__all__)
+    with pytest.raises(AttributeError, match="Nope"):
+        _ = hwdag.Nope
