@@ -98,6 +98,7 @@ def plot(reports: list[dict[str, Any]], image: Path) -> None:
     import matplotlib as mpl
 
     mpl.use("svg")
+    mpl.rcParams["svg.fonttype"] = "none"
     from matplotlib import pyplot
 
     by_size = {report["nodes"]: report for report in reports}

@@ -10,7 +10,7 @@ from hwdag.errors import InputError
 from hwdag.search.progress import Interruption
 from hwdag.search.walk import Walked
 from hwdag.text.sentences import sentences
-from hwdag.types import Answer, Citation, Node, Retrieval, Span, Usage
+from hwdag.types import Answer, Citation, Node, Span, Usage
 
 MAX_CITATIONS = 5
 
@@ -19,7 +19,7 @@ MAX_CITATIONS = 5
 class _Unit:
     """A sentence of a visited node, and where it stands in its document."""
 
-    node: int  # in visiting order
+    node: int  # in the cache
     within: Span  # of the node's text
     sources: tuple[Span, ...]  # of its document
 
@@ -36,7 +36,9 @@ class AnswerStream:
     ) -> None:
         self._walked, self.retrieval = walked, walked.retrieval
         self._interruption = interruption or Interruption()
-        self._units = _units(walked.retrieval)
+        steps = walked.retrieval.steps
+        self._nodes = [steps[i].node for i in walked.held or range(len(steps))]
+        self._units = [unit for i, node in enumerate(self._nodes) for unit in _units_of(i, node)]
         self._decoding = walked.session.decode(
             enough=walked.says_yes,
             max_new_tokens=max_new_tokens,
@@ -88,7 +90,7 @@ class AnswerStream:
         shares: dict[tuple[str, Span], float] = {}
         nodes: dict[tuple[str, Span], str] = {}
         for unit, attention in zip(self._units, self._decoding.attention, strict=True):
-            node = self.retrieval.steps[unit.node].node
+            node = self._nodes[unit.node]
             for source in unit.sources:
                 place = node.document_id, source
                 shares[place] = shares.get(place, 0.0) + float(attention) / len(unit.sources)
@@ -106,10 +108,6 @@ class AnswerStream:
             )
             for document, span in best
         )
-
-
-def _units(retrieval: Retrieval) -> list[_Unit]:
-    return [unit for i, step in enumerate(retrieval.steps) for unit in _units_of(i, step.node)]
 
 
 def _units_of(position: int, node: Node) -> list[_Unit]:

@@ -14,7 +14,7 @@ not at all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -39,13 +39,14 @@ UNSTEERED_STRIDE = 4
 class Walked:
     """A finished walk: what was found, and the KV cache that the answer is decoded from.
 
-    `says_yes` is the last word of the model on whether it is enough, always True for a p_yes that does
+    The cache has the steps of the ordinals `held`, None for all. `says_yes` is the last word of the model on whether it is enough, always True for a p_yes that does
     not steer. `spent` is what the search cost outside of the session.
     """
 
     retrieval: Retrieval
     session: Session
     says_yes: bool
+    held: Sequence[int] | None = None
     spent: Usage = field(default_factory=Usage)
 
 
@@ -136,4 +137,29 @@ def walk(
         tuple(notes),
         tuple(context.beyond((query.k or 0) - len(context.steps))),
     )
-    return Walked(retrieval, session, progress.says_yes)
+    walked = Walked(retrieval, session, progress.says_yes)
+    is_interrupted = stop in ("stopped", "time")
+    return _focused(walked, query) if query.for_answer and not is_interrupted else walked
+
+
+def _focused(walked: Walked, query: Query) -> Walked:
+    """The walk with a cache of the nodes alone that attend most to the question (ours).
+
+    A node's attention is the mean over its tokens, without the position factor. Nodes keep their order.
+    """
+    steps, config = walked.retrieval.steps, query.config
+    count = query.reader.focus if config.focus is None else config.focus
+    if not 0 < count < len(steps):
+        return walked
+    attention = np.array([(step.relevance or 0.0) / step.position for step in steps])
+    held = sorted(np.argsort(-attention, kind="stable")[:count].tolist())
+    session = query.reader.session(
+        query.question,
+        prompts=query.prompts,
+        heads=config.heads,
+        max_new_tokens=config.max_new_tokens,
+    )
+    session.read([steps[i].node.text for i in held])
+    notes = *walked.retrieval.notes, f"the answer is from {count} of the {len(steps)} nodes read"
+    retrieval = replace(walked.retrieval, notes=notes)
+    return Walked(retrieval, session, walked.says_yes, held, walked.session.usage)
