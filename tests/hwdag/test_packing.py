@@ -11,7 +11,7 @@ from tiny import FAMILIES, model, tokenizer
 from transformers import DynamicCache
 from worlds import WORDS
 
-from hwdag import HWDAGIndex, SearchConfig
+from hwdag import BuildConfig, HWDAGIndex, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import ModelBusy
 from hwdag.lm import packing
@@ -58,7 +58,9 @@ def forwards_of(lm):
 
 def test_questions_at_once_have_the_same_nodes_and_answers_in_fewer_forwards():
     lm = HuggingFaceLM(model(seed=3), tokenizer())
-    with HWDAGIndex.from_documents([TEXT], reader=lm, embedder=HashingEmbedder()) as index:
+    models = {"reader": lm, "embedder": HashingEmbedder()}
+    picked = BuildConfig(points="extractive")  # a random model writes until it may not
+    with HWDAGIndex.from_documents([TEXT], config=picked, **models) as index:
         config = SearchConfig(token_budget=90, progress="p_yes", patience=3, max_new_tokens=3)
         forwards = forwards_of(lm)
         alone = [index.answer(question, config=config) for question in QUESTIONS]
