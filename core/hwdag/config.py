@@ -213,8 +213,7 @@ class SearchConfig:
         confidence: a "Yes" counts if p_yes exceeds this (t_p of PECAN). None is the reader's own
             value, or PECAN's 0.5.
         focus: an answer is decoded from so many of the nodes that were read, those that attend most to
-            the question; 0 is all of them. None is the reader's own number: 8 for the embedded
-            model, which is distracted by more, else 0.
+            the question, which costs reading these once more; 0 is all of them.
         patience: number of counted "Yes" that stop the walk (t_s of PECAN).
         heads: heads whose attention to the question is read: "all" (the papers' mean), "auto" (the
             head list of the model, else "all"), or (layer, head) pairs.
@@ -235,7 +234,7 @@ class SearchConfig:
     token_budget: int = 1024
     progress: Progress = "budget"
     confidence: float | None = None
-    focus: int | None = None
+    focus: int = 0
     patience: int = PAPER_PATIENCE
     heads: Heads = "auto"
     scoring: Scoring = field(default_factory=Scoring)
@@ -253,8 +252,7 @@ class SearchConfig:
         if self.max_seconds is not None:
             positive("max_seconds", self.max_seconds)
         one_of("progress", self.progress, get_args(Progress))
-        if self.focus is not None:
-            whole("focus", self.focus, 0)
+        whole("focus", self.focus, 0)
         if self.confidence is not None and not 0.0 <= self.confidence < 1.0:
             raise InputError(f"confidence must be in [0, 1), got {self.confidence!r}")
         share = self.initial_share
@@ -278,7 +276,6 @@ class SearchConfig:
             "heads": "all",
             "initial_share": 1.0,
             "confidence": PAPER_CONFIDENCE,
-            "focus": 0,
             "patience": PAPER_PATIENCE,
             "stride": 1,
         }

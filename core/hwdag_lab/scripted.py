@@ -139,7 +139,6 @@ class ScriptedLM:
         self.template_tokens = 0
         self.prefers_extraction = prefers_extraction
         self.confidence = PAPER_CONFIDENCE
-        self.focus = 0
         self.known_heads: HeadList | None = None
         self.has_chat_template = False
         self.writes = 0

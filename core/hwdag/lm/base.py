@@ -160,10 +160,6 @@ class Reader(Protocol):
         """A "Yes" is counted above this p_yes, unless the search says otherwise (t_p of PECAN)."""
 
     @property
-    def focus(self) -> int:
-        """Nodes that it answers from, unless the search says otherwise; 0 is all that it has read."""
-
-    @property
     def known_heads(self) -> HeadList | None:
         """What "auto" stands for: (layer, head) pairs, best first; None is all heads."""
 

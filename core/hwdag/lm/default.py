@@ -46,9 +46,6 @@ _LOADING = threading.Lock()
 ADAPTED_CONFIDENCE = 0.99
 """Found on walks over training questions (docs/progress.md): a lower one ends them too early."""
 
-ADAPTED_FOCUS = 8
-"""Its answers are better from these nodes than from all (docs/evaluation.md)."""
-
 CPU_WINDOW_TOKENS = 2048  # for a laptop: attention costs quadratically in the length of a window
 
 
@@ -134,7 +131,6 @@ def _embedded(
         "window_tokens": CPU_WINDOW_TOKENS,
         "prefers_extraction": True,
         "confidence": ADAPTED_CONFIDENCE if name == DEFAULT_MODEL else PAPER_CONFIDENCE,
-        "focus": ADAPTED_FOCUS if name == DEFAULT_MODEL else 0,
     }
     if gguf is not None:
         return HuggingFaceLM.from_pretrained(str(converted(gguf)), **options)

@@ -53,8 +53,6 @@ class HuggingFaceLM:
         window_tokens: default length of a summary call (8,192 as in the papers).
         prefers_extraction: this model is too small to write Information Points.
         confidence: from which p_yes on its "Yes" is to be believed (PECAN App. E has some).
-        focus: nodes that it answers from, those that attend most to the question; 0 is all that it
-            has read. A small model is distracted by what an answer does not need.
         heads: what "auto" stands for: a `HeadFile`, its path, or (layer, head) pairs; by default the
             list that hwdag ships for the model, and where there is none, all heads.
         concurrency: replies that are written in one batch, at most; long prompts take smaller ones.
@@ -74,7 +72,6 @@ class HuggingFaceLM:
         window_tokens: int = PAPER_WINDOW_TOKENS,
         prefers_extraction: bool = False,
         confidence: float = PAPER_CONFIDENCE,
-        focus: int = 0,
         heads: HeadSource | None = None,
         concurrency: int = WRITTEN_AT_ONCE,
     ) -> None:
@@ -94,7 +91,6 @@ class HuggingFaceLM:
         self.codec, self.turns = self.engine.codec, self.engine.turns
         self.prefers_extraction = prefers_extraction
         self.confidence = confidence
-        self.focus = focus
         self.context_tokens = self.engine.context_tokens
         self.window_tokens = min(window_tokens, self.context_tokens)
         self.template_tokens = len(self.turns.head) + len(self.turns.summary_reply)

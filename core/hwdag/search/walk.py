@@ -148,11 +148,10 @@ def _focused(walked: Walked, query: Query) -> Walked:
     A node's attention is the mean over its tokens, without the position factor. Nodes keep their order.
     """
     steps, config = walked.retrieval.steps, query.config
-    count = query.reader.focus if config.focus is None else config.focus
-    if not 0 < count < len(steps):
+    if not 0 < config.focus < len(steps):
         return walked
     attention = np.array([(step.relevance or 0.0) / step.position for step in steps])
-    held = sorted(np.argsort(-attention, kind="stable")[:count].tolist())
+    held = sorted(np.argsort(-attention, kind="stable")[: config.focus].tolist())
     session = query.reader.session(
         query.question,
         prompts=query.prompts,
@@ -160,6 +159,9 @@ def _focused(walked: Walked, query: Query) -> Walked:
         max_new_tokens=config.max_new_tokens,
     )
     session.read([steps[i].node.text for i in held])
-    notes = *walked.retrieval.notes, f"the answer is from {count} of the {len(steps)} nodes read"
+    notes = (
+        *walked.retrieval.notes,
+        f"the answer is from {len(held)} of the {len(steps)} nodes read",
+    )
     retrieval = replace(walked.retrieval, notes=notes)
     return Walked(retrieval, session, walked.says_yes, held, walked.session.usage)

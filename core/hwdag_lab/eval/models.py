@@ -126,7 +126,6 @@ class CachedReader(CachedWriter):
     template_tokens = _of_the_model("template_tokens")
     prefers_extraction = _of_the_model("prefers_extraction")
     confidence = _of_the_model("confidence")
-    focus = _of_the_model("focus")
     known_heads = _of_the_model("known_heads")
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:

@@ -66,7 +66,7 @@ _ATTENTION = BuildConfig(edges="attention")
 VARIANTS: Mapping[str, Variant] = {
     "hwdag": Variant(),
     "hwdag-navigator": Variant(search=SearchConfig(navigator="default")),
-    "hwdag-no-focus": Variant(search=SearchConfig(focus=0)),
+    "hwdag-focus": Variant(search=SearchConfig(focus=8)),
     "hwdag-p-yes": Variant(search=SearchConfig(progress="p_yes")),
     "hwdag-no-attention": Variant(
         search=SearchConfig(scoring=Scoring(attention=0.0, mentions=0.0, echoes=0.0))
