@@ -92,9 +92,11 @@ def assert_same_block(one: Block, two: Block) -> None:
         a, b = getattr(one, name), getattr(two, name)
         if isinstance(a, Postings):
             assert all(np.array_equal(getattr(a, n), getattr(b, n)) for n in Postings.__slots__)
+        elif name == "weights":
+            np.testing.assert_allclose(a, b, rtol=1e-15, atol=0)
         else:
-            same = np.allclose(a, b, 1e-12, 0) if name == "weights" else np.array_equal(a, b)
-            assert same or a is b, name
+            assert np.array_equal(a, b), name
+            assert getattr(a, "dtype", None) == getattr(b, "dtype", None), name
 
 
 @contextmanager

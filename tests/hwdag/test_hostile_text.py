@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 import pytest
 from hostile import ATTACKS, CONTROL_TOKENS, LINE_BREAKS, TAKEOVER
-from store_world import load_all
+from store_world import assert_same, load_all
 from tiny import model, tokenizer
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
@@ -73,16 +73,6 @@ def entries_of(documents, lm=None, **options):
 @cache
 def benign(generated):
     return entries_of(BENIGN, generated=generated)
-
-
-def assert_same(a, b):
-    assert a.document == b.document
-    assert a.graph.nodes == b.graph.nodes
-    for one, other in ((a.graph.edges, b.graph.edges), (a.graph.raw, b.graph.raw)):
-        assert np.array_equal(one.indptr, other.indptr)
-        assert np.array_equal(one.indices, other.indices)
-        assert np.array_equal(one.data, other.data)
-    assert np.array_equal(a.vectors, b.vectors)
 
 
 # --- one document cannot change another ---------------------------------------------------------

@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from store_world import assert_same, change_file, load_all
+from store_world import assert_same, assert_same_block, change_file, load_all
 from worlds import document_of, graphs, random_graph, random_vectors
 
 from hwdag.arrays import Vectors
@@ -28,7 +28,7 @@ from hwdag.errors import (
     InputError,
     NotAnIndex,
 )
-from hwdag.graph.block import Block, Postings
+from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG
 from hwdag.store import records, rows, sqlite
 from hwdag.store.integrity import verify
@@ -216,18 +216,6 @@ def test_a_broken_graph_is_refused_and_the_old_document_stays(store):
 
 
 # What a search reads
-
-
-def assert_same_block(one, two):
-    for part in fields(Block):
-        a, b = getattr(one, part.name), getattr(two, part.name)
-        if isinstance(a, Postings):
-            assert all(np.array_equal(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
-        elif part.name == "weights":  # the sums of rows are rounded in another order
-            np.testing.assert_allclose(a, b, rtol=1e-15, atol=0)
-        else:
-            assert np.array_equal(a, b), part.name
-            assert getattr(a, "dtype", None) == getattr(b, "dtype", None), part.name
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

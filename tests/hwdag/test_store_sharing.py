@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from threading import Barrier, Thread
 
 import pytest
-from store_world import assert_same, load_all
-from test_store import HEADER, assert_same_block, child, world
+from store_world import assert_same, assert_same_block, load_all
+from test_store import HEADER, child, world
 
 from hwdag.errors import IndexBusy, IndexFileError
 from hwdag.graph.block import Block
