@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import DynamicCache
+from transformers import DynamicCache, GenerationConfig
 
 from hwdag import BuildConfig, HWDAGIndex, SearchConfig
 from hwdag.config import HeadList
@@ -314,8 +314,16 @@ def writing(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
 
     size = min(16, max(plan.batches))
     written = [lm.turns.head + row + lm.turns.summary_reply for row in rows[:size]]
-    ids, mask = lm.engine._left_padded(written)
-    settings = lm.engine._plainly_greedy(plan.new_tokens)
+    longest, device = max(map(len, written)), lm.model.device
+    ids = torch.tensor([[0] * (longest - len(row)) + row for row in written], device=device)
+    lengths = torch.tensor([[len(row)] for row in written], device=device)
+    mask = (torch.arange(longest, device=device) >= longest - lengths).long()
+    settings = GenerationConfig(
+        max_new_tokens=plan.new_tokens,
+        do_sample=False,
+        eos_token_id=sorted(lm.engine.end_tokens) or None,
+        pad_token_id=0,
+    )
 
     def bare() -> None:
         with torch.inference_mode():
