@@ -176,6 +176,7 @@ def test_a_finished_build_costs_nothing_again(writer):
     assert len(again.kept) < again.reused  # embeddings are not kept
 
 
+@pytest.mark.slow
 def test_batches_of_a_resumed_build_are_those_of_an_uninterrupted_one():
     """Padding makes rounding depend on the company of a window, so the company must not change."""
     config = BuildConfig(chunk_tokens=60, window_tokens=800, batch_size=3, edges="attention")

@@ -205,6 +205,7 @@ def test_nothing_depends_on_how_the_documents_came_to_be_there(seed, choices, si
         assert all(snapshot.numbers == numbers for snapshot, numbers in before)
 
 
+@pytest.mark.slow
 @given(SEEDS, CHOICES, SIZES, st.sampled_from(SCORINGS), st.sampled_from([1, 3]))
 def test_walks_do_not_depend_on_it_either(seed, choices, size, scoring, stride):
     rng = np.random.default_rng(seed)

@@ -51,6 +51,7 @@ def opened(paths):
     return HWDAGIndex.open_all(paths, reader=ScriptedLM(), embedder=EMBEDDER)
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(
     st.integers(0, 2**32 - 1),

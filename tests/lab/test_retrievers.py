@@ -483,6 +483,7 @@ def small_lm(context: int) -> HuggingFaceLM:
     return HuggingFaceLM(tiny.model(max_position_embeddings=context), tiny.tokenizer(), name="tiny")
 
 
+@pytest.mark.slow
 def test_windows_of_a_real_model():
     lm, document = small_lm(700), Document("d", world(11, documents=1, sentences=60)[0].text)
     retriever = FullContextRetriever(lm)
