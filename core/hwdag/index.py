@@ -126,7 +126,9 @@ class HWDAGIndex:
         if path is not None and holds_something(Path(path)):
             index = cls.load(path, config=config, **options)  # type: ignore[arg-type]
         else:
-            index = cls(config=config, path=path, **options)  # type: ignore[arg-type]
+            index = cls(config=config, **options)  # type: ignore[arg-type]
+            # why not passed above: somebody else may make the file this very moment
+            index._binding.path = None if path is None else Path(path)
         with on_error(index.close):
             index.report = index.refresh(
                 documents,
