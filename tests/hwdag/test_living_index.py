@@ -383,6 +383,18 @@ def test_builds_that_begin_at_once_on_a_new_path_take_turns(tmp_path):
     assert len(opened(path)) == 8
 
 
+def test_a_file_that_comes_after_the_look_for_it_is_gone_on_with(tmp_path, monkeypatch):
+    path = tmp_path / "a.hwdag"
+
+    def look(_):
+        monkeypatch.undo()
+        index_of(documents(1, prefix="other"), path=path).close()
+        return False  # as it was before
+
+    monkeypatch.setattr("hwdag.index.holds_something", look)
+    assert seen(index_of(documents(1), path=path)) == {"other0", "doc0"}
+
+
 def test_a_file_that_was_made_meanwhile_with_another_config_is_refused(tmp_path):
     path = tmp_path / "a.hwdag"
     index = HWDAGIndex(reader=ScriptedLM(), embedder=HashingEmbedder(), config=CONFIG, path=path)
