@@ -66,6 +66,8 @@ class Equals(Filter):
             mapping under key "a".
         value: text, number, True, False, None, or a list of these, which a list must equal (or,
             being a list of lists, contain).
+
+    Raises `InputError` for a key or value that no document can have.
     """
 
     key: str
@@ -91,7 +93,10 @@ class Equals(Filter):
 
 @dataclass(frozen=True, slots=True)
 class In(Filter):
-    """The value under `key` is one of `values`, or is a list that contains one of them."""
+    """The value under `key` is one of `values`, or is a list that contains one of them.
+
+    Without values it matches nothing. Raises `InputError` for a single text, a list or a mapping in them.
+    """
 
     key: str
     values: Iterable[Scalar] = field(compare=False)
@@ -120,6 +125,7 @@ class Range(Filter):
 
     Number bounds match numbers only. Text bounds match texts only, compared character by
     character, which puts ISO dates in order. Lists, truth values and all else never match.
+    Raises `InputError` for no bound, bounds of two kinds, or a bound that has no order.
     """
 
     key: str
@@ -189,14 +195,17 @@ class _Several(Filter):
 
 
 class And(_Several):
-    """All of at least one filter match; they may be nested up to `MAX_DEPTH`."""
+    """All of at least one filter match.
+
+    Raises `InputError` for no filter, something else than one, or nesting beyond `MAX_DEPTH`.
+    """
 
     __slots__ = ()
     word, enough = "and", all
 
 
 class Or(_Several):
-    """One or more of at least one filter match."""
+    """One or more of at least one filter match; raises as `And` does."""
 
     __slots__ = ()
     word, enough = "or", any
@@ -204,7 +213,7 @@ class Or(_Several):
 
 @dataclass(frozen=True, slots=True)
 class Not(Filter):
-    """The filter does not match."""
+    """The filter does not match; raises as `And` does."""
 
     filter: Filter
 

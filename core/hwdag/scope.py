@@ -27,6 +27,8 @@ class Scope:
         document_ids: only these; None for all.
         filters: only documents whose metadata match, see `hwdag.filters`; its JSON form is read.
         tenant: whose documents; needed if and only if the index has a `tenant_key`.
+
+    Raises `InputError` for something that cannot be read as such.
     """
 
     document_ids: Collection[str] | None = None

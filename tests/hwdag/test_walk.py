@@ -289,6 +289,26 @@ def test_a_walk_read_ahead_ends_where_one_read_node_by_node_does(family, seed):
         assert answers[0] == answers[1]
 
 
+def test_nodes_read_in_vain_are_the_first_of_those_beyond():
+    """Whoever asks for k gets k nodes: what the walk would have visited next, then by score."""
+    rng = np.random.default_rng(3)
+    graph = random_graph(rng, chunks=20, levels=2)
+    vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
+    options = {"token_budget": 5000, "scoring": Scoring(attention=0), "initial_share": 0.0}
+    whole = search(graph, vectors, query, ScriptedLM(), SearchConfig(**options)).retrieval.steps
+    config = SearchConfig(progress="p_yes", **options)
+    lm = ScriptedLM(p_yes=[0.0, 0.99])
+    for k in (1, 3, 4, 6, len(whole)):
+        found = search(graph, vectors, query, lm, config, k=k).retrieval
+        assert [step.node for step in found.steps] == [step.node for step in whole[:2]]
+        assert lm.sessions[-1].texts == [step.node.text for step in whole[:2]]
+        beyond = [step.node for step in found.beyond]
+        assert beyond[:2] == [step.node for step in whole[2:4]][: max(0, k - 2)]
+        places = [step.position for step in (*found.steps, *found.beyond)]
+        assert places == list(range(2, 2 + max(2, k)))
+        assert len({node.id for node in beyond}) == len(beyond) == max(0, k - 2)
+
+
 @pytest.mark.parametrize("progress", ["budget", "p_yes"])
 def test_an_answer_comes_from_the_nodes_that_attend_most(progress):
     """The cache of the answer is that of a session that reads these alone; the walk is unchanged."""

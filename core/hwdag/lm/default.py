@@ -81,7 +81,8 @@ def load_reader(
 
     Raises:
         ModelNotFound: no model under that name, or no adapter in that folder.
-        InputError: the adapter is not one for this model.
+        InputError: the adapter is not one for this model, or `HWDAG_ADAPTER` is neither "on" nor
+            "off".
     """
     if name is None:
         switch = os.environ.get(SWITCH, "on")

@@ -246,7 +246,10 @@ class HuggingFaceLM:
         return KVReply(self.engine, messages, max_new_tokens=max_new_tokens, stop=stop)
 
     def pairs_of(self, heads: Heads) -> HeadList | None:
-        """The (layer, head) pairs that a choice of heads stands for; None is all of them."""
+        """The (layer, head) pairs that a choice of heads stands for; None is all of them.
+
+        Raises `InputError` for a layer or head that the model does not have.
+        """
         if heads == "auto" and self.known_heads is None:
             warn_unknown(self.name)
         pairs = resolve(heads, self.known_heads)

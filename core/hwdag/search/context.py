@@ -139,7 +139,7 @@ class Context:
                 relevance=step.position * float(mean),
                 p_yes=reading.p_yes if at == last else None,
             )
-        for index, step in zip(self._unread, self.steps[first : last + 1], strict=False):
+        for index, step in zip(self._unread[:count], self.steps[first : last + 1], strict=True):
             if self._reads == "along":
                 self._frontier.pass_on(index, step.relevance or 0.0)
             self._progress.take(step)
