@@ -33,6 +33,7 @@ from hwdag.navigator import navigator_of
 from hwdag.search.corpus import Corpus
 from hwdag.search.walk import Query, walk
 from hwdag.text.chunking import leaves
+from hwdag.text.headings import headings
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node
 from hwdag_lab.eval.data import records_of, sample
@@ -141,10 +142,11 @@ def sentences(document: Document, reader: Reader) -> list[Node]:
     """The leaves of a document."""
     spans = leaves(document.text, count_tokens=reader.count_tokens, limit=LEAF_TOKENS)
     texts = [document.text[span.start : span.end] for span in spans]
+    tokens, found = reader.count_tokens(texts), headings(document.text, spans, document.title)
     return [
-        Node(f"{document.id}#1.{i}", document.id, 1, text, "chunk", max(1, tokens), (span,))
-        for i, (text, span, tokens) in enumerate(
-            zip(texts, spans, reader.count_tokens(texts), strict=True)
+        Node(f"{document.id}#1.{i}", document.id, 1, text, "chunk", max(1, count), (span,), heading)
+        for i, (text, span, count, heading) in enumerate(
+            zip(texts, spans, tokens, found, strict=True)
         )
     ]
 
@@ -159,7 +161,7 @@ def corpus_of(
             number,
             document,
             HWDAG.from_rows(some, []),
-            embedder.embed(embedded_texts(document, some, BuildConfig())),
+            embedder.embed(embedded_texts(some, BuildConfig())),
         )
         for number, (document, some) in enumerate(zip(documents, nodes, strict=True), start=1)
     )

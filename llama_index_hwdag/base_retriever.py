@@ -156,6 +156,7 @@ class CoreSearchRetriever(BaseRetriever):
     def _scored(self, step: Step, retrieval: Retrieval) -> NodeWithScore:
         document = retrieval.sources[step.node.document_id]
         node = text_node(step.node, self._source(document))
-        metadata = {**node.metadata, METADATA_KEY: provenance(step, retrieval)}
+        own = {"heading": step.node.heading} if step.node.heading else {}
+        metadata = {**own, **node.metadata, METADATA_KEY: provenance(step, retrieval)}
         found = RetrievedNode(**(dict(node) | {"metadata": metadata}))
         return NodeWithScore(node=found, score=float(step.score))

@@ -83,7 +83,7 @@ class InStores(Storage):
             if vectors is None:
                 lost.append(Kept(source, parts))
                 options = replace(options, embedder=as_embedder(options.embedder))
-                vectors = _embedded(document, graph, options)
+                vectors = _embedded(graph, options)
             entries.append(Entry(document, graph, vectors))
             storage._sources[source.document.id] = source
         storage.core = CoreIndex.from_entries(
@@ -262,9 +262,9 @@ class InStores(Storage):
         return np.stack(found)
 
 
-def _embedded(document: Document, graph: HWDAG, options: Options) -> Vectors:
+def _embedded(graph: HWDAG, options: Options) -> Vectors:
     """The embeddings of a graph's nodes, made again, (nodes, dimension)."""
-    texts = embedded_texts(document, graph.nodes, options.config or BuildConfig())
+    texts = embedded_texts(graph.nodes, options.config or BuildConfig())
     return as_embedder(options.embedder).embed(texts)
 
 

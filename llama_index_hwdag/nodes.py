@@ -156,7 +156,7 @@ def text_node(node: Node, source: Source, **fields: Any) -> TextNode:
 def graph_nodes(graph: HWDAG, source: Source) -> list[TextNode]:
     """All chunks and points of a document, with level, origin, tokens, spans and weighted edges.
 
-    `SOURCE` is the ref doc and says level, origin, tokens and spans in its metadata; `CHILD` are
+    `SOURCE` is the ref doc and says level, origin, tokens, spans and heading in its metadata; `CHILD` are
     the out-edges with `weight` (the share) and `attention` (before normalisation).
     """
     return [
@@ -171,6 +171,7 @@ def _relationships(graph: HWDAG, index: int, node: Node) -> dict[NodeRelationshi
         "origin": node.origin,
         "tokens": int(node.tokens),
         "spans": [[span.start, span.end] for span in node.sources],
+        "heading": node.heading,
     }
     source = RelatedNodeInfo(node_id=node.document_id, metadata=record)
     found: dict[NodeRelationship, Any] = {NodeRelationship.SOURCE: source}
@@ -221,6 +222,8 @@ def _core_node(node: BaseNode, source: Source) -> Node:
     text = node.get_content(MetadataMode.NONE)
     if record["origin"] == "chunk" and text != source.document.text[spans[0].start : spans[0].end]:
         raise ValueError(f"the text of the document has changed since chunk {node.node_id}")
+    if not isinstance(record["heading"], str):
+        raise ValueError(f"the heading of node {node.node_id} is no text")
     return Node(
         node.node_id,
         source.document.id,
@@ -229,4 +232,5 @@ def _core_node(node: BaseNode, source: Source) -> Node:
         record["origin"],
         record["tokens"],
         spans,
+        record["heading"],
     )

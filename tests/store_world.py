@@ -10,11 +10,12 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
-from worlds import document_of, random_graph, random_vectors
+from worlds import document_of, random_graph, random_vectors, under_headings
 
 from hwdag.graph.block import Block, Postings
 from hwdag.graph.dag import HWDAG
 from hwdag.store.sqlite import Entry, Header, Store
+from hwdag.text.headings import Outline
 from hwdag.types import Document, Node, Span
 
 HEADER = Header(
@@ -30,6 +31,7 @@ def entry(document_id: str = "doc", seed: int = 0, chunks: int = 5) -> Entry:
     rng = np.random.default_rng(seed)
     graph = random_graph(rng, chunks=chunks, levels=3, document_id=document_id)
     document = replace(document_of(graph), title="Größe 灯塔", metadata={"n": seed, "größe": [1.5]})
+    graph = under_headings(graph, Outline(document.text, document.title))
     return Entry(document, graph, random_vectors(rng, len(graph)))
 
 

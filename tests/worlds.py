@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from hwdag.navigator import Navigator
 from hwdag.search import walk as search
 from hwdag.search.corpus import Corpus
 from hwdag.search.walk import Query, Walked
+from hwdag.text.headings import Outline
 from hwdag.text.prompts import SearchPrompts
 from hwdag.threads import MAX_QUESTIONS, in_question_thread
 from hwdag.types import Document, Node, Span
@@ -78,6 +80,10 @@ def corpus_of(
     graphs: Sequence[HWDAG], vectors: Sequence[Vectors], texts: Sequence[str] = ()
 ) -> Corpus:
     """A corpus of these graphs, numbered from 1; without `texts` nothing has a heading."""
+    if texts:
+        graphs = [
+            under_headings(graph, Outline(text)) for graph, text in zip(graphs, texts, strict=True)
+        ]
 
     def read(addresses: Sequence[tuple[int, int]]) -> list[Node | None]:
         return [graphs[number - 1].nodes[position] for number, position in addresses]
@@ -85,6 +91,12 @@ def corpus_of(
     documents = [Document("", text) for text in texts or [""] * len(graphs)]
     parts = zip(documents, graphs, vectors, strict=True)
     return Corpus(read).extended(Block.of(i, *part) for i, part in enumerate(parts, start=1))
+
+
+def under_headings(graph: HWDAG, outline: Outline) -> HWDAG:
+    """The same graph, its nodes under the headings of a text that they are slices of."""
+    nodes = (replace(node, heading=outline.heading_of(node.sources[0])) for node in graph.nodes)
+    return replace(graph, nodes=tuple(nodes))
 
 
 def walk(

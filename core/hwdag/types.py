@@ -69,7 +69,8 @@ class Node:
 
     `sources` are the exact character spans of the document that the text rests on: the chunk
     itself, the picked sentence of an extractive point, or the sentences that a generated point
-    attended to most (through the strongest edges, for levels above 2).
+    attended to most (through the strongest edges, for levels above 2). `heading` is the one that the
+    first of them stands under, "" where there is none.
     """
 
     id: str
@@ -79,6 +80,7 @@ class Node:
     origin: Origin
     tokens: int
     sources: tuple[Span, ...]
+    heading: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the node as JSON-able values; `spans` are [start, end) of characters."""
@@ -90,6 +92,7 @@ class Node:
             "origin": self.origin,
             "tokens": self.tokens,
             "spans": [[span.start, span.end] for span in self.sources],
+            "heading": self.heading,
         }
 
 

@@ -17,6 +17,7 @@ from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier
 from hwdag.search.similarity import Similarity
 from hwdag.text.chunking import leaves
+from hwdag.text.headings import headings
 from hwdag.types import Document, Node, Span
 from hwdag_lab.eval.evidence import HALF, TOUCHED
 from hwdag_lab.eval.schema import Question, Record
@@ -74,13 +75,13 @@ def asked(records: Iterable[Record], embedder: Embedder, reads: int) -> Iterator
 def _world(document: Document, embedder: Embedder) -> tuple[list[Node], Corpus, Vectors]:
     """The leaves of a document, as the library cuts and embeds them."""
     spans = leaves(document.text, count_tokens=_words, limit=LEAF_WORDS)
+    found = headings(document.text, spans, document.title)
     nodes = [
-        Node(
-            f"{document.id}#1.{i}", document.id, 1, document.text[s.start : s.end], "chunk", 1, (s,)
-        )
-        for i, s in enumerate(spans)
+        Node(f"{document.id}#1.{i}", document.id, 1, text, "chunk", 1, (span,), heading)
+        for i, (span, heading) in enumerate(zip(spans, found, strict=True))
+        for text in [document.text[span.start : span.end]]
     ]
-    vectors = embedder.embed(embedded_texts(document, nodes, BuildConfig()))
+    vectors = embedder.embed(embedded_texts(nodes, BuildConfig()))
     block = Block.of(1, document, HWDAG.from_rows(nodes, []), vectors)
     corpus = Corpus(lambda addresses: [nodes[at] for _, at in addresses]).extended([block])
     return nodes, corpus, vectors

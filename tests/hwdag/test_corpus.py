@@ -21,7 +21,7 @@ from hwdag.search import segments
 from hwdag.search.corpus import Corpus, Vanished
 from hwdag.search.frontier import Frontier, highest
 from hwdag.search.similarity import References, Similarity
-from hwdag.text.headings import headings, searched_text
+from hwdag.text.headings import Outline, searched_text
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node, Span
 from hwdag_lab.scripted import ScriptedLM
@@ -46,7 +46,6 @@ class Library:
         self.rng = np.random.default_rng(seed)
         self.blocks: dict[int, Block] = {}
         self.nodes: dict[int, Sequence[Node]] = {}
-        self.headings: dict[int, list[str]] = {}
         self.last = 0
 
     def fetch(self, addresses: Iterable[tuple[int, int]]) -> list[Node | None]:
@@ -61,17 +60,15 @@ class Library:
         document, graph = random_document(self.rng, f"d{self.last + 1}")
         vectors = random_vectors(self.rng, len(graph))
         block = Block.of(self.last + 1, document, graph, vectors)
-        found = headings(document.text, [node.sources[0] for node in graph.nodes])
-        return self._put(block, graph.nodes, found)
+        return self._put(block, graph.nodes)
 
     def remove(self, number: int) -> None:
         del self.blocks[number], self.nodes[number]
 
-    def _put(self, block: Block, nodes: Sequence[Node], found: list[str]) -> Block:
+    def _put(self, block: Block, nodes: Sequence[Node]) -> Block:
         self.last = block.number
         self.blocks[self.last] = block
         self.nodes[self.last] = nodes
-        self.headings[self.last] = found
         return block
 
 
@@ -85,9 +82,10 @@ def random_document(rng, name):
             text += sentence + " "
         text += "\n\n"
     pairs = [Span(first.start, second.end) for first, second in pairwise(spans)]
+    heading_of = Outline(text).heading_of
     nodes = [
-        Node(f"{name}#1.{i}", name, 1, text[span.start : span.end], "chunk", 5, (span,))
-        for i, span in enumerate([*spans, *pairs])
+        Node(f"{name}#1.{i}", name, 1, text[s.start : s.end], "chunk", 5, (s,), heading_of(s))
+        for i, s in enumerate([*spans, *pairs])
     ]
     rows, below = list[EdgeRow](), range(len(nodes))
     for level in range(2, rng.integers(2, 5)):
@@ -101,7 +99,7 @@ def random_document(rng, name):
             extractive = rng.random() < 0.6
             point = text[span.start : span.end] if extractive else random_text(rng, 4)
             origin = "extractive" if extractive else "generated"
-            nodes.append(Node(identity, name, level, point, origin, 5, (span,)))
+            nodes.append(Node(identity, name, level, point, origin, 5, (span,), heading_of(span)))
             size = int(rng.integers(1, len(below) + 1))
             children = np.sort(rng.choice(below, size, replace=False)).astype(np.int32)
             rows.append(EdgeRow(parent, children, rng.uniform(0.1, 1, size)))
@@ -236,7 +234,7 @@ def those_of(library, documents):
     seen = set(documents)
     for number, block in library.blocks.items():
         if number in seen:
-            kept._put(block, library.nodes[number], library.headings[number])
+            kept._put(block, library.nodes[number])
     return kept
 
 
@@ -258,18 +256,17 @@ def test_the_top_represents_every_document_once(seed, choices):
 def dense(library, corpus, visible):
     """The visible nodes as a dense world, and their indices in the corpus."""
     rows = np.flatnonzero(visible).tolist()
-    found = {number: library.headings[number] for number in library.blocks}
-    everything = [pair for n in found for pair in zip(library.nodes[n], found[n], strict=True)]
+    everything = [node for n in library.blocks for node in library.nodes[n]]
     index = dict(zip(living(corpus), everything, strict=True))
-    nodes, names = zip(*(index[row] for row in rows), strict=True)
+    nodes = [index[row] for row in rows]
     edges = np.zeros((len(rows), len(rows)))
     position = {row: i for i, row in enumerate(rows)}
     for row in rows:
         for child, weight in zip(*corpus.children(row), strict=True):
             if int(child) in position:
                 edges[position[row], position[int(child)]] = weight
-    searched = list(map(searched_text, nodes, names))
-    return DenseWorld(list(nodes), list(names), searched, edges), rows
+    searched, names = map(searched_text, nodes), [node.heading for node in nodes]
+    return DenseWorld(nodes, names, list(searched), edges), rows
 
 
 @pytest.mark.slow

@@ -22,9 +22,10 @@ TEXTS = st.lists(st.text(alphabet="abcd ", max_size=20), min_size=1, max_size=12
 def lexicon(texts, headings=None, visible=None):
     """Of one document with a node for each text, as it is searched."""
     nodes = [
-        Node(str(i), "d", 1, text, "generated", 1, (Span(0, 1),)) for i, text in enumerate(texts)
+        Node(str(i), "d", 1, text, "generated", 1, (Span(0, 1),), heading)
+        for i, (text, heading) in enumerate(zip(texts, headings or [""] * len(texts), strict=True))
     ]
-    lengths, words, names = indexed(nodes, headings or [""] * len(texts))
+    lengths, words, names = indexed(nodes)
     n = len(texts)
     nothing = np.zeros(n, np.int64)
     block = Block(

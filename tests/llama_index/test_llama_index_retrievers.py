@@ -101,6 +101,15 @@ def test_provenance_is_metadata_that_no_model_sees(retriever):
     assert "/secret" in node.get_content(MetadataMode.EMBED)
 
 
+def test_a_sentence_comes_with_the_heading_that_it_stands_under():
+    text = "# Ferry\n\nIt crossed the river.\n\n# Harbour\n\nIt is old. Clara Holm built it."
+    index = HWDAGIndex.from_documents([Document(text=text)], **models())
+    [found] = index.as_retriever(k=1).retrieve("Who built it, Clara Holm?")
+    assert found.node.text == "Clara Holm built it."
+    assert found.node.metadata["hwdag"]["heading"] == "Harbour"
+    assert "heading: Harbour" in found.node.get_content(MetadataMode.LLM)
+
+
 def test_documents_that_the_core_got_elsewhere_are_found_with_all_their_metadata():
     core = a_core()
     core.insert([hwdag.Document("ferry", TEXTS["ferry"], metadata={"place": "ferry"})])

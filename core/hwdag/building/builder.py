@@ -57,7 +57,8 @@ def build(
     by text, (dimension,) each. Raises what `HWDAGIndex.refresh` says.
     """
     calls = Calls() if calls is None else calls
-    level, outline = _leaves(document, tools), Outline(document.text)
+    outline = Outline(document.text, document.title)
+    level = _leaves(document, outline, tools)
     nodes, rows, notes = list(level), list[EdgeRow](), list[str]()
     retries = fallbacks = 0
     for height in range(2, tools.config.max_levels + 1):
@@ -73,7 +74,7 @@ def build(
             with reporter.stage(f"edges of level {height}", len(windows), "window") as advance:
                 replays = replay(windows, found, tools, calls, advance)
             found = list(map(with_sources, found, windows, replays))
-        points = _nodes(document, height, list(chain.from_iterable(found)), tools)
+        points = _nodes(document, outline, height, list(chain.from_iterable(found)), tools)
         if len(windows) > 1 and sum(n.tokens for n in points) >= sum(n.tokens for n in level):
             notes.append(f"level {height} was not shorter than the level below: dropped")
             break
@@ -95,22 +96,24 @@ def build(
         notes.append(f"stopped at max_levels={tools.config.max_levels}")
     graph = HWDAG.from_rows(nodes, rows)
     graph.check_integrity()
-    texts = embedded_texts(document, nodes, tools.config)
+    texts = embedded_texts(nodes, tools.config)
     vectors = _embedded(texts, known or {}, tools.embedder, calls)
     return Built(graph, vectors, retries, fallbacks, [f"{document.id}: {note}" for note in notes])
 
 
-def _leaves(document: Document, tools: Tools) -> list[Node]:
+def _leaves(document: Document, outline: Outline, tools: Tools) -> list[Node]:
     config, text = tools.config, document.text
     cut = leaves if config.leaves == "sentences" else chunk
     spans = cut(text, count_tokens=tools.reader.count_tokens, limit=config.chunk_tokens)
     if not spans:
         raise InputError(f"document {document.id!r} is empty or only white space")
     slices = [Point(text[span.start : span.end], "chunk", (span,)) for span in spans]
-    return _nodes(document, 1, slices, tools)
+    return _nodes(document, outline, 1, slices, tools)
 
 
-def _nodes(document: Document, level: int, points: Sequence[Point], tools: Tools) -> list[Node]:
+def _nodes(
+    document: Document, outline: Outline, level: int, points: Sequence[Point], tools: Tools
+) -> list[Node]:
     tokens = tools.reader.count_tokens([point.text for point in points])
     return [
         Node(
@@ -121,17 +124,15 @@ def _nodes(document: Document, level: int, points: Sequence[Point], tools: Tools
             origin=point.origin,
             tokens=max(1, count),
             sources=point.sources,
+            heading=outline.heading_of(point.sources[0]),
         )
         for i, (point, count) in enumerate(zip(points, tokens, strict=True))
     ]
 
 
-def embedded_texts(document: Document, nodes: Sequence[Node], config: BuildConfig) -> list[str]:
+def embedded_texts(nodes: Sequence[Node], config: BuildConfig) -> list[str]:
     """Say what is embedded of every node: a slice of the document behind its heading."""
-    if not config.contextual:
-        return [node.text for node in nodes]
-    outline = Outline(document.text, document.title)
-    return [searched_text(node, outline.heading_of(node.sources[0])) for node in nodes]
+    return [searched_text(node) if config.contextual else node.text for node in nodes]
 
 
 def _embedded(

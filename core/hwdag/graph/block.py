@@ -197,7 +197,7 @@ class Block(NodeArrays):
         """Make those of a document."""
         outline = Outline(document.text, document.title)
         sources = [node.sources[0] for node in graph.nodes]
-        lengths, words, names = indexed(graph.nodes, [outline.heading_of(s) for s in sources])
+        lengths, words, names = indexed(graph.nodes)
         spans = np.array([verbatim(node) for node in graph.nodes], np.int64).reshape(-1, 2)
         paragraphs = np.array(outline.paragraphs_of(sources), np.int32)
         return cls(
@@ -217,14 +217,9 @@ class Block(NodeArrays):
         )
 
 
-def indexed(
-    nodes: Sequence[Node], found: Sequence[str]
-) -> tuple[NDArray[np.int32], Postings, Postings]:
+def indexed(nodes: Sequence[Node]) -> tuple[NDArray[np.int32], Postings, Postings]:
     """Index nodes: length of each in words, nodes by word, and nodes by name of their heading."""
-    counted = [
-        Counter(content_words(searched_text(node, heading)))
-        for node, heading in zip(nodes, found, strict=True)
-    ]
+    counted = [Counter(content_words(searched_text(node))) for node in nodes]
     words = Postings.of(
         (key_of(word), row, count)
         for row, counter in enumerate(counted)
@@ -232,9 +227,9 @@ def indexed(
     )
     names = Postings.of(
         (key_of(" ".join(name)), row, 1)
-        for row, heading in enumerate(found)
+        for row, node in enumerate(nodes)
         # what is in brackets tells namesakes apart
-        if 0 < len(name := content_words(heading.partition("(")[0])) <= LONGEST_NAME
+        if 0 < len(name := content_words(node.heading.partition("(")[0])) <= LONGEST_NAME
     )
     return np.array([c.total() for c in counted], np.int32), words, names
 

@@ -96,7 +96,7 @@ def encode(stored: Entry, *, dimension: int) -> DocumentRows:
     metadata = _metadata_json(document)
     arrays = vars(Block.of(0, document, graph, vectors)) | {"attention": graph.raw.data}
     for node in graph.nodes:
-        _check_unicode(node.id + node.text, f"node {node.id!r}")
+        _check_unicode(node.id + node.text + node.heading, f"node {node.id!r}")
     return DocumentRows(
         document=(
             slot_of(document.id),
@@ -224,6 +224,7 @@ def _node_rows(nodes: Sequence[Node]) -> list[Row]:
             node.text,
             int(node.tokens),
             [[int(span.start), int(span.end)] for span in node.sources],
+            node.heading,
         ]
         for node in nodes
     ]
@@ -234,16 +235,16 @@ def _node_rows(nodes: Sequence[Node]) -> list[Row]:
 
 
 def _node(fields: Row, document_id: str) -> Node:
-    identity, level, origin, text, tokens, sources = fields
-    if not (isinstance(identity, str) and isinstance(text, str)):
-        raise InputError("an id or a text is something else")
-    _check_unicode(identity + text, f"node {identity!r}")
+    identity, level, origin, text, tokens, sources, heading = fields
+    if not all(isinstance(value, str) for value in (identity, text, heading)):
+        raise InputError("an id, a text or a heading is something else")
+    _check_unicode(identity + text + heading, f"node {identity!r}")
     if not type(level) is type(tokens) is int:
         raise InputError(f"level or tokens of node {identity} are no whole numbers")
     if origin not in get_args(Origin):
         raise InputError(f"node {identity} has the unknown origin {origin!r}")
     spans = tuple(Span(start, end) for start, end in sources)
-    return Node(identity, document_id, level, text, origin, tokens, spans)
+    return Node(identity, document_id, level, text, origin, tokens, spans, heading)
 
 
 # Graph

@@ -137,9 +137,9 @@ def in_context(heading: str, passage: str) -> str:
     return passage if not heading or heading in passage else f"{heading}: {passage}"
 
 
-def searched_text(node: Node, heading: str) -> str:
+def searched_text(node: Node) -> str:
     """Say what is embedded and indexed of a node: a slice of a document behind its heading."""
-    return node.text if node.origin == "generated" else in_context(heading, node.text)
+    return node.text if node.origin == "generated" else in_context(node.heading, node.text)
 
 
 def _headings(text: str) -> Iterator[_Heading]:
