@@ -1,11 +1,14 @@
 """Settings for all tests, and a database server for those that want one."""
 
 import gc
+import importlib
+import os
 import shutil
 import signal
 import tempfile
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +76,13 @@ SECONDS = {
 # why: no garbage is made while torch is imported, and what was imported is never garbage: a tenth of
 # the tests' time went into looking for it
 gc.disable()
+
+# why: workers that import the same modules at the same time all compile them, after an installation;
+# these begin at the other end
+if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
+    for name in ("llama_index.core", "matplotlib.pyplot", "sklearn.mixture", "ray", "openai", "mcp"):
+        with suppress(ImportError):
+            importlib.import_module(name)
 
 
 def pytest_collection_finish() -> None:
