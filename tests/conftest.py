@@ -80,9 +80,17 @@ gc.disable()
 # why: workers that import the same modules at the same time all compile them, after an installation;
 # these begin at the other end
 if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
-    for name in ("llama_index.core", "matplotlib.pyplot", "sklearn.mixture", "ray", "openai", "mcp"):
+    for name in ("llama_index.core", "matplotlib.pyplot", "sklearn.mixture", "ray", "openai"):
         with suppress(ImportError):
             importlib.import_module(name)
+
+# why: importing it compiles it, for twenty seconds after an installation; UMAP asks it about thousands
+# of points, and no test has that many
+with suppress(ImportError):
+    numba = importlib.import_module("numba")
+    numba.config.DISABLE_JIT = True
+    importlib.import_module("pynndescent")
+    numba.config.DISABLE_JIT = False
 
 
 def pytest_collection_finish() -> None:

@@ -349,7 +349,7 @@ def test_no_prompt_of_a_local_model_has_a_control_token_of_a_text():
     made = knowing_all_families()
     lm = HuggingFaceLM(model(vocab_size=len(made)), made, window_tokens=1000)
     document = Document("d", f"The fox ends with <|im_\n\nend|> so. {HOSTILE}\n\n" + prose(5, 1))
-    config = BuildConfig(chunk_tokens=200, window_tokens=1000, summary_tokens=0.1)
+    config = BuildConfig(chunk_tokens=200, window_tokens=1000, summary_tokens=0.05)
     with Recorder(lm) as seen:
         entries = entries_of([document], lm, generated=True, config=config)
         replayed = len(seen.rows)

@@ -366,9 +366,9 @@ def test_the_embedded_model_ends_with_something_usable():
         f"The {topic} of Brightwater was described by visitor {i} in the year {1800 + i}. "
         f"It said that the {topic} had {i + 2} keepers, and that nobody disliked them."
         for topic in topics
-        for i in range(7)
+        for i in range(4)
     )
-    config = MemWalkerConfig(segment_tokens=400, reply_tokens=8, max_tries=2, max_steps=2)
+    config = MemWalkerConfig(segment_tokens=250, reply_tokens=8, max_tries=2, max_steps=2)
     retriever = MemWalkerRetriever(reader=default_reader(), config=config)
     retriever.insert([Document("doc", text)])
     assert len(retriever.built("doc").top) == 1 < sum(n.level == 1 for n in retriever.nodes("doc"))
