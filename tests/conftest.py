@@ -84,14 +84,6 @@ if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
         with suppress(ImportError):
             importlib.import_module(name)
 
-# why: importing it compiles it, for twenty seconds after an installation; UMAP asks it about thousands
-# of points, and no test has that many
-with suppress(ImportError):
-    numba = importlib.import_module("numba")
-    numba.config.DISABLE_JIT = True
-    importlib.import_module("pynndescent")
-    numba.config.DISABLE_JIT = False
-
 
 def pytest_collection_finish() -> None:
     """Let the collector of garbage look only at what tests make."""

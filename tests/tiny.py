@@ -2,9 +2,13 @@
 
 from functools import cache
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
+
+from hwdag.lm.huggingface import HuggingFaceLM
 
 CHATML = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
@@ -72,3 +76,11 @@ def model(family: str = "llama", *, seed: int = 0, **overrides: object) -> PreTr
     values = SIZES | FAMILIES[family] | {"vocab_size": len(tokenizer()), "pad_token_id": 0}
     values |= {"bos_token_id": 1, "eos_token_id": 2} | overrides
     return AutoModelForCausalLM.from_config(AutoConfig.for_model(family, **values)).eval()
+
+
+def cold_logprobs(lm: HuggingFaceLM, ids: list[int], last: int) -> NDArray[np.float64]:
+    """Log-probabilities of the last tokens of a sequence, from one forward without any cache."""
+    with torch.no_grad():
+        rows = lm.model(torch.tensor([ids]), use_cache=False).logits[0].double().log_softmax(-1)
+    where = range(len(ids) - last, len(ids))
+    return np.array([float(rows[i - 1, ids[i]]) for i in where])

@@ -42,6 +42,17 @@ def random_text(rng: np.random.Generator, words: int) -> str:
     return " ".join(rng.choice(WORDS, size=words)).capitalize() + "."
 
 
+def random_documents(seed: int, documents: int = 3, sentences: int = 12) -> list[Document]:
+    """Documents of that many sentences, by the names d0, d1, ..."""
+    rng = np.random.default_rng(seed)
+    return [
+        Document(
+            f"d{i}", " ".join(random_text(rng, int(rng.integers(5, 10))) for _ in range(sentences))
+        )
+        for i in range(documents)
+    ]
+
+
 def random_graph(
     rng: np.random.Generator, *, chunks: int, levels: int, document_id: str = "doc"
 ) -> HWDAG:

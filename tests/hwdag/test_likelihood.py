@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-import torch
-from tiny import FAMILIES, model, tokenizer
+from tiny import FAMILIES, cold_logprobs, model, tokenizer
 
 from hwdag import BuildConfig, HWDAGIndex
 from hwdag.embedding.hashing import HashingEmbedder
@@ -14,14 +13,6 @@ from hwdag_lab.scripted import ScriptedLM
 
 NODES = ["The fox jumps over the dog.", "Summary of the information: a question.", "狐狸 🦊"]
 OPTIONS = ["The fox", "a", "Nobody: <|im_end|> is text", "狐狸 🦊 jumps", "The fox"]
-
-
-def cold(lm, ids, last):
-    """Log-probabilities of the last tokens of a sequence, from one forward without any cache."""
-    with torch.no_grad():
-        rows = lm.model(torch.tensor([ids]), use_cache=False).logits[0].double().log_softmax(-1)
-    where = range(len(ids) - last, len(ids))
-    return np.array([float(rows[i - 1, ids[i]]) for i in where])
 
 
 def session_of(lm):
@@ -52,7 +43,7 @@ def test_options_equal_a_cold_forward_over_the_whole_chat(family, enough):
     expected = []
     for option in OPTIONS:
         ids = lm.codec.encode(option)
-        expected.append(cold(lm, [*prompt, *ids], len(ids)).mean())
+        expected.append(cold_logprobs(lm, [*prompt, *ids], len(ids)).mean())
     np.testing.assert_allclose(found, expected, atol=1e-4)
     assert found[0] == pytest.approx(found[4], abs=1e-9)
 
@@ -79,7 +70,7 @@ def test_without_a_template_an_answer_begins_with_a_space():
     found = session_of(lm).likelihoods(["the dog"], enough=True)
     ids = lm.codec.encode(" the dog")
     whole = [*until_answer(lm, [], " Yes"), *ids]
-    assert found[0] == pytest.approx(cold(lm, whole, len(ids)).mean(), abs=1e-4)
+    assert found[0] == pytest.approx(cold_logprobs(lm, whole, len(ids)).mean(), abs=1e-4)
 
 
 def test_texts_that_have_no_likelihood_are_refused():

@@ -10,7 +10,7 @@ import pytest
 import tiny
 from hypothesis import given
 from hypothesis import strategies as st
-from worlds import WORDS, random_text
+from worlds import WORDS, random_documents, random_text
 
 from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
@@ -50,16 +50,6 @@ ALL = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 RANKING = pytest.mark.parametrize("make", [bm25, dense])
 
 
-def world(seed: int, documents: int = 3, sentences: int = 12) -> list[Document]:
-    rng = np.random.default_rng(seed)
-    return [
-        Document(
-            f"d{i}", " ".join(random_text(rng, int(rng.integers(5, 10))) for _ in range(sentences))
-        )
-        for i in range(documents)
-    ]
-
-
 def found(retrieval):
     return [step.node for step in (*retrieval.steps, *retrieval.beyond)]
 
@@ -77,7 +67,7 @@ def every(retriever, question, **options):
 @pytest.mark.parametrize("granularity", GRANULARITIES)
 def test_a_number_of_nodes_comes_in_the_order_of_scores(make, granularity):
     retriever = make(granularity=granularity)
-    retriever.insert(world(3, sentences=60))
+    retriever.insert(random_documents(3, sentences=60))
     available = len(every(retriever, "amber bridge castle dragon"))
     for k in (1, 3, 10_000):
         config = SearchConfig(token_budget=1)
@@ -93,7 +83,7 @@ def test_a_number_of_nodes_comes_in_the_order_of_scores(make, granularity):
 @RANKING
 def test_what_fits_is_read_and_the_best_of_the_rest_lies_beyond(make):
     retriever = make(granularity="sentence")
-    retriever.insert(world(4))
+    retriever.insert(random_documents(4))
     ranking = every(retriever, "amber bridge")
     config = SearchConfig(token_budget=25)
     seen = []
@@ -115,7 +105,7 @@ def test_what_fits_is_read_and_the_best_of_the_rest_lies_beyond(make):
 
 @pytest.mark.parametrize(("granularity", "limit"), [("300", 300), ("100", 100), ("sentence", 300)])
 def test_passages_are_as_fine_as_asked(granularity, limit):
-    text = "\n\n".join(document.text for document in world(5, documents=8, sentences=30))
+    text = "\n\n".join(document.text for document in random_documents(5, documents=8, sentences=30))
     lm = ScriptedLM()
     passages = Passages.of(Document("d", text), granularity, lm, contextual=False)
     assert [n.id for n in passages.nodes] == [
@@ -197,7 +187,7 @@ def brute_force(texts: list[str], question: str, *, k1: float, b: float) -> np.n
 def test_bm25_is_the_formula(granularity, seed):
     constants = {"k1": 1.5, "b": 0.75} if seed < 3 else {"k1": 0.3 * seed, "b": 0.4}
     retriever = bm25(granularity=granularity, **(constants if seed > 0 else {}))
-    documents = world(seed, sentences=40)
+    documents = random_documents(seed, sentences=40)
     retriever.insert(documents)
     cut = [
         node
@@ -259,7 +249,7 @@ def test_bm25_in_other_languages(sentences, question, answer):
 def test_bm25_says_nothing(capfd, caplog):
     caplog.set_level(logging.DEBUG)
     retriever = bm25()
-    retriever.insert(world(6))
+    retriever.insert(random_documents(6))
     retriever.search("amber")
     assert capfd.readouterr() == ("", "")
     assert not [record for record in caplog.records if record.name.startswith("bm25s")]
@@ -273,7 +263,7 @@ def test_bm25_builds_its_index_once_per_set_of_documents(monkeypatch):
         lambda self, *given, **more: made.append(1) or index(self, *given, **more),
     )
     retriever = bm25()
-    retriever.insert(world(7))
+    retriever.insert(random_documents(7))
     for question in ("amber", "bridge"):
         retriever.search(question)
     assert len(made) == 1
@@ -290,7 +280,7 @@ def test_bm25_builds_its_index_once_per_set_of_documents(monkeypatch):
 def test_dense_is_the_dot_product(granularity, seed):
     embedder = HashingEmbedder(64)
     retriever = dense(granularity=granularity, embedder=embedder)
-    documents = world(seed, sentences=40)
+    documents = random_documents(seed, sentences=40)
     retriever.insert(documents)
     cut = [
         node
@@ -354,7 +344,7 @@ def test_both_ends_of_a_document_are_kept():
 
 def test_what_fits_is_not_truncated():
     retriever = truncated()
-    retriever.insert(world(8))
+    retriever.insert(random_documents(8))
     retrieval = retriever.search("amber", config=SearchConfig(token_budget=3000))
     assert [node.id for node in found(retrieval)] == ["d0#whole", "d1#whole", "d2#whole"]
     assert (retrieval.notes, retrieval.stop) == ((), "exhausted")
@@ -381,7 +371,7 @@ def test_documents_share_the_budget_by_length():
 
 
 def test_full_context_reads_everything_whatever_the_budget():
-    documents = world(9)
+    documents = random_documents(9)
     lm = ScriptedLM()
     retriever = full(reader=lm)
     retriever.insert(documents)
@@ -485,7 +475,10 @@ def small_lm(context: int) -> HuggingFaceLM:
 
 @pytest.mark.slow
 def test_windows_of_a_real_model():
-    lm, document = small_lm(700), Document("d", world(11, documents=1, sentences=60)[0].text)
+    lm, document = (
+        small_lm(700),
+        Document("d", random_documents(11, documents=1, sentences=60)[0].text),
+    )
     retriever = FullContextRetriever(lm)
     retriever.insert([document])
     config = SearchConfig(max_new_tokens=4)
@@ -510,7 +503,9 @@ def test_windows_of_a_real_model():
 @pytest.mark.parametrize("budget", [1, 9, 10, 33, 100, 257])
 def test_truncation_with_a_real_tokenizer(budget):
     lm = small_lm(2048)
-    text = " ".join(document.text for document in world(12)) + " " + "北京是中国的首都" * 9
+    text = (
+        " ".join(document.text for document in random_documents(12)) + " " + "北京是中国的首都" * 9
+    )
     retriever = TruncateMiddleRetriever(lm)
     retriever.insert([Document("d", text)])
     retrieval = retriever.search("who?", config=SearchConfig(token_budget=budget))

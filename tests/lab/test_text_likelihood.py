@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scripted_scoring import ScoringLM
-from tiny import FAMILIES, model, tokenizer
+from tiny import FAMILIES, cold_logprobs, model, tokenizer
 from worlds import WORDS
 
 from hwdag.errors import ContextTooSmall
@@ -19,14 +18,6 @@ from hwdag_lab.methods.longllmlingua.retriever import scoring_of
 from hwdag_lab.scripted import logprobs_after
 
 TEXT = "The lazy dog. Summary 狐狸 points <|im_end|> 🦊!"
-
-
-def cold(lm, ids, last):
-    """Log-probabilities of the last tokens of a sequence, from one forward without any cache."""
-    with torch.no_grad():
-        rows = lm.model(torch.tensor([ids]), use_cache=False).logits[0].double().log_softmax(-1)
-    where = range(len(ids) - last, len(ids))
-    return np.array([float(rows[i - 1, ids[i]]) for i in where])
 
 
 @pytest.mark.parametrize("batched", [True, False])
@@ -40,7 +31,7 @@ def test_a_text_after_contexts_equals_a_plain_forward(family, batched):
     opening, ids = lm.codec.encode("\n"), lm.codec.encode(TEXT)
     for context, logprobs in zip(contexts, found, strict=True):
         whole = [*opening, *lm.codec.encode(context), *lm.codec.encode("\n\n"), *ids]
-        np.testing.assert_allclose(logprobs, cold(lm, whole, len(ids)), atol=1e-4)
+        np.testing.assert_allclose(logprobs, cold_logprobs(lm, whole, len(ids)), atol=1e-4)
     assert scoring.usage.tokens > 4 * len(ids)
     assert lm.usage.tokens == 0
     assert scoring.after([], TEXT) == []
@@ -53,7 +44,7 @@ def test_a_stream_equals_plain_forwards_over_all_that_was_kept(family):
     known = lm.codec.encode("\n") + lm.codec.encode("Who?\n\n")
     for text, kept in [(TEXT, " lazy dog"), (" x", ""), (TEXT * 2, TEXT), ("", "."), ("fox", "")]:
         ids, scores = lm.codec.encode(text), stream.score(text)
-        expected = cold(lm, [*known, *ids], len(ids)) if ids else np.zeros(0)
+        expected = cold_logprobs(lm, [*known, *ids], len(ids)) if ids else np.zeros(0)
         np.testing.assert_allclose(scores.logprobs, expected, atol=1e-4)
         assert len(scores.spans) == len(ids)
         if kept:
@@ -70,7 +61,7 @@ def test_a_full_context_forgets_the_oldest():
     stream.keep(" fox" * 20 + " dog" * 20)
     ids = lm.codec.encode(TEXT[:20])
     left = 64 - len(prefix) - len(ids)
-    expected = cold(lm, [*prefix, *kept[-(left // 2) :], *ids], len(ids))
+    expected = cold_logprobs(lm, [*prefix, *kept[-(left // 2) :], *ids], len(ids))
     np.testing.assert_allclose(stream.score(TEXT[:20]).logprobs, expected, atol=1e-4)
     with pytest.raises(ContextTooSmall, match="holds 64"):
         stream.score("fox " * 70)

@@ -17,7 +17,7 @@ from tiny import FAMILIES, model, tokenizer
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import DynamicCache
-from worlds import random_text
+from worlds import random_documents
 
 from hwdag.config import SearchConfig
 from hwdag.errors import ContextTooSmall, InputError, QuestionTooLong, ReaderRequired, UnknownOption
@@ -46,16 +46,6 @@ TEXT = (
 
 def tiny_lm(family: str = "llama", **overrides: object) -> HuggingFaceLM:
     return HuggingFaceLM(model(family, seed=3, **overrides), tokenizer())
-
-
-def world(seed: int, documents: int = 3, sentences: int = 12) -> list[Document]:
-    rng = np.random.default_rng(seed)
-    return [
-        Document(
-            f"d{i}", " ".join(random_text(rng, int(rng.integers(5, 10))) for _ in range(sentences))
-        )
-        for i in range(documents)
-    ]
 
 
 def scores_of(retriever, question=QUESTION, **options):
@@ -252,7 +242,7 @@ def test_a_context_passes_through_the_model_once_while_its_cache_is_kept():
 
 
 def test_questions_do_not_know_of_each_other():
-    lm, documents = tiny_lm(), world(1)
+    lm, documents = tiny_lm(), random_documents(1)
     questions = [QUESTION, "amber bridge?", "Where is the temple?"]
 
     def fresh():
@@ -271,7 +261,7 @@ def test_questions_do_not_know_of_each_other():
 @pytest.mark.slow
 @pytest.mark.parametrize("memory", [NONE, 200_000, LARGE])
 def test_memory_changes_nothing_but_the_cost(memory):
-    lm, documents = tiny_lm(), world(2, documents=4)
+    lm, documents = tiny_lm(), random_documents(2, documents=4)
     config = YouraConfig(window_tokens=120, memory_bytes=memory)
     plain = YouraRetriever.from_documents(
         documents, reader=lm, config=YouraConfig(window_tokens=120, memory_bytes=0)
@@ -291,7 +281,7 @@ def test_memory_changes_nothing_but_the_cost(memory):
 
 
 def test_what_is_deleted_is_not_kept_in_memory():
-    retriever = YouraRetriever.from_documents(world(3, 2), reader=tiny_lm())
+    retriever = YouraRetriever.from_documents(random_documents(3, 2), reader=tiny_lm())
     retriever.delete("d0")
     held = retriever.columns.caches
     assert len(held.held) == 1
@@ -316,7 +306,7 @@ def test_the_windows_that_were_used_last_stay():
 
 def test_windows_end_with_sentences_and_are_about_equally_long():
     lm = tiny_lm()
-    [document] = world(4, 1, sentences=60)
+    [document] = random_documents(4, 1, sentences=60)
     config = YouraConfig(window_tokens=200)
     retriever = YouraRetriever.from_documents([document], reader=lm, config=config)
     built = retriever.built("d0")
@@ -336,7 +326,7 @@ def test_windows_end_with_sentences_and_are_about_equally_long():
 
 def test_a_text_beyond_the_context_is_read_in_windows():
     lm = tiny_lm(max_position_embeddings=256)
-    [document] = world(5, 1, sentences=60)
+    [document] = random_documents(5, 1, sentences=60)
     retriever = YouraRetriever.from_documents([document], reader=lm)
     assert lm.count_tokens([document.text])[0] > 256
     found = retriever.answer(QUESTION, config=SearchConfig(token_budget=60, max_new_tokens=4))
@@ -376,7 +366,7 @@ def test_any_text_can_be_inserted_and_asked(reader, text):
 @given(st.integers(0, 10_000), st.integers(1, 120), st.sampled_from([0.2, 0.8, 1.0]))
 @settings(max_examples=25, deadline=None)
 def test_budget_share_and_order(seed, budget, share):
-    lm, documents = ScoringLM(), world(seed)
+    lm, documents = ScoringLM(), random_documents(seed)
     config = YouraConfig(most_sentences=share, window_tokens=64)
     retriever = YouraRetriever.from_documents(documents, reader=lm, config=config)
     found = retriever.search("amber bridge castle", config=SearchConfig(token_budget=budget), k=99)
@@ -398,12 +388,14 @@ def test_budget_share_and_order(seed, budget, share):
 
 
 def test_the_share_of_sentences_is_a_limit_of_its_own():
-    retriever = YouraRetriever.from_documents(world(1, 1, 10), reader=ScoringLM())
+    retriever = YouraRetriever.from_documents(random_documents(1, 1, 10), reader=ScoringLM())
     found = retriever.search("amber bridge", config=SearchConfig(token_budget=2000), k=10)
     assert (len(found.steps), len(found.beyond), found.stop) == (8, 2, "budget")
     assert found.notes == ("8 of 10 sentences were taken, which is the limit of 80%",)
     config = YouraConfig(most_sentences=1.0)
-    retriever = YouraRetriever.from_documents(world(1, 1, 10), reader=ScoringLM(), config=config)
+    retriever = YouraRetriever.from_documents(
+        random_documents(1, 1, 10), reader=ScoringLM(), config=config
+    )
     assert len(retriever.search("amber").steps) == 10
     assert retriever.search("amber").stop == "exhausted"
 
@@ -426,12 +418,14 @@ def test_what_is_in_the_cache_is_not_computed_again(tmp_path):
     lm, forwards = counting()
     config = YouraConfig(window_tokens=150, heads=PAIRS)
     options = {"reader": lm, "config": config, "cache": tmp_path / "calls"}
-    retriever = YouraRetriever.from_documents(world(8), **options)
+    retriever = YouraRetriever.from_documents(random_documents(8), **options)
     forwards.clear()
-    again = YouraRetriever.from_documents(world(8), **options)
+    again = YouraRetriever.from_documents(random_documents(8), **options)
     assert forwards == []
     assert scores_of(again) == pytest.approx(scores_of(retriever), rel=1e-4)
-    YouraRetriever.from_documents(world(8), **options | {"config": replace(config, heads="last")})
+    YouraRetriever.from_documents(
+        random_documents(8), **options | {"config": replace(config, heads="last")}
+    )
     assert forwards  # other heads attend otherwise
 
 
@@ -468,7 +462,7 @@ def test_heads_that_do_not_exist_and_readers_without_columns():
 def test_searches_from_many_threads_equal_one():
     lm = tiny_lm()
     config = YouraConfig(window_tokens=120, memory_bytes=200_000)
-    retriever = YouraRetriever.from_documents(world(11), reader=lm, config=config)
+    retriever = YouraRetriever.from_documents(random_documents(11), reader=lm, config=config)
     expected = scores_of(retriever)
     start = threading.Barrier(4)
 
