@@ -190,10 +190,10 @@ class HWDAGChat(BaseChatModel):
     ) -> Reply:
         """Begin a reply; LangChain has seen to `stream` by now, and hands it on."""
         refuse(unknown, "HWDAGChat", "stop, max_new_tokens (or max_tokens)")
-        given = max_tokens if max_new_tokens is None else max_new_tokens
+        limit = max_tokens if max_new_tokens is None else max_new_tokens
         return as_chat(self.reader).reply(
             as_messages(messages),
-            max_new_tokens=self.max_new_tokens if given is None else given,
+            max_new_tokens=self.max_new_tokens if limit is None else limit,
             stop=self.stop if stop is None else stop,
         )
 

@@ -247,7 +247,7 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
             document_ids = wanted.get("document_ids", document_ids)
             filters = wanted.get("filters", filters)
             tenant = wanted.get("tenant", tenant)
-        given: dict[str, Any] = {
+        passed: dict[str, Any] = {
             "search": search,
             "k": k,
             "document_ids": document_ids,
@@ -257,9 +257,9 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
             "tags": tags,
             "metadata": metadata,
         }
-        refuse(unknown, "as_retriever", ", ".join(given))
+        refuse(unknown, "as_retriever", ", ".join(passed))
         options = {
-            name: getattr(self, name) if value is None else value for name, value in given.items()
+            name: getattr(self, name) if value is None else value for name, value in passed.items()
         }
         return HWDAGRetriever(index=self.index, **options)
 

@@ -186,19 +186,17 @@ class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
             self._storage.check_ids(
                 {key: [p.node_id for p in parts] for key, parts in joined.items()}
             )
-            given = [Kept(Source.of(key, parts), parts) for key, parts in joined.items()]
+            new = [Kept(Source.of(key, parts), parts) for key, parts in joined.items()]
             shown = self._show_progress if show_progress is None else show_progress
             dispatcher.event(HWDAGBuildStartEvent(document_ids=list(joined)))
             try:
                 self.report = self._storage.core.refresh(
-                    [kept.source.document for kept in given],
+                    [kept.source.document for kept in new],
                     show_progress=BuildProgress(list(joined), shown),
                 )
             finally:  # what was finished stays, whatever interrupted the rest
                 held = self._storage.core.documents
-                self._storage.keep(
-                    [k for k in given if held.get(k.ref_doc_id) == k.source.document]
-                )
+                self._storage.keep([k for k in new if held.get(k.ref_doc_id) == k.source.document])
             self._skip(self.report)
             dispatcher.event(HWDAGBuildEndEvent.of(self.report))
 

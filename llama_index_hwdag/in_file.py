@@ -75,9 +75,9 @@ class InFile(Storage):
         entry = self.core.entries.get(ref_doc_id)
         if entry is None:
             return None
-        given = [key for key in self.struct.sources.get(ref_doc_id, ()) if key != ref_doc_id]
+        parts = [key for key in self.struct.sources.get(ref_doc_id, ()) if key != ref_doc_id]
         nodes = [node.id for node in entry.graph.nodes]
-        return RefDocInfo(node_ids=given + nodes, metadata=dict(entry.document.metadata))
+        return RefDocInfo(node_ids=parts + nodes, metadata=dict(entry.document.metadata))
 
     def keep(self, documents: Sequence[Kept]) -> None:
         """Keep the input documents; the core has written the rest."""

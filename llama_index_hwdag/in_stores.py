@@ -47,7 +47,7 @@ class InStores(Storage):
 
     def __init__(self, context: StorageContext, struct: HWDAGIndexStruct, core: CoreIndex) -> None:
         super().__init__(context, struct, core)
-        self._shelf = StoredVectors(vector_store_of(context))
+        self._stored_vectors = StoredVectors(vector_store_of(context))
         # why: replaced, never changed, so that searches need no lock
         self._sources: dict[str, Source] = {}
 
@@ -150,7 +150,7 @@ class InStores(Storage):
         parts, nodes = self._unlisted(ref_doc_id)
         self._sources = {k: v for k, v in self._sources.items() if k != ref_doc_id}
         self.commit()
-        self._shelf.remove(ref_doc_id, nodes)
+        self._stored_vectors.remove(ref_doc_id, nodes)
         if from_docstore:
             self._forget_ref_doc(ref_doc_id, [*parts, *nodes] if are_known else [])
         if self.struct.unfinished.pop(ref_doc_id, None):
@@ -186,7 +186,7 @@ class InStores(Storage):
         made = graph_nodes(entry.graph, kept.source)
         for node, vector in zip(made, entry.vectors, strict=True):
             node.embedding = vector.tolist()
-        if self._shelf.put(key, made, old_nodes):
+        if self._stored_vectors.put(key, made, old_nodes):
             for node, vector in zip(made, entry.vectors, strict=True):
                 node.embedding = None
                 _mark(node, fingerprint(vector))
@@ -249,7 +249,7 @@ class InStores(Storage):
     def _vectors(self, nodes: Sequence[BaseNode]) -> Vectors | None:
         """Embeddings of nodes, (nodes, dimension); None if one is lost, or that of another text."""
         elsewhere = [node.node_id for node in nodes if node.embedding is None]
-        held = self._shelf.get(elsewhere) if elsewhere else {}
+        held = self._stored_vectors.get(elsewhere) if elsewhere else {}
         found = []
         for node in nodes:
             if node.embedding is not None:

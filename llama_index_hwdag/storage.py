@@ -178,14 +178,14 @@ class Storage(ABC):
         self._forget_nodes([*own, ref_doc_id])  # why: with the hash that is under its own id
 
 
-def _same_embedder(given: Embedder | str | None, recorded: str) -> Embedder | str:
+def _same_embedder(passed: Embedder | str | None, recorded: str) -> Embedder | str:
     """The embedder that the nodes were embedded with. Raises `IndexMismatch` for another one."""
-    if given is None and not recorded.startswith(FOREIGN):
+    if passed is None and not recorded.startswith(FOREIGN):
         return recorded
-    name = given if given is None or isinstance(given, str) else given.name
-    if given is None or name != recorded:
+    name = passed if passed is None or isinstance(passed, str) else passed.name
+    if passed is None or name != recorded:
         raise IndexMismatch(
             f"the nodes were embedded with {recorded!r}, which similarity needs too; got {name!r}. "
             "Pass that model as embedder, or build anew"
         )
-    return given
+    return passed

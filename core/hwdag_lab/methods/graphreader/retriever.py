@@ -101,9 +101,9 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
     def facts_writer(self) -> Writer | None:
         """Who extracts the facts; None where the sentences of a chunk are its facts."""
         facts = self.config.facts
-        given = self._models.writer is not None
+        is_passed = self._models.writer is not None
         if facts == "sentences" or (
-            facts == "auto" and not given and self.reader.prefers_extraction
+            facts == "auto" and not is_passed and self.reader.prefers_extraction
         ):
             return None
         return self.writer
