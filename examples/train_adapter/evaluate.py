@@ -24,12 +24,16 @@ from typing import Any
 import numpy as np
 
 from examples.train_adapter.lines import Json, lines_of
+from examples.train_adapter.trees import placed
 from hwdag.lm.default import BASE_MODEL, load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.search.reading import by_section, with_headings
 from hwdag.text.characters import one_line
+from hwdag.text.headings import searched_text
 from hwdag.text.points import parse_points
 from hwdag.text.prompts import SearchPrompts, SummaryPrompt
 from hwdag.text.words import content_words
+from hwdag.types import Node
 from hwdag_lab.eval.text_metrics import f1
 
 PROMPTS = SearchPrompts()
@@ -90,9 +94,11 @@ def chosen(options: argparse.Namespace) -> Iterator[tuple[int, Json]]:
 
 def walk(lm: HuggingFaceLM, example: Json, budget: int, *, with_answer: bool) -> Json:
     """Answers, p_yes with and without the last gold node, and the rank of each gold node."""
-    session, nodes, gold = opened(lm, example), example["nodes"], set(example["gold"])
+    session, gold = opened(lm, example), set(example["gold"])
+    nodes = [placed(text, example["where"]) for text in example["nodes"]]
     read = within(session, nodes, budget)
-    reading = session.read([nodes[i] for i in read])
+    read = [read[i] for i in by_section([nodes[i] for i in read])]
+    reading = session.read(with_headings([nodes[i] for i in read]))
     masses = reading.attention * np.arange(2, len(read) + 2)
     order = [read[i] for i in np.argsort(-masses, kind="stable")]
     found: Json = {
@@ -104,23 +110,25 @@ def walk(lm: HuggingFaceLM, example: Json, budget: int, *, with_answer: bool) ->
         text = answered(session)
         found |= {"answer": text, "f1": f1(text, example["answers"])}
         alone = opened(lm, example)
-        alone.read([*(nodes[i] for i in example["gold"]), *example["missing"]])
+        needed = [*(nodes[i].text for i in example["gold"]), *example["missing"]]
+        places = [placed(text, example["where"]) for text in needed]
+        alone.read(with_headings([places[i] for i in by_section(places)]))
         text = answered(alone)
         found |= {"answer_from_gold": text, "f1_from_gold": f1(text, example["answers"])}
     if not example["missing"] and gold <= {*read}:
         before = [i for i in read if i < max(gold)]
         others = [i for i in range(max(gold) + 1, len(nodes)) if i not in gold]
         for name, last in (("complete", max(gold)), *(("incomplete", i) for i in others[:1])):
-            texts = [nodes[i] for i in (*before, last)]
+            texts = [searched_text(nodes[i]) for i in (*sorted(before), last)]
             found[name] = opened(lm, example).read(texts).p_yes
     return found
 
 
-def within(session: Any, nodes: Sequence[str], budget: int) -> list[int]:
+def within(session: Any, nodes: Sequence[Node], budget: int) -> list[int]:
     """Numbers of the nodes that a walk reads; those that do not fit are passed over."""
     read = []
-    for i, text in enumerate(nodes):
-        if (cost := session.cost(text)) <= budget:
+    for i, node in enumerate(nodes):
+        if (cost := session.cost(node.text)) <= budget:
             read.append(i)
             budget -= cost
     return read

@@ -29,13 +29,16 @@ from examples.train_adapter.lines import Json
 from examples.train_adapter.walked import is_verdict, tells
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.tokens import Range
+from hwdag.search.reading import by_section, with_headings
 from hwdag.text.characters import one_line
+from hwdag.text.headings import searched_text
 from hwdag.text.prompts import Prompts
+from hwdag.types import Node, Span
 
 WRONG_VERDICT = 0.15
 """Share of complete examples whose first reply is "No": a walk may also end with its budget."""
 
-BUDGETS = (96, 128, 128, 160, 192, 224, 256, 256, 320, 384, 512)
+BUDGETS = (128, 256, 320, 384, 448, 512, 512, 512)
 """Tokens of the nodes of an example, one of these."""
 
 BULLET_TOKENS = 3
@@ -46,6 +49,9 @@ COMPLETED = 0.75
 
 SHUFFLED = 0.1
 """Share of walks whose order is lost, as other ways to retrieve have another one."""
+
+BY_SECTION = 0.6
+"""Share of walks that are read by section, as an answer reads them; the others in visiting order."""
 
 ON_COMPLETE = 0.65
 """Share of trees in which the later nodes follow the last gold one, not the node in its place."""
@@ -108,6 +114,12 @@ class Tree:
         for i, seen in enumerate(self.ancestors):
             above[i, list(seen)] = True
         return above[segment][:, segment].tril()
+
+
+def placed(text: str, where: Json) -> Node:
+    """The node of a text, which stands under a heading at some character of its document."""
+    heading, start = where[text]
+    return Node(text, "one", 1, text, "chunk", 1, (Span(start, start + len(text)),), heading)
 
 
 class Planter:
@@ -214,7 +226,16 @@ class Planter:
             lost = []
         if rng.random() < SHUFFLED:
             rng.shuffle(nodes)
-        return Read(nodes, spare, complete=not lost)
+        places = [placed(text, example["where"]) for text, _ in nodes]
+        if rng.random() < BY_SECTION:
+            order = by_section(places)
+            shown = with_headings([places[i] for i in order])
+        else:
+            order = list(range(len(nodes)))
+            shown = [searched_text(place) for place in places]
+        read = [(text, nodes[i][1]) for text, i in zip(shown, order, strict=True)]
+        spare = searched_text(placed(spare, example["where"])) if spare else ""
+        return Read(read, spare, complete=not lost)
 
     def _node(self, tree: Tree, text: str, parent: int, ordinal: int) -> int:
         ids, parts = self._codec.encode_parts("* ", one_line(text), "\n")

@@ -13,6 +13,7 @@ from hwdag.config import BuildConfig, Scoring, SearchConfig
 from hwdag.embedding.base import Embedder
 from hwdag.index import HWDAGIndex
 from hwdag.text.characters import one_line
+from hwdag.text.headings import Outline
 from hwdag.text.sentences import sentences
 from hwdag.text.words import content_words
 from hwdag.types import Document, Span
@@ -61,6 +62,7 @@ class Walks:
             at = start + len(paragraph["text"])
             self._places[paragraph["id"]] = Span(start, at)
         reader = ScriptedLM(context_tokens=10**6, window_tokens=10**6)
+        self._outline = Outline(self._text)
         self._index = HWDAGIndex.from_documents(
             [Document("one", self._text)], reader=reader, embedder=embedder, config=BUILD
         )
@@ -73,6 +75,7 @@ class Walks:
         multi_hop = multi_hop or len(question["evidence"]) > 1
         nodes: list[str] = []
         gold: list[int] = []
+        where: dict[str, tuple[str, int]] = {}
         reached: set[Span] = set()
         for step in self._index.search(question["question"], config=SEARCH).steps:
             place, text = step.node.sources[0], one_line(step.node.text)
@@ -80,6 +83,7 @@ class Walks:
             found = {s for s in wanted if 2 * place.overlap(s) > len(s) or wanted[s] == text}
             if text in nodes:
                 continue
+            where[text] = step.node.heading, place.start
             if found:
                 gold.append(len(nodes))
                 reached |= found
@@ -88,6 +92,9 @@ class Walks:
             nodes.append(text)
         if not wanted or len(nodes) <= len(gold) + 1:
             return None
+        missing = {text: span for span, text in wanted.items() if span not in reached}
+        for text, span in missing.items():
+            where.setdefault(text, (self._outline.heading_of(span), span.start))
         return {
             "skill": "walk",
             "dataset": question.get("dataset", self._document["dataset"]),
@@ -95,7 +102,8 @@ class Walks:
             "answers": [verdict(answer) for answer in question["answers"]],
             "nodes": nodes,
             "gold": gold,
-            "missing": [text for span, text in wanted.items() if span not in reached],
+            "missing": list(missing),
+            "where": {text: where[text] for text in (*nodes, *missing)},
         }
 
     def _needed(self, question: Json) -> list[Span]:
