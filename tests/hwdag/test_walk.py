@@ -212,38 +212,45 @@ def test_p_yes_is_shown_and_stops_a_walk_only_where_it_is_asked_to():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("family", "seed"), [("llama", 0), ("llama", 1), ("gemma2", 2)])
-def test_nodes_read_together_are_those_read_one_by_one(family, seed):
-    """The same walk, relevance, p_yes and answer, whether the model reads along, before the answer, or
-    not at all."""
+def test_a_walk_is_read_by_section_before_its_answer(family, seed):
+    """The nodes of a walk that reads along; relevance, p_yes and answer are those of a cache that reads
+    the same texts one by one."""
     rng = np.random.default_rng(seed)
-    graph = random_graph(rng, chunks=30, levels=2)
+    graph = headed(rng, random_graph(rng, chunks=30, levels=2))
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
     lm = HuggingFaceLM(model(family), tokenizer())
-    options = {"token_budget": 1200, "patience": 1000, "scoring": Scoring(attention=0)}
-
-    def asked(progress, **more):
-        walked = search(
-            graph, vectors, query, lm, SearchConfig(progress=progress, **options), **more
-        )
-        decoding = walked.session.decode(enough=True, max_new_tokens=8)
-        return walked.retrieval, "".join(decoding)
-
-    (along, answer), (together, same) = asked("p_yes"), asked("budget")
-    assert [step.node.id for step in along.steps] == [step.node.id for step in together.steps]
-    assert same == answer
-    for name in ("relevance", "score"):
-        one, other = ([getattr(s, name) for s in r.steps] for r in (along, together))
-        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)
-    read = [step for step in together.steps if step.p_yes is not None]
-    assert 1 < len(read) < len(together.steps) / 4  # some hundred tokens per forward
-    of_along = [along.steps[step.position - 2].p_yes for step in read]
-    np.testing.assert_allclose([step.p_yes for step in read], of_along, atol=1e-4)
-
+    options = {"token_budget": 9000, "patience": 1000, "scoring": Scoring(attention=0)}
     config = SearchConfig(**options)
+    along = search(graph, vectors, query, lm, SearchConfig(progress="p_yes", **options)).retrieval
+    walked = search(graph, vectors, query, lm, config)
+    steps = walked.retrieval.steps
+    assert [step.node.id for step in along.steps] == [step.node.id for step in steps]
+
+    alone = lm.session(QUESTION, prompts=SearchPrompts(), heads=config.heads, max_new_tokens=8)
+    readings = [alone.read([text]) for _, text in walked.shown]
+    relevance = {i: (at + 2) * readings[at].attention[0] for at, (i, _) in enumerate(walked.shown)}
+    expected = [relevance[i] for i in range(len(steps))]
+    np.testing.assert_allclose([s.relevance for s in steps], expected, rtol=1e-3, atol=1e-5)
+    ends = [i for i, step in enumerate(steps) if step.p_yes is not None]
+    assert 1 < len(ends) < len(steps) / 4  # some hundred tokens per forward
+    of_alone = [readings[end].p_yes for end in ends]  # as many texts were read as steps
+    np.testing.assert_allclose([steps[end].p_yes for end in ends], of_alone, atol=1e-4)
+    one, other = ("".join(s.decode(enough=True, max_new_tokens=8)) for s in (walked.session, alone))
+    assert one == other
+    assert walked.retrieval.context_tokens == sum(alone.cost(text) for _, text in walked.shown)
+
     unread = search(graph, vectors, query, lm, config, for_answer=False).retrieval
     assert [step.node.id for step in unread.steps] == [step.node.id for step in along.steps]
     assert unread.usage.tokens == 0 and not any(step.relevance for step in unread.steps)
+    assert unread.context_tokens == walked.retrieval.context_tokens
     assert unread.best(3) == unread.steps[:3]
+
+
+def headed(rng, graph):
+    """The same graph; its nodes stand under three headings, or none."""
+    names = rng.choice(["", "The harbour", "A bridge of stone", "Ferry"], len(graph)).tolist()
+    nodes = (replace(node, heading=name) for node, name in zip(graph.nodes, names, strict=True))
+    return replace(graph, nodes=tuple(nodes))
 
 
 @pytest.mark.slow
@@ -325,19 +332,20 @@ def test_an_answer_comes_from_the_nodes_that_attend_most(progress):
 
     whole, walked, wide = asked(0), asked(3), asked(1000)
     steps = whole.retrieval.steps
-    assert walked.retrieval.steps == steps and whole.held is wide.held is None
-    attention = [step.relevance / step.position for step in steps]
-    assert walked.held == sorted(sorted(range(len(steps)), key=lambda i: -attention[i])[:3])
+    assert walked.retrieval.steps == steps and whole.shown == wide.shown
+    attention = {i: steps[i].relevance / at for at, (i, _) in enumerate(whole.shown, start=2)}
+    held = [i for i, _ in walked.shown]
+    assert sorted(held) == sorted(sorted(range(len(steps)), key=lambda i: -attention[i])[:3])
     assert f"the answer is from 3 of the {len(steps)} nodes read" in walked.retrieval.notes
     alone = lm.session(QUESTION, prompts=SearchPrompts(), heads="all", max_new_tokens=8)
-    alone.read([steps[i].node.text for i in walked.held])
+    alone.read([text for _, text in walked.shown])
     for one, other in ((walked.session, alone), (whole.session, wide.session)):
         texts = ["".join(s.decode(enough=True, max_new_tokens=8)) for s in (one, other)]
         assert texts[0] == texts[1]
     known = replace(walked.retrieval, sources={"doc": Document("doc", "x" * 10_000)})
     answer = AnswerStream(replace(walked, retrieval=known), 8).answer
-    held = {steps[i].node.id for i in walked.held}
-    assert answer.attended and {one.node_id for one in answer.attended} <= held
+    assert answer.attended
+    assert {one.node_id for one in answer.attended} <= {steps[i].node.id for i in held}
     assert answer.usage.tokens > whole.session.usage.tokens
 
 

@@ -544,13 +544,13 @@ def test_an_oracle_reads_the_gold_sentences_in_document_order(tmp_path):
     first, second = (question.sentences[0] for question in record.questions)
     both = replace(record.questions[0], sentences=(first, second), evidence=(first, second))
     record = replace(record, questions=(both, record.questions[1]))
-    plan = Plan(systems=("oracle",), budgets=(13, 60), limit=None, answers=False)
+    plan = Plan(systems=("oracle",), budgets=(20, 60), limit=None, answers=False)
     run([record], world.models(ScriptedLM()), plan, tmp_path)
     recall = {
         (r.question, r.budget): r.metrics["sentence_recall"]
         for r in read_results(tmp_path).values()
     }
-    assert recall == {("q0.0", 13): 0.5, ("q0.0", 60): 1, ("q0.1", 13): 1, ("q0.1", 60): 1}
+    assert recall == {("q0.0", 20): 0.5, ("q0.0", 60): 1, ("q0.1", 20): 1, ("q0.1", 60): 1}
     precise = [r.metrics["evidence_precision"] for r in read_results(tmp_path).values()]
     assert set(precise) == {1.0}
 

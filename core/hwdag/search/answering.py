@@ -20,7 +20,7 @@ class _Unit:
     """A sentence of a visited node, and where it stands in its document."""
 
     node: int  # in the cache
-    within: Span  # of the node's text
+    within: Span  # of the node's text as it was read
     sources: tuple[Span, ...]  # of its document
 
 
@@ -37,8 +37,12 @@ class AnswerStream:
         self._walked, self.retrieval = walked, walked.retrieval
         self._interruption = interruption or Interruption()
         steps = walked.retrieval.steps
-        self._nodes = [steps[i].node for i in walked.held or range(len(steps))]
-        self._units = [unit for i, node in enumerate(self._nodes) for unit in _units_of(i, node)]
+        self._nodes = [steps[i].node for i, _ in walked.shown]
+        self._units = [
+            unit
+            for at, (i, shown) in enumerate(walked.shown)
+            for unit in _units_of(at, steps[i].node, len(shown) - len(steps[i].node.text))
+        ]
         self._decoding = walked.session.decode(
             enough=walked.says_yes,
             max_new_tokens=max_new_tokens,
@@ -110,14 +114,18 @@ class AnswerStream:
         )
 
 
-def _units_of(position: int, node: Node) -> list[_Unit]:
-    """Slices of the document are cut into their sentences; any other text is one unit."""
+def _units_of(position: int, node: Node, heading: int) -> list[_Unit]:
+    """Slices of the document are cut into their sentences; any other text is one unit.
+
+    So many characters of `heading` stand before the text.
+    """
     if node.origin not in ("chunk", "extractive"):
-        return [_Unit(position, Span(0, len(node.text)), node.sources)]
+        return [_Unit(position, Span(heading, heading + len(node.text)), node.sources)]
     units, at = [], 0
     for source in node.sources:
         for part in sentences(node.text[at : at + len(source)]):
             place = Span(source.start + part.start, source.start + part.end)
-            units.append(_Unit(position, Span(at + part.start, at + part.end), (place,)))
+            start = heading + at + part.start
+            units.append(_Unit(position, Span(start, start + len(part)), (place,)))
         at += len(source) + 1  # one character between slices
     return units

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from functools import cache
 from typing import Literal
 
 from hwdag.arrays import Mask
@@ -11,15 +12,17 @@ from hwdag.lm.base import Reading, WalkSession
 from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier, highest
 from hwdag.search.progress import ProgressControl
+from hwdag.search.reading import Sections, by_section, with_headings
+from hwdag.text.headings import searched_text
 from hwdag.types import Candidate, Node, OnStep, Step
 
 FIRST_POSITION = 2  # the question is at position 1 (PECAN App. C)
 MOST_PASSED_OVER = 3  # candidates that are kept with each choice
 FETCHED_AT_ONCE = 32  # nodes of the initial set that are fetched together
 
-READ_TOGETHER = 512
+READ_TOGETHER = 1024
 """Tokens of a forward, at least, where only an answer needs it: a longer one would hold up a walk
-that is to end."""
+that is interrupted."""
 
 
 LEAST_AHEAD, MOST_AHEAD = 4, 16
@@ -28,14 +31,16 @@ those behind its end are read in vain."""
 
 Reads = Literal["along", "ahead", "together", "never"]
 """When nodes are read: as they are chosen, since the next choice waits for it; a few at a time, since
-only the end of the walk waits for it; many at a time, as only an answer needs it; or not at all."""
+only the end of the walk waits for it; many at a time and by section, as only an answer needs it; or
+not at all."""
 
 
 class Context:
     """The nodes that were visited, `steps`, and their `tokens`, which never exceed the `budget`.
 
     `reads` says when the session reads them; frontier and progress are told of it, and `on_step` of every
-    step once it was read, or chosen where nothing is read.
+    step once it was read, or chosen where nothing is read. `shown` is what the session has, in its
+    order: the ordinal of a step, and its text, behind its heading where that was shown.
     """
 
     def __init__(
@@ -55,9 +60,12 @@ class Context:
         self._allowed, self._reads = allowed, reads
         self._on_step = on_step or (lambda step: None)
         self._nodes: dict[int, Node] = {}
-        self._costs: dict[int, int] = {}
+        self._tokens_of = cache(session.cost)
+        self._sections = Sections(self._tokens_of)  # of what waits to be read together
+        self._costs: list[int] = []  # of the steps
         self._unread: list[int] = []  # nodes of the last steps
         self._dropped: list[Step] = []
+        self.shown: list[tuple[int, str]] = []
         self.budget = budget
         self.steps: list[Step] = []
         self.tokens = 0
@@ -83,7 +91,8 @@ class Context:
                 reference=0.0 if initial else part.reference,
                 passed_over=others if index == indices[-1] else (),
             )
-            self.tokens += self._costs[index]
+            self._costs.append(self._sections.add(node) if self._by_section else self._cost(node))
+            self.tokens += self._costs[-1]
             self.steps.append(step)
         new = self.steps[first:]
         for index, step in zip(indices, new, strict=True):
@@ -93,19 +102,24 @@ class Context:
                 self._on_step(step)
         else:
             self._unread += indices
-            if self._is_time_to_read:
-                self.read()
+        if self._is_time_to_read:
+            self.read()
         return new
 
     @property
+    def _by_section(self) -> bool:
+        return self._reads in ("together", "never")
+
+    @property
     def _is_time_to_read(self) -> bool:
+        if self._by_section:
+            return self._sections.tokens >= READ_TOGETHER
         if not self._unread:
             return False
         if self._reads == "ahead":
             known = len(self.steps) - len(self._unread)
             return len(self._unread) >= nodes_ahead(known) or self.steps[-1].initial
-        waiting = sum(self._costs[index] for index in self._unread)
-        return self._reads == "along" or waiting >= READ_TOGETHER
+        return True
 
     def read(self) -> bool:
         """Read what is unread in one forward, if anything is: relevance of each node, and p_yes.
@@ -113,12 +127,16 @@ class Context:
         It is p_yes after the last one, or ahead of the end of the walk after each; what then stands
         behind that end is taken back.
         """
+        self._sections = Sections(self._tokens_of)
         if not self._unread:
             return False
         first = len(self.steps) - len(self._unread)
-        new = self.steps[first:]
-        texts = [step.node.text for step in new]
-        each = self._reads == "ahead" and not new[0].initial
+        nodes = [step.node for step in self.steps[first:]]
+        order = by_section(nodes) if self._by_section else list(range(len(nodes)))
+        nodes = [nodes[i] for i in order]
+        texts = with_headings(nodes) if self._by_section else list(map(searched_text, nodes))
+        self.shown += zip((first + i for i in order), texts, strict=True)
+        each = self._reads == "ahead" and not self.steps[first].initial
         for reading in self._session.read_each(texts) if each else [self._session.read(texts)]:
             self._take(reading)
             if self._progress.reason:
@@ -132,11 +150,11 @@ class Context:
         count = len(reading.attention)
         first = len(self.steps) - len(self._unread)
         last = first + count - 1
-        for at, mean in enumerate(reading.attention, start=first):
-            step = self.steps[at]
+        for ordinal, mean in enumerate(reading.attention, start=first):
+            at, _ = self.shown[ordinal]
             self.steps[at] = replace(
-                step,
-                relevance=step.position * float(mean),
+                self.steps[at],
+                relevance=(ordinal + FIRST_POSITION) * float(mean),
                 p_yes=reading.p_yes if at == last else None,
             )
         for index, step in zip(self._unread[:count], self.steps[first : last + 1], strict=True):
@@ -149,9 +167,10 @@ class Context:
     def drop_unread(self) -> None:
         """Take back what was chosen and is not read."""
         if self._unread:
-            self._dropped = self.steps[-len(self._unread) :]
-            del self.steps[-len(self._unread) :]
-            self.tokens -= sum(self._costs[index] for index in self._unread)
+            first = len(self.steps) - len(self._unread)
+            self._dropped = self.steps[first:]
+            self.tokens -= sum(self._costs[first:])
+            del self.steps[first:], self._costs[first:], self.shown[first:]
             self._unread = []
 
     def initial_set(self, share: float | Literal["auto", "equal"]) -> list[int]:
@@ -190,11 +209,13 @@ class Context:
         )
 
     def costs(self, indices: Sequence[int]) -> list[int]:
-        """Tokens of each of these nodes."""
-        for index, node in zip(indices, self._fetch(indices), strict=True):
-            if index not in self._costs:
-                self._costs[index] = self._session.cost(node.text)
-        return [self._costs[index] for index in indices]
+        """Tokens that each of these nodes would take, at most."""
+        return list(map(self._cost, self._fetch(indices)))
+
+    def _cost(self, node: Node) -> int:
+        if self._by_section:
+            return self._sections.cost(node)
+        return self._tokens_of(searched_text(node))
 
     def beyond(self, count: int) -> Iterator[Step]:
         """The `count` best nodes that were not visited: those chosen already, then by score."""

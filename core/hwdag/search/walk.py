@@ -7,8 +7,8 @@ control (`hwdag.search.progress`).
 
 Without edges of attention (ours) no choice waits for the model. Then nodes are chosen ahead, and read
 several at a time, with a probe behind each where p_yes may end the walk: what stands behind the end is
-taken out of the cache again. Where nothing asks the model, all are read together before an answer, or
-not at all.
+taken out of the cache again. Where nothing asks the model, all are read before an answer, by section
+(`hwdag.search.reading`), or not at all.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from hwdag.search.context import FIRST_POSITION, Context, Reads
 from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier
 from hwdag.search.progress import Interruption, ProgressControl
+from hwdag.search.reading import by_section, with_headings
 from hwdag.search.similarity import Similarity
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import OnStep, Retrieval, Usage
@@ -39,14 +40,15 @@ UNSTEERED_STRIDE = 4
 class Walked:
     """A finished walk: what was found, and the KV cache that the answer is decoded from.
 
-    The cache has the steps of the ordinals `held`, None for all. `says_yes` is the last word of the model on whether it is enough, always True for a p_yes that does
-    not steer. `spent` is what the search cost outside of the session.
+    The cache has `shown`: the ordinals of steps with their texts as they were read. `says_yes` is the
+    last word of the model on whether it is enough, always True for a p_yes that does not steer. `spent`
+    is what the search cost outside of the session.
     """
 
     retrieval: Retrieval
     session: Session
     says_yes: bool
-    held: Sequence[int] | None = None
+    shown: Sequence[tuple[int, str]]
     spent: Usage = field(default_factory=Usage)
 
 
@@ -137,7 +139,7 @@ def walk(
         tuple(notes),
         tuple(context.beyond((query.k or 0) - len(context.steps))),
     )
-    walked = Walked(retrieval, session, progress.says_yes)
+    walked = Walked(retrieval, session, progress.says_yes, context.shown)
     is_interrupted = stop in ("stopped", "time")
     return _focused(walked, query) if query.for_answer and not is_interrupted else walked
 
@@ -145,23 +147,29 @@ def walk(
 def _focused(walked: Walked, query: Query) -> Walked:
     """The walk with a cache of the nodes alone that attend most to the question (ours).
 
-    A node's attention is the mean over its tokens, without the position factor. Nodes keep their order.
+    A node's attention is the mean over its tokens, without the position factor. Nodes are read by
+    section.
     """
     steps, config = walked.retrieval.steps, query.config
     if not 0 < config.focus < len(steps):
         return walked
-    attention = np.array([(step.relevance or 0.0) / step.position for step in steps])
-    held = sorted(np.argsort(-attention, kind="stable")[: config.focus].tolist())
+    attention = np.zeros(len(steps))
+    for ordinal, (i, _) in enumerate(walked.shown):
+        attention[i] = (steps[i].relevance or 0.0) / (ordinal + FIRST_POSITION)
+    best = sorted(np.argsort(-attention, kind="stable")[: config.focus].tolist())
+    held = [best[at] for at in by_section([steps[i].node for i in best])]
+    texts = with_headings([steps[i].node for i in held])
     session = query.reader.session(
         query.question,
         prompts=query.prompts,
         heads=config.heads,
         max_new_tokens=config.max_new_tokens,
     )
-    session.read([steps[i].node.text for i in held])
+    session.read(texts)
     notes = (
         *walked.retrieval.notes,
         f"the answer is from {len(held)} of the {len(steps)} nodes read",
     )
     retrieval = replace(walked.retrieval, notes=notes)
-    return Walked(retrieval, session, walked.says_yes, held, walked.session.usage)
+    shown = list(zip(held, texts, strict=True))
+    return Walked(retrieval, session, walked.says_yes, shown, walked.session.usage)

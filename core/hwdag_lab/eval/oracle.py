@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from hwdag.text.headings import headings
 from hwdag.types import Document, Node, Span
 from hwdag_lab.eval.schema import Question
 from hwdag_lab.methods.document_retriever import DocumentRetriever
@@ -34,4 +36,6 @@ class OracleRetriever(DocumentRetriever[Whole]):
     def _cut(self, whole: Whole, gold: Sequence[Span]) -> list[Node]:
         own = whole.node.sources[0].start  # why: white space before the text is no part of the node
         spans = [Span(max(0, s.start - own), s.end - own) for s in sorted(gold)]
-        return whole.cut(spans, [f"gold.{i}" for i in range(len(spans))], self.reader)
+        found = headings(whole.node.text, spans, whole.node.heading)
+        nodes = whole.cut(spans, [f"gold.{i}" for i in range(len(spans))], self.reader)
+        return [replace(node, heading=h) for node, h in zip(nodes, found, strict=True)]

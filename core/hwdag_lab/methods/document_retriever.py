@@ -33,6 +33,7 @@ from hwdag.page import page
 from hwdag.scope import Scope, knows_no_tenants
 from hwdag.search.answering import AnswerStream
 from hwdag.search.context import FIRST_POSITION
+from hwdag.search.reading import with_headings
 from hwdag.search.walk import Walked
 from hwdag.store.calls import CallCache, key_of
 from hwdag.text.characters import without_surrogates
@@ -216,11 +217,12 @@ class DocumentRetriever(ABC, Generic[T]):
         config = config or SearchConfig()
         searched = self._search(question, config, scope, on_step)
         retrieval, session = self._answering(*searched, config)
-        reading = session.read([step.node.text for step in retrieval.steps])
+        texts = with_headings([step.node for step in retrieval.steps])
+        reading = session.read(texts)
         if retrieval.steps:
             last = replace(retrieval.steps[-1], p_yes=reading.p_yes)
             retrieval = replace(retrieval, steps=(*retrieval.steps[:-1], last))
-        walked = Walked(retrieval, session, says_yes=True, spent=retrieval.usage)
+        walked = Walked(retrieval, session, True, list(enumerate(texts)), spent=retrieval.usage)
         return AnswerStream(walked, config.max_new_tokens)
 
     def answer(
@@ -370,7 +372,7 @@ class DocumentRetriever(ABC, Generic[T]):
             question,
             tuple(steps[: len(taken)]),
             "budget" if left or found.left_out else "exhausted",
-            sum(session.cost(scored.node.text) for scored in taken),
+            sum(map(session.cost, with_headings([scored.node for scored in taken]))),
             found.usage,
             found.notes,
             tuple(steps[len(taken) : max(len(taken), k or 0)]),

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from hwdag.arrays import Floats
 from hwdag.config import SearchConfig
+from hwdag.search.reading import read_after
 from hwdag.types import Node, Usage
 
 
@@ -67,10 +68,11 @@ def fitting(
     taken: list[Scored] = []
     left: list[Scored] = []
     for scored in ranked:
+        text = read_after(taken[-1].node if taken else None, scored.node)
         # why: encoding thousands is slow
-        fits = may_cost(scored.node.text, budget) and cost(scored.node.text) <= budget
+        fits = may_cost(text, budget) and cost(text) <= budget
         (taken if fits else left).append(scored)
-        budget -= cost(scored.node.text) if fits else 0
+        budget -= cost(text) if fits else 0
     return taken, left
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal, cast, get_args
 
 from hwdag.errors import UnknownOption
 from hwdag.lm.base import Reader
 from hwdag.text.chunking import CountTokens, chunk, leaves
-from hwdag.text.headings import headings, in_context
+from hwdag.text.headings import headings, searched_text
 from hwdag.text.sentences import trimmed
 from hwdag.types import Document, Node, Span
 
@@ -49,12 +49,17 @@ class Passages:
             granularity: how fine.
             reader: its tokenizer counts.
             contextual: put the heading that a passage stands under, or else the document's title,
-                before what is searched. What is read and returned stays as it is.
+                before what is searched and read. What is returned stays as it is.
         """
         spans = _cut(document.text, granularity, reader.count_tokens)
         nodes = verbatim_nodes(document, spans, granularity, reader)
-        texts = [node.text for node in nodes]
-        return cls(nodes, tuple(_in_context(document, spans, texts) if contextual else texts))
+        if contextual:
+            found = headings(document.text, spans, document.title)
+            pairs = zip(nodes, found, strict=True)
+            nodes = tuple(
+                replace(node, heading=heading or document.title) for node, heading in pairs
+            )
+        return cls(nodes, tuple(map(searched_text, nodes)))
 
 
 def verbatim_nodes(
@@ -92,7 +97,7 @@ class Whole:
         """The document as one node; tokens are counted by the reader."""
         span = trimmed(document.text, 0, len(document.text))
         [node] = _slices(document.id, document.text, [span], ["whole"], reader)
-        return cls(node)
+        return cls(replace(node, heading=document.title))
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -141,8 +146,3 @@ def _passages(text: str, count_tokens: CountTokens) -> Iterator[Span]:
         for part in chunk(inner, count_tokens=count_tokens, limit=SENTENCE_TOKENS):
             yield Span(start + part.start, start + part.end)
         start = None
-
-
-def _in_context(document: Document, spans: Sequence[Span], texts: Sequence[str]) -> list[str]:
-    found = headings(document.text, spans, document.title)
-    return [in_context(h or document.title, text) for h, text in zip(found, texts, strict=True)]

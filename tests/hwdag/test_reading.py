@@ -1,0 +1,109 @@
+"""What a reader sees: sections together, headings once, tokens counted as they will be read."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hwdag.config import SearchConfig
+from hwdag.index import HWDAGIndex
+from hwdag.search.reading import Sections, by_section, with_headings
+from hwdag.text.sentences import sentences
+from hwdag.types import Document, Node, Span
+from hwdag_lab.scripted import ScriptedLM
+
+NODES = st.lists(
+    st.builds(
+        lambda document, heading, start, origin, text: Node(
+            f"{document}{start}", document, 1, text, origin, 1, (Span(start, start + 1),), heading
+        ),
+        st.sampled_from("ab"),
+        st.sampled_from(["", "Harbour", "Ferry"]),
+        st.integers(0, 30),
+        st.sampled_from(["chunk", "extractive", "generated"]),
+        st.sampled_from(["It is old.", "The Harbour is old.", "Ferry and Harbour."]),
+    ),
+    max_size=12,
+)
+
+
+@given(NODES)
+def test_sections_stand_together_in_the_order_of_their_document(nodes):
+    order = by_section(nodes)
+    assert sorted(order) == list(range(len(nodes)))
+    section = [
+        (nodes[i].document_id, "" if nodes[i].origin == "generated" else nodes[i].heading)
+        for i in order
+    ]
+    starts = [nodes[i].sources[0].start for i in order]
+    runs = [i for i in range(len(order)) if not i or section[i] != section[i - 1]]
+    assert len(runs) == len(set(section))
+    assert all(a <= b or i + 1 in runs for i, (a, b) in enumerate(pairwise(starts)))
+    firsts = [
+        min(i for i, node in zip(order, section, strict=True) if node == section[run])
+        for run in runs
+    ]
+    assert firsts == sorted(firsts)
+
+
+def test_a_heading_stands_once_before_what_does_not_say_it_itself():
+    def node(text, heading, origin="chunk"):
+        return Node(text, "d", 1, text, origin, 1, (Span(0, 1),), heading)
+
+    nodes = [
+        node("It is old.", "Harbour"),
+        node("It is deep.", "Harbour"),
+        node("The Ferry is old.", "Ferry"),
+        node("It is deep.", "Harbour"),
+        node("The harbour is deep.", "Ferry", "generated"),
+    ]
+    assert with_headings(nodes) == [
+        "Harbour: It is old.",
+        "It is deep.",
+        "The Ferry is old.",
+        "Harbour: It is deep.",
+        "The harbour is deep.",
+    ]
+
+
+class Noted(ScriptedLM):
+    """Notes of which parts of what it reads attention is asked for."""
+
+    def session(self, *args, **options):
+        session = super().session(*args, **options)
+        decode, self.asked = session.decode, []
+
+        def noting(*, spans=(), **more):
+            self.read = session.texts
+            self.asked = [session.texts[node][span.start : span.end] for node, span in spans]
+            return decode(spans=spans, **more)
+
+        session.decode = noting
+        return session
+
+
+@pytest.mark.parametrize("progress", ["budget", "p_yes"])
+def test_attention_is_asked_for_sentences_without_their_headings(progress):
+    text = "It is old. Clara Holm built it.\n\n# Ferry\n\nIt is new. It is slow."
+    reader = Noted(p_yes=[0.0])
+    harbour = Document("one", text, title="Harbour")
+    index = HWDAGIndex.from_documents([harbour], reader=reader, embedder="hashing-64")
+    answer = index.answer("Who built it?", config=SearchConfig(progress=progress))
+    assert any(sentence.startswith("Harbour: ") for sentence in reader.read)
+    expected = {text[span.start : span.end] for span in sentences(text)}
+    assert {*reader.asked} == {one.text for one in answer.attended} == expected
+
+
+@given(NODES)
+def test_tokens_are_counted_as_they_will_be_read(nodes):
+    sections, total = Sections(len), 0
+    for node in nodes:
+        bound = sections.cost(node)
+        added = sections.add(node)
+        assert added <= bound
+        total += added
+    read = with_headings([nodes[i] for i in by_section(nodes)])
+    assert total == sections.tokens == sum(map(len, read))
