@@ -167,7 +167,7 @@ HEADS = ["all", ((0, 1), (2, 3), (2, 5))]
 @pytest.mark.parametrize("family", ["llama", "mistral", "gemma2", "qwen3"])
 def test_a_session_counts_what_runs(family, heads):
     lm = eager(family)
-    session = lm.session("Who?", prompts=SearchPrompts(), heads=heads, max_new_tokens=12)
+    session = lm.session("Who?", prompts=SearchPrompts(), heads=heads, max_new_tokens=4)
     with counter() as found:
         session.read([TEXT, "The dog."])
         session.read([TEXT[:90]])
@@ -179,7 +179,7 @@ def test_a_session_counts_what_runs(family, heads):
     check((session.usage - before).tflops, found)
     before = session.usage
     with counter() as found:
-        list(session.decode(enough=True, max_new_tokens=12, spans=[(0, Span(0, 44))]))
+        list(session.decode(enough=True, max_new_tokens=4, spans=[(0, Span(0, 44))]))
     check((session.usage - before).tflops, found)
 
 
