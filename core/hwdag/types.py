@@ -140,10 +140,10 @@ class Step:
     `attention`, `similarity` and `reference` are the parts of the score at the moment of the choice,
     scaled and weighed as `SearchConfig.scoring` says (with the papers' formula: shares of the totals
     over all nodes, GARLIC 3.2.2); for a node of the initial set only `similarity` is not 0.
-    `relevance` is r of PECAN App. C: position times mean attention to the question; it is None where
-    the reader did not read the node, since neither the walk nor an answer needed it. `p_yes` is read
-    after the node was appended; it is None where several nodes were read at once and this one was
-    not the last of them. `passed_over` are the best candidates that were not chosen, best
+    `relevance` is r of PECAN App. C: mean attention to the question times the place in the cache, which
+    is `position` unless nodes were read by section; it is None where the reader did not read the node,
+    since neither the walk nor an answer needed it. `p_yes` is read after the node was appended; it is
+    None where several nodes were read at once and this one was not the last of them. `passed_over` are the best candidates that were not chosen, best
     first: a few, with the last of the nodes that were chosen at once, none in the initial set.
     """
 
