@@ -84,13 +84,20 @@ class Provenance(dict[str, Any]):
 
 
 def node_document(step: Step, retrieval: Retrieval) -> Document:
-    """A returned node under its own id: its text, its document's metadata, and its provenance."""
+    """A returned node under its own id: its text, its document's metadata, and its provenance.
+
+    The metadata have its `heading` too, "" where there is none, for the prompt of a chain.
+    """
     node, sources = step.node, retrieval.sources
     own = dict(sources[node.document_id].metadata) if node.document_id in sources else {}
     return Document(
         id=node.id,
         page_content=node.text,
-        metadata={**deepcopy(own), METADATA_KEY: Provenance(provenance(step, retrieval))},
+        metadata={
+            "heading": node.heading,
+            **deepcopy(own),
+            METADATA_KEY: Provenance(provenance(step, retrieval)),
+        },
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from langchain_core.documents import Document
+from langchain_core.prompts import PromptTemplate, format_document
 from langchain_world import CHUNKS, DOCUMENTS, FERRY, MILL, QUESTION, an_index, texts
 from pydantic import ValidationError
 
@@ -24,6 +25,17 @@ def test_documents_come_back_as_they_were():
     index = an_index()
     assert index.get(["ferry", "nope", "mill", "ferry"]) == DOCUMENTS[::-1]
     assert index.index.documents["mill"].title == "Mill"
+
+
+def test_what_is_found_has_its_heading_for_a_prompt():
+    found = an_index(config=None).invoke("Who mends the bell, and greases the wheel?")
+    assert {d.metadata["heading"] for d in found if d.metadata["source"] == "a.txt"} == {"Mill"}
+    assert {d.metadata["heading"] for d in found if d.metadata["source"] == "b.txt"} == {""}
+    prompt = PromptTemplate.from_template("{heading}: {page_content}")
+    wheel = next(d for d in found if "tallow" in d.page_content)
+    assert format_document(wheel, prompt).startswith("Mill: Every autumn")
+    [own] = an_index([Document(page_content="One.", metadata={"heading": "mine"})]).invoke("One?")
+    assert own.metadata["heading"] == "mine"
 
 
 def test_the_callers_documents_stay_theirs():
