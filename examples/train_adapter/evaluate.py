@@ -27,7 +27,7 @@ from examples.train_adapter.lines import Json, lines_of
 from examples.train_adapter.trees import placed
 from hwdag.lm.default import BASE_MODEL, load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.search.reading import by_section, with_headings
+from hwdag.search.reading import by_section
 from hwdag.text.characters import one_line
 from hwdag.text.headings import searched_text
 from hwdag.text.points import parse_points
@@ -97,8 +97,9 @@ def walk(lm: HuggingFaceLM, example: Json, budget: int, *, with_answer: bool) ->
     session, gold = opened(lm, example), set(example["gold"])
     nodes = [placed(text, example["where"]) for text in example["nodes"]]
     read = within(session, nodes, budget)
-    read = [read[i] for i in by_section([nodes[i] for i in read])]
-    reading = session.read(with_headings([nodes[i] for i in read]))
+    shown = by_section([nodes[i] for i in read])
+    read = [read[at] for at, _ in shown]
+    reading = session.read([text for _, text in shown])
     masses = reading.attention * np.arange(2, len(read) + 2)
     order = [read[i] for i in np.argsort(-masses, kind="stable")]
     found: Json = {
@@ -112,7 +113,7 @@ def walk(lm: HuggingFaceLM, example: Json, budget: int, *, with_answer: bool) ->
         alone = opened(lm, example)
         needed = [*(nodes[i].text for i in example["gold"]), *example["missing"]]
         places = [placed(text, example["where"]) for text in needed]
-        alone.read(with_headings([places[i] for i in by_section(places)]))
+        alone.read([text for _, text in by_section(places)])
         text = answered(alone)
         found |= {"answer_from_gold": text, "f1_from_gold": f1(text, example["answers"])}
     if not example["missing"] and gold <= {*read}:

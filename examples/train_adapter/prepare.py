@@ -6,11 +6,12 @@
 Writes `train.jsonl` and `held_out.jsonl` (whole documents kept apart, for tuning), with `--final`
 only `final.jsonl` (for the report). Two kinds of lines:
 
-    {"skill": "walk", "dataset", "question", "answers", "nodes": [text], "gold": [number], "missing": [text]}
+    {"skill": "walk", "dataset", "question", "answers", "nodes": [text], "gold": [number], "missing": [text],
+     "where": {text: [heading, first character]}}
     {"skill": "points", "dataset", "lines": [text], "points": [text]}
 
 Nodes are what the library's walk reads, in its order; `gold` says which of them are needed, `missing`
-is what is needed and was not read.
+is what is needed and was not read, and `where` is the place of both.
 """
 
 from __future__ import annotations

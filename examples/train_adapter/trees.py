@@ -29,7 +29,7 @@ from examples.train_adapter.lines import Json
 from examples.train_adapter.walked import is_verdict, tells
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.tokens import Range
-from hwdag.search.reading import by_section, with_headings
+from hwdag.search.reading import by_section
 from hwdag.text.characters import one_line
 from hwdag.text.headings import searched_text
 from hwdag.text.prompts import Prompts
@@ -227,13 +227,9 @@ class Planter:
         if rng.random() < SHUFFLED:
             rng.shuffle(nodes)
         places = [placed(text, example["where"]) for text, _ in nodes]
-        if rng.random() < BY_SECTION:
-            order = by_section(places)
-            shown = with_headings([places[i] for i in order])
-        else:
-            order = list(range(len(nodes)))
-            shown = [searched_text(place) for place in places]
-        read = [(text, nodes[i][1]) for text, i in zip(shown, order, strict=True)]
+        in_order = enumerate(map(searched_text, places))
+        shown = by_section(places) if rng.random() < BY_SECTION else in_order
+        read = [(text, nodes[i][1]) for i, text in shown]
         spare = searched_text(placed(spare, example["where"])) if spare else ""
         return Read(read, spare, complete=not lost)
 

@@ -698,7 +698,7 @@ def of_nodes(old, new):
         (of_nodes("[[0,", "[[-1,"), "a span needs"),
         (of_nodes(", [[", ", [[[], ["), "malformed"),
         (of_nodes("]]", "], 7]"), "malformed"),
-        (of_nodes('"]', "7]"), "malformed"),
+        (of_nodes('""]', "7]"), "something else"),
     ],
 )
 def test_a_forged_file_is_refused_too(store, path, statement, reason):

@@ -12,7 +12,7 @@ from hwdag.lm.base import Reading, WalkSession
 from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier, highest
 from hwdag.search.progress import ProgressControl
-from hwdag.search.reading import Sections, by_section, with_headings
+from hwdag.search.reading import Sections, by_section
 from hwdag.text.headings import searched_text
 from hwdag.types import Candidate, Node, OnStep, Step
 
@@ -132,10 +132,9 @@ class Context:
             return False
         first = len(self.steps) - len(self._unread)
         nodes = [step.node for step in self.steps[first:]]
-        order = by_section(nodes) if self._by_section else list(range(len(nodes)))
-        nodes = [nodes[i] for i in order]
-        texts = with_headings(nodes) if self._by_section else list(map(searched_text, nodes))
-        self.shown += zip((first + i for i in order), texts, strict=True)
+        shown = by_section(nodes) if self._by_section else enumerate(map(searched_text, nodes))
+        self.shown += ((first + i, text) for i, text in shown)
+        texts = [text for _, text in self.shown[first:]]
         each = self._reads == "ahead" and not self.steps[first].initial
         for reading in self._session.read_each(texts) if each else [self._session.read(texts)]:
             self._take(reading)

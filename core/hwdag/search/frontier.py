@@ -144,7 +144,8 @@ class Frontier:
     def best(self, costs: Costs, room: int, count: int = 1) -> list[int]:
         """The `count` open nodes with the highest scores that fit together; fewer, if no more do.
 
-        Nodes that do not fit are closed for good: room only ever shrinks. Ties go to the earlier node.
+        Nodes that do not fit are closed for good, even if one whose heading is shown for another later would
+        take a few tokens less. Ties go to the earlier node.
         """
         # only where a part of a score or its scale changed
         changed = np.concatenate([self._reached, *self._gained])

@@ -13,18 +13,19 @@ from hwdag.text.headings import searched_text
 from hwdag.types import Node
 
 
-def by_section(nodes: Sequence[Node]) -> list[int]:
-    """Order nodes by section, as numbers: sections as the walk came to them, each in document order.
+def by_section(nodes: Sequence[Node]) -> list[tuple[int, str]]:
+    """Return the numbers of nodes in the order in which they are read, each with its text as shown.
 
-    A section is what stands under one heading of one document. Where nothing has a heading, documents
-    are sections.
+    Sections stand as the walk came to them, the nodes of each in document order. A section is what stands
+    under one heading of one document. Where nothing has a heading, documents are sections.
     """
     sections: dict[tuple[str, str], list[int]] = {}
     for i, node in enumerate(nodes):
         sections.setdefault(_section_of(node), []).append(i)
-    return [
+    order = [
         i for section in sections.values() for i in sorted(section, key=lambda i: _start(nodes[i]))
     ]
+    return list(zip(order, with_headings([nodes[i] for i in order]), strict=True))
 
 
 def with_headings(nodes: Sequence[Node]) -> list[str]:

@@ -27,7 +27,7 @@ from hwdag.search.context import FIRST_POSITION, Context, Reads
 from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier
 from hwdag.search.progress import Interruption, ProgressControl
-from hwdag.search.reading import by_section, with_headings
+from hwdag.search.reading import by_section
 from hwdag.search.similarity import Similarity
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import OnStep, Retrieval, Usage
@@ -157,19 +157,17 @@ def _focused(walked: Walked, query: Query) -> Walked:
     for ordinal, (i, _) in enumerate(walked.shown):
         attention[i] = (steps[i].relevance or 0.0) / (ordinal + FIRST_POSITION)
     best = sorted(np.argsort(-attention, kind="stable")[: config.focus].tolist())
-    held = [best[at] for at in by_section([steps[i].node for i in best])]
-    texts = with_headings([steps[i].node for i in held])
+    shown = [(best[at], text) for at, text in by_section([steps[i].node for i in best])]
     session = query.reader.session(
         query.question,
         prompts=query.prompts,
         heads=config.heads,
         max_new_tokens=config.max_new_tokens,
     )
-    session.read(texts)
+    session.read([text for _, text in shown])
     notes = (
         *walked.retrieval.notes,
-        f"the answer is from {len(held)} of the {len(steps)} nodes read",
+        f"the answer is from {len(shown)} of the {len(steps)} nodes read",
     )
     retrieval = replace(walked.retrieval, notes=notes)
-    shown = list(zip(held, texts, strict=True))
     return Walked(retrieval, session, walked.says_yes, shown, walked.session.usage)
