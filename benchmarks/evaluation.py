@@ -40,11 +40,11 @@ ALL = {**dict.fromkeys((*MULTIHOP, *LONG, "squad", "qasper"), "all"), "fairytale
 RETRIEVAL = (
     "bm25,dense,bm25+title,dense+title,bm25@passage+title,dense@passage+title,dos-rag,linear-rag,"
     "raptor-collapsed,raptor-tree,gem-rag-graph,youra,truncate-middle,oracle,hwdag,"
-    "hwdag-navigator,hwdag-p-yes,hwdag-attention-edges,hwdag-shuffled-edges,hwdag-uniform-edges"
+    "hwdag-no-navigator,hwdag-p-yes,hwdag-attention-edges,hwdag-shuffled-edges,hwdag-uniform-edges"
 )
 POOLS = (
     "bm25@passage+title,bm25@sentence+title,dense@passage+title,dense@sentence+title,dos-rag,"
-    "linear-rag,raptor-collapsed,oracle,hwdag,hwdag-navigator"
+    "linear-rag,raptor-collapsed,oracle,hwdag,hwdag-no-navigator"
 )
 ABLATIONS = (
     "hwdag,hwdag-p-yes,hwdag-no-references,hwdag-attention-edges,hwdag-no-attention,hwdag-no-sparse,hwdag-no-paragraph,"

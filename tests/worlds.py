@@ -122,8 +122,8 @@ def walk(
 ) -> Walked:
     """The walk for a question; `asked` is what else a `Query` has."""
     query = Query(question=question, prompts=prompts or SearchPrompts(), **asked)
-    options = {"allowed": allowed, "navigator": navigator, "follows_edges": follows_edges}
-    return search.walk(corpus, query, **options)
+    waits = follows_edges and query.config.scoring.attention > 0
+    return search.walk(corpus, query, allowed=allowed, navigator=navigator, waits=waits)
 
 
 def graphs(*, max_chunks: int = 9, max_levels: int = 4) -> st.SearchStrategy[HWDAG]:

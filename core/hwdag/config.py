@@ -219,8 +219,9 @@ class SearchConfig:
             head list of the model, else "all"), or (layer, head) pairs.
         scoring: what the score of the next node consists of.
         navigator: embeds the question again, together with each of the first nodes that were read,
-            to find the next hop. "default" is the one for the default embedder; a folder holds your
-            own; None is none.
+            to find the next hop, and chooses among the best nodes. "default" is the one for the default
+            embedder; a folder holds your own; None is none. "auto" is "default" where the embedder is
+            that one, `scoring` is the default, and no relevance is passed on along edges.
         initial_share: share of the budget for the most similar top-level nodes, which are read
             first: a number, or "equal" for 1 / number of levels (GARLIC 4.4). "auto" is "equal" for
             written points and 0 for extractive ones, which only repeat leaves.
@@ -238,7 +239,7 @@ class SearchConfig:
     patience: int = PAPER_PATIENCE
     heads: Heads = "auto"
     scoring: Scoring = field(default_factory=Scoring)
-    navigator: str | None = None
+    navigator: str | None = "auto"
     initial_share: float | Literal["auto", "equal"] = "auto"
     stride: int | None = None
     max_new_tokens: int = 64
@@ -274,6 +275,7 @@ class SearchConfig:
             "progress": "p_yes",
             "scoring": Scoring.garlic(),
             "heads": "all",
+            "navigator": None,
             "initial_share": 1.0,
             "confidence": PAPER_CONFIDENCE,
             "patience": PAPER_PATIENCE,

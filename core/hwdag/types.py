@@ -143,8 +143,10 @@ class Step:
     `relevance` is r of PECAN App. C: mean attention to the question times the place in the cache, which
     is `position` unless nodes were read by section; it is None where the reader did not read the node,
     since neither the walk nor an answer needed it. `p_yes` is read after the node was appended; it is
-    None where several nodes were read at once and this one was not the last of them. `passed_over` are the best candidates that were not chosen, best
-    first: a few, with the last of the nodes that were chosen at once, none in the initial set.
+    None where several nodes were read at once and this one was not the last of them. `passed_over` are the
+    best candidates that were not chosen, best first: a few, with the last of the nodes that were chosen at
+    once, none in the initial set. A navigator's scorer chooses among the nodes with the highest scores,
+    so the score of what was passed over may be the higher one then.
     """
 
     position: int

@@ -57,43 +57,67 @@ class Asked:
     states: tuple[State, ...]
 
 
-def asked(records: Iterable[Record], embedder: Embedder, reads: int) -> Iterator[Asked]:
-    """Walk for every question with evidence, and look where the walk stands after each read."""
-    for record in records:
-        if not any(question.evidence for question in record.questions):
-            continue
-        nodes, corpus, vectors = _world(record.whole, embedder)
-        for question in record.questions:
+def asked(tasks: Iterable[Task], embedder: Embedder, reads: int) -> Iterator[Asked]:
+    """Walk for every question, and look where the walk stands after each read."""
+    for task in tasks:
+        world = task.world
+        for question in task.questions:
             vector = embedder.embed_query(question.text)
-            read = _first_reads(corpus, nodes, question.text, vector, reads)
-            states = tuple(_states(question, nodes, read))
+            read = _first_reads(world, question.text, vector, reads)
+            states = tuple(_states(question, world.nodes, read))
             if states:
-                texts = tuple(nodes[i].text for i in read)
-                yield Asked(question.text, vector, vectors, np.array(read), texts, states)
+                texts = tuple(world.nodes[i].text for i in read)
+                yield Asked(question.text, vector, world.vectors, np.array(read), texts, states)
 
 
-def _world(document: Document, embedder: Embedder) -> tuple[list[Node], Corpus, Vectors]:
-    """The leaves of a document, as the library cuts and embeds them."""
-    spans = leaves(document.text, count_tokens=_words, limit=LEAF_WORDS)
-    found = headings(document.text, spans, document.title)
-    nodes = [
-        Node(f"{document.id}#1.{i}", document.id, 1, text, "chunk", 1, (span,), heading)
-        for i, (span, heading) in enumerate(zip(spans, found, strict=True))
-        for text in [document.text[span.start : span.end]]
-    ]
-    vectors = embedder.embed(embedded_texts(nodes, BuildConfig()))
-    block = Block.of(1, document, HWDAG.from_rows(nodes, []), vectors)
-    corpus = Corpus(lambda addresses: [nodes[at] for _, at in addresses]).extended([block])
-    return nodes, corpus, vectors
+@dataclass(frozen=True, eq=False)
+class World:
+    """The leaves of a document, as the library cuts and embeds them; vectors (leaves, dimension)."""
+
+    nodes: list[Node]
+    corpus: Corpus
+    vectors: Vectors
+
+    @classmethod
+    def of(cls, document: Document, embedder: Embedder) -> World:
+        """Cut and embed a document."""
+        spans = leaves(document.text, count_tokens=_words, limit=LEAF_WORDS)
+        found = headings(document.text, spans, document.title)
+        nodes = [
+            Node(f"{document.id}#1.{i}", document.id, 1, text, "chunk", 1, (span,), heading)
+            for i, (span, heading) in enumerate(zip(spans, found, strict=True))
+            for text in [document.text[span.start : span.end]]
+        ]
+        vectors = embedder.embed(embedded_texts(nodes, BuildConfig()))
+        block = Block.of(1, document, HWDAG.from_rows(nodes, []), vectors)
+        corpus = Corpus(lambda addresses: [nodes[at] for _, at in addresses]).extended([block])
+        return cls(nodes, corpus, vectors)
+
+    def lengths(self, indices: Sequence[int]) -> list[int]:
+        """Words of some leaves."""
+        return _words([self.nodes[i].text for i in indices])
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A document, and the questions about it that have gold paragraphs."""
+
+    world: World
+    questions: list[Question]
+
+    @classmethod
+    def of(cls, record: Record, embedder: Embedder) -> Task:
+        """Embed the document of a record."""
+        questions = [question for question in record.questions if question.evidence]
+        return cls(World.of(record.whole, embedder), questions)
 
 
 def _words(texts: Sequence[str]) -> list[int]:
     return [len(text.split()) for text in texts]
 
 
-def _first_reads(
-    corpus: Corpus, nodes: Sequence[Node], question: str, vector: Vectors, reads: int
-) -> list[int]:
+def _first_reads(world: World, question: str, vector: Vectors, reads: int) -> list[int]:
+    nodes, corpus = world.nodes, world.corpus
     similarity = Similarity(corpus, question, vector, SCORING)
     frontier = Frontier.of(corpus, question, similarity.values, SCORING)
     found: list[int] = []

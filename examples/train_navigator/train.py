@@ -1,13 +1,19 @@
-"""Train a navigator: the question side of an embedder, asked with what was read first.
+"""Train a navigator: the question side of an embedder, and the scorer that chooses what to read.
 
     python -m examples.train_navigator.train --data train/hotpotqa.jsonl train/musique.jsonl \\
         --limit 400 --held-out 100 --minutes 5 -o navigator
 
-Embeddings of the nodes stay as they are; rank 8 on the linear layers of the encoder's last two
-layers, so that what is below them is computed once. For every question the library's own walk reads
-its first nodes, and after each of them the most similar node, by the best of all forms of the
-question so far, should be gold and unread. The first `--held-out` questions of every file are not
-trained on: how often the next node is gold there is printed before and after.
+First the adapter. Embeddings of the nodes stay as they are; rank 8 on the linear layers of the encoder's
+last two layers, so that what is below them is computed once. For every question the library's own walk
+reads its first nodes, and after each of them the most similar node, by the best of all forms of the
+question so far, should be gold and unread.
+
+Then the scorer, on the choices of whole walks. A walk must not be guided by an adapter that knows its
+question, so two more adapters are trained, each on one half of the documents, and guide the walks over
+the other half.
+
+The first `--held-out` questions of every file are not trained on: how often the next node is gold there,
+and which share of what could be gained the scorer gains, is printed.
 """
 
 from __future__ import annotations
@@ -18,7 +24,9 @@ import math
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +35,15 @@ from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
 from examples.train_adapter import lora
-from examples.train_navigator.states import Asked, asked
+from examples.train_navigator.choices import Choice, choices
+from examples.train_navigator.choosing import fit_scorer, share_gained
+from examples.train_navigator.states import Asked, Task, asked
+from hwdag.embedding.base import Embedder
 from hwdag.embedding.default import load_embedder
 from hwdag.embedding.sentence_transformer import SentenceTransformerEmbedder
-from hwdag.navigator import pairs, write_card
-from hwdag_lab.eval.data import records_of, sample
+from hwdag.navigator import embedded, pairs, write_card
+from hwdag_lab.eval.data import pooled, records_of, sample
+from hwdag_lab.eval.schema import Record
 
 PROJECTIONS = ("query", "key", "value", "dense")
 RANK, ALPHA = 8, 16.0
@@ -41,6 +53,9 @@ TEMPERATURE = 0.05
 BATCH = 8
 """Questions per step."""
 
+JOINED, FEW_QUESTIONS = 10, 3
+"""So many records are read as one, where they have at most so many questions each."""
+
 
 def main() -> None:
     """Walk, train, judge, save."""
@@ -48,21 +63,69 @@ def main() -> None:
     embedder = load_embedder(options.embedder)
     if not isinstance(embedder, SentenceTransformerEmbedder):
         raise SystemExit(f"{options.embedder} is not a sentence-transformers model")
-    train: list[Asked] = []
-    held_out: list[Asked] = []
+    parts: tuple[list[Task], ...] = ([], [], [])  # two halves, and what is held out
     for path in options.data:
-        records = records_of([path])
-        kept = {r.id for r in sample(records, limit=options.held_out, seed=0)}
-        chosen = sample(records, limit=options.limit, seed=0)
-        held_out += asked((r for r in chosen if r.id in kept), embedder, READS)
-        train += asked((r for r in chosen if r.id not in kept), embedder, READS)
-        print(f"{path.stem}: {len(train)} questions to train on so far, {len(held_out)} held out")
-    side = QuestionSide(embedder.model)
-    judges = [side.below(one) for one in held_out]
-    print(f"before: {judged(side, judges):.3f} of the next nodes are gold")
-    fit(side, [side.below(one) for one in train], minutes=options.minutes, rate=options.rate)
-    print(f"after:  {judged(side, judges):.3f}")
-    side.save(options.output, embedder)
+        for part, tasks in zip(parts, divided(path, options, embedder), strict=True):
+            part += tasks
+        questions = [sum(len(task.questions) for task in part) for part in parts]
+        print(f"{path.stem}: so far {questions} questions in two halves and held out", flush=True)
+    final = QuestionSide(embedder.model)
+    first, second, held_out = (
+        [final.below(one) for one in asked(part, embedder, READS)] for part in parts
+    )
+    print(f"before: {judged(final, held_out):.3f} of the next nodes are gold")
+    fit(final, first + second, minutes=options.minutes, rate=options.rate)
+    print(f"after:  {judged(final, held_out):.3f}")
+    final.save(options.output, embedder)
+    guides = [QuestionSide(embedder.model) for _ in range(2)]
+    for guide, half in zip(guides, (second, first), strict=True):
+        fit(guide, half, minutes=options.minutes, rate=options.rate)
+    *halves, others = (
+        chosen(part, side, embedder) for part, side in zip(parts, (*guides, final), strict=True)
+    )
+    scorer = fit_scorer([choice for half in halves for choice in half])
+    before, after = share_gained(None, others), share_gained(scorer, others)
+    print(f"the scorer gains {after:.3f} of what can be gained, the score {before:.3f}")
+    scorer.save(options.output)
+
+
+def divided(
+    path: Path, options: argparse.Namespace, embedder: Embedder
+) -> tuple[list[Task], list[Task], list[Task]]:
+    """The chosen records of a file: two halves to train on, and those that are held out.
+
+    Records with few questions are also read several as one, so that there are long documents.
+    """
+    records = records_of([path])
+    kept = {record.id for record in sample(records, limit=options.held_out, seed=0)}
+    found: tuple[list[Record], ...] = ([], [], [])
+    for record in sample(records, limit=options.limit, seed=0):
+        if any(question.evidence for question in record.questions):
+            half = sha256(record.id.encode()).digest()[0] % 2
+            found[2 if record.id in kept else half].append(record)
+    for half in found[:2]:
+        few = [record for record in half if len(record.questions) <= FEW_QUESTIONS]
+        half += [joined(few[i : i + JOINED]) for i in range(0, len(few) - 1, JOINED)]
+    first, second, held_out = ([Task.of(r, embedder) for r in some] for some in found)
+    return first, second, held_out
+
+
+def joined(records: Sequence[Record]) -> Record:
+    """Records as one document."""
+    return replace(pooled(records)[0], pool=False)
+
+
+def chosen(tasks: Sequence[Task], guide: QuestionSide, embedder: Embedder) -> list[Choice]:
+    """What walks for these questions choose from."""
+    embed = partial(embedded, guide.model)
+    return [
+        choice
+        for task in tasks
+        for question in task.questions
+        for choice in choices(
+            task.world, question, embedder.embed_query(question.text), embed, READS
+        )
+    ]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,21 +1,27 @@
 """Questions that are asked again with what was read: similarity, files, and the second hop."""
 
 import json
+from argparse import Namespace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from worlds import corpus_of, random_graph, random_vectors
 
-from examples.train_navigator.states import asked
+from examples.train_navigator.choices import choices, gains
+from examples.train_navigator.states import Task, asked
 from hwdag.config import BuildConfig, Scoring, SearchConfig
 from hwdag.embedding.default import default_embedder
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError, ModelNotFound
+from hwdag.filters import Equals
 from hwdag.index import HWDAGIndex
-from hwdag.navigator import CARD, Navigator
+from hwdag.navigator import CARD, SHIPPED, Navigator, embedded, navigator_of
+from hwdag.scope import Scope
 from hwdag.search.frontier import Frontier
 from hwdag.search.similarity import Similarity
 from hwdag.types import Document
+from hwdag_lab.eval.data import write_records
 from hwdag_lab.eval.schema import parse_record
 from hwdag_lab.scripted import ScriptedLM
 
@@ -25,22 +31,28 @@ PARAGRAPHS = {
     "p1": "Clara Holm was born in Elm Hill.",
     "p2": "The ferry of Oakport was replaced by a bridge.",
 }
-RECORD = parse_record(
-    {
-        "id": "towns",
-        "dataset": "towns",
-        "text": "\n\n".join(PARAGRAPHS.values()),
-        "paragraphs": [{"id": key, "text": text} for key, text in PARAGRAPHS.items()],
-        "questions": [
-            {
-                "id": "q",
-                "question": "Where was the builder of the harbour of Brightwater born?",
-                "answers": ["Elm Hill"],
-                "evidence": ["p0", "p1"],
-            }
-        ],
-    }
-)
+
+
+def record(name, paragraphs):
+    return parse_record(
+        {
+            "id": name,
+            "dataset": "towns",
+            "text": "\n\n".join(paragraphs.values()),
+            "paragraphs": [{"id": key, "text": text} for key, text in paragraphs.items()],
+            "questions": [
+                {
+                    "id": name,
+                    "question": "Where was the builder of the harbour of Brightwater born?",
+                    "answers": ["Elm Hill"],
+                    "evidence": ["p0", "p1"],
+                }
+            ],
+        }
+    )
+
+
+RECORD = record("towns", PARAGRAPHS)
 
 
 def world(seed, count=2):
@@ -88,6 +100,23 @@ def test_another_similarity_midway_is_as_if_it_had_been_there_before(seed):
     assert changed.parts(0) == expected.parts(0)
 
 
+def scorer_of(task, embedder, side):
+    """A scorer of the choices of one walk, which it has learned."""
+    from examples.train_navigator.choosing import fit_scorer, share_gained
+
+    question = task.questions[0]
+    vector = embedder.embed_query(question.text)
+
+    def embed(text, read):
+        return embedded(side.model, text, read)
+
+    found = choices(task.world, question, vector, embed, reads=2)
+    assert [len(choice.gains) for choice in found] == [3, 2]
+    scorer = fit_scorer(found * 40)
+    assert share_gained(scorer, found) == 1.0
+    return scorer
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """A folder with a navigator that changes nothing yet, and one step of training after it."""
@@ -100,7 +129,8 @@ def trained(tmp_path_factory):
     embedder = default_embedder()
     side = QuestionSide(embedder.model)
     side.save(folder / "plain", embedder)
-    (one,) = map(side.below, asked([RECORD], embedder, reads=2))
+    task = Task.of(RECORD, embedder)
+    (one,) = map(side.below, asked([task], embedder, reads=2))
     optimizer = torch.optim.SGD(side.trained, lr=0.1)
     losses = []
     for _ in range(3):
@@ -111,6 +141,9 @@ def trained(tmp_path_factory):
         optimizer.step()
     assert losses[2] < losses[0]
     side.save(folder / "trained", embedder)
+    scorer = scorer_of(task, embedder, side)
+    for name in ("plain", "trained"):
+        scorer.save(folder / name)
     # what was trained is what will be asked with, also where texts of several lengths are padded
     expected = side.embed(one).detach().numpy()
     found = Navigator.load(folder / "trained", embedder).embed(one.asked.text, one.asked.texts)
@@ -120,10 +153,39 @@ def trained(tmp_path_factory):
 
 @pytest.mark.model
 def test_states_say_what_should_be_read_next():
-    (one,) = asked([RECORD], default_embedder(), reads=2)
+    task = Task.of(RECORD, default_embedder())
+    (one,) = asked([task], default_embedder(), reads=2)
     assert one.texts[0] == PARAGRAPHS["p0"]
     assert one.read[0] == 0
     assert (one.states[0].reads, one.states[0].next.tolist(), one.states[0].gain) == (1, [1], 2.0)
+    for read, gained in (([], [2, 2, 0]), ([0], [0, 2, 0]), ([0, 1], [0, 0, 0])):
+        found = gains(task.world, task.questions[0], read, np.arange(3))
+        assert found.tolist() == gained
+
+
+def test_records_are_divided_and_read_together_as_well(tmp_path):
+    from examples.train_navigator.train import divided
+
+    records = [
+        record(
+            f"towns {i}", {key: text.replace("1871", str(i)) for key, text in PARAGRAPHS.items()}
+        )
+        for i in range(24)
+    ]
+    write_records(tmp_path / "towns.jsonl", records)
+    options = Namespace(limit=20, held_out=3)
+    parts = divided(tmp_path / "towns.jsonl", options, HashingEmbedder())
+    texts = [[len(task.questions) for task in part] for part in parts]
+    assert texts[2] == [1] * 3
+    for counts in texts[:2]:
+        singles, together = counts.count(1), [count for count in counts if count > 1]
+        assert singles > 1 and sum(together) in (singles, singles - 1)
+    assert sum(part.count(1) for part in texts) == 20
+    for task in parts[0]:
+        for question in task.questions:
+            places = [node.sources[0] for node in task.world.nodes]
+            gold = [sum(span.overlap(place) > 0 for place in places) for span in question.evidence]
+            assert gold == [1, 1]
 
 
 @pytest.mark.model
@@ -164,14 +226,58 @@ def test_a_walk_with_a_navigator_reads_another_similarity(trained):
     index = HWDAGIndex(reader=ScriptedLM(), config=BuildConfig())
     index.insert([Document("towns", RECORD.text)])
     question = RECORD.questions[0].text
-    config = SearchConfig(token_budget=60, stride=1)
+    config = SearchConfig(token_budget=60, navigator=None)
     alone = index.search(question, config=config)
     folder = str(trained / "trained")
-    asked_again = index.search(
-        question, config=SearchConfig(token_budget=60, stride=1, navigator=folder)
-    )
-    assert asked_again.steps[0] == alone.steps[0]
+    asked_again = index.search(question, config=replace(config, navigator=folder))
     similarities = [
         {step.node.id: step.similarity for step in found.steps} for found in (alone, asked_again)
     ]
     assert similarities[0] != similarities[1]
+
+
+@pytest.mark.model
+def test_the_scorer_chooses_what_a_walk_reads(trained):
+    index = HWDAGIndex(reader=ScriptedLM(), config=BuildConfig())
+    index.insert([Document("towns", RECORD.text)])
+    question = RECORD.questions[0].text
+    found = index.search(question, config=SearchConfig(navigator=str(trained / "plain")))
+    assert [step.node.text for step in found.steps][:2] == [PARAGRAPHS["p0"], PARAGRAPHS["p1"]]
+
+
+@pytest.mark.model
+def test_nobody_may_see_anything_and_the_walk_ends_at_once(trained):
+    index = HWDAGIndex(reader=ScriptedLM(), config=BuildConfig())
+    index.insert([Document("towns", RECORD.text, metadata={"tenant": "a"})])
+    config = SearchConfig(navigator=str(trained / "plain"))
+    found = index.search("Who?", config=config, scope=Scope(filters=Equals("tenant", "b")))
+    assert found.steps == ()
+
+
+@pytest.mark.model
+def test_the_navigator_that_comes_along_is_used_where_it_belongs():
+    embedder, auto = default_embedder(), SearchConfig()
+    navigator = navigator_of(auto, embedder, waits=False)
+    assert navigator is navigator_of(SearchConfig(navigator="default"), embedder, waits=True)
+    unweighed = replace(auto, scoring=Scoring(attention=0.0))
+    assert navigator_of(unweighed, embedder, waits=False) is navigator
+    changed = replace(auto, scoring=Scoring(echoes=0.0))
+    for config, where, waits in (
+        (auto, embedder, True),
+        (changed, embedder, False),
+        (auto, HashingEmbedder(), False),
+        (SearchConfig(navigator=None), embedder, False),
+        (SearchConfig.garlic(), embedder, False),
+    ):
+        assert navigator_of(config, where, waits=waits) is None
+    with pytest.raises(InputError, match="the embedder is 'hashing-256'"):
+        navigator_of(SearchConfig(navigator="default"), HashingEmbedder(), waits=False)
+
+
+@pytest.mark.model
+def test_a_navigator_takes_little_memory_beside_its_embedder():
+    embedder = default_embedder()
+    navigator = Navigator.load(SHIPPED, embedder)
+    known = {id(weight) for weight in embedder.model.parameters()}
+    own = [w for w in navigator.model.parameters() if id(w) not in known]
+    assert 0 < sum(w.numel() for w in own) < sum(w.numel() for w in embedder.model.parameters()) / 5

@@ -256,13 +256,9 @@ def test_another_writer_writes_and_the_reader_answers(tmp_path):
     assert read_settings(tmp_path)["models"]["writer"] == "writer"
 
 
-# why without it: a navigator is trained for one embedder, and refuses the one of these tests
-HERE = [name for name in VARIANTS if name != "hwdag-navigator"]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "system", [*HERE, "bm25", "dense", "bm25+title", "dense+title", *BASELINES]
+    "system", [*VARIANTS, "bm25", "dense", "bm25+title", "dense+title", *BASELINES]
 )
 def test_every_system_runs(tmp_path, system):
     lm = ScoringLM(

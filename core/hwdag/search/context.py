@@ -79,7 +79,7 @@ class Context:
         """Put nodes behind those that are there; the new steps, as they are before they are read."""
         others = () if initial else self._passed_over(indices)
         first = len(self.steps)
-        for index, node in zip(indices, self._fetch(indices), strict=True):
+        for index, node in zip(indices, self.fetch(indices), strict=True):
             part = self._frontier.parts(index)
             step = Step(
                 len(self.steps) + FIRST_POSITION,
@@ -204,12 +204,12 @@ class Context:
         found = self._frontier.passed_over(chosen, MOST_PASSED_OVER)
         return tuple(
             Candidate(node, **asdict(self._frontier.parts(index)))
-            for index, node in zip(found, self._fetch(found), strict=True)
+            for index, node in zip(found, self.fetch(found), strict=True)
         )
 
     def costs(self, indices: Sequence[int]) -> list[int]:
         """Tokens that each of these nodes would take, at most."""
-        return list(map(self._cost, self._fetch(indices)))
+        return list(map(self._cost, self.fetch(indices)))
 
     def _cost(self, node: Node) -> int:
         if self._by_section:
@@ -222,11 +222,12 @@ class Context:
         count -= len(self._dropped)
         best = self._frontier.ranking(count).tolist()
         first = len(self.steps) + len(self._dropped) + FIRST_POSITION
-        for position, (index, node) in enumerate(zip(best, self._fetch(best), strict=True), first):
+        for position, (index, node) in enumerate(zip(best, self.fetch(best), strict=True), first):
             parts = asdict(self._frontier.parts(index))
             yield Step(position, node, False, **parts)
 
-    def _fetch(self, indices: Sequence[int]) -> list[Node]:
+    def fetch(self, indices: Sequence[int]) -> list[Node]:
+        """Nodes with their texts, (k,); each is taken from the store once."""
         if missing := [index for index in indices if index not in self._nodes]:
             self._nodes.update(zip(missing, self._corpus.fetch(missing), strict=True))
         return [self._nodes[index] for index in indices]

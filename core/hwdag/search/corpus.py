@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from hwdag.arrays import Floats, Indices, Ints, Mask
+from hwdag.arrays import Floats, Indices, Ints, Mask, Vectors
 from hwdag.graph.block import Block
 from hwdag.search.lexicon import Lexicon
 from hwdag.search.segments import SEGMENT_NODES, Segment, packed, settled
@@ -160,6 +160,27 @@ class Corpus:
         found = each(lambda segment: segment.similarity(query), self.segments)
         similarity = np.concatenate([np.empty(0, np.float32), *found])
         return np.asarray(np.maximum(similarity, 0.0), np.float64)
+
+    def vectors(self, indices: Iterable[int]) -> Vectors:
+        """Embeddings of some nodes, (k, dimension)."""
+        places = map(self._place, indices)
+        return np.stack([segment.vectors[row] for _, segment, row in places])
+
+    def paragraph(self, index: int) -> Indices:
+        """The leaves of the paragraph that a node begins in, ascending; itself where there are none."""
+        start, segment, row = self._place(index)
+        number, document = segment.paragraphs[row], segment.document_of(row)
+        first, end = segment.first[document : document + 2]
+        mine = (segment.paragraphs[first:end] == number) & (segment.levels[first:end] == 1)
+        # why none: a leaf may begin before the paragraph, and be picked from within it
+        if number == 0 or not mine.any():
+            return np.array([index])
+        return np.asarray(start + first + np.flatnonzero(mine))
+
+    def lengths(self, indices: Indices) -> Ints:
+        """Characters of nodes of one document that are slices of it, (k,); 0 for others."""
+        start, segment, _ = self._place(int(indices[0]))
+        return np.asarray(segment.ends[indices - start] - segment.starts[indices - start])
 
     def best_in_paragraph(self, values: Floats) -> Floats:
         """The highest of these values among the leaves of a node's paragraph, (n,).

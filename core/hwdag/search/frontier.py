@@ -19,6 +19,12 @@ from hwdag.search.similarity import References
 
 Costs = Callable[[Sequence[int]], Sequence[int]]  # tokens that each of these nodes takes
 
+Judge = Callable[[Indices, Floats], Floats]
+"""Open nodes and their scores, best first, to numbers of any scale: which of them to read first."""
+
+JUDGED = 48
+"""Nodes that a judge chooses from, as many as in its training (`examples/train_navigator`)."""
+
 MOST_MISFITS = 1000
 """A walk ends after so many nodes that did not fit: the short ones among a million that would fit
 have little to do with the question, and each try takes a text and its tokens."""
@@ -89,6 +95,20 @@ class Frontier:
         self._score = self._base + self._reference(np.arange(len(self._corpus)))
 
     @property
+    def mentions(self) -> Floats:
+        """How much visited nodes mention the heading of every node, (n,)."""
+        return self._zeros if self._references is None else self._references.mentions
+
+    @property
+    def echoes(self) -> Floats:
+        """How much every node shares the rare words of visited ones, (n,)."""
+        return self._zeros if self._references is None else self._references.echoes
+
+    @property
+    def _zeros(self) -> Floats:
+        return np.zeros(len(self._corpus))
+
+    @property
     def left_out(self) -> bool:
         """Whether a node was closed because it did not fit."""
         return self._misfits > 0
@@ -141,25 +161,26 @@ class Frontier:
         scores = self._reference(unread) + scores + self._attention(unread)
         return unread[highest(scores, count)]
 
-    def best(self, costs: Costs, room: int, count: int = 1) -> list[int]:
+    def best(
+        self, costs: Costs, room: int, count: int = 1, judge: Judge | None = None
+    ) -> list[int]:
         """The `count` open nodes with the highest scores that fit together; fewer, if no more do.
 
-        Nodes that do not fit are closed for good, even if one whose heading is shown for another later would
-        take a few tokens less. Ties go to the earlier node.
+        With a `judge`, those that it prefers of the first `JUDGED`. Nodes that do not fit are closed for
+        good, even if one whose heading is shown for another later would take a few tokens less. Ties go
+        to the earlier node.
         """
         # only where a part of a score or its scale changed
         changed = np.concatenate([self._reached, *self._gained])
         self._score[changed] = self._reference(changed) + self._base[changed]
         self._score[self._reached] += self._attention(self._reached)
         self._gained = []
+        if judge is not None:
+            self._put_first(self._fitting(costs, room), judge)
         chosen: list[int] = []
         taken: set[int] = set()
         for index, cost in self._candidates(costs, count, taken):
-            if index in taken:
-                continue
-            if cost > room:
-                self._misfits += 1
-                self._close(np.array([index]))
+            if index in taken or self._misfit(index, cost, room):
                 continue
             chosen.append(index)
             taken.update([index], self._corpus.inside(index).tolist())
@@ -167,6 +188,36 @@ class Frontier:
             if len(chosen) == count:
                 break
         return chosen
+
+    def _fitting(self, costs: Costs, room: int) -> Indices:
+        """Those of the first `JUDGED` open nodes that fit, none twice, best first; at least one, if any."""
+        found: list[int] = []
+        taken: set[int] = set()
+        looked_at = 0
+        for index, cost in self._candidates(costs, JUDGED, taken):
+            if index in taken:
+                continue
+            looked_at += 1
+            if not self._misfit(index, cost, room):
+                found.append(index)
+                taken.update([index], self._corpus.copies(index).tolist())
+            if found and looked_at >= JUDGED:
+                break
+        return np.array(found, np.intp)
+
+    def _put_first(self, indices: Indices, judge: Judge) -> None:
+        """Put open nodes before all others, in the order of a judge, until the next choice."""
+        if len(indices):
+            judged = judge(indices, self._score[indices])
+            self._score[indices] = self._score[indices[0]] + 1 + judged - judged.min()
+            self._gained.append(indices)
+
+    def _misfit(self, index: int, cost: int, room: int) -> bool:
+        """Close a node that does not fit; whether that was so."""
+        if cost > room:
+            self._misfits += 1
+            self._close(np.array([index]))
+        return cost > room
 
     def passed_over(self, chosen: Sequence[int], count: int) -> list[int]:
         """The `count` best open nodes of the last choice that were not chosen, nor their copies."""

@@ -73,6 +73,12 @@ class Lexicon:
         scores[rows] = found
         return scores
 
+    def rarity(self, words: Collection[str]) -> dict[str, float]:
+        """How rare each of these words is among the visible nodes: its weight in BM25."""
+        entries = self._entries(words)
+        known = dict(zip(entries.keys.tolist(), self._rarity(entries).tolist(), strict=True))
+        return {word: known[key_of(word)] for word in words}
+
     def echoes(self, words: Collection[str]) -> tuple[Indices, Floats]:
         """Nodes that have any of these words, ascending, and their BM25 for the rare ones."""
         entries = self._entries(words)
@@ -117,6 +123,10 @@ class Lexicon:
         begin, end = np.array(found, np.int64).reshape(len(found), 2, len(keys)).transpose(1, 0, 2)
         return _Entries(keys, begin, end)
 
+    def _rarity(self, entries: _Entries) -> Floats:
+        frequency = self._frequencies(entries)
+        return np.asarray(np.log1p((self._count - frequency + 0.5) / (frequency + 0.5)))
+
     def _frequencies(self, entries: _Entries) -> Ints:
         """Number of visible nodes that have each word, (words,)."""
         if self._visible is None:
@@ -139,8 +149,7 @@ class Lexicon:
         """Visible nodes that have any of the words, ascending, and their scores."""
         rows, scores = [np.empty(0, np.intp)], [np.empty(0)]
         if self._words:
-            frequency = self._frequencies(entries)
-            rarity = np.log1p((self._count - frequency + 0.5) / (frequency + 0.5))
+            rarity = self._rarity(entries)
             for part, begin, end in zip(self._parts, entries.begin, entries.end, strict=True):
                 found, summed = self._scored_in(part, begin, end, rarity)
                 rows.append(part[0] + found)

@@ -37,10 +37,9 @@ class Searcher:
         Errors as in `HWDAGIndex.search`, and `IndexBusy` where documents disappear faster than they
         are read.
         """
-        embedder, name = query.embedder, query.config.navigator
+        embedder, config = query.embedder, query.config
         if query.query_vector is not None:
             query = replace(query, query_vector=self._comparable(query.query_vector))
-        navigator = navigator_of(name, embedder) if name else None
         for _ in range(MAX_RESTARTS):
             try:
                 corpus = self._snapshots.current()
@@ -49,13 +48,9 @@ class Searcher:
                 if query.query_vector is None:
                     query = replace(query, query_vector=self._embedded(query.question, embedder))
                 allowed = self._snapshots.visible(corpus, scope, tenant)
-                walked = walk(
-                    corpus,
-                    query,
-                    allowed=allowed,
-                    navigator=navigator,
-                    follows_edges=self._has_attention(corpus, allowed),
-                )
+                waits = config.scoring.attention > 0 and self._has_attention(corpus, allowed)
+                navigator = navigator_of(config, embedder, waits=waits)
+                walked = walk(corpus, query, allowed=allowed, navigator=navigator, waits=waits)
                 sources = self._sources(walked.retrieval, corpus)
             except Vanished:
                 continue

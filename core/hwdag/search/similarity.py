@@ -21,6 +21,11 @@ class Similarity:
     Cosine similarity clipped at 0 (GARLIC 3.2.2); with `scoring.sparse`, mixed with BM25 after both
     were stretched to [0, 1], as the two are on different scales; with `scoring.paragraph`, mixed with
     the highest similarity of a leaf of the same paragraph. Of several embeddings the most similar counts.
+
+    Attributes:
+        first: cosine similarity to the first embedding of the question, (n,).
+        latest: that to the one that was added last, (n,).
+        cosine: the highest of all, (n,).
     """
 
     def __init__(
@@ -34,7 +39,7 @@ class Similarity:
         self._corpus, self._scoring = corpus, scoring
         allowed = corpus.visible(allowed)
         self._keep = np.ones(len(corpus), bool) if allowed is None else allowed
-        self._cosine = corpus.similarity(vector)
+        self.first = self.latest = self.cosine = corpus.similarity(vector)
         self._words: Floats | None = None
         if scoring.sparse > 0 and self._keep.any():
             words = corpus.lexicon(allowed).scores(content_words(question))
@@ -43,12 +48,18 @@ class Similarity:
     def add(self, vectors: Vectors) -> None:
         """Take further embeddings of the question into account, (k, dimension)."""
         for vector in vectors:
-            np.maximum(self._cosine, self._corpus.similarity(vector), out=self._cosine)
+            self.latest = self._corpus.similarity(vector)
+            self.cosine = np.maximum(self.cosine, self.latest)
+
+    @property
+    def words(self) -> Floats:
+        """BM25 of every node, stretched to [0, 1], (n,)."""
+        return np.zeros(len(self._corpus)) if self._words is None else self._words
 
     @property
     def values(self) -> Floats:
         """The similarity of every node, (n,)."""
-        share, found = self._scoring.sparse, self._cosine
+        share, found = self._scoring.sparse, self.cosine
         if self._words is not None:
             found = (1 - share) * stretched(found, self._keep) + share * self._words
         found = np.where(self._keep, found, 0.0)
@@ -71,7 +82,10 @@ _NONE: Indices = np.empty(0, np.intp)
 
 
 class References:
-    """The reference term of all nodes during one walk, `weighed`, (n,); a node takes the best one to it."""
+    """The reference term of all nodes during one walk, `weighed`, (n,); a node takes the best one to it.
+
+    `mentions` and `echoes` are its two parts before their weights, (n,).
+    """
 
     def __init__(
         self, corpus: Corpus, question: str, scoring: Scoring, allowed: Mask | None = None
@@ -79,8 +93,8 @@ class References:
         self._lexicon = corpus.lexicon(allowed)
         self._scoring = scoring
         self._asked = frozenset(content_words(question))
-        self._mentions = np.zeros(len(corpus))
-        self._echoes = np.zeros(len(corpus))
+        self.mentions = np.zeros(len(corpus))
+        self.echoes = np.zeros(len(corpus))
         self.weighed = np.zeros(len(corpus))
         self._visits = 0
 
@@ -89,11 +103,11 @@ class References:
         self._visits += 1
         weight = self._visits**-0.5
         named = self._lexicon.named_in(text, but=self._asked) if self._scoring.mentions else _NONE
-        mentioned = _raise(self._mentions, named, np.full(len(named), weight))
+        mentioned = _raise(self.mentions, named, np.full(len(named), weight))
         gained = np.append(mentioned, self._echo(index, text, weight))
         self.weighed[gained] = (
-            self._scoring.mentions * self._mentions[gained]
-            + self._scoring.echoes * self._echoes[gained]
+            self._scoring.mentions * self.mentions[gained]
+            + self._scoring.echoes * self.echoes[gained]
         )
         return gained
 
@@ -104,7 +118,7 @@ class References:
         own = scores[rows == index]  # what a perfect echo would have
         if not len(own):
             return _NONE
-        return _raise(self._echoes, rows, weight * np.minimum(scores / own, 1.0))
+        return _raise(self.echoes, rows, weight * np.minimum(scores / own, 1.0))
 
 
 def _raise(values: Floats, rows: Indices, to: Floats) -> Indices:

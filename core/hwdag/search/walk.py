@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hwdag.arrays import Mask, Vectors
+from hwdag.arrays import Floats, Indices, Mask, Vectors
 from hwdag.config import SearchConfig
 from hwdag.embedding.base import Embedder
 from hwdag.lm.base import Reader, Session
@@ -28,9 +28,10 @@ from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier
 from hwdag.search.progress import Interruption, ProgressControl
 from hwdag.search.reading import by_section
+from hwdag.search.signals import Signals
 from hwdag.search.similarity import Similarity
 from hwdag.text.prompts import SearchPrompts
-from hwdag.types import OnStep, Retrieval, Usage
+from hwdag.types import OnStep, Retrieval, Step, Usage
 
 UNSTEERED_STRIDE = 4
 """Nodes per forward where their relevance is passed on, but no p_yes asked for after each of them."""
@@ -78,13 +79,14 @@ def walk(
     *,
     allowed: Mask | None = None,
     navigator: Navigator | None = None,
-    follows_edges: bool = True,
+    waits: bool = True,
 ) -> Walked:
     """Walk the graph for a question.
 
     Only `allowed` nodes, (n,), are scored and shown. The `navigator` embeds the question with what was
-    read first. Relevance is passed on along edges that stand for attention (`follows_edges`). Raises
-    `QuestionTooLong`, and `Vanished` where a document was deleted while it was being read.
+    read first, and chooses among the best nodes. A walk `waits` for the relevance of a node, to pass it
+    on along edges, before it chooses the next one. Raises `QuestionTooLong`, and `Vanished` where a
+    document was deleted while it was being read.
     """
     question, config, vector = query.question, query.config, query.query_vector
     progress = ProgressControl(config, query.reader, query.interruption)
@@ -95,7 +97,6 @@ def walk(
     allowed = corpus.visible(allowed)
     similarity = Similarity(corpus, question, vector, config.scoring, allowed)
     frontier = Frontier.of(corpus, question, similarity.values, config.scoring, allowed)
-    waits = follows_edges and config.scoring.attention > 0
     stride = config.stride or (UNSTEERED_STRIDE if waits and not progress.steers else 1)
     reads: Reads = "together" if query.for_answer else "never"
     if waits or progress.steers:
@@ -111,17 +112,21 @@ def walk(
         on_step=query.on_step,
     )
 
+    guide = judge = None
+    if navigator is not None:
+        signals = Signals(corpus, question, similarity, frontier, context.fetch, allowed)
+        guide = Guide(question, navigator, similarity, frontier, signals)
+        judge = guide.judge
+
     def visit(nodes: Sequence[int], *, initial: bool = False) -> None:
         new = context.visit(nodes, initial=initial)
-        if navigator is not None and new and new[0].position < FIRST_POSITION + navigator.reads:
-            first = new[: FIRST_POSITION + navigator.reads - new[0].position]
-            similarity.add(navigator.embed(question, [step.node.text for step in first]))
-            frontier.resemble(similarity.values)
+        if guide is not None:
+            guide.visit(nodes, new)
 
     if not progress.reason:
         visit(context.initial_set(config.initial_share), initial=True)
     while not (stop := progress.reason):
-        if nodes := frontier.best(context.costs, context.room, stride):
+        if nodes := frontier.best(context.costs, context.room, stride, judge):
             visit(nodes)
         elif not context.read():
             break
@@ -142,6 +147,30 @@ def walk(
     walked = Walked(retrieval, session, progress.says_yes, context.shown)
     is_interrupted = stop in ("stopped", "time")
     return _focused(walked, query) if query.for_answer and not is_interrupted else walked
+
+
+@dataclass(frozen=True, slots=True)
+class Guide:
+    """A navigator during one walk."""
+
+    question: str
+    navigator: Navigator
+    similarity: Similarity
+    frontier: Frontier
+    signals: Signals
+
+    def judge(self, nodes: Indices, scores: Floats) -> Floats:
+        """Judge some open nodes with these scores, (k,)."""
+        return self.navigator.scorer(self.signals.of(nodes, scores))
+
+    def visit(self, nodes: Sequence[int], steps: Sequence[Step]) -> None:
+        """Take note of what was read, and embed the question with it if it is among the first."""
+        for node in nodes:
+            self.signals.visit(node)
+        last = FIRST_POSITION + self.navigator.reads
+        if texts := [step.node.text for step in steps if step.position < last]:
+            self.similarity.add(self.navigator.embed(self.question, texts))
+            self.frontier.resemble(self.similarity.values)
 
 
 def _focused(walked: Walked, query: Query) -> Walked:

@@ -65,7 +65,7 @@ _ATTENTION = BuildConfig(edges="attention")
 
 VARIANTS: Mapping[str, Variant] = {
     "hwdag": Variant(),
-    "hwdag-navigator": Variant(search=SearchConfig(navigator="default")),
+    "hwdag-no-navigator": Variant(search=SearchConfig(navigator=None)),
     "hwdag-focus": Variant(search=SearchConfig(focus=8)),
     "hwdag-p-yes": Variant(search=SearchConfig(progress="p_yes")),
     "hwdag-no-attention": Variant(
@@ -96,7 +96,8 @@ VARIANTS: Mapping[str, Variant] = {
 GARLIC Table 2, which leave a part out of those. "garlic-no-progress" reads a fixed number of tokens:
 to be compared at the mean that "hwdag-garlic" read (`Plan.match`).
 
-"attention-edges" is built as by default, but the reader's attention makes the edges of the points;
+A navigator guides the default alone: rows with another scoring, or with edges of attention, are to be
+compared with "no-navigator". "attention-edges" is built as by default, but the reader's attention makes the edges of the points;
 "shuffled-edges" and "uniform-edges" say what those weights are worth: the same points, and edges that
 the model did not make. "no-attention" leaves out all that attention decides, the weights of references
 too. Without similarity nothing is known before something is read, so "no-embedding" starts from the top

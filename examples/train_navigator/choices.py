@@ -1,0 +1,90 @@
+"""What walks choose from, and what each choice would gain: examples for the scorer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from examples.train_navigator.states import SCORING, World
+from hwdag.arrays import Floats, Indices, Vectors
+from hwdag.search.frontier import Frontier
+from hwdag.search.signals import HALF, TOUCHED, Signals
+from hwdag.search.similarity import Similarity
+from hwdag.types import Span
+from hwdag_lab.eval.schema import Question
+
+WORDS = 380
+"""Words that a walk reads: about 512 tokens."""
+
+TOUCHES, COMPLETES, TELLS = 2.0, 1.0, 0.5
+"""What it gains to touch a gold paragraph, to bring one nearer to half, and to read a gold sentence."""
+
+BESIDE = 0.4
+"""Share of the first two that a sentence of a gold paragraph gains which is not gold itself."""
+
+
+Embed = Callable[[str, Sequence[str]], Vectors]
+"""A question with each of some texts to unit vectors, (texts, dimension)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Nodes that a walk chose from: their signals, (k, signals), and gains, (k,)."""
+
+    signals: Vectors
+    gains: Vectors
+
+
+def choices(
+    world: World, question: Question, vector: Vectors, embed: Embed, reads: int
+) -> list[Choice]:
+    """Walk for a question by the score alone, and note each choice where something was to be gained.
+
+    The question is asked again with each of the first `reads` nodes. (That a scorer of a first round
+    chooses, so that the next one learns from where it leads, was tried, and found less.)
+    """
+    corpus, nodes = world.corpus, world.nodes
+    similarity = Similarity(corpus, question.text, vector, SCORING)
+    frontier = Frontier.of(corpus, question.text, similarity.values, SCORING)
+    signals = Signals(corpus, question.text, similarity, frontier, corpus.fetch)
+    read: list[int] = []
+    found: list[Choice] = []
+
+    def judge(indices: Indices, scores: Floats) -> Floats:
+        gained = gains(world, question, read, indices)
+        if gained.min() < gained.max():
+            found.append(Choice(signals.of(indices, scores).astype(np.float32), gained))
+        return scores
+
+    room = WORDS
+    while best := frontier.best(world.lengths, room, 1, judge):
+        room -= world.lengths(best)[0]
+        text = nodes[best[0]].text
+        frontier.visit(best[0], text)
+        signals.visit(best[0])
+        read += best
+        if len(read) <= reads:
+            similarity.add(embed(question.text, [text]))
+            frontier.resemble(similarity.values)
+    return found
+
+
+def gains(world: World, question: Question, read: Sequence[int], indices: Indices) -> Vectors:
+    """What it would gain to read each of these nodes after those that were read, (k,)."""
+    done = [world.nodes[i].sources[0] for i in read]
+    places = [world.nodes[i].sources[0] for i in indices.tolist()]
+    named = np.array([_overlaps(place, question.sentences) for place in places], np.float32)
+    found = TELLS * named
+    worth = np.where(named > 0, 1.0, BESIDE) if question.sentences else np.ones(len(places))
+    for span in question.evidence:
+        share = sum(place.overlap(span) for place in done) / len(span)
+        gain = TOUCHES if share < TOUCHED else COMPLETES if share < HALF else 0.0
+        inside = np.array([_overlaps(place, [span]) for place in places])
+        found += gain * worth * inside
+    return found.astype(np.float32)
+
+
+def _overlaps(place: Span, spans: Iterable[Span]) -> bool:
+    return any(place.overlap(span) for span in spans)

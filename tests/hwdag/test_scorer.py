@@ -1,0 +1,236 @@
+"""The scorer of a navigator and the signals that it judges by."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+from worlds import corpus_of, random_graph, random_vectors
+
+from hwdag.config import Scoring
+from hwdag.errors import InputError, ModelNotFound
+from hwdag.graph.dag import HWDAG, EdgeRow
+from hwdag.scorer import FARTHEST, LEAST_SPREAD, SIGNALS, WEIGHTS, Scorer
+from hwdag.search.frontier import JUDGED, Frontier
+from hwdag.search.signals import Signals
+from hwdag.search.similarity import Similarity
+from hwdag.text.words import content_words
+from hwdag.types import Node, Span
+
+QUESTION = "Which dragon guards the silver bridge of the castle?"
+COUNT = len(SIGNALS)
+
+
+def a_scorer(seed=0, signals=COUNT, hidden=(5, 3)):
+    rng = np.random.default_rng(seed)
+    sizes = (2 * signals, *hidden, 1)
+    layers = tuple(
+        (rng.normal(size=(a, b)).astype(np.float32), rng.normal(size=b).astype(np.float32))
+        for a, b in pairwise(sizes)
+    )
+    mean, scale = rng.normal(size=signals), rng.uniform(0.5, 2, signals)
+    return Scorer(mean.astype(np.float32), scale.astype(np.float32), layers)
+
+
+def one_by_one(scorer, signals):
+    """What the scorer says, number by number."""
+    found = []
+    for row in signals:
+        x = []
+        for j, value in enumerate(row):
+            x.append((value - scorer.mean[j]) / scorer.scale[j])
+        for j, value in enumerate(row):
+            column = signals[:, j]
+            x.append((value - column.mean()) / (column.std() + LEAST_SPREAD))
+        x = [min(max(value, -FARTHEST), FARTHEST) for value in x]
+        for i, (weight, bias) in enumerate(scorer.layers):
+            if i:
+                x = [max(value, 0.0) for value in x]
+            x = [
+                sum(v * w for v, w in zip(x, weight[:, out], strict=True)) + bias[out]
+                for out in range(len(bias))
+            ]
+        found.append(x[0])
+    return np.array(found)
+
+
+@pytest.mark.parametrize("count", [1, 2, 9])
+def test_a_scorer_is_a_small_network_over_signals_and_their_deviations(count):
+    scorer, rng = a_scorer(signals=4), np.random.default_rng(count)
+    signals = rng.normal(size=(count, 4)) * [1, 10, 0, 3]
+    np.testing.assert_allclose(scorer(signals), one_by_one(scorer, signals), rtol=1e-4, atol=1e-4)
+
+
+def test_a_saved_scorer_judges_as_before(tmp_path):
+    scorer, signals = a_scorer(), np.random.default_rng(1).normal(size=(7, COUNT))
+    scorer.save(tmp_path)
+    assert (Scorer.load(tmp_path)(signals) == scorer(signals)).all()
+
+
+def test_a_file_that_is_no_scorer_of_these_signals_is_refused(tmp_path):
+    with pytest.raises(ModelNotFound, match="no scorer in"):
+        Scorer.load(tmp_path)
+    path = tmp_path / WEIGHTS
+    path.write_bytes(b"nothing")
+    with pytest.raises(InputError, match="cannot be read"):
+        Scorer.load(tmp_path)
+    a_scorer(signals=COUNT + 1).save(tmp_path)
+    with pytest.raises(InputError, match=f"must judge by {COUNT} signals"):
+        Scorer.load(tmp_path)
+    a_scorer().save(tmp_path)
+    tensors = load_file(path)
+    for changed, message in (
+        ({k: v for k, v in tensors.items() if k != "mean"}, "has no tensor 'mean'"),
+        ({k: v for k, v in tensors.items() if k != "bias1"}, "has no tensor 'bias1'"),
+        (tensors | {"weight1": tensors["weight1"][:2]}, "another version"),
+        (tensors | {"bias0": np.full_like(tensors["bias0"], np.nan)}, "not finite"),
+        ({k: tensors[k] for k in ("mean", "scale")}, "must judge by"),
+    ):
+        save_file(changed, path)
+        with pytest.raises(InputError, match=message):
+            Scorer.load(tmp_path)
+
+
+def world(seed, chunks=9, levels=3):
+    rng = np.random.default_rng(seed)
+    graph = random_graph(rng, chunks=chunks, levels=levels)
+    corpus = corpus_of([graph], [random_vectors(rng, len(graph))])
+    return corpus, graph, rng
+
+
+def a_walk(corpus, vector, scoring=None):
+    scoring = scoring or Scoring(attention=0.0)
+    similarity = Similarity(corpus, QUESTION, vector, scoring)
+    frontier = Frontier.of(corpus, QUESTION, similarity.values, scoring)
+    return similarity, frontier, Signals(corpus, QUESTION, similarity, frontier, corpus.fetch)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_signals_are_what_they_say(seed):
+    corpus, graph, rng = world(seed)
+    similarity, frontier, signals = a_walk(corpus, random_vectors(rng, 1)[0])
+    read = rng.permutation(9)[:3].tolist()
+    for index in read:
+        frontier.visit(index, graph.nodes[index].text)
+        signals.visit(index)
+    similarity.add(random_vectors(rng, 1))
+    frontier.resemble(similarity.values)
+    rows = np.flatnonzero(frontier.open)
+    scores = rng.random(len(rows))
+    found = signals.of(rows, scores)
+    assert found.shape == (len(rows), COUNT)
+    vectors = corpus.vectors(range(len(corpus)))
+    asked = set(content_words(QUESTION))
+    covered = {w for i in read for w in content_words(graph.nodes[i].text)} & asked
+    rarity = corpus.lexicon().rarity(asked)
+    for values, row, score in zip(found, rows.tolist(), scores, strict=True):
+        named = dict(zip(SIGNALS, values.tolist(), strict=True))
+        words = asked & set(content_words(graph.nodes[row].text))
+        nearest = max(float(vectors[row] @ vectors[i]) for i in read)
+        mean, spread = similarity.first.mean(), similarity.first.std()
+        expected = {
+            "score": score,
+            "top": scores.max(),
+            "similarity": frontier.likeness[row],
+            "cosine": similarity.first[row],
+            "cosine_z": (similarity.first[row] - mean) / spread,
+            "navigated": max(similarity.first[row], similarity.latest[row]),
+            "echoes": frontier.echoes[row],
+            "nearest": nearest,
+            "reads": np.log(4),
+            "nodes": np.log(len(corpus)),
+            "asked": sum(rarity[w] for w in words) / sum(rarity.values()),
+            "asked_new": sum(rarity[w] for w in words - covered) / sum(rarity.values()),
+        }
+        for name, value in expected.items():
+            assert named[name] == pytest.approx(value, rel=1e-4, abs=1e-6), name
+
+
+def test_signals_know_how_much_of_a_paragraph_was_read():
+    corpus, graph, rng = world(5, levels=1)  # one paragraph
+    _, frontier, signals = a_walk(corpus, random_vectors(rng, 1)[0])
+    sizes = [len(node.text) for node in graph.nodes]
+    order = rng.permutation(len(sizes)).tolist()
+    for count, index in enumerate(order):
+        share = sum(sizes[i] for i in order[:count]) / sum(sizes)
+        rows = np.array(order[count:])
+        for values, row in zip(signals.of(rows, np.zeros(len(rows))), rows.tolist(), strict=True):
+            named = dict(zip(SIGNALS, values.tolist(), strict=True))
+            own = sizes[row] / sum(sizes)
+            assert named["paragraph_reads"] == count
+            assert named["paragraph_read"] == pytest.approx(share)
+            assert named["share"] == pytest.approx(own)
+            assert named["would_half"] == (share < 0.5 <= share + own)
+            assert named["would_touch"] == (share < 0.1 <= share + own)
+        frontier.visit(index, graph.nodes[index].text)
+        signals.visit(index)
+
+
+def test_a_point_may_be_picked_from_a_paragraph_that_no_leaf_begins_in():
+    text = "The castle has a bridge.\n\nA dragon guards the bridge."
+    spans = (Span(0, len(text)), Span(26, len(text)))
+    leaf, point = (
+        Node(f"doc#{level}.0", "doc", level, text[span.start :], "chunk", 5, (span,))
+        for level, span in enumerate(spans, start=1)
+    )
+    graph = HWDAG.from_rows(
+        [leaf, replace(point, origin="extractive")], [EdgeRow(1, np.zeros(1, np.int32), np.ones(1))]
+    )
+    corpus = corpus_of([graph], [random_vectors(np.random.default_rng(0), 2)], [text])
+    assert [corpus.paragraph(i).tolist() for i in (0, 1)] == [[0], [1]]
+    assert corpus.lengths(np.array([0, 1])).tolist() == [len(text), len(text) - 26]
+    _, _, signals = a_walk(corpus, random_vectors(np.random.default_rng(1), 1)[0])
+    for values in signals.of(np.array([0, 1]), np.zeros(2)):
+        assert dict(zip(SIGNALS, values.tolist(), strict=True))["share"] == 1.0
+
+
+def costs(indices):
+    return [1 + index % 3 for index in indices]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_judge_chooses_among_the_best_nodes_that_fit(seed):
+    corpus, graph, rng = world(seed, chunks=70, levels=2)
+    vector = random_vectors(rng, 1)[0]
+    _, frontier, _ = a_walk(corpus, vector)
+    liked = rng.random(len(corpus))
+    asked = []
+
+    def judge(rows, scores):
+        assert (np.diff(scores) <= 0).all()
+        asked.append(rows.tolist())
+        return liked[rows] - 7
+
+    for room in (50, 2, 1):
+        before = frontier.ranking(len(corpus)).tolist()
+        [best, second] = frontier.best(costs, room, 2, judge) if room > 3 else [None, None]
+        if best is None:
+            [best] = frontier.best(costs, room, 1, judge)
+        shown = asked[-1]
+        assert len(shown) <= JUDGED and len(set(shown)) == len(shown)
+        assert all(costs([i])[0] <= room for i in shown)
+        assert best == max(shown, key=lambda i: liked[i])
+        assert shown == [i for i in before if i in shown]
+        runners_up = sorted(shown, key=lambda i: -liked[i])
+        if second is not None:
+            assert runners_up[1] == second
+        copies = {best, *corpus.inside(best).tolist(), *corpus.copies(best).tolist()}
+        expected = [i for i in runners_up if i not in copies][:2]
+        assert frontier.passed_over([best], 2) == expected
+        frontier.visit(best, graph.nodes[best].text)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_judge_that_agrees_with_the_scores_changes_nothing(seed):
+    corpus, graph, rng = world(seed)
+    vector = random_vectors(rng, 1)[0]
+    walks = []
+    for judge in (None, lambda rows, scores: scores):
+        _, frontier, _ = a_walk(corpus, vector)
+        read = []
+        while best := frontier.best(lambda some: [1] * len(some), 1, 1, judge):
+            read += best
+            frontier.visit(best[0], graph.nodes[best[0]].text)
+        walks.append(read)
+    assert walks[0] == walks[1]
