@@ -52,17 +52,17 @@ class Plan(NamedTuple):
 
 
 PLANS = {
-    "hotpotqa": Plan(2, 640, 5, windows=260),
-    "hotpotqa_gold": Plan(2, 130, 5),
+    "hotpotqa": Plan(1, 1034, 5, windows=260),
+    "hotpotqa_gold": Plan(1, 280, 5),
     "musique": Plan(1, 93, 5, windows=90),
     "ircot_demos": Plan(3, 55, 5),
     "2wikimultihopqa": Plan(1, 100, 5),
     "strategyqa": Plan(3, 66, 5),
-    "squad": Plan(1, 60, 12, windows=140, multi_hop=False),
-    "fairytaleqa": Plan(1, 14, 16, windows=160, multi_hop=False),
+    "squad": Plan(1, 97, 40, windows=140, multi_hop=False),
+    "fairytaleqa": Plan(1, 60, 10, windows=160, multi_hop=False),
     "narrativeqa_summary": Plan(1, 40, 5, windows=140, multi_hop=False),
     "qasper": Plan(1, 70, 2, windows=60, multi_hop=False),
-    "boolq": Plan(1, 24, 6, multi_hop=False),
+    "boolq": Plan(1, 60, 4, multi_hop=False),
 }
 COMPOSED = 3
 """Questions made by rule, of documents that are read as one; no two of a kind."""

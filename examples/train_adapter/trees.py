@@ -14,7 +14,8 @@ and all segments above, at the position that it would have had without the other
 so a probe never sees later nodes, and "the same nodes with and without the last hop" costs one more
 node. What was read after the last hop goes to one of the two branches, drawn at random: the number of
 nodes tells little. Where evidence is missing, every probe says No, and an answer is learned only if
-it can be read in the nodes. Layouts are those of `hwdag.lm.session` and of the summary prompt.
+it can be read in the nodes. Of most walks the answer alone is learned, from few nodes with all of the
+evidence: that is one branch. Layouts are those of `hwdag.lm.session` and of the summary prompt.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 
@@ -38,20 +40,35 @@ from hwdag.types import Node, Span
 WRONG_VERDICT = 0.15
 """Share of complete examples whose first reply is "No": a walk may also end with its budget."""
 
-BUDGETS = (128, 256, 320, 384, 448, 512, 512, 512)
-"""Tokens of the nodes of an example, one of these."""
+
+class Draw(NamedTuple):
+    """How the nodes of an example are drawn.
+
+    Attributes:
+        budgets: tokens of the nodes, one of these.
+        completed: share of incomplete walks whose missing evidence is put in.
+        by_section: share that is read by section, as an answer reads it; the others in visiting order.
+    """
+
+    budgets: tuple[int, ...]
+    completed: float
+    by_section: float
+
+
+WHOLE = Draw((128, 256, 320, 384, 448, 512, 512, 512), 0.75, 0.6)
+"""Of walks with all that is learned from them."""
+
+SHORT = Draw((48, 64, 96, 128, 160, 192, 256), 1.0, 0.85)
+"""Of those of which the answer alone is learned: more answers for the same tokens."""
+
+ANSWER_ALONE = 0.8
+"""Share of walks of which the answer alone is learned."""
 
 BULLET_TOKENS = 3
 """What stands around a node, about."""
 
-COMPLETED = 0.75
-"""Share of incomplete walks whose missing evidence is put in."""
-
 SHUFFLED = 0.1
 """Share of walks whose order is lost, as other ways to retrieve have another one."""
-
-BY_SECTION = 0.6
-"""Share of walks that are read by section, as an answer reads them; the others in visiting order."""
 
 ON_COMPLETE = 0.65
 """Share of trees in which the later nodes follow the last gold one, not the node in its place."""
@@ -142,15 +159,31 @@ class Planter:
 
     def plant(self, example: Json, rng: random.Random) -> Tree:
         """The tree of one example; `rng` draws the nodes and their order."""
-        return self._walk(example, rng) if example["skill"] == "walk" else self._points(example)
+        if example["skill"] != "walk":
+            return self._points(example)
+        return (self._answered if rng.random() < ANSWER_ALONE else self._walk)(example, rng)
 
-    def _walk(self, example: Json, rng: random.Random) -> Tree:
-        tree, read = Tree("walk"), self._read(example, rng)
+    def _answered(self, example: Json, rng: random.Random) -> Tree:
+        """A few nodes with all of the evidence, and the answer."""
+        tree, read = Tree("walk"), self._read(example, rng, SHORT)
+        at = self._head(tree, example)
+        for place, (text, _) in enumerate(read.nodes):
+            at = self._node(tree, text, at, FIRST_ORDINAL + place)
+        self._answer(tree, at, str(example["answers"][0]), enough=rng.random() >= WRONG_VERDICT)
+        return tree
+
+    def _head(self, tree: Tree, example: Json) -> int:
+        """The prompt up to the question."""
         ids, parts = self._codec.encode_parts(self._before, example["question"], self._between)
         head = len(self._turns.head)
         at = tree.add([*self._turns.head, *ids], None)
         tree.question = (head + parts[1][0], head + parts[1][1])
         tree.first_own = tree.question[0]
+        return at
+
+    def _walk(self, example: Json, rng: random.Random) -> Tree:
+        tree, read = Tree("walk"), self._read(example, rng, WHOLE)
+        at = self._head(tree, example)
         self._probe(tree, at, enough=False)
         path: dict[bool, list[int]] = {True: [], False: []}
         stop = read.completed_by
@@ -203,9 +236,9 @@ class Planter:
                 self._probe(tree, ends[enough], enough=enough)
         self._answer(tree, ends[True], answer, enough=rng.random() >= WRONG_VERDICT)
 
-    def _read(self, example: Json, rng: random.Random) -> Read:
+    def _read(self, example: Json, rng: random.Random, draw: Draw) -> Read:
         """What a walk reads within a budget; mostly with the gold nodes that it does not reach."""
-        budget = rng.choice(BUDGETS)
+        budget = rng.choice(draw.budgets)
         gold, lost, spare, used = set(example["gold"]), list(example["missing"]), "", 0
         nodes: list[tuple[str, bool]] = []
         for i, text in enumerate(example["nodes"]):
@@ -216,7 +249,7 @@ class Planter:
                 lost.append(text)
             else:
                 spare = spare or text
-        if lost and rng.random() < COMPLETED:
+        if lost and rng.random() < draw.completed:
             for text in lost:  # in the place of those that were read last
                 others = [i for i, (_, is_gold) in enumerate(nodes) if not is_gold]
                 if others:
@@ -228,7 +261,7 @@ class Planter:
             rng.shuffle(nodes)
         places = [placed(text, example["where"]) for text, _ in nodes]
         in_order = enumerate(map(searched_text, places))
-        shown = by_section(places) if rng.random() < BY_SECTION else in_order
+        shown = by_section(places) if rng.random() < draw.by_section else in_order
         read = [(text, nodes[i][1]) for i, text in shown]
         spare = searched_text(placed(spare, example["where"])) if spare else ""
         return Read(read, spare, complete=not lost)
