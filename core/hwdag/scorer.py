@@ -101,16 +101,19 @@ class Scorer:
             found = cls(tensors["mean"], tensors["scale"], layers)
         except KeyError as error:
             raise InputError(f"{path} has no tensor {error}") from error
-        sizes = [2 * signals, *(len(bias) for _, bias in layers)]
-        shapes = [weight.shape for weight, _ in layers]
-        fits = shapes == list(pairwise(sizes)) and sizes[-1] == 1
-        if not (layers and fits and found.mean.shape == found.scale.shape == (signals,)):
+        widths = [*(weight.shape[0] for weight, _ in layers if weight.ndim), 1]
+        shapes = [(weight.shape, bias.shape) for weight, bias in layers]
+        expected = [((a, b), (b,)) for a, b in pairwise(widths)]
+        fits = layers and shapes == expected and widths[0] == 2 * signals
+        if not (fits and found.mean.shape == found.scale.shape == (signals,)):
             raise InputError(
                 f"{path} must judge by {signals} signals, got layers of {shapes}; it belongs to "
                 "another version of hwdag: train one anew (examples/train_navigator)"
             )
         if not all(np.isfinite(tensor).all() for tensor in tensors.values()):
             raise InputError(f"{path} has weights that are not finite")
+        if not (found.scale > 0).all():
+            raise InputError(f"{path} has a scale that is not positive")
         return found
 
     def save(self, folder: Path) -> None:

@@ -84,6 +84,10 @@ def test_a_file_that_is_no_scorer_of_these_signals_is_refused(tmp_path):
         ({k: v for k, v in tensors.items() if k != "mean"}, "has no tensor 'mean'"),
         ({k: v for k, v in tensors.items() if k != "bias1"}, "has no tensor 'bias1'"),
         (tensors | {"weight1": tensors["weight1"][:2]}, "another version"),
+        (tensors | {"bias1": np.array(1.0, np.float32)}, "must judge by"),
+        (tensors | {"bias1": tensors["bias1"][None]}, "must judge by"),
+        (tensors | {"weight0": np.array(1.0, np.float32)}, "must judge by"),
+        (tensors | {"scale": 0 * tensors["scale"]}, "not positive"),
         (tensors | {"bias0": np.full_like(tensors["bias0"], np.nan)}, "not finite"),
         ({k: tensors[k] for k in ("mean", "scale")}, "must judge by"),
     ):
