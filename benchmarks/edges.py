@@ -6,7 +6,8 @@
 Extractive points under our walk, and written ones under the papers' preset: the same points, walked
 with edges that the model made, with the same weights dealt out anew, with equal ones, and without
 any. Retrieval alone, at three budgets, on three multi-hop sets and their long forms. The report of
-each data set compares every row with `hwdag`; `hwdag compare` compares any two. Further options go to
+each data set compares every row with `hwdag`; edges are to be compared with `hwdag-no-navigator`
+(`hwdag compare`), since no navigator guides a walk along them. Further options go to
 `hwdag eval`.
 """
 
@@ -23,7 +24,7 @@ ROOT = Path(__file__).parent.parent
 DATA = Path(os.environ.get("HWDAG_DATA") or ROOT / ".." / "shared" / "data") / "dev"
 SETS = ("hotpotqa", "2wikimultihopqa", "musique")
 SYSTEMS = (
-    "hwdag,hwdag-attention-edges,hwdag-shuffled-edges,hwdag-uniform-edges,"
+    "hwdag,hwdag-no-navigator,hwdag-attention-edges,hwdag-shuffled-edges,hwdag-uniform-edges,"
     "hwdag-garlic,hwdag-garlic-no-attention,hwdag-garlic-shuffled-edges,hwdag-garlic-uniform-edges"
 )
 

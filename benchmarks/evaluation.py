@@ -47,7 +47,8 @@ POOLS = (
     "linear-rag,raptor-collapsed,oracle,hwdag,hwdag-no-navigator"
 )
 ABLATIONS = (
-    "hwdag,hwdag-p-yes,hwdag-no-references,hwdag-attention-edges,hwdag-no-attention,hwdag-no-sparse,hwdag-no-paragraph,"
+    "hwdag,hwdag-no-navigator,hwdag-p-yes,hwdag-no-references,hwdag-attention-edges,"
+    "hwdag-no-attention,hwdag-no-sparse,hwdag-no-paragraph,"
     "hwdag-no-embedding,hwdag-chunks,hwdag-all-heads,hwdag-stride-1"
 )
 ANSWERS = (

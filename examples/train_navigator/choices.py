@@ -10,9 +10,10 @@ import numpy as np
 from examples.train_navigator.states import SCORING, World
 from hwdag.arrays import Floats, Indices, Vectors
 from hwdag.search.frontier import Frontier
-from hwdag.search.signals import HALF, TOUCHED, Signals
+from hwdag.search.signals import Signals
 from hwdag.search.similarity import Similarity
 from hwdag.types import Span
+from hwdag_lab.eval.evidence import HALF, TOUCHED
 from hwdag_lab.eval.schema import Question
 
 WORDS = 380
@@ -23,7 +24,6 @@ TOUCHES, COMPLETES, TELLS = 2.0, 1.0, 0.5
 
 BESIDE = 0.4
 """Share of the first two that a sentence of a gold paragraph gains which is not gold itself."""
-
 
 Embed = Callable[[str, Sequence[str]], Vectors]
 """A question with each of some texts to unit vectors, (texts, dimension)."""

@@ -50,7 +50,9 @@ class Signals:
         self._size = len(seen)
         self._mean = float(seen.mean()) if len(seen) else 0.0
         self._spread = float(seen.std()) + 1e-6 if len(seen) else 1.0
-        self._rarity = corpus.lexicon(allowed).rarity(set(content_words(question)))
+        rarity = corpus.lexicon(allowed).rarity(set(content_words(question)))
+        whole = sum(rarity.values()) or 1.0
+        self._asked = {word: value / whole for word, value in rarity.items()}
         self._facts: dict[int, _Facts] = {}
         self._read: list[int] = []
         self._covered: set[str] = set()  # words of the question
@@ -131,7 +133,7 @@ class Signals:
         [own] = self._corpus.lengths(np.array([index])).tolist()
         whole = int(self._corpus.lengths(paragraph).sum())
         words, heading = set(content_words(node.text)), set(content_words(node.heading))
-        asked = self._rarity.keys()
+        asked = self._asked.keys()
         return _Facts(
             paragraph,
             own / whole if whole else 1.0,
@@ -144,5 +146,4 @@ class Signals:
 
     def _weight(self, words: set[str] | frozenset[str]) -> float:
         """Share that some words of the question have of its rarity."""
-        whole = sum(self._rarity.values())
-        return sum(self._rarity[word] for word in words) / whole if whole else 0.0
+        return sum(self._asked[word] for word in words)

@@ -97,7 +97,9 @@ GARLIC Table 2, which leave a part out of those. "garlic-no-progress" reads a fi
 to be compared at the mean that "hwdag-garlic" read (`Plan.match`).
 
 A navigator guides the default alone: rows with another scoring, or with edges of attention, are to be
-compared with "no-navigator". "attention-edges" is built as by default, but the reader's attention makes the edges of the points;
+compared with "no-navigator".
+
+"attention-edges" is built as by default, but the reader's attention makes the edges of the points;
 "shuffled-edges" and "uniform-edges" say what those weights are worth: the same points, and edges that
 the model did not make. "no-attention" leaves out all that attention decides, the weights of references
 too. Without similarity nothing is known before something is read, so "no-embedding" starts from the top
