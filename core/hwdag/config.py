@@ -212,8 +212,6 @@ class SearchConfig:
             (`docs/progress.md`).
         confidence: a "Yes" counts if p_yes exceeds this (t_p of PECAN). None is the reader's own
             value, or PECAN's 0.5.
-        focus: an answer is decoded from so many of the nodes that were read, those that attend most to
-            the question, which costs reading these once more; 0 is all of them.
         patience: number of counted "Yes" that stop the walk (t_s of PECAN).
         heads: heads whose attention to the question is read: "all" (the papers' mean), "auto" (the
             head list of the model, else "all"), or (layer, head) pairs.
@@ -235,7 +233,6 @@ class SearchConfig:
     token_budget: int = 1024
     progress: Progress = "budget"
     confidence: float | None = None
-    focus: int = 0
     patience: int = PAPER_PATIENCE
     heads: Heads = "auto"
     scoring: Scoring = field(default_factory=Scoring)
@@ -253,7 +250,6 @@ class SearchConfig:
         if self.max_seconds is not None:
             positive("max_seconds", self.max_seconds)
         one_of("progress", self.progress, get_args(Progress))
-        whole("focus", self.focus, 0)
         if self.confidence is not None and not 0.0 <= self.confidence < 1.0:
             raise InputError(f"confidence must be in [0, 1), got {self.confidence!r}")
         share = self.initial_share

@@ -14,12 +14,11 @@ from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import UnknownOption
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.search.answering import AnswerStream
 from hwdag.search.frontier import Frontier
 from hwdag.search.progress import Interruption
 from hwdag.search.similarity import Similarity
 from hwdag.text.prompts import SearchPrompts
-from hwdag.types import Document, Node, Span
+from hwdag.types import Node, Span
 from hwdag_lab.scripted import ScriptedLM
 
 QUESTION = "Which dragon guards the silver bridge?"
@@ -314,39 +313,6 @@ def test_nodes_read_in_vain_are_the_first_of_those_beyond():
         places = [step.position for step in (*found.steps, *found.beyond)]
         assert places == list(range(2, 2 + max(2, k)))
         assert len({node.id for node in beyond}) == len(beyond) == max(0, k - 2)
-
-
-@pytest.mark.parametrize("progress", ["budget", "p_yes"])
-def test_an_answer_comes_from_the_nodes_that_attend_most(progress):
-    """The cache of the answer is that of a session that reads these alone; the walk is unchanged."""
-    rng = np.random.default_rng(4)
-    graph = random_graph(rng, chunks=20, levels=2)
-    vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
-    lm = HuggingFaceLM(model(), tokenizer())
-
-    def asked(focus):
-        config = SearchConfig(
-            token_budget=600, progress=progress, patience=1000, focus=focus, heads="all"
-        )
-        return search(graph, vectors, query, lm, config)
-
-    whole, walked, wide = asked(0), asked(3), asked(1000)
-    steps = whole.retrieval.steps
-    assert walked.retrieval.steps == steps and whole.shown == wide.shown
-    attention = {i: steps[i].relevance / at for at, (i, _) in enumerate(whole.shown, start=2)}
-    held = [i for i, _ in walked.shown]
-    assert sorted(held) == sorted(sorted(range(len(steps)), key=lambda i: -attention[i])[:3])
-    assert f"the answer is from 3 of the {len(steps)} nodes read" in walked.retrieval.notes
-    alone = lm.session(QUESTION, prompts=SearchPrompts(), heads="all", max_new_tokens=8)
-    alone.read([text for _, text in walked.shown])
-    for one, other in ((walked.session, alone), (whole.session, wide.session)):
-        texts = ["".join(s.decode(enough=True, max_new_tokens=8)) for s in (one, other)]
-        assert texts[0] == texts[1]
-    known = replace(walked.retrieval, sources={"doc": Document("doc", "x" * 10_000)})
-    answer = AnswerStream(replace(walked, retrieval=known), 8).answer
-    assert answer.attended
-    assert {one.node_id for one in answer.attended} <= {steps[i].node.id for i in held}
-    assert answer.usage.tokens > whole.session.usage.tokens
 
 
 def test_a_walk_that_is_ended_keeps_what_was_read():

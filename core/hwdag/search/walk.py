@@ -14,7 +14,7 @@ taken out of the cache again. Where nothing asks the model, all are read before 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from hwdag.search.context import FIRST_POSITION, Context, Reads
 from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier
 from hwdag.search.progress import Interruption, ProgressControl
-from hwdag.search.reading import by_section
 from hwdag.search.signals import Signals
 from hwdag.search.similarity import Similarity
 from hwdag.text.prompts import SearchPrompts
@@ -144,9 +143,7 @@ def walk(
         tuple(notes),
         tuple(context.beyond((query.k or 0) - len(context.steps))),
     )
-    walked = Walked(retrieval, session, progress.says_yes, context.shown)
-    is_interrupted = stop in ("stopped", "time")
-    return _focused(walked, query) if query.for_answer and not is_interrupted else walked
+    return Walked(retrieval, session, progress.says_yes, context.shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,32 +168,3 @@ class Guide:
         if texts := [step.node.text for step in steps if step.position < last]:
             self.similarity.add(self.navigator.embed(self.question, texts))
             self.frontier.resemble(self.similarity.values)
-
-
-def _focused(walked: Walked, query: Query) -> Walked:
-    """The walk with a cache of the nodes alone that attend most to the question (ours).
-
-    A node's attention is the mean over its tokens, without the position factor. Nodes are read by
-    section.
-    """
-    steps, config = walked.retrieval.steps, query.config
-    if not 0 < config.focus < len(steps):
-        return walked
-    attention = np.zeros(len(steps))
-    for ordinal, (i, _) in enumerate(walked.shown):
-        attention[i] = (steps[i].relevance or 0.0) / (ordinal + FIRST_POSITION)
-    best = sorted(np.argsort(-attention, kind="stable")[: config.focus].tolist())
-    shown = [(best[at], text) for at, text in by_section([steps[i].node for i in best])]
-    session = query.reader.session(
-        query.question,
-        prompts=query.prompts,
-        heads=config.heads,
-        max_new_tokens=config.max_new_tokens,
-    )
-    session.read([text for _, text in shown])
-    notes = (
-        *walked.retrieval.notes,
-        f"the answer is from {len(shown)} of the {len(steps)} nodes read",
-    )
-    retrieval = replace(walked.retrieval, notes=notes)
-    return Walked(retrieval, session, walked.says_yes, shown, walked.session.usage)

@@ -66,7 +66,6 @@ _ATTENTION = BuildConfig(edges="attention")
 VARIANTS: Mapping[str, Variant] = {
     "hwdag": Variant(),
     "hwdag-no-navigator": Variant(search=SearchConfig(navigator=None)),
-    "hwdag-focus": Variant(search=SearchConfig(focus=8)),
     "hwdag-p-yes": Variant(search=SearchConfig(progress="p_yes")),
     "hwdag-no-attention": Variant(
         search=SearchConfig(scoring=Scoring(attention=0.0, mentions=0.0, echoes=0.0))
