@@ -265,7 +265,11 @@ class ScriptedSession:
 
     def cost(self, text: str) -> int:
         """Tokens of the text and its bullet."""
-        return BULLET_TOKENS + self._lm.count_tokens([text])[0]
+        return self.costs([text])[0]
+
+    def costs(self, texts: Sequence[str]) -> list[int]:
+        """Tokens of each text and its bullet."""
+        return [BULLET_TOKENS + count for count in self._lm.count_tokens(texts)]
 
     def read(self, texts: Sequence[str]) -> Reading:
         """Append nodes and probe; raises `InputError` where they exceed `room`."""

@@ -274,6 +274,7 @@ def dense(library, corpus, visible):
 def test_the_frontier_equals_the_dense_reference(seed, choices, scoring, stride, few):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segments, "SEGMENT_NODES", 40)
+        patch.setattr(frontiers, "MOST_MISFITS", 10**6)  # the reference tries all nodes
         patch.setattr(lexicons, "FEW", few)
         patch.setattr(lexicons, "FEW_SHARE", 0.0)
         *_, (library, corpus) = history(seed, choices)

@@ -243,8 +243,10 @@ def test_every_family_of_control_tokens_is_plain_text(token):
 def test_a_spelling_that_is_split_over_parts_is_plain_text_too(token):
     codec = Codec(knowing_all_families())
     for at in range(1, len(token)):
-        ids, _ = codec.encode_parts("* " + token[:at], token[at:], "\n")
+        parts = "* " + token[:at], token[at:], "\n"
+        ids, _ = codec.encode_parts(*parts)
         assert controls_of(codec).isdisjoint(ids)
+        assert codec.count_parts([parts, ("a",)]) == [len(ids), len(codec.encode("a"))]
 
 
 def test_spellings_that_only_a_normaliser_makes_are_plain_text():

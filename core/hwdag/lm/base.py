@@ -124,6 +124,9 @@ class Session(Protocol):
 class WalkSession(Session, Protocol):
     """A session that can read ahead of the end of a walk."""
 
+    def costs(self, texts: Sequence[str]) -> list[int]:
+        """Tokens that appending each of these texts as a node would take: `cost` of many at once."""
+
     def read_each(self, texts: Sequence[str]) -> list[Reading]:
         """Append nodes and probe behind each: what `read` tells of them one by one."""
 

@@ -80,6 +80,11 @@ def cut_conversation(codec: Codec, roles: Sequence[str]) -> list[list[int]]:
     return [codec.control(piece) for piece in pieces[::2]]
 
 
+def _line(text: str) -> tuple[str, str, str]:
+    """A node as one bullet line, in parts: around its text."""
+    return "* ", one_line(text), "\n"
+
+
 def chat_ids(codec: Codec, turns: Turns, messages: Sequence[Message]) -> list[int]:
     """Token ids up to the reply; those of `writing_ids` for one message of the user.
 
@@ -139,9 +144,13 @@ class SearchLayout:
     def node(self, text: str) -> tuple[list[int], Range]:
         """A node as one bullet line: ids, and the token range of the text itself."""
         if text not in self._nodes:
-            ids, parts = self._codec.encode_parts("* ", one_line(text), "\n")
+            ids, parts = self._codec.encode_parts(*_line(text))
             self._nodes[text] = ids, parts[1]
         return self._nodes[text]
+
+    def costs(self, texts: Sequence[str]) -> list[int]:
+        """Number of ids of each text as a node."""
+        return self._codec.count_parts(list(map(_line, texts)))
 
     def part_of_node(self, text: str, span: Span) -> Range:
         """Where the characters `span` of a node's text stand among its ids."""

@@ -67,7 +67,11 @@ class KVSession:
 
     def cost(self, text: str) -> int:
         """Tokens that appending `text` as a node would take."""
-        return len(self._layout.node(text)[0])
+        return self.costs([text])[0]
+
+    def costs(self, texts: Sequence[str]) -> list[int]:
+        """Tokens that appending each of these texts as a node would take."""
+        return self._layout.costs(texts)
 
     def read(self, texts: Sequence[str]) -> Reading:
         """Append nodes and probe the answer slot, in one forward; the slot is cropped again."""

@@ -75,6 +75,12 @@ class Codec:
             for text, ids in zip(texts, batch, strict=True)
         ]
 
+    def count_parts(self, texts: Sequence[Sequence[str]]) -> list[int]:
+        """Number of tokens of each text that is given in parts, as `encode_parts` has them."""
+        if not self.tokenizer.is_fast:
+            return [len(self.encode_parts(*parts)[0]) for parts in texts]
+        return self.count(["".join(parts) for parts in texts])
+
     def encode(self, text: str) -> list[int]:
         """Token ids of plain text."""
         return self.encode_with_offsets(text)[0]

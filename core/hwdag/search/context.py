@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
-from functools import cache
 from typing import Literal
 
 from hwdag.arrays import Mask
@@ -60,7 +59,7 @@ class Context:
         self._allowed, self._reads = allowed, reads
         self._on_step = on_step or (lambda step: None)
         self._nodes: dict[int, Node] = {}
-        self._tokens_of = cache(session.cost)
+        self._counted: dict[str, int] = {}  # tokens of texts
         self._sections = Sections(self._tokens_of)  # of what waits to be read together
         self._costs: list[int] = []  # of the steps
         self._unread: list[int] = []  # nodes of the last steps
@@ -91,7 +90,9 @@ class Context:
                 reference=0.0 if initial else part.reference,
                 passed_over=others if index == indices[-1] else (),
             )
-            self._costs.append(self._sections.add(node) if self._by_section else self._cost(node))
+            shown = searched_text(node)
+            cost = self._sections.add(node) if self._by_section else self._tokens_of(shown)
+            self._costs.append(cost)
             self.tokens += self._costs[-1]
             self.steps.append(step)
         new = self.steps[first:]
@@ -209,12 +210,16 @@ class Context:
 
     def costs(self, indices: Sequence[int]) -> list[int]:
         """Tokens that each of these nodes would take, at most."""
-        return list(map(self._cost, self.fetch(indices)))
+        shown = self._sections.text if self._by_section else searched_text
+        return self._counts(list(map(shown, self.fetch(indices))))
 
-    def _cost(self, node: Node) -> int:
-        if self._by_section:
-            return self._sections.cost(node)
-        return self._tokens_of(searched_text(node))
+    def _counts(self, texts: Sequence[str]) -> list[int]:
+        if missing := [text for text in dict.fromkeys(texts) if text not in self._counted]:
+            self._counted.update(zip(missing, self._session.costs(missing), strict=True))
+        return [self._counted[text] for text in texts]
+
+    def _tokens_of(self, text: str) -> int:
+        return self._counts([text])[0]
 
     def beyond(self, count: int) -> Iterator[Step]:
         """The `count` best nodes that were not visited: those chosen already, then by score."""

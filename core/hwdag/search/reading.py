@@ -49,7 +49,11 @@ class Sections:
 
     def cost(self, node: Node) -> int:
         """Tokens that one more node takes, at most."""
-        return self._tokens_of(searched_text(node) if self._leads(node) else node.text)
+        return self._tokens_of(self.text(node))
+
+    def text(self, node: Node) -> str:
+        """What one more node is counted as: its text, behind its heading where it would be the first."""
+        return searched_text(node) if self._leads(node) else node.text
 
     def add(self, node: Node) -> int:
         """Count a node in; returns how many tokens more there are, fewer where the heading moves."""
