@@ -270,6 +270,9 @@ class Answer:
     attended: tuple[Citation, ...] = ()
     """Every source sentence that was read, by its share of the answer's attention; the citations are
     the first of them. Empty where the answer was stopped."""
+    likelihood: float | None = None
+    """Mean log-probability per token of the text, at most 0: how sure the reader is of it, given what it
+    read. None where nothing was decoded."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer with its citations, its cost and its walk, as JSON-able values."""
@@ -290,6 +293,7 @@ class Answer:
             "attended": [
                 [one.document_id, one.span.start, one.span.end, one.weight] for one in self.attended
             ],
+            "likelihood": self.likelihood,
             "tokens": self.usage.tokens,
             "tflops": self.usage.tflops,
             "seconds": self.usage.seconds,

@@ -322,8 +322,11 @@ class ScriptedSession:
         if texts:
             lengths = (len(tokens_of(text)) for text in texts)
             self.charge(VERDICT_TOKENS + self._second_turn + sum(lengths))
-        before = "\n".join([self.question, *self.texts])
-        return np.array([logprobs_after(before, text).mean() for text in texts], np.float64)
+        return np.array(list(map(self.likelihood, texts)), np.float64)
+
+    def likelihood(self, text: str) -> float:
+        """Mean of `logprobs_after` the question and all that was read."""
+        return float(logprobs_after("\n".join([self.question, *self.texts]), text).mean())
 
     def _nearest(self) -> str:
         """The sentence read that shares most content words with the question."""
@@ -360,6 +363,11 @@ class ScriptedDecoding:
         shown = self._shown
         masses = [attention_between(shown, key) * max(1, len(tokens_of(key))) for key in self._keys]
         return bool(shown) * np.array(masses)
+
+    @property
+    def likelihood(self) -> float | None:
+        """What `ScriptedSession.likelihoods` gives for the text."""
+        return self._session.likelihood(self.text) if self.text else None
 
     def _run(self, answer: str) -> Iterator[str]:
         for piece in pieces_of(answer):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from tiny import FAMILIES, cold_logprobs, model, tokenizer
 
 from hwdag import BuildConfig, HWDAGIndex
@@ -115,6 +116,33 @@ def test_an_answer_stream_scores_options_until_it_decodes():
     assert found.shape == (2,)
     assert stream.likelihoods(["The dog"])[0] == pytest.approx(found[1], abs=1e-6)
     assert stream.answer.text == undisturbed.answer.text
+    assert stream.answer.likelihood == pytest.approx(undisturbed.answer.likelihood, abs=1e-6)
     assert stream.answer.usage.tokens > undisturbed.answer.usage.tokens
     with pytest.raises(InputError, match="before iterating"):
         stream.likelihoods(["The fox"])
+
+
+def test_an_answer_tells_how_likely_it_was():
+    lm = HuggingFaceLM(model(seed=1), tokenizer())
+    session = session_of(lm)
+    session.read(NODES)
+    decoding = session.decode(enough=True, max_new_tokens=6)
+    assert decoding.likelihood is None
+    text = "".join(decoding)
+    ids = until_answer(lm, NODES, "Yes")
+    known = len(ids)
+    for _ in range(6):
+        with torch.inference_mode():
+            ids.append(int(lm.model(torch.tensor([ids])).logits[0, -1].argmax()))
+    assert lm.codec.decode(ids[known:]) == text
+    expected = cold_logprobs(lm, ids, 6).mean()
+    assert decoding.likelihood == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_scripted_answer_is_as_likely_as_the_same_option():
+    index = HWDAGIndex.from_documents(
+        ["The fox jumps. The dog sleeps."], reader=ScriptedLM(), embedder=HashingEmbedder()
+    )
+    answer = index.answer("Who jumps?")
+    [expected] = index.stream("Who jumps?").likelihoods([answer.text])
+    assert answer.likelihood == answer.to_dict()["likelihood"] == pytest.approx(expected)

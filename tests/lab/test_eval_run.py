@@ -227,6 +227,7 @@ def test_the_most_likely_option_is_chosen_and_nothing_is_decoded(tmp_path):
     assert likely[1] == max(likely)
     assert result.metrics == {"accuracy": 1.0}
     assert result.prediction == options[1]
+    assert result.likelihood == pytest.approx(likely[1])
     assert result.answer.tokens == lm.sessions[0].usage.tokens
 
 
@@ -273,6 +274,8 @@ def test_every_system_runs(tmp_path, system):
         assert result.budget is None or result.context_tokens <= result.budget
         assert 0 <= result.metrics["sentence_recall"] <= 1
         assert result.prediction or result.budget == 20
+        is_decoded = bool(result.prediction) and system != "graphreader"
+        assert (result.likelihood is not None) == is_decoded
     assert read_builds(tmp_path)
 
 

@@ -85,6 +85,10 @@ class Decoding(Protocol):
     def attention(self) -> Floats:
         """Attention mass on each of the asked spans, mean over the decoded tokens, (spans,)."""
 
+    @property
+    def likelihood(self) -> float | None:
+        """Mean log-probability per token of what was decoded so far; None where nothing was."""
+
 
 class Session(Protocol):
     """One question's KV cache: `[prefix, question, node, node, ...]`, only ever appended to.

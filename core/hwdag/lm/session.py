@@ -204,6 +204,7 @@ class KVDecoding:
         self._engine = engine
         self._keys = keys
         self._ids: list[int] = []
+        self._logprobs: list[float] = []
         self._attention = np.zeros(len(keys))
         self._pieces = self._run(prompt, max_new_tokens)
 
@@ -220,6 +221,11 @@ class KVDecoding:
         """Attention mass on each of the asked spans, mean over the decoded tokens, (spans,)."""
         return self._attention / max(1, len(self._ids))
 
+    @property
+    def likelihood(self) -> float | None:
+        """Mean log-probability per token of what was decoded so far; None where nothing was."""
+        return float(np.mean(self._logprobs[: len(self._ids)])) if self._ids else None
+
     def _run(self, prompt: list[int], max_new_tokens: int) -> Iterator[str]:
         lengths = np.array([end - start for start, end in self._keys])
         seen = np.zeros(len(self._keys))
@@ -228,7 +234,9 @@ class KVDecoding:
             nonlocal seen
             found = self._session.extend(ids, self._keys)
             seen = found.attention[0] if self._keys else seen
-            return int(found.logits[-1].argmax())
+            token = int(found.logits[-1].argmax())
+            self._logprobs.append(float(logprobs(found.logits[-1:], [token])[0]))
+            return token
 
         def kept() -> Iterator[int]:
             ends = self._engine.end_tokens

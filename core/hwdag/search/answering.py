@@ -78,7 +78,8 @@ class AnswerStream:
             pass
         attended = () if self._interruption.stopped else self._attended()
         citations = tuple(one for one in attended[:MAX_CITATIONS] if one.weight > 0)
-        return Answer(self._decoding.text, citations, self.retrieval, self.usage, attended)
+        text, likelihood = self._decoding.text, self._decoding.likelihood
+        return Answer(text, citations, self.retrieval, self.usage, attended, likelihood)
 
     def _decoded(self) -> Iterator[str]:
         self._has_started = True

@@ -99,7 +99,7 @@ def _answered(
     stream = retriever.stream(
         question.text, config=config, on_step=lambda step: at.append(time.perf_counter())
     )
-    prediction, total, metrics = (
+    prediction, likelihood, total, metrics = (
         _chosen(stream, question) if question.options else _text(stream, question)
     )
     ended = time.perf_counter()
@@ -107,25 +107,27 @@ def _answered(
     return replace(
         found,
         prediction=prediction,
+        likelihood=likelihood,
         metrics=metrics | dict(found.metrics),
         answer=replace(total - stream.retrieval.usage, seconds=ended - at[-1]),
     )
 
 
-Answered = tuple[str, Usage, dict[str, float]]
-"""The answer, the cost of everything, the scores of the answer."""
+Answered = tuple[str, float | None, Usage, dict[str, float]]
+"""The answer, its likelihood, the cost of everything, the scores of the answer."""
 
 
 def _text(stream: AnswerStream, question: Question) -> Answered:
     answer = stream.answer
     scores = {name: metric(answer.text, question.answers) for name, metric in TEXT_METRICS.items()}
-    return answer.text, answer.usage, scores
+    return answer.text, answer.likelihood, answer.usage, scores
 
 
 def _chosen(stream: AnswerStream, question: Question) -> Answered:
     likelihoods = stream.likelihoods(question.options)
     best = int(likelihoods.argmax())
-    return question.options[best], stream.usage, {ACCURACY: float(best == question.label)}
+    right = {ACCURACY: float(best == question.label)}
+    return question.options[best], float(likelihoods[best]), stream.usage, right
 
 
 def _retrieved(

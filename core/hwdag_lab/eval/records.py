@@ -109,6 +109,8 @@ class Result:
     answers: tuple[str, ...]  # gold answers
     answered: bool  # whether an answer was asked for, and not the retrieval alone
     prediction: str | None = None  # the answer; None where it was not asked for, or failed
+    # mean log-probability per token of the answer; None where the reader decoded none
+    likelihood: float | None = None
     # scores in [0, 1] by name; an error scores 0 in all that apply
     metrics: Mapping[str, float] = field(default_factory=dict)
     context_tokens: int = 0  # node tokens put before the reader

@@ -156,6 +156,11 @@ class _WindowDecoding:
         attention[self.inside] = self.decoding.attention
         return attention
 
+    @property
+    def likelihood(self) -> float | None:
+        """Mean log-probability per token of what was decoded so far."""
+        return self.decoding.likelihood
+
 
 def _fits(nodes: Sequence[Node], query: Query) -> bool:
     """Whether each of these nodes fits into a window of its own."""

@@ -106,6 +106,7 @@ class _Written:
 
     text: str
     measure: Callable[[], Floats]
+    likelihood: None = None  # the reader did not decode it
 
     def __iter__(self) -> Iterator[str]:
         yield self.text
