@@ -67,9 +67,12 @@ def tools(
         return [{key: one[key] for key in SHOWN if key in one} for one in found]
 
     def answer(question: str) -> dict[str, Any]:
-        """A short answer to a question, and the sentences that it rests on."""
+        """A short answer to a question, its likelihood, and the sentences that it rests on.
+
+        The likelihood is the mean log-probability per token: 0 is certain, and answers near it are right more often.
+        """
         found = index.answer(question, config=config, scope=scope).to_dict()
-        return {key: found[key] for key in ("answer", "citations")}
+        return {key: found[key] for key in ("answer", "likelihood", "citations")}
 
     def sources(document_id: str, start: int = 0, end: int | None = None) -> str:
         """The text of a document, or of a part of it, [start, end) in characters."""
