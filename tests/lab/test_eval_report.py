@@ -75,7 +75,7 @@ def test_means_and_costs_are_those_by_hand(tmp_path, planted):
     assert row.costs["tflops"].mean == pytest.approx(np.mean([n / 2 + 1 for n in numbers]))
     assert row.costs["seconds"].mean == pytest.approx(3.0)
     assert row.costs["search_tokens"].n == 15
-    assert set(row.scores) == {"f1"}
+    assert set(row.scores) == {"f1", "f1_of_the_surer_half"}
 
     builds = [b for b in read_builds(tmp_path).values() if b.build == "hwdag"]
     built = next(b for b in towns.builds if b.build == "hwdag")
@@ -132,7 +132,7 @@ def test_the_report_says_where_hwdag_loses(tmp_path, planted):
         in losses
     )
     assert "bm25@100" not in losses
-    table = text[text.index("### f1") : text.index("### Costs of a question")]
+    table = text[text.index("### f1:") : text.index("### f1_of_the_surer_half")]
     assert "| `bm25@sentence` | **0.70** [0.66, 0.74] | 0.60" in table
     assert table.count("**") == 6  # the best of 20, and the two best of 40
     assert "16 questions about 8 documents." in text
@@ -241,3 +241,19 @@ def test_bleu_of_all_answers_together_is_a_figure_of_its_own(tmp_path):
     assert row.scores["corpus_bleu"].mean == pytest.approx(expected)
     assert row.scores["bleu4"].mean != pytest.approx(expected)
     assert "### corpus_bleu: BLEU-4 of all answers together" in report(tmp_path).read_text()
+
+
+def test_the_surer_half_is_that_of_the_likelier_answers(tmp_path, planted):
+    def change(result, number):
+        likely = {0: -3.0, 1: -0.1, 2: None, 3: -0.2, 4: -0.2}[number % 5]
+        return with_f1(replace(result, likelihood=likely), number % 5 / 4)
+
+    planted(tmp_path, change, plan=replace(PLAN, systems=("full-context",), budgets=(20,)))
+    results = [r for r in read_results(tmp_path).values() if r.likelihood is not None]
+    results.sort(key=lambda r: -r.likelihood)
+    half = [r.metrics["f1"] for r in results[: (len(results) + 1) // 2]]
+    (row,) = summarise(tmp_path)[0].rows
+    assert 0 < len(half) < len(results)
+    assert row.scores["f1_of_the_surer_half"].mean == pytest.approx(np.mean(half))
+    assert row.scores["f1"].mean != pytest.approx(np.mean(half))
+    assert "### f1_of_the_surer_half: token F1 of the half" in report(tmp_path).read_text()

@@ -17,6 +17,7 @@ REPORT = "report.md"
 MEANINGS = {
     "accuracy": "the right option is the most likely one",
     "f1": "token F1 of the answer",
+    "f1_of_the_surer_half": "token F1 of the half of the answers that the reader finds likeliest",
     "em": "exact match of the answer",
     "rouge_l": "ROUGE-L of the answer",
     "corpus_bleu": "BLEU-4 of all answers together",

@@ -32,7 +32,10 @@ SUMMARY = "summary.json"
 CORPUS_BLEU = "corpus_bleu"
 """Of all answers of a row together; it has no interval, and no value for a single question."""
 
-ANSWER_METRICS = ("accuracy", "f1", "em", "rouge_l", "bleu4", CORPUS_BLEU)
+F1_OF_THE_SURER_HALF = "f1_of_the_surer_half"
+"""F1 of the answers of a row that their reader found likelier than the others; of a row as well."""
+
+ANSWER_METRICS = ("accuracy", "f1", F1_OF_THE_SURER_HALF, "em", "rouge_l", "bleu4", CORPUS_BLEU)
 METRICS = (
     *ANSWER_METRICS,
     *SENTENCE_METRICS,
@@ -202,6 +205,7 @@ def _row(system: str, budget: int | None, results: Sequence[Result]) -> Row:
     sound = [result for result in results if result.error is None]
     scores = {m: _mean(results, lambda r, m=m: r.metrics.get(m)) for m in METRICS}  # type: ignore[misc]
     scores[CORPUS_BLEU] = _corpus_bleu(results)
+    scores[F1_OF_THE_SURER_HALF] = _mean(_surer_half(results), lambda r: r.metrics["f1"])
     costs = {name: _mean(sound, cost) for name, cost in COSTS.items()}
     return Row(
         system,
@@ -222,6 +226,13 @@ def _mean(results: Sequence[Result], value: Callable[[Result], float | None]) ->
     if not found:
         return None
     return bootstrap([v for _, v in found], groups=[document for document, _ in found])
+
+
+def _surer_half(results: Sequence[Result]) -> Sequence[Result]:
+    """Of the decoded answers the likelier half, of an odd number one more."""
+    told = [(r.likelihood, r) for r in results if r.likelihood is not None and "f1" in r.metrics]
+    told.sort(key=lambda one: -one[0])
+    return [result for _, result in told[: math.ceil(len(told) / 2)]]
 
 
 def _corpus_bleu(results: Sequence[Result]) -> Interval | None:
