@@ -297,6 +297,7 @@ class SlowAnswer(ScriptedSession):
         class Waiting:
             text = property(lambda _: decoding.text)
             attention = property(lambda _: decoding.attention)
+            likelihood = property(lambda _: decoding.likelihood)
 
             def __iter__(self) -> Iterator[str]:
                 for piece in pieces:
