@@ -33,7 +33,7 @@ CORPUS_BLEU = "corpus_bleu"
 """Of all answers of a row together; it has no interval, and no value for a single question."""
 
 F1_OF_THE_SURER_HALF = "f1_of_the_surer_half"
-"""F1 of the answers of a row that their reader found likelier than the others; of a row as well."""
+"""F1 of the answers of a row that their reader found likelier than the others; no value for a question."""
 
 ANSWER_METRICS = ("accuracy", "f1", F1_OF_THE_SURER_HALF, "em", "rouge_l", "bleu4", CORPUS_BLEU)
 METRICS = (
