@@ -39,6 +39,7 @@ interface GivenAnswer {
   answer: string;
   citations: { document_id: string; start: number; end: number; text: string; weight: number; node_id: string }[];
   attended?: [document_id: string, start: number, end: number, weight: number][];
+  likelihood?: number | null;
   tokens: number;
   tflops: number;
   seconds: number;
@@ -126,11 +127,16 @@ export function load(given: Given): Page {
           words: linked(given.answer.answer, citations.slice(0, cited)),
           citations,
           cited,
-          cost: `${given.answer.tokens.toLocaleString("en")} tokens through the model, ${given.answer.tflops.toFixed(3)} TFLOPs, ${given.answer.seconds.toFixed(1)} s`,
+          cost: `${likely(given.answer)}${given.answer.tokens.toLocaleString("en")} tokens through the model, ${given.answer.tflops.toFixed(3)} TFLOPs, ${given.answer.seconds.toFixed(1)} s`,
         }
       : null,
     graph: given.graphs && given.graphs.length > 0 ? joined(given.graphs, node) : null,
   };
+}
+
+/** How sure the reader is of its answer, in words; pages of before did not say. */
+function likely({ likelihood }: GivenAnswer): string {
+  return typeof likelihood === "number" ? `likelihood ${likelihood.toFixed(2)} (0 is certain); ` : "";
 }
 
 export function overlap(a: Span, b: Span): boolean {
