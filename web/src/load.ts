@@ -39,7 +39,7 @@ interface GivenAnswer {
   answer: string;
   citations: { document_id: string; start: number; end: number; text: string; weight: number; node_id: string }[];
   attended?: [document_id: string, start: number, end: number, weight: number][];
-  likelihood?: number | null;
+  likelihood: number | null;
   tokens: number;
   tflops: number;
   seconds: number;
@@ -134,9 +134,9 @@ export function load(given: Given): Page {
   };
 }
 
-/** How sure the reader is of its answer, in words; pages of before did not say. */
+/** How sure the reader is of its answer, in words; nothing where it decoded none. */
 function likely({ likelihood }: GivenAnswer): string {
-  return typeof likelihood === "number" ? `likelihood ${likelihood.toFixed(2)} (0 is certain); ` : "";
+  return likelihood !== null ? `likelihood ${likelihood.toFixed(2)} (0 is certain); ` : "";
 }
 
 export function overlap(a: Span, b: Span): boolean {

@@ -93,6 +93,8 @@ def show_answer(
     print("\nsources:")
     for citation in answer.citations:
         print(render.citation_line(citation, columns))
+    if answer.likelihood is not None:
+        print_styled(f"likelihood {answer.likelihood:.2f} (0 is certain)", "dim")
     print_styled(render.usage_line(answer, time.perf_counter() - began), "dim")
     return answer
 

@@ -67,10 +67,13 @@ class KVSession:
 
     def cost(self, text: str) -> int:
         """Tokens that appending `text` as a node would take."""
-        return self.costs([text])[0]
+        return len(self._layout.node(text)[0])
 
     def costs(self, texts: Sequence[str]) -> list[int]:
-        """Tokens that appending each of these texts as a node would take."""
+        """Tokens that appending each of these texts as a node would take.
+
+        They are only counted; `cost` keeps the tokens of its text for the forward.
+        """
         return self._layout.costs(texts)
 
     def read(self, texts: Sequence[str]) -> Reading:

@@ -54,11 +54,10 @@ def citation_line(citation: Citation, width: int = WIDTH) -> str:
 
 
 def usage_line(answer: Answer, seconds: float) -> str:
-    """Show how likely the answer was, and the tokens, TFLOPs and seconds of a question."""
-    usage, likelihood = answer.usage, answer.likelihood
-    told = "" if likelihood is None else f"likelihood {likelihood:.2f} (0 is certain)\n"
+    """Show the tokens, TFLOPs and seconds of a question."""
+    usage = answer.usage
     return (
-        f"{told}{answer.retrieval.context_tokens} node tokens, {usage.tokens} tokens through the model, "
+        f"{answer.retrieval.context_tokens} node tokens, {usage.tokens} tokens through the model, "
         f"{usage.tflops:.3f} TFLOPs, {seconds:.1f} s"
     )
 
