@@ -55,7 +55,6 @@ ANSWERS = (
     "hwdag,hwdag-p-yes,bm25@sentence+title,bm25@100+title,dense@sentence+title,"
     "dense@100+title,raptor-collapsed,gem-rag-graph,youra,truncate-middle,full-context,oracle"
 )
-PATIENCE = ",".join(f"hwdag/patience={n}" for n in (1, 2, 4, 8)) + ",hwdag"
 FOUND = ("--no-answers", "--dtype", "bfloat16")
 """Options of runs that measure the retrieval alone."""
 
@@ -98,7 +97,6 @@ TABLES: Mapping[str, Sequence[Run]] = {
         Run(f"agents-{name}", name, "graphreader,memwalker,longllmlingua", "512", "4", ANSWERED[:4])
         for name in MULTIHOP[:2]
     ],
-    "patience": [Run("patience", MULTIHOP[1], PATIENCE, "512", "4", FOUND)],
 }
 
 
