@@ -143,7 +143,7 @@ class World:
         if mode == "refresh":
             assert self.fork(self.before, folder / "before.log", Trap(), edited=False) == 0
         began = time.perf_counter()
-        whole = folder / "whole.hwdag"
+        whole = self.begun("whole.hwdag")
         assert self.fork(whole, folder / "whole.log", Trap(), count=folder / "counts") == 0
         self.seconds = time.perf_counter() - began
         self.calls = started(folder / "whole.log")
@@ -179,18 +179,23 @@ class World:
             self.config,
             Prompts(),
         )
-        if not path.exists() and self.before.exists():
-            shutil.copy(self.before, path)
         fresh = not holds_something(path)
         given = documents(edited, (8,)) if self.mode == "model" else documents(edited)
         header = Header(self.reader.name, self.embedder.name, self.embedder.dimension, {})
         with Store.create(path, header) if fresh else Store.open(path) as store:
             Insertion(tools, store, replace=True).run(given, Silent())
 
+    def begun(self, name):
+        """Where a build writes: over a copy of an earlier index, which no trap cuts short, or anew."""
+        path = self.folder / name
+        if self.before.exists():
+            shutil.copy(self.before, path)
+        return path
+
     def check(self, seed):
         """Kill a build as often as the seed says, then let it finish."""
         rng = random.Random(seed)
-        path, log = self.folder / f"{seed}.hwdag", self.folder / f"{seed}.log"
+        path, log = self.begun(f"{seed}.hwdag"), self.folder / f"{seed}.log"
         extra = Counter()
         for _ in range(1 + (seed % 4 == 3)):
             self.kill(rng, path, log)
