@@ -170,14 +170,15 @@ def test_loaded_from_a_path_with_dtype_and_device(tmp_path):
 
 
 @pytest.mark.parametrize("stored", [torch.float32, torch.float16])
-def test_by_default_it_computes_in_what_the_processor_has_instructions_for(tmp_path, stored):
+def test_by_default_it_computes_in_what_the_processor_is_fast_in(tmp_path, stored):
     model().to(stored).save_pretrained(tmp_path)
     tokenizer().save_pretrained(tmp_path)
     flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
     if not flags:
         pytest.skip("nothing else says here what the processor has")
-    has_bfloat16 = re.search(r"\b(avx512_bf16|bf16)\b", flags)
-    expected = "bfloat16" if has_bfloat16 else "float32"
+    is_intel = "GenuineIntel" in flags
+    fast = r"\bamx_tile\b" if is_intel else r"\b(avx512_bf16|bf16)\b"
+    expected = "bfloat16" if re.search(fast, flags) else "float32"
     for options in ({}, {"dtype": "auto"}):
         lm = HuggingFaceLM.from_pretrained(str(tmp_path), device="cpu", **options)
         assert lm.dtype == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from pathlib import Path
 
 import torch
 from transformers import PreTrainedModel
@@ -11,23 +12,37 @@ from hwdag.errors import InputError
 
 
 def fast_dtype(device: torch.device) -> torch.dtype:
-    """What "auto" stands for: bfloat16 where the device computes in it, else float32, and so on MPS."""
+    """What "auto" stands for: bfloat16 where the device is faster in it, else float32, and so on MPS."""
     on_cuda = device.type == "cuda" and torch.cuda.is_available()
-    has_bfloat16 = on_cuda and torch.cuda.is_bf16_supported(False)
-    has_bfloat16 = has_bfloat16 or (device.type == "cpu" and _cpu_has_bfloat16())
-    return torch.bfloat16 if has_bfloat16 else torch.float32
+    is_fast = on_cuda and torch.cuda.is_bf16_supported(False)
+    is_fast = is_fast or (device.type == "cpu" and _cpu_is_fast_in_bfloat16())
+    return torch.bfloat16 if is_fast else torch.float32
 
 
-def _cpu_has_bfloat16() -> bool:
-    """Whether there are instructions for it (AVX512-BF16, AMX, FEAT_BF16); else torch only emulates it."""
+def _cpu_is_fast_in_bfloat16() -> bool:
+    """Whether products in bfloat16 are faster: with AMX, with FEAT_BF16, and with AVX512-BF16 on AMD.
+
+    Without instructions torch only emulates it, and AVX512-BF16 on Intel's processors has no higher
+    rate than float32 (`docs/performance.md`; virtual machines often hide their AMX).
+    """
     try:
         if platform.machine() in ("aarch64", "arm64"):
             # why not on x86: there it is true for every AVX-512, which only emulates bfloat16
             has_kernels = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
             return bool(has_kernels and torch.ops.mkldnn._is_mkldnn_bf16_supported())
-        return torch.cpu._is_avx512_bf16_supported()
+        if torch.cpu._is_amx_tile_supported():
+            return True
+        return torch.cpu._is_avx512_bf16_supported() and "GenuineIntel" not in _processor()
     except AttributeError:  # torch has no public way to ask, and not every version this one
         return False
+
+
+def _processor() -> str:
+    """What the system says of its processor, the name of its maker among it."""
+    try:
+        return Path("/proc/cpuinfo").read_text("utf-8", "replace")
+    except OSError:  # no Linux
+        return platform.processor()
 
 
 def weights_dtype(dtype: torch.dtype | str, device: torch.device) -> torch.dtype | str:

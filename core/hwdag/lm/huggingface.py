@@ -116,8 +116,8 @@ class HuggingFaceLM:
 
         Args:
             source: what `AutoModelForCausalLM.from_pretrained` takes.
-            dtype: a torch dtype or its name. "auto" is bfloat16 on CPUs that have instructions for
-                it and on CUDA devices, else float32; "checkpoint" is that of the stored weights.
+            dtype: a torch dtype or its name. "auto" is bfloat16 on CPUs and CUDA devices that are
+                faster in it, else float32; "checkpoint" is that of the stored weights.
             device: "cpu", "cuda", "mps", ...; None takes CUDA or MPS where there is one.
             device_map: passed on, for models over several devices; excludes `device`.
             trust_remote_code: passed on; False unless you mean it.
