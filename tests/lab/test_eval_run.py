@@ -36,7 +36,7 @@ from hwdag_lab.eval.records import (
 from hwdag_lab.eval.run import CALLS, Counts, matched_budgets, run
 from hwdag_lab.eval.schema import Question
 from hwdag_lab.eval.settings import SETTINGS, read_settings
-from hwdag_lab.eval.systems import BASELINES, VARIANTS, family, is_baseline, patience_of, systems
+from hwdag_lab.eval.systems import BASELINES, VARIANTS, family, is_baseline, systems
 from hwdag_lab.scripted import ScriptedLM, logprobs_after
 
 SIMPLE = Plan(systems=("bm25@sentence",), budgets=(20, 40), limit=None, max_new_tokens=8)
@@ -233,7 +233,7 @@ def test_the_most_likely_option_is_chosen_and_nothing_is_decoded(tmp_path):
 
 def test_ablations_walk_one_graph_that_is_built_once(tmp_path):
     lm = ScriptedLM(prefers_extraction=False)
-    names = ("hwdag", "hwdag-p-yes", "hwdag-no-attention", "hwdag/patience=2")
+    names = ("hwdag", "hwdag-p-yes", "hwdag-no-attention")
     run(world.records(1), world.models(lm), replace(SIMPLE, systems=names), tmp_path)
     assert {build.build for build in read_builds(tmp_path).values()} == {"hwdag"}
     (index,) = (tmp_path / INDEXES).iterdir()
@@ -293,10 +293,8 @@ def test_names_stand_for_systems():
         "hwdag",
     ]
     assert [s.name for s in systems(["dense+title"])][-1] == "dense@sentence+title"
-    assert patience_of("hwdag/patience=12") == 12
-    assert patience_of("hwdag") is None
     assert family("bm25@sentence+title") == "bm25"
-    assert [family(name) for name in ("hwdag-p-yes", "hwdag/patience=2")] == ["hwdag"] * 2
+    assert family("hwdag-p-yes") == "hwdag"
     assert family("truncate-middle") == "truncate-middle"
     assert is_baseline("raptor-tree")
     assert not is_baseline("hwdag-garlic")
@@ -309,8 +307,7 @@ def test_names_stand_for_systems():
 
 
 def test_definitions_tell_variants_apart():
-    names = [*VARIANTS, "hwdag/patience=2", "hwdag/patience=3"]
-    found = {s.name: json.dumps(s.definition, sort_keys=True) for s in systems(names)}
+    found = {s.name: json.dumps(s.definition, sort_keys=True) for s in systems(VARIANTS)}
     assert len(set(found.values())) == len(found)
 
 

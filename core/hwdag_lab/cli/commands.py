@@ -92,7 +92,7 @@ def _add_eval(commands: Commands) -> None:
         "Started again with the same folder, it does what is left: systems and budgets may be "
         "added, and the limit may be raised.",
         epilog=f"systems: {listed()}. bm25 and dense alone stand for every granularity; +title "
-        "searches each passage behind its heading; hwdag/patience=N stops after N times yes.",
+        "searches each passage behind its heading.",
     )
     command.set_defaults(run=lazily("hwdag_lab.cli.evaluation:evaluate"))
     command.add_argument(

@@ -3,7 +3,6 @@
 hwdag                   the defaults
 hwdag-<variant>         VARIANTS: what one part is worth
 hwdag-garlic, -pecan    the papers' own settings; hwdag-garlic-no-...: the ablations of GARLIC Table 2
-hwdag/patience=N        stops after N times "Yes" (PECAN Figure 4)
 bm25@300                over 300-token chunks; also @100, @sentence and @passage, and the same for dense
 bm25@sentence+title     with the heading or passage title in front of what is compared
 bm25, dense             all three granularities; bm25+title, dense+title: all three with titles
@@ -159,11 +158,6 @@ def systems(names: Iterable[str]) -> list[System]:
     return [_system(name) for name in expanded]
 
 
-def patience_of(name: str) -> int | None:
-    """N of `hwdag/patience=N`; None for any other name."""
-    return int(match[1]) if (match := _PATIENCE.fullmatch(name)) else None
-
-
 def family(name: str) -> str:
     """The method that a row belongs to: "hwdag", "bm25", "raptor", ..."""
     return next(method for method in ("hwdag", "oracle", *METHODS) if name.startswith(method))
@@ -178,10 +172,9 @@ def listed() -> str:
     """All names, for messages and help."""
     cuts = "|@".join((*GRANULARITIES, "passage"))
     ranked = [f"{name}[@{cuts}][+title]" for name in ("bm25", "dense")]
-    return ", ".join([*VARIANTS, "hwdag/patience=N", *ranked, *BASELINES])
+    return ", ".join([*VARIANTS, *ranked, *BASELINES])
 
 
-_PATIENCE = re.compile(r"hwdag/patience=([1-9]\d*)")
 _RANKED = re.compile(rf"(bm25|dense)(?:@({'|'.join(GRANULARITIES)}|passage))?(\+title)?")
 
 
@@ -189,7 +182,7 @@ def _expanded(name: str) -> list[str]:
     match = _RANKED.fullmatch(name)
     if match and match[2] is None:
         return [f"{match[1]}@{granularity}{match[3] or ''}" for granularity in GRANULARITIES]
-    if match or name in VARIANTS or name in BASELINES or _PATIENCE.fullmatch(name):
+    if match or name in VARIANTS or name in BASELINES:
         return [name]
     raise UnknownOption(f"there is no system {name!r}; there are {listed()}")
 
@@ -197,8 +190,6 @@ def _expanded(name: str) -> list[str]:
 def _system(name: str) -> System:
     if name in VARIANTS:
         return _hwdag(name, VARIANTS[name])
-    if (value := patience_of(name)) is not None:
-        return _hwdag(name, Variant(search=SearchConfig(progress="p_yes", patience=value)))
     if match := _RANKED.fullmatch(name):
         options = {"granularity": match[2], "contextual": bool(match[3])}
         return System(name, name, partial(_method, match[1], options))
