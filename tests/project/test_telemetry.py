@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import langchain_world
 import llama_world
 import pytest
@@ -17,19 +19,23 @@ from hwdag.embedding.hashing import HashingEmbedder
 from hwdag_lab.scripted import ScriptedLM
 
 QUESTION = "Who mends the bell of the ferry?"
-EXPORTER = InMemorySpanExporter()
+
+
+@cache
+def collector() -> InMemorySpanExporter:
+    """What all spans go to; a process has one provider, and an example of the docs may have set it."""
+    if not isinstance(trace.get_tracer_provider(), TracerProvider):
+        trace.set_tracer_provider(TracerProvider())
+    exporter = InMemorySpanExporter()
+    trace.get_tracer_provider().add_span_processor(SimpleSpanProcessor(exporter))
+    return exporter
 
 
 @pytest.fixture
 def spans():
-    """The collector; a process may have one provider, so it is set once."""
-    if not isinstance(trace.get_tracer_provider(), TracerProvider):
-        provider = TracerProvider()
-        provider.add_span_processor(SimpleSpanProcessor(EXPORTER))
-        trace.set_tracer_provider(provider)
-    EXPORTER.clear()
-    yield EXPORTER
-    EXPORTER.clear()
+    collector().clear()
+    yield collector()
+    collector().clear()
 
 
 def named(spans: InMemorySpanExporter, name: str) -> object:
