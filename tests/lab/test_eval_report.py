@@ -16,7 +16,8 @@ from hwdag_lab.eval.records import RECORDS, Journal, read_builds, read_results, 
 from hwdag_lab.eval.report import report
 from hwdag_lab.eval.run import run
 from hwdag_lab.eval.settings import SETTINGS, read_settings
-from hwdag_lab.eval.summary import SUMMARY, headlines, summarise, write_summary
+from hwdag_lab.eval.statistics import bootstrap
+from hwdag_lab.eval.summary import SUMMARY, gain, headlines, summarise, write_summary
 from hwdag_lab.eval.text_metrics import corpus_bleu
 
 PLAN = Plan(
@@ -36,7 +37,7 @@ def planted(tmp_path_factory):
 
     def made(folder, change, *, plan=PLAN, data=None):
         data = data or world.records(8)
-        key = plan, tuple(record.id for record in data)
+        key = plan, tuple((record.id, len(record.questions)) for record in data)
         if key not in runs:  # what is not replaced is the same every time
             runs[key] = tmp_path_factory.mktemp("run")
             run(data, world.models(), plan, runs[key])
@@ -97,6 +98,20 @@ def test_intervals_resample_documents(tmp_path, planted):
     assert wide.high - wide.low > 0.3
 
 
+def test_questions_about_one_document_are_resampled_themselves(tmp_path, planted):
+    data = world.records(1, questions=8)
+
+    def half(result, number):
+        return with_f1(result, float(result.system == "hwdag" and number % 2))
+
+    summary = summarise(planted(tmp_path, half, data=data))[0]
+    scores = [float(number % 2) for number in range(8)]
+    assert summary.row("hwdag", 20).scores["f1"] == bootstrap(scores)
+    results = read_results(tmp_path).values()
+    ours, theirs = ([r for r in results if r.system == name] for name in ("hwdag", "bm25@100"))
+    assert gain(ours, theirs, "f1").low > 0
+
+
 F1 = {
     ("hwdag", 20): 0.5,
     ("hwdag", 40): 0.9,
@@ -148,7 +163,7 @@ def test_a_row_that_is_not_complete_is_told(tmp_path, planted):
 
 
 def test_the_summary_is_strict_json(tmp_path, planted):
-    planted(tmp_path, by_table, data=world.records(1))
+    planted(tmp_path, by_table, data=world.records(1, questions=1))
     write_summary(tmp_path)
 
     def refuse(constant):
@@ -156,7 +171,7 @@ def test_the_summary_is_strict_json(tmp_path, planted):
 
     found = json.loads((tmp_path / SUMMARY).read_text(), parse_constant=refuse)
     row = found["towns"]["rows"][0]
-    assert row["scores"]["f1"] == {"mean": 0.55, "low": None, "high": None, "n": 2}
+    assert row["scores"]["f1"] == {"mean": 0.55, "low": None, "high": None, "n": 1}
 
 
 def test_compare_finds_a_planted_difference_and_no_other(tmp_path, planted):

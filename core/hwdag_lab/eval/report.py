@@ -35,8 +35,9 @@ MEANINGS = {
 _NOTES = """\
 Every system reads, counts tokens and answers with the same model, and may put the same number of
 node tokens before it (the budget; `all`: it reads everything). Brackets hold 95 % bootstrap
-intervals over documents. TFLOPs are analytic and those of the language model: embedding and BM25
-count in seconds only. A question that ended in an error scores 0. Bold is the best of a column.
+intervals over documents, or over questions where all are about one document. TFLOPs are analytic
+and those of the language model: embedding and BM25 count in seconds only. A question that ended in
+an error scores 0. Bold is the best of a column.
 """
 
 

@@ -192,7 +192,7 @@ def gain(ours: Iterable[Result], theirs: Iterable[Result], metric: str) -> Diffe
     return paired_bootstrap(
         [mine[key] for key in both],
         [other[key] for key in both],
-        groups=[document for document, _ in both],
+        groups=_units([document for document, _ in both]),
     )
 
 
@@ -221,11 +221,16 @@ def _row(system: str, budget: int | None, results: Sequence[Result]) -> Row:
 
 
 def _mean(results: Sequence[Result], value: Callable[[Result], float | None]) -> Interval | None:
-    """Mean over the results that have the value, with whole documents resampled."""
+    """Mean over the results that have the value."""
     found = [(r.document, v) for r in results if (v := value(r)) is not None]
     if not found:
         return None
-    return bootstrap([v for _, v in found], groups=[document for document, _ in found])
+    return bootstrap([v for _, v in found], groups=_units([document for document, _ in found]))
+
+
+def _units(documents: Sequence[str]) -> Sequence[str] | None:
+    """What is resampled: documents, or, where all questions are about one (a pool), the questions."""
+    return documents if len(set(documents)) > 1 else None
 
 
 def _surer_half(results: Sequence[Result]) -> Sequence[Result]:
