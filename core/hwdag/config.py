@@ -206,7 +206,8 @@ class SearchConfig:
     The defaults are ours; `SearchConfig.garlic()` and `SearchConfig.pecan()` have the papers' settings.
 
     Attributes:
-        token_budget: node tokens put before the reader, at most.
+        token_budget: node tokens put before the reader, at most. The embedded model answers worse
+            from 1,024 than from 512 (`docs/evaluation.md`); a larger one may use more.
         progress: when the walk stops. "budget": when the budget is used. "p_yes": when the reader
             says that it has enough, as in the papers; the embedded model says so too early
             (`docs/progress.md`).
@@ -230,7 +231,7 @@ class SearchConfig:
         max_seconds: read no more nodes after this time, and answer from what was read.
     """
 
-    token_budget: int = 1024
+    token_budget: int = 512
     progress: Progress = "budget"
     confidence: float | None = None
     patience: int = PAPER_PATIENCE

