@@ -269,6 +269,8 @@ class SearchConfig:
         All top-level nodes are read first, the most similar ones where they exceed the budget.
         """
         papers: dict[str, Any] = {
+            # why: p_yes is to end the walk, not a budget that top level and one chunk use up
+            "token_budget": 1024,
             "progress": "p_yes",
             "scoring": Scoring.garlic(),
             "heads": "all",

@@ -412,6 +412,7 @@ def test_the_presets_are_the_papers():
     garlic, pecan = SearchConfig.garlic(), SearchConfig.pecan("qasper")
     assert (garlic.progress, garlic.confidence, garlic.patience) == ("p_yes", 0.5, 1)
     assert (garlic.initial_share, garlic.heads, garlic.stride) == (1.0, "all", 1)
+    assert (garlic.token_budget, pecan.token_budget) == (1024, 1024)
     assert (pecan.confidence, pecan.scoring) == (0.98, Scoring.pecan())
     assert [SearchConfig.pecan(data).confidence for data in ("hotpotqa", "musique")] == [0.5, 0.55]
     with pytest.raises(UnknownOption, match="thresholds for narrativeqa, qasper"):

@@ -51,7 +51,7 @@ def test_the_options_of_the_product_are_in_the_documentation():
 
 def test_a_table_says_what_the_docstring_says():
     table = option_table("hwdag.config.SearchConfig")
-    assert "| `max_new_tokens` | `64` | The longest answer, in tokens. |" in table
+    assert "| `token_budget` | `512` | Node tokens put before the reader, at most. " in table
     assert "| `scoring` | `Scoring()` |" in table
 
 

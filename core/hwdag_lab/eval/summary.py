@@ -229,7 +229,10 @@ def _mean(results: Sequence[Result], value: Callable[[Result], float | None]) ->
 
 
 def _units(documents: Sequence[str]) -> Sequence[str] | None:
-    """What is resampled: documents, or, where all questions are about one (a pool), the questions."""
+    """What is resampled: documents, or, where all questions are about one (a pool), the questions.
+
+    An interval over questions says nothing about other documents.
+    """
     return documents if len(set(documents)) > 1 else None
 
 
