@@ -33,7 +33,7 @@ def main(file: Path, port: int) -> None:
     """Serve until killed; the number of nodes read stands in the file."""
     import uvicorn
 
-    from hwdag.serve import Access, Systems, application
+    from hwdag_serve.application import Access, Systems, application
 
     served = index()
     search = served.stream

@@ -23,7 +23,7 @@ API = {
     "models": ("hwdag.lm", "hwdag.embedding", "hwdag.models"),
     "retrievers": ("hwdag_lab.methods",),
     "storage": ("hwdag.store", "hwdag.binding"),
-    "serving": ("hwdag.serve",),
+    "serving": ("hwdag_serve",),
     "evaluation": ("hwdag_lab.eval", "hwdag_lab.heads"),
     "llama_index_hwdag": ("llama_index_hwdag",),
     "langchain_hwdag": ("langchain_hwdag",),

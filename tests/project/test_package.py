@@ -90,7 +90,7 @@ def built(tmp_path_factory):
 def test_the_wheel_holds_the_packages_and_their_data(built):
     names = zipfile.ZipFile(built[0]).namelist()
     tops = {name.split("/")[0] for name in names if ".dist-info" not in name}
-    assert tops == {"hwdag", "hwdag_lab", "llama_index_hwdag", "langchain_hwdag"}
+    assert tops == {"hwdag", "hwdag_lab", "hwdag_serve", "llama_index_hwdag", "langchain_hwdag"}
     assert "hwdag/lm/head_lists/smollm2-135m-instruct.json" in names
     assert "hwdag/documentation/guide.md" in names
     assert {f"{top}/py.typed" for top in tops} <= set(names)

@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("core/hwdag", "core/hwdag_lab", "llama_index_hwdag", "langchain_hwdag")
+PACKAGES = (
+    "core/hwdag",
+    "core/hwdag_lab",
+    "core/hwdag_serve",
+    "llama_index_hwdag",
+    "langchain_hwdag",
+)
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
 MODULES = frozenset(

@@ -14,7 +14,6 @@ def add(commands: Commands) -> None:
     """Add the commands for an index."""
     _add_build(commands)
     _add_questions(commands)
-    _add_serve(commands)
     _add_changes(commands)
     _add_upkeep(commands)
     _add_demo(commands)
@@ -37,7 +36,7 @@ def _add_build(commands: Commands) -> None:
     shared.add_paths(build)
     build.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
     _add_models_and_limits(build)
-    _add_config(build, "the graph", BuildConfig())
+    shared.add_settings(build, "the graph", BuildConfig())
 
 
 def _add_questions(commands: Commands) -> None:
@@ -45,42 +44,14 @@ def _add_questions(commands: Commands) -> None:
     ask.add_argument("question")
     about = "ask question after question; the models are loaded once"
     chat = _command(commands, "chat", "asking:chat", about)
-    about = "serve an index to agents: search, answer, sources, list (Model Context Protocol)"
-    mcp = _command(commands, "mcp", "mcp_server:mcp", about)
-    for command in (ask, chat, mcp):
+    for command in (ask, chat):
         shared.add_models(command, writer=False)
         shared.add_scope(command)
-        _add_config(command, "the walk", SearchConfig())
+        shared.add_settings(command, "the walk", SearchConfig())
     shared.add_json(ask)
     shared.add_html(ask, "the answer, its walk and its sources")
     about = "write a page that replays the walk on the graphs of what it read to FILE as well"
     ask.add_argument("--graph", type=Path, metavar="FILE", help=about)
-
-
-def _add_serve(commands: Commands) -> None:
-    about = "a page to ask an index in a browser, and an API like OpenAI's"
-    serve = _command(commands, "serve", "serving:serve", about, file=False)
-    serve.set_defaults(others=None)
-    shared.add_file(serve, help="index file; one that is not there begins empty")
-    serve.add_argument(
-        "--host",
-        default="127.0.0.1",
-        help="address to listen on; beyond this machine a token is asked for (default: %(default)s)",
-    )
-    serve.add_argument("--port", type=int, default=8000, help="(default: %(default)s)")
-    serve.add_argument("--read-only", action="store_true", help="no uploads and no deletions")
-    serve.add_argument(
-        "--max-upload", type=int, default=50, metavar="MB", help="of one document (default: 50)"
-    )
-    serve.add_argument(
-        "--max-questions",
-        type=int,
-        default=16,
-        metavar="N",
-        help="answered at a time, others are told to come back (default: %(default)s)",
-    )
-    shared.add_models(serve, writer=False)
-    _add_config(serve, "the walk", SearchConfig())
 
 
 def _add_changes(commands: Commands) -> None:
@@ -143,12 +114,3 @@ def _add_models_and_limits(command: argparse.ArgumentParser) -> None:
         "--max-seconds", type=float, metavar="S", help="no further call after that time"
     )
     shared.add_quiet(command)
-
-
-def _add_config(
-    command: argparse.ArgumentParser, group: str, config: BuildConfig | SearchConfig
-) -> None:
-    command.add_argument(
-        "--garlic", action="store_true", help="the papers' settings, but for what is set otherwise"
-    )
-    shared.add_config(command.add_argument_group(group), config)

@@ -147,6 +147,14 @@ def add_file(command: argparse.ArgumentParser, help: str = "index file") -> None
     command.add_argument("file", type=Path, metavar="FILE", help=help)
 
 
+def add_settings(command: argparse.ArgumentParser, group: str, config: Any) -> None:
+    """Add a group with the fields of a config, and the switch to the papers' values of them."""
+    command.add_argument(
+        "--garlic", action="store_true", help="the papers' settings, but for what is set otherwise"
+    )
+    add_config(command.add_argument_group(group), config)
+
+
 def add_paths(command: argparse.ArgumentParser) -> None:
     """Add the documents that a command reads, and what is added to their metadata."""
     command.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files or folders")

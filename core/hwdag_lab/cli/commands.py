@@ -26,7 +26,6 @@ from hwdag_lab.methods.registry import METHODS
 def add(commands: Commands) -> None:
     """Add the commands that measure and compare."""
     _add_try(commands)
-    _add_beside(commands)
     _add_eval(commands)
     _add_compare(commands)
     _add_convert(commands)
@@ -36,20 +35,6 @@ def add(commands: Commands) -> None:
     actions = heads.add_subparsers(dest="action", required=True, metavar="ACTION")
     _add_detect(actions)
     _add_show(actions)
-
-
-def _add_beside(commands: Commands) -> None:
-    """Other methods on the page of `hwdag serve`, for the same question."""
-    serve = commands.choices["serve"]
-    serve.add_argument(
-        "--beside",
-        action="append",
-        default=[],
-        choices=METHODS,
-        metavar="METHOD",
-        help="another method to compare with, built when the server starts (repeatable): %(choices)s",
-    )
-    serve.set_defaults(others=lazily("hwdag_lab.cli.methods:others"))
 
 
 def _add_try(commands: Commands) -> None:

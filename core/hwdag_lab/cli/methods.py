@@ -16,8 +16,6 @@ from hwdag.cli.inputs import named_documents, reader, writer
 from hwdag.cli.options import config_of
 from hwdag.config import SearchConfig
 from hwdag.errors import InputError
-from hwdag.index import HWDAGIndex
-from hwdag.retriever import Retriever
 from hwdag_lab.methods.registry import retriever_class
 
 NO_SETTINGS = ("reader", "models", "config")
@@ -112,15 +110,3 @@ def _models(options: argparse.Namespace, accepted: Sequence[str]) -> dict[str, A
         if model is not None and role not in accepted:
             raise InputError(f"the method {options.method} has no {role}; leave --{role} out")
     return {role: model for role, model in asked.items() if model is not None}
-
-
-def others(options: argparse.Namespace, index: HWDAGIndex) -> Mapping[str, Retriever]:
-    """Build the methods that `--beside` names; they share the models of the index."""
-    found: dict[str, Retriever] = {}
-    for name in dict.fromkeys(options.beside):
-        cls = retriever_class(name)
-        models = {r: getattr(index, r) for r in ("reader", "embedder") if r in cls.uses}
-        found[name] = cls(**models)
-        report = found[name].insert(index.documents.values(), show_progress=True)
-        print(f"{name}: {report}", file=sys.stderr)
-    return found

@@ -21,9 +21,14 @@ from hwdag.building.report import BuildReport
 from hwdag.errors import HWDAGError, IndexBusy, InputError, ModelBusy
 from hwdag.page import built_file, served_page
 from hwdag.scope import Scope
-from hwdag.serve.asking import Desk, events_of, logger, message_of
-from hwdag.serve.completions import Completions
-from hwdag.serve.guard import (
+from hwdag.text.files import KNOWN_SUFFIXES, read_documents
+from hwdag.threads import in_builder_thread
+from hwdag.trace.bars import Advanced, Reporting
+from hwdag.types import Answer, Document, Retrieval, Step, shown_documents
+from hwdag.version import __version__
+from hwdag_serve.asking import Desk, events_of, logger, message_of
+from hwdag_serve.completions import Completions
+from hwdag_serve.guard import (
     Access,
     Events,
     Guard,
@@ -34,12 +39,9 @@ from hwdag.serve.guard import (
     json_body,
     limited_body,
 )
-from hwdag.serve.systems import Systems
-from hwdag.text.files import KNOWN_SUFFIXES, read_documents
-from hwdag.threads import in_builder_thread
-from hwdag.trace.bars import Advanced, Reporting
-from hwdag.types import Answer, Document, Retrieval, Step, shown_documents
-from hwdag.version import __version__
+from hwdag_serve.systems import Systems
+
+__all__ = ["Access", "Limits", "Systems", "application"]
 
 LONGEST_NAME = 200
 CLIENT_LEFT = 499  # what nginx logs for it; nobody reads it

@@ -1,16 +1,19 @@
-"""The command `serve`: an index behind HTTP."""
+"""What the command `serve` does: an index behind HTTP."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import secrets
+import sys
+from collections.abc import Mapping
 from ipaddress import ip_address
 
 from hwdag.cli.asking import search_config
 from hwdag.cli.inputs import reader
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
+from hwdag.retriever import Retriever
 from hwdag.store.opening import check_folder, holds_something
 
 TOKEN = "HWDAG_TOKEN"  # environment variable; on a command line others could read it
@@ -23,15 +26,14 @@ def serve(options: argparse.Namespace) -> int:
     try:
         import uvicorn
 
-        from hwdag.serve import Access, Limits, Systems, application
+        from hwdag_serve.application import Access, Limits, Systems, application
     except ImportError as error:
         raise InputError(f'{error}; install it with: pip install "hwdag[serve]"') from error
     config = search_config(options)
     token = token_for(options.host)
     with _opened(options) as index:
-        others = options.others(options, index) if options.others else {}
         app = application(
-            Systems(index, config, others),
+            Systems(index, config, others(options, index)),
             limits=Limits(
                 upload_bytes=options.max_upload * MEGABYTE, questions=options.max_questions
             ),
@@ -78,3 +80,17 @@ def _opened(options: argparse.Namespace) -> HWDAGIndex:
         raise InputError(f"there is no index {options.file}, and --read-only would leave it empty")
     check_folder(options.file)
     return HWDAGIndex(path=options.file, **models)
+
+
+def others(options: argparse.Namespace, index: HWDAGIndex) -> Mapping[str, Retriever]:
+    """Build the methods that `--beside` names; they share the models of the index."""
+    from hwdag_lab.methods.registry import retriever_class
+
+    found: dict[str, Retriever] = {}
+    for name in dict.fromkeys(options.beside):
+        cls = retriever_class(name)
+        models = {r: getattr(index, r) for r in ("reader", "embedder") if r in cls.uses}
+        found[name] = cls(**models)
+        report = found[name].insert(index.documents.values(), show_progress=True)
+        print(f"{name}: {report}", file=sys.stderr)
+    return found

@@ -20,10 +20,9 @@ from starlette.testclient import TestClient
 
 from hwdag import BuildConfig, HWDAGIndex
 from hwdag.cli.main import main
-from hwdag.cli.serving import is_loopback, token_for
 from hwdag.errors import InputError, ModelBusy
-from hwdag.serve import Access, Limits, Systems, application
-from hwdag.serve.application import safe_name
+from hwdag_serve.application import Access, Limits, Systems, application, safe_name
+from hwdag_serve.serving import is_loopback, token_for
 
 WORLD = Path(__file__).parents[1] / "serve_world.py"
 TOKEN = "a-token-for-tests"

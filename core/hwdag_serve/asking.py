@@ -16,10 +16,10 @@ from starlette.requests import ClientDisconnect, Request
 
 from hwdag.errors import HWDAGError
 from hwdag.scope import Scope
-from hwdag.serve.guard import Limits, Slots
-from hwdag.serve.metrics import Metrics
-from hwdag.serve.systems import System, Systems
 from hwdag.types import Answer, Retrieval, Step
+from hwdag_serve.guard import Limits, Slots
+from hwdag_serve.metrics import Metrics
+from hwdag_serve.systems import System, Systems
 
 Event: TypeAlias = Step | Retrieval | str | Answer
 T = TypeVar("T")

@@ -11,10 +11,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from hwdag.errors import InputError
-from hwdag.serve.asking import Desk, message_of, unless_gone
-from hwdag.serve.guard import Events, Limits, frame, json_body
-from hwdag.serve.systems import System
 from hwdag.types import Answer
+from hwdag_serve.asking import Desk, message_of, unless_gone
+from hwdag_serve.guard import Events, Limits, frame, json_body
+from hwdag_serve.systems import System
 
 REFUSED = ("tools", "functions", "response_format", "logprobs")
 """Options that would change what an answer is; others that cannot be followed are passed over."""

@@ -9,13 +9,14 @@ from hwdag.trace.bars import Silent
 
 pytest.importorskip("starlette", reason="needs the extra serve")
 
-from hwdag.serve import Systems
+from hwdag_serve.application import Systems
+from hwdag_serve.serving import others
 
 
 def test_a_method_beside_holds_what_the_index_holds():
     options = parser().parse_args(["serve", "a.hwdag", "--beside", "bm25", "--beside", "bm25"])
     with index() as served:
-        systems = Systems(served, CONFIG, options.others(options, served))
+        systems = Systems(served, CONFIG, others(options, served))
         assert list(systems) == ["hwdag", "garlic", "similarity", "bm25"]
         other = systems.named("bm25").retriever
         assert dict(other.documents) == {one.id: one for one in DOCUMENTS}
