@@ -35,7 +35,6 @@ from hwdag.retriever import Retriever
 from hwdag.scope import Scope
 from hwdag.search.passages import Returns, returned
 from hwdag.types import Step
-from hwdag_lab.methods.making import check_tenant
 from langchain_hwdag.adapters import node_document
 from langchain_hwdag.events import STEP_EVENT, in_thread
 
@@ -52,14 +51,13 @@ class SearchOptions(TypedDict, total=False):
     k: int | None
     document_ids: Iterable[str] | None
     filters: Filters
-    tenant: str | None
     returns: Returns
 
 
 class CoreSearchRetriever(BaseRetriever):
     """Searches with a retriever of the core; the nodes that it reads are the documents.
 
-    Of one call `invoke(question, k=..., document_ids=..., filters=..., tenant=...)` take the place
+    Of one call `invoke(question, k=..., document_ids=..., filters=...)` take the place
     of the fields. All fields may be made configurable (`configurable_fields`).
 
     Relations: `HWDAGRetriever` walks graphs, `CoreRetriever` takes any retriever of the core; both
@@ -77,7 +75,6 @@ class CoreSearchRetriever(BaseRetriever):
         PlainSerializer(lambda found: None if found is None else found.to_dict()),
         WithJsonSchema({"anyOf": [{"type": "object"}, {"type": "null"}]}),
     ] = None
-    tenant: str | None = None
     returns: Returns = "nodes"
 
     _report: BuildReport | None = PrivateAttr(default=None)
@@ -133,11 +130,10 @@ class CoreSearchRetriever(BaseRetriever):
         k: int | None = None,
         document_ids: Collection[str] | None = None,
         filters: Filters = None,
-        tenant: str | None = None,
         **unknown: Any,
     ) -> list[Document]:
         """Search with the options of a call, or else the own ones."""
-        refuse(unknown, "invoke", "k, document_ids, filters, tenant")
+        refuse(unknown, "invoke", "k, document_ids, filters")
         if not isinstance(query, str):
             raise InputError(
                 f"a question is a text, got {type(query).__name__}; of a mapping pick it first: "
@@ -147,9 +143,7 @@ class CoreSearchRetriever(BaseRetriever):
         scope = Scope(
             self.document_ids if document_ids is None else document_ids,
             self.filters if filters is None else filters,
-            self.tenant if tenant is None else tenant,
         )
-        check_tenant(core, scope.tenant)
         try:
             retrieval = core.search(
                 query,

@@ -7,12 +7,12 @@ from functools import partial
 from typing import Any, Self
 
 from langchain_core.documents import Document
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from hwdag.config import SearchConfig
 from hwdag.retriever import Retriever
 from hwdag.search.passages import Returns
-from hwdag_lab.methods.making import as_core_retriever, check_tenant, make_retriever
+from hwdag_lab.methods.making import as_core_retriever, make_retriever
 from langchain_hwdag.adapters import MODELS, as_core_document
 from langchain_hwdag.base_retriever import CoreSearchRetriever, Filters, unwrapped
 from langchain_hwdag.events import build_progress, building
@@ -35,8 +35,6 @@ class CoreRetriever(CoreSearchRetriever):
         document_ids: only these documents are searched; None for all.
         filters: only documents whose metadata match are searched: a filter of `hwdag.filters`, or
             its JSON form, such as `{"lang": "de"}`.
-        tenant: whose documents; only for an `hwdag.HWDAGIndex` with a `tenant_key`, all other
-            retrievers take filters instead.
         returns: "nodes" as they were read; "sources", with what a node rests on in the original
             document as its text, one per line; or "passages", the whole paragraphs that these are
             in, each once.
@@ -54,7 +52,6 @@ class CoreRetriever(CoreSearchRetriever):
         k: int | None = None,
         document_ids: Iterable[str] | None = None,
         filters: Filters = None,
-        tenant: str | None = None,
         returns: Returns = "nodes",
         show_progress: bool = False,
         **options: Any,
@@ -70,7 +67,6 @@ class CoreRetriever(CoreSearchRetriever):
             k: number of nodes.
             document_ids: only these documents.
             filters: only documents whose metadata match.
-            tenant: whose documents are searched.
             returns: nodes, or what they rest on.
             show_progress: bars on standard error.
             options: arguments of the class; as `reader`, `writer` and `embedder` also LangChain's
@@ -87,7 +83,6 @@ class CoreRetriever(CoreSearchRetriever):
             k=k,
             document_ids=document_ids,  # type: ignore[arg-type]  # pydantic makes it a tuple
             filters=filters,
-            tenant=tenant,
             returns=returns,
         )
         found = [as_core_document(document) for document in documents]
@@ -109,11 +104,6 @@ class CoreRetriever(CoreSearchRetriever):
     @classmethod
     def _of_the_core(cls, value: object) -> Retriever:
         return as_core_retriever(unwrapped(value))
-
-    @model_validator(mode="after")
-    def _has_tenants(self) -> Self:
-        check_tenant(self.retriever, self.tenant)
-        return self
 
     @property
     def core(self) -> Retriever:

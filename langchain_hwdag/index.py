@@ -32,7 +32,7 @@ from langchain_hwdag.events import build_progress, building
 from langchain_hwdag.llm import DEFAULT_NEW_TOKENS, HWDAGLLM
 from langchain_hwdag.retrievers import HWDAGRetriever, MakingOptions
 
-SEARCH_KWARGS = ("k", "document_ids", "filters", "tenant")
+SEARCH_KWARGS = ("k", "document_ids", "filters")
 """What `search_kwargs` may hold."""
 
 FILTERS = {"filter": "filters"}
@@ -206,7 +206,6 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         k: int | None = None,
         document_ids: Iterable[str] | None = None,
         filters: Filters = None,
-        tenant: str | None = None,
         returns: Returns | None = None,
         tags: list[str] | None = None,
         metadata: dict[str, Any] | None = None,
@@ -221,7 +220,6 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
             k: number of nodes.
             document_ids: only these documents.
             filters: only documents whose metadata match.
-            tenant: whose documents.
             returns: nodes, or what they rest on.
             tags: for traces and callbacks, as with every retriever of LangChain.
             metadata: likewise.
@@ -246,13 +244,11 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
             k = wanted.get("k", k)
             document_ids = wanted.get("document_ids", document_ids)
             filters = wanted.get("filters", filters)
-            tenant = wanted.get("tenant", tenant)
         passed: dict[str, Any] = {
             "search": search,
             "k": k,
             "document_ids": document_ids,
             "filters": filters,
-            "tenant": tenant,
             "returns": returns,
             "tags": tags,
             "metadata": metadata,

@@ -54,7 +54,6 @@ class HWDAGRetriever(CoreSearchRetriever):
         document_ids: only these documents are walked; None for all.
         filters: only documents whose metadata match are walked: a filter of `hwdag.filters`, or its
             JSON form, such as `{"lang": "de"}`.
-        tenant: whose documents; needed if and only if the index has a `tenant_key`.
         returns: "nodes" as they were read; "sources", with what a node rests on in the original
             document as its text, one per line; or "passages", the whole paragraphs that these are
             in, each once.
@@ -79,7 +78,6 @@ class HWDAGRetriever(CoreSearchRetriever):
         k: int | None = None,
         document_ids: Iterable[str] | None = None,
         filters: Filters = None,
-        tenant: str | None = None,
         returns: Returns = "nodes",
     ) -> Self:
         """Build the graphs of whole documents; the core does the chunking.
@@ -104,7 +102,6 @@ class HWDAGRetriever(CoreSearchRetriever):
             k: number of nodes.
             document_ids: only these documents.
             filters: only documents whose metadata match.
-            tenant: whose documents are searched.
             returns: nodes, or what they rest on.
         """
         made = cls(
@@ -113,7 +110,6 @@ class HWDAGRetriever(CoreSearchRetriever):
             k=k,
             document_ids=document_ids,  # type: ignore[arg-type]  # pydantic makes it a tuple
             filters=filters,
-            tenant=tenant,
             returns=returns,
         )
         found = [as_core_document(document) for document in documents]

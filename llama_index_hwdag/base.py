@@ -257,7 +257,6 @@ class HWDAGIndex(ChangingIndex):
         similarity_top_k: int | None = None,
         document_ids: Collection[str] | None = None,
         filters: Filters | None = None,
-        tenant: str | None = None,
         returns: Returns = "nodes",
         **kwargs: Any,
     ) -> HWDAGRetriever:
@@ -276,7 +275,6 @@ class HWDAGIndex(ChangingIndex):
             similarity_top_k=similarity_top_k,
             document_ids=document_ids,
             filters=filters,
-            tenant=tenant,
             returns=returns,
             callback_manager=self._callback_manager,
             object_map=self._object_map,

@@ -27,7 +27,6 @@ from hwdag.search.answering import AnswerStream
 from hwdag.search.passages import Returns, checked_returns, returned
 from hwdag.trace.provenance import METADATA_KEY, provenance
 from hwdag.types import Document, Retrieval, Step
-from hwdag_lab.methods.making import check_tenant
 from llama_index_hwdag.events import dispatcher, in_thread, walked_in_steps
 from llama_index_hwdag.metadata_filters import Filters, as_core_filter
 from llama_index_hwdag.nodes import RetrievedNode, Source, text_node
@@ -49,7 +48,6 @@ class CoreSearchRetriever(BaseRetriever):
         k: int | None,
         document_ids: Collection[str] | None,
         filters: Filters | None,
-        tenant: str | None,
         returns: Returns,
         callback_manager: CallbackManager | None,
         object_map: dict[str, Any] | None,
@@ -58,9 +56,8 @@ class CoreSearchRetriever(BaseRetriever):
         """See the subclasses."""
         self._search = search
         self._k = checked_k(k)
-        self._scope = Scope(document_ids, as_core_filter(filters), tenant)
+        self._scope = Scope(document_ids, as_core_filter(filters))
         self._returns = checked_returns(returns)
-        check_tenant(self.core, tenant)  # why: told now, not with the first question
         super().__init__(callback_manager, object_map, verbose=verbose)
 
     @property

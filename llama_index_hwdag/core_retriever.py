@@ -46,7 +46,6 @@ class CoreRetriever(CoreSearchRetriever):
         k: int | None = None,
         document_ids: Collection[str] | None = None,
         filters: Filters | None = None,
-        tenant: str | None = None,
         returns: Returns = "nodes",
         callback_manager: CallbackManager | None = None,
         object_map: dict[str, Any] | None = None,
@@ -62,7 +61,6 @@ class CoreRetriever(CoreSearchRetriever):
             document_ids: only these documents are searched; None for all.
             filters: only documents whose metadata match: `MetadataFilters`, a core filter, or its
                 JSON form.
-            tenant: whose documents, for a retriever that knows tenants.
             returns: "nodes" as they were read; "sources", with what a node rests on in the original
                 document as its text, one per line; or "passages", the whole paragraphs that these are
                 in, each once.
@@ -71,8 +69,7 @@ class CoreRetriever(CoreSearchRetriever):
             verbose: see LlamaIndex.
 
         Raises:
-            InputError: not a retriever of the core, k is not a number, or a tenant is named to one
-                that knows none.
+            InputError: not a retriever of the core, or k is not a number.
             UnknownOption: `MetadataFilters` with an operator that the core has no equal of.
         """
         self._retriever = as_core_retriever(_unwrapped(retriever))
@@ -85,7 +82,6 @@ class CoreRetriever(CoreSearchRetriever):
             k=k,
             document_ids=document_ids,
             filters=filters,
-            tenant=tenant,
             returns=returns,
             callback_manager=callback_manager,
             object_map=object_map,
@@ -102,7 +98,6 @@ class CoreRetriever(CoreSearchRetriever):
         k: int | None = None,
         document_ids: Collection[str] | None = None,
         filters: Filters | None = None,
-        tenant: str | None = None,
         returns: Returns = "nodes",
         callback_manager: CallbackManager | None = None,
         show_progress: bool = False,
@@ -119,7 +114,6 @@ class CoreRetriever(CoreSearchRetriever):
             k: number of nodes.
             document_ids: only these documents.
             filters: only documents that match.
-            tenant: whose documents.
             returns: nodes, or what they rest on.
             callback_manager: see LlamaIndex.
             show_progress: bars on standard error.
@@ -138,7 +132,6 @@ class CoreRetriever(CoreSearchRetriever):
             k=k,
             document_ids=document_ids,
             filters=filters,
-            tenant=tenant,
             returns=returns,
             callback_manager=callback_manager,
         )

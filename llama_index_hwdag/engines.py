@@ -32,15 +32,7 @@ logger = logging.getLogger(__name__)
 AnswerMode = Literal["synthesize", "walk"]
 """Who answers: a response synthesizer with any LLM, or the reader from the walk's KV cache."""
 
-RETRIEVAL_OPTIONS = (
-    "search",
-    "k",
-    "similarity_top_k",
-    "document_ids",
-    "filters",
-    "tenant",
-    "returns",
-)
+RETRIEVAL_OPTIONS = ("search", "k", "similarity_top_k", "document_ids", "filters", "returns")
 """Of `as_retriever`."""
 
 CHAT_ENGINES: dict[ChatMode, tuple[Callable[..., BaseChatEngine], str]] = {

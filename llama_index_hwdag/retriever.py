@@ -52,7 +52,6 @@ class HWDAGRetriever(CoreSearchRetriever):
         similarity_top_k: int | None = None,
         document_ids: Collection[str] | None = None,
         filters: Filters | None = None,
-        tenant: str | None = None,
         returns: Returns = "nodes",
         callback_manager: CallbackManager | None = None,
         object_map: dict[str, Any] | None = None,
@@ -68,7 +67,6 @@ class HWDAGRetriever(CoreSearchRetriever):
             document_ids: ref doc ids; only these documents are walked. None for all.
             filters: only documents whose metadata match: `MetadataFilters`, a core filter, or its
                 JSON form.
-            tenant: whose documents; needed if and only if the index has a `tenant_key`.
             returns: "nodes" as they were read; "sources", with what a node rests on in the original
                 document as its text, one per line; or "passages", the whole paragraphs that these are
                 in, each once.
@@ -87,7 +85,6 @@ class HWDAGRetriever(CoreSearchRetriever):
             k=under_one_name(k=k, similarity_top_k=similarity_top_k),
             document_ids=document_ids,
             filters=filters,
-            tenant=tenant,
             returns=returns,
             callback_manager=callback_manager,
             object_map=object_map,
@@ -102,7 +99,6 @@ class HWDAGRetriever(CoreSearchRetriever):
             "k": self._k,
             "document_ids": scope.document_ids,
             "filters": scope.filters,
-            "tenant": scope.tenant,
             "returns": self._returns,
         }
         return partial(type(self), self._index, **options), ()

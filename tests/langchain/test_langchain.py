@@ -65,7 +65,6 @@ def test_an_impossible_k_is_refused(k):
         ({"filters": {}}, "a filter is a mapping with at least one key"),
         ({"filters": {"n": {"over": 3}}}, "a filter has no operator 'over'"),
         ({"document_ids": "mill"}, "document_ids"),
-        ({"tenant": 3}, "tenant"),
     ],
 )
 def test_what_cannot_be_searched_with_is_refused_before_the_build(options, seen):

@@ -1,4 +1,4 @@
-"""Filters and tenants in LangChain: as fields, as options of a call, as configurable fields."""
+"""Filters in LangChain: as fields, as options of a call, as configurable fields."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,11 +7,8 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.runnables import ConfigurableField
 from langchain_world import CHUNKS, QUESTION, an_index
-from pydantic import ValidationError
 
 import hwdag
-from hwdag.config import BuildConfig
-from hwdag.errors import InputError
 from hwdag.filters import And, Equals, Filter, In, Not, Or, Range, as_filter
 from hwdag_lab.methods.bm25 import BM25Retriever
 from hwdag_lab.scripted import ScriptedLM
@@ -37,8 +34,6 @@ FILTERS: list[Filter] = [
     And(Equals("town", "elm"), Or(Equals("year", 1), Range("year", gt=2))),
     Equals("town", "oak"),
 ]
-
-OF_TENANTS = BuildConfig(chunk_tokens=12, tenant_key="town")
 
 
 def a_walk(**options):
@@ -106,38 +101,6 @@ def test_a_dump_has_the_json_form():
     assert an_index([]).model_dump()["filters"] is None
 
 
-# --- tenants -------------------------------------------------------------------------------------
-
-
-async def test_a_tenant_sees_its_own_documents_however_it_is_named():
-    index = a_walk(config=OF_TENANTS)
-    for town in ("ash", "elm"):
-        expected = index.invoke(QUESTION, k=99, tenant=town)
-        assert seen(expected) == matching(Equals("town", town))
-        assert await index.ainvoke(QUESTION, k=99, tenant=town) == expected
-        for retriever in (
-            a_walk(config=OF_TENANTS, tenant=town),
-            index.as_retriever(tenant=town),
-            HWDAGRetriever(index=index, tenant=town),
-            CoreRetriever(retriever=index, tenant=town),
-        ):
-            assert retriever.invoke(QUESTION, k=99) == expected
-            assert seen(retriever.invoke(QUESTION, k=99, filters={"year": 2})) == {f"{town}-2"}
-
-
-def test_a_retriever_that_knows_no_tenants_says_so_and_names_filters():
-    core = BM25Retriever(reader=ScriptedLM())
-    with pytest.raises(
-        ValidationError, match=r"bm25 knows no tenants, .* filters=\{field: tenant\}"
-    ):
-        CoreRetriever.from_documents(NOTES, core, tenant="ash")
-    assert not core.documents
-    with pytest.raises(InputError, match="bm25 knows no tenants"):
-        a_bm25().invoke(QUESTION, tenant="ash")
-    with pytest.raises(InputError, match="a tenant is named by a text, got 3"):
-        a_bm25().invoke(QUESTION, tenant=3)
-
-
 # --- configurable fields -------------------------------------------------------------------------
 
 
@@ -164,18 +127,6 @@ async def test_every_field_is_configurable_at_run_time(make):
     assert configurable.with_config(configurable=chosen).batch([QUESTION]) == [expected]
     schema = configurable.config_schema().model_json_schema()
     assert set(schema["$defs"]["Configurable"]["properties"]) == set(names)
-
-
-def test_a_configured_tenant_is_searched():
-    configurable = (
-        a_walk(config=OF_TENANTS, k=99)
-        .as_retriever()
-        .configurable_fields(tenant=ConfigurableField(id="tenant"))
-    )
-    found = configurable.with_config(configurable={"tenant": "elm"}).invoke(QUESTION)
-    assert seen(found) == {"elm-1", "elm-2", "elm-3"}
-    with pytest.raises(InputError, match="say whose"):
-        configurable.invoke(QUESTION)
 
 
 def test_the_core_index_is_taken_with_its_config():

@@ -1,4 +1,4 @@
-"""What the LlamaIndex package narrows a search by: filters, tenants, and the embedding of a query."""
+"""What the LlamaIndex package narrows a search by: filters, and the embedding of a query."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ from llama_index.core.vector_stores import (
     MetadataFilters,
 )
 from llama_index.core.vector_stores.utils import build_metadata_filter_fn
-from llama_world import ALL, QUESTION, TEXTS, built, chat_memory, models, plain
+from llama_world import ALL, QUESTION, TEXTS, built, chat_memory, plain
 
 import hwdag
-from hwdag.config import BuildConfig
 from hwdag.errors import InputError, UnknownOption
 from hwdag.filters import And, Equals, Not, Or
 from hwdag_lab.methods.bm25 import BM25Retriever
 from hwdag_lab.scripted import ScriptedLM
-from llama_index_hwdag import CoreRetriever, HWDAGIndex, HWDAGQueryEngine
+from llama_index_hwdag import CoreRetriever, HWDAGQueryEngine
 from llama_index_hwdag.metadata_filters import as_core_filter
 
 METADATA: list[dict[str, Any]] = [
@@ -132,25 +131,6 @@ def test_filters_reach_every_way_of_searching(filters):
     ]
     for nodes in found:
         assert {n.node.ref_doc_id for n in nodes} == {"mill"}
-
-
-# --- tenants
-
-
-def tenants():
-    texts = [Document(id_=k, text=v, metadata={"owner": k}) for k, v in TEXTS.items()]
-    return HWDAGIndex.from_documents(texts, **models(config=BuildConfig(tenant_key="owner")))
-
-
-async def test_a_tenant_sees_its_own_documents_alone():
-    index = tenants()
-    retriever = index.as_retriever(tenant="mill", search=ALL)
-    for found in (retriever.retrieve(QUESTION), await retriever.aretrieve(QUESTION)):
-        assert {n.node.ref_doc_id for n in found} == {"mill"}
-    engine = index.as_query_engine(answer_mode="walk", tenant="mill", streaming=True)
-    assert {n.node.ref_doc_id for n in engine.query(QUESTION).source_nodes} == {"mill"}
-    over_core = CoreRetriever(index.core, tenant="mill", k=9).retrieve(QUESTION)
-    assert {n.node.ref_doc_id for n in over_core} == {"mill"}
 
 
 # --- the embedding of a query

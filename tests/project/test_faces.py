@@ -16,16 +16,15 @@ from llama_index.core.schema import Document as LlamaIndexDocument
 import hwdag
 import langchain_hwdag
 import llama_index_hwdag
-from hwdag.config import BuildConfig
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.errors import InputError, UnknownOption
+from hwdag.errors import UnknownOption
 from hwdag.trace.provenance import METADATA_KEY
 from hwdag_lab.methods.bm25 import BM25Retriever
 from hwdag_lab.scripted import ScriptedLM
 from langchain_hwdag.base_retriever import CoreSearchRetriever as LangChainRetriever
 
 BUILDING = {"reader", "writer", "embedder", "config", "prompts", "path", "show_progress"}
-SEARCHING = {"search", "k", "document_ids", "filters", "tenant", "returns"}
+SEARCHING = {"search", "k", "document_ids", "filters", "returns"}
 
 OF_LLAMA_INDEX = {"callback_manager", "object_map", "verbose"}
 """What every retriever of LlamaIndex takes."""
@@ -159,17 +158,6 @@ def test_the_same_question_finds_the_same_nodes_for_the_same_reasons(given):
     assert llama_index == langchain != []
 
 
-def test_a_tenant_sees_the_same():
-    config = BuildConfig(tenant_key="owner")
-    for tenant, document in (("ash", "mill"), ("elm", "ferry")):
-        llama_index, langchain = (
-            found(an_index(package, config=config).as_retriever(tenant=tenant, k=99))
-            for package in PACKAGES
-        )
-        assert llama_index == langchain
-        assert {where["document_id"] for _, _, where in langchain} == {document}
-
-
 @pytest.mark.parametrize("package", PACKAGES)
 def test_both_refuse_by_name(package):
     with pytest.raises(UnknownOption, match="as_retriever has no option 'top_k'; it has search, k"):
@@ -178,13 +166,6 @@ def test_both_refuse_by_name(package):
         an_index(package, top_k=3)
     with pytest.raises(ValueError, match="k must be a whole number"):
         an_index(package).as_retriever(k=0)
-    with pytest.raises(ValueError, match="bm25 knows no tenants"):
-        of(package, BM25Retriever, tenant="ash")
-    with pytest.raises(InputError, match="the index has no tenant_key"):
-        found(an_index(package).as_retriever(tenant="ash"))
-    of_tenants = an_index(package, config=BuildConfig(tenant_key="owner"))
-    with pytest.raises(InputError, match="belong to tenants"):
-        found(of_tenants.as_retriever())
     for empty in ({}, {"and": []}, {"year": {}}):
         for make in (
             lambda f: an_index(package).as_retriever(filters=f),

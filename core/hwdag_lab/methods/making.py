@@ -7,9 +7,7 @@ from typing import Any, TypeAlias
 
 from hwdag.checks import refuse
 from hwdag.errors import InputError
-from hwdag.index import HWDAGIndex
 from hwdag.retriever import Retriever
-from hwdag.scope import knows_no_tenants
 from hwdag_lab.methods.registry import retriever_class
 
 Adapters: TypeAlias = Mapping[str, Callable[[Any], object]]
@@ -48,9 +46,3 @@ def as_core_retriever(retriever: object) -> Retriever:
         f"hwdag_lab.methods, got {got}; a class or the name of a method is taken by "
         "CoreRetriever.from_documents(documents, that)"
     )
-
-
-def check_tenant(retriever: Retriever, tenant: str | None) -> None:
-    """Raise `InputError` where a tenant is named to a retriever that knows none."""
-    if tenant is not None and not isinstance(retriever, HWDAGIndex):
-        raise knows_no_tenants(retriever.name)
