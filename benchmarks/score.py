@@ -26,8 +26,8 @@ from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG
 from hwdag.lm.base import Reader
 from hwdag.lm.default import converted, embedded_gguf
-from hwdag.navigator import navigator_of
 from hwdag.search.corpus import Corpus
+from hwdag.search.navigator import navigator_of
 from hwdag.search.walk import Query, walk
 from hwdag.text.chunking import leaves
 from hwdag.text.headings import headings

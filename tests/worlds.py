@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from hwdag.arrays import Mask, Vectors
 from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG, EdgeRow, union_of_spans
-from hwdag.navigator import Navigator
 from hwdag.search import walk as search
 from hwdag.search.corpus import Corpus
+from hwdag.search.navigator import Navigator
 from hwdag.search.walk import Query, Walked
 from hwdag.text.headings import Outline
 from hwdag.text.prompts import SearchPrompts

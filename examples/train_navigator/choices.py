@@ -10,7 +10,7 @@ import numpy as np
 from examples.train_navigator.states import SCORING, World
 from hwdag.arrays import Floats, Indices, Vectors
 from hwdag.search.frontier import Frontier
-from hwdag.search.signals import Signals
+from hwdag.search.navigator import Signals
 from hwdag.search.similarity import Similarity
 from hwdag.types import Span
 from hwdag_lab.eval.evidence import HALF, TOUCHED

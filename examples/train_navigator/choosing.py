@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from examples.train_navigator.choices import Choice
 from hwdag.arrays import Vectors
-from hwdag.scorer import Scorer, inputs
 from hwdag.search.frontier import JUDGED
+from hwdag.search.navigator import Scorer, inputs
 
 HIDDEN = (32, 16)
 DROPOUT = 0.1

@@ -41,7 +41,7 @@ from examples.train_navigator.states import Asked, Task, asked
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.default import load_embedder
 from hwdag.embedding.sentence_transformer import SentenceTransformerEmbedder
-from hwdag.navigator import embedded, pairs, write_card
+from hwdag.search.navigator import embedded, pairs, write_card
 from hwdag_lab.eval.data import pooled, records_of, sample
 from hwdag_lab.eval.schema import Record
 

@@ -16,9 +16,9 @@ from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError, ModelNotFound
 from hwdag.filters import Equals
 from hwdag.index import HWDAGIndex
-from hwdag.navigator import CARD, SHIPPED, Navigator, embedded, navigator_of
 from hwdag.scope import Scope
 from hwdag.search.frontier import Frontier
+from hwdag.search.navigator import CARD, SHIPPED, Navigator, embedded, navigator_of
 from hwdag.search.similarity import Similarity
 from hwdag.types import Document
 from hwdag_lab.eval.data import write_records

@@ -11,9 +11,8 @@ from worlds import corpus_of, random_graph, random_vectors
 from hwdag.config import Scoring
 from hwdag.errors import InputError, ModelNotFound
 from hwdag.graph.dag import HWDAG, EdgeRow
-from hwdag.scorer import FARTHEST, LEAST_SPREAD, SIGNALS, WEIGHTS, Scorer
 from hwdag.search.frontier import JUDGED, Frontier
-from hwdag.search.signals import Signals
+from hwdag.search.navigator import FARTHEST, LEAST_SPREAD, SIGNALS, WEIGHTS, Scorer, Signals
 from hwdag.search.similarity import Similarity
 from hwdag.text.words import content_words
 from hwdag.types import Node, Span

@@ -12,9 +12,9 @@ from hwdag.arrays import Mask, Vectors
 from hwdag.embedding.base import Embedder
 from hwdag.errors import EmptyIndex, IndexBusy, IndexMismatch, InputError
 from hwdag.filters import Equals
-from hwdag.navigator import navigator_of
 from hwdag.scope import Scope
 from hwdag.search.corpus import Corpus, Vanished
+from hwdag.search.navigator import navigator_of
 from hwdag.search.snapshots import Snapshots
 from hwdag.search.walk import Query, Walked, walk
 from hwdag.store.sqlite import Store

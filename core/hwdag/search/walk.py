@@ -22,12 +22,11 @@ from hwdag.arrays import Floats, Indices, Mask, Vectors
 from hwdag.config import SearchConfig
 from hwdag.embedding.base import Embedder
 from hwdag.lm.base import Reader, Session
-from hwdag.navigator import Navigator
 from hwdag.search.context import FIRST_POSITION, Context, Reads
 from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier
+from hwdag.search.navigator import Navigator, Signals
 from hwdag.search.progress import Interruption, ProgressControl
-from hwdag.search.signals import Signals
 from hwdag.search.similarity import Similarity
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import OnStep, Retrieval, Step, Usage

@@ -1,0 +1,427 @@
+"""A navigator: chooses what to read next, without the language model (ours).
+
+Evidence for a question with two hops is named by what answers the first one. A low-rank adapter of the
+embedder's question side was trained to find, from "question [SEP] sentence that was read", the next
+gold sentence; the embeddings of the nodes stay what they are. `Signals` are what a walk knows about the
+best open nodes, as numbers. A `Scorer`, a small network in numpy alone, was trained on them to pick the
+node that touches or completes a gold paragraph (`examples/train_navigator`).
+
+The folder of a navigator has the adapter in PEFT's format, the scorer, and `navigator.json`, which says
+whose question side the adapter changes.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save_file
+
+from hwdag.arrays import Floats, Indices, Mask, Vectors
+from hwdag.checks import json_bytes, regular
+from hwdag.config import Scoring, SearchConfig
+from hwdag.embedding.base import Embedder
+from hwdag.embedding.hashing import unit_rows
+from hwdag.embedding.sentence_transformer import SentenceTransformerEmbedder
+from hwdag.errors import InputError, ModelNotFound
+from hwdag.search.corpus import Corpus
+from hwdag.search.frontier import Frontier
+from hwdag.search.similarity import Similarity
+from hwdag.text.words import content_words
+from hwdag.types import Node
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+SHIPPED = Path(__file__).parents[1] / "embedding" / "navigators" / "all-minilm-l6-v2"
+"""The navigator of the default embedder."""
+
+CARD = "navigator.json"
+MAX_TOKENS = 128  # of question and sentence together; what is longer is cut from the longer one
+
+WEIGHTS = "scorer.safetensors"
+
+SIGNALS = (
+    "score",  # of the frontier
+    "similarity",
+    "mentions",
+    "echoes",
+    "cosine",  # to the question
+    "cosine_z",  # in standard deviations from the mean over all nodes
+    "navigated",  # the highest to any form of the question
+    "navigated_z",
+    "latest",  # to the form that was added last
+    "words",  # BM25
+    "paragraph_best",  # similarity of the best leaf of the paragraph
+    "of_paragraph_best",  # share of it that the node has
+    "is_paragraph_best",
+    "paragraph_reads",  # nodes of the paragraph that were read
+    "paragraph_read",  # share of it
+    "is_half",
+    "share",  # of the paragraph that the node is
+    "would_touch",
+    "would_half",
+    "nearest",  # cosine to the most similar node that was read
+    "nearest_mean",
+    "heading_reads",  # nodes that were read under the same heading
+    "asked",  # share of the question's words that node or heading have, weighed by rarity
+    "asked_new",  # the same for words of the text that no node had which was read
+    "heading_asked",  # share of the heading's words that are in the question
+    "reads",  # logarithm
+    "paragraphs_read",
+    "nodes",  # logarithm
+    "spread",  # standard deviation of the cosine
+    "top",  # the highest score
+)
+"""What a scorer judges by, in this order."""
+
+FARTHEST = 5.0
+"""Standard deviations beyond which a signal counts no more."""
+
+LEAST_SPREAD = 1e-4
+
+TOUCHED, HALF = 0.1, 0.5
+"""Shares of a paragraph from which on it counts as found, and as read."""
+
+
+class Navigator:
+    """Embeds questions with each of the first `reads` nodes that a walk reads; threads take turns.
+
+    Its `scorer` judges by `Signals`.
+    """
+
+    def __init__(self, model: SentenceTransformer, reads: int, scorer: Scorer) -> None:
+        self.model, self.reads, self.scorer = model, reads, scorer
+        self._lock = threading.Lock()
+
+    @classmethod
+    def load(cls, folder: Path, embedder: Embedder) -> Navigator:
+        """The navigator in a folder; raises `ModelNotFound`, or `InputError` for another embedder's."""
+        from hwdag.lm.adapter import Adapter
+
+        reads, fingerprint = _card(folder)
+        embedder = _sentence_transformer(embedder)
+        if embedder.fingerprint != fingerprint:
+            raise InputError(
+                f"the navigator in {folder} was trained for another embedder than {embedder.name!r}; "
+                "train one for it (examples/train_navigator), or search without one (navigator=None)"
+            )
+        scorer = Scorer.load(folder)
+        adapter = Adapter.load(folder)
+        inner = embedder.model.transformers_model
+        if inner is None:
+            raise InputError(f"the embedder {embedder.name!r} has no transformer to navigate with")
+        changed = {f"{name}.weight" for name in adapter.factors}
+        # weights that stay what they are exist once
+        shared = {id(p): p for name, p in inner.named_parameters() if name not in changed}
+        model, inner = copy.deepcopy((embedder.model, inner), shared)
+        adapter.merge(inner)
+        return cls(model, reads, scorer)
+
+    def embed(self, question: str, read: Sequence[str]) -> Vectors:
+        """The question with each of these texts to unit vectors, (texts, dimension)."""
+        with self._lock:
+            return embedded(self.model, question, read)
+
+
+def embedded(model: SentenceTransformer, question: str, read: Sequence[str]) -> Vectors:
+    """A question with each of these texts to unit vectors, (texts, dimension)."""
+    import torch
+
+    if not read:
+        return np.zeros((0, model.get_embedding_dimension() or 0), np.float32)
+    with torch.inference_mode():
+        found = model(pairs(model, question, read))["sentence_embedding"]
+    return unit_rows(found.float().cpu().numpy())
+
+
+def pairs(model: SentenceTransformer, question: str, read: Sequence[str]) -> dict[str, Any]:
+    """What the model is given for a question with each of these texts."""
+    encoded = model.tokenizer(
+        [question] * len(read),
+        list(read),
+        padding=True,
+        truncation="longest_first",
+        max_length=MAX_TOKENS,
+        return_tensors="pt",
+    )
+    return {name: tensor.to(model.device) for name, tensor in encoded.items()}
+
+
+def navigator_of(config: SearchConfig, embedder: Embedder, *, waits: bool) -> Navigator | None:
+    """The navigator that `SearchConfig.navigator` names, None for none.
+
+    "auto" is none for a walk that `waits` for relevance to be passed on. Loaded once for an embedder.
+    Raises what `Navigator.load` raises.
+    """
+    name = config.navigator
+    if name == "auto":
+        # attention does not count where nothing is passed on
+        is_default = replace(config.scoring, attention=0.0) == Scoring(attention=0.0)
+        fits = is_default and not waits and _is_shipped_for(embedder)
+        name = "default" if fits else None
+    if name is None:
+        return None
+    folder = SHIPPED if name == "default" else Path(name)
+    return _loaded(folder, _sentence_transformer(embedder))
+
+
+_loaded = lru_cache(maxsize=4)(Navigator.load)
+
+
+def _is_shipped_for(embedder: Embedder) -> bool:
+    if not isinstance(embedder, SentenceTransformerEmbedder):
+        return False
+    return embedder.fingerprint == _card(SHIPPED)[1]
+
+
+def _sentence_transformer(embedder: Embedder) -> SentenceTransformerEmbedder:
+    """The embedder as one that has a question side to change; raises `InputError` for others."""
+    if not isinstance(embedder, SentenceTransformerEmbedder):
+        raise InputError(
+            f"a navigator changes the question side of a sentence-transformers model, and the "
+            f"embedder is {embedder.name!r}; search without one (navigator=None)"
+        )
+    return embedder
+
+
+def write_card(folder: Path, *, reads: int, embedder: SentenceTransformerEmbedder) -> None:
+    """Write the file that says whose question side the adapter in a folder changes."""
+    card = {"embedder": embedder.name, "fingerprint": embedder.fingerprint, "reads": reads}
+    (folder / CARD).write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
+
+
+def _card(folder: Path) -> tuple[int, str]:
+    try:
+        text = json_bytes(folder / CARD)
+    except OSError as error:
+        raise ModelNotFound(
+            f"no navigator in {folder}: {error.strerror} ({CARD}); SearchConfig.navigator is "
+            '"default" or the folder of one (examples/train_navigator makes it)'
+        ) from error
+    try:
+        card = json.loads(text)
+        reads, fingerprint = card["reads"], card["fingerprint"]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise InputError(f"{folder / CARD} is no navigator's card: {error!r}") from error
+    if type(reads) is not int or reads < 1 or not isinstance(fingerprint, str):
+        raise InputError(
+            f"{folder / CARD} must have a whole number of reads of at least 1 and a fingerprint, got "
+            f"{reads!r} and {fingerprint!r}"
+        )
+    return reads, fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What never changes about a node during a walk."""
+
+    paragraph: Indices  # its leaves
+    share: float
+    heading: tuple[str, str]
+    words: frozenset[str]  # of the question, in the text
+    asked: float
+    heading_words: frozenset[str]  # of the question
+    heading_asked: float
+
+
+class Signals:
+    """The signals of nodes during one walk; `visit` is told of every node that was read."""
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        question: str,
+        similarity: Similarity,
+        frontier: Frontier,
+        fetch: Callable[[Sequence[int]], Sequence[Node]],
+        allowed: Mask | None = None,
+    ) -> None:
+        self._corpus, self._similarity, self._frontier = corpus, similarity, frontier
+        self._fetch = fetch
+        seen = similarity.first if allowed is None else similarity.first[allowed]
+        self._size = len(seen)
+        self._mean = float(seen.mean()) if len(seen) else 0.0
+        self._spread = float(seen.std()) + 1e-6 if len(seen) else 1.0
+        rarity = corpus.lexicon(allowed).rarity(set(content_words(question)))
+        whole = sum(rarity.values()) or 1.0
+        self._asked = {word: value / whole for word, value in rarity.items()}
+        self._facts: dict[int, _Facts] = {}
+        self._read: list[int] = []
+        self._covered: set[str] = set()  # words of the question
+        self._paragraphs: Counter[int] = Counter()  # nodes that were read, by first leaf
+        self._shares: dict[int, float] = {}  # of the same paragraphs
+        self._headings: Counter[tuple[str, str]] = Counter()
+
+    def visit(self, index: int) -> None:
+        """Take note that a node was read."""
+        [facts] = self._known([index])
+        self._read.append(index)
+        self._covered |= facts.words | facts.heading_words
+        paragraph = int(facts.paragraph[0])
+        self._paragraphs[paragraph] += 1
+        self._shares[paragraph] = self._shares.get(paragraph, 0.0) + facts.share
+        self._headings[facts.heading] += 1
+
+    def of(self, indices: Indices, scores: Floats) -> Floats:
+        """The signals of some open nodes, with their scores, best first; (k, signals)."""
+        known = self._known(indices.tolist())
+        likeness, similarity = self._frontier.likeness, self._similarity
+        cosine, navigated = similarity.first[indices], similarity.cosine[indices]
+        like = likeness[indices]
+        first = [int(facts.paragraph[0]) for facts in known]
+        best = np.array([likeness[facts.paragraph].max() for facts in known])
+        read = np.array([self._shares.get(key, 0.0) for key in first])
+        share = np.array([facts.share for facts in known])
+        near = self._nearness(indices)
+        columns = (
+            scores,
+            like,
+            self._frontier.mentions[indices],
+            self._frontier.echoes[indices],
+            cosine,
+            (cosine - self._mean) / self._spread,
+            navigated,
+            (navigated - self._mean) / self._spread,
+            similarity.latest[indices],
+            similarity.words[indices],
+            best,
+            like / np.maximum(best, 1e-6),
+            like >= best,
+            [self._paragraphs[key] for key in first],
+            read,
+            read >= HALF,
+            share,
+            (read < TOUCHED) & (read + share >= TOUCHED),
+            (read < HALF) & (read + share >= HALF),
+            near.max(axis=1),
+            near.mean(axis=1),
+            [self._headings[facts.heading] for facts in known],
+            [facts.asked for facts in known],
+            [self._weight(facts.words - self._covered) for facts in known],
+            [facts.heading_asked for facts in known],
+            np.full(len(indices), np.log1p(len(self._read))),
+            np.full(len(indices), len(self._paragraphs)),
+            np.full(len(indices), np.log(self._size)),
+            np.full(len(indices), self._spread),
+            np.full(len(indices), scores.max()),
+        )
+        return np.stack([np.asarray(column, np.float64) for column in columns], axis=1)
+
+    def _nearness(self, indices: Indices) -> Floats:
+        """Cosine to everything that was read, (k, reads); a 0 where nothing was."""
+        if not self._read:
+            return np.zeros((len(indices), 1))
+        found = self._corpus.vectors(indices.tolist()) @ self._corpus.vectors(self._read).T
+        return np.asarray(found, np.float64)
+
+    def _known(self, indices: Sequence[int]) -> list[_Facts]:
+        if missing := [index for index in indices if index not in self._facts]:
+            for index, node in zip(missing, self._fetch(missing), strict=True):
+                self._facts[index] = self._facts_of(index, node)
+        return [self._facts[index] for index in indices]
+
+    def _facts_of(self, index: int, node: Node) -> _Facts:
+        paragraph = self._corpus.paragraph(index)
+        [own] = self._corpus.lengths(np.array([index])).tolist()
+        whole = int(self._corpus.lengths(paragraph).sum())
+        words, heading = set(content_words(node.text)), set(content_words(node.heading))
+        asked = self._asked.keys()
+        return _Facts(
+            paragraph,
+            own / whole if whole else 1.0,
+            (node.document_id, node.heading),
+            frozenset(words & asked),
+            self._weight((words | heading) & asked),
+            frozenset(heading & asked),
+            len(heading & asked) / max(1, len(heading)),
+        )
+
+    def _weight(self, words: set[str] | frozenset[str]) -> float:
+        """Share that some words of the question have of its rarity."""
+        return sum(self._asked[word] for word in words)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scorer:
+    """Weights of a scorer of f signals: which of some nodes a walk should read first.
+
+    It sees every signal as it is, and how far it is from the mean of the nodes that are judged together,
+    in standard deviations.
+
+    Attributes:
+        mean, scale: of every signal over the training data, (f,).
+        layers: matrix (inputs, outputs) and bias (outputs,) of every layer; the first has 2 f inputs,
+            the last 1 output, between them is ReLU.
+    """
+
+    mean: Vectors
+    scale: Vectors
+    layers: tuple[tuple[Vectors, Vectors], ...]
+
+    def __call__(self, signals: Floats) -> Floats:
+        """Judge nodes that compete with each other, (k, f) to (k,); higher is to be read sooner."""
+        x = inputs(signals, self.mean, self.scale)
+        for i, (weight, bias) in enumerate(self.layers):
+            x = (np.maximum(x, 0.0) if i else x) @ weight + bias
+        return np.asarray(x[:, 0], np.float64)
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """The scorer in a folder; raises `ModelNotFound`, or `InputError` where it takes other signals."""
+        path, signals = folder / WEIGHTS, len(SIGNALS)
+        try:
+            tensors = load(regular(path).read_bytes())
+        except OSError as error:
+            raise ModelNotFound(
+                f"no scorer in {folder}: {error.strerror} ({WEIGHTS}); examples/train_navigator makes it"
+            ) from error
+        except SafetensorError as error:
+            raise InputError(f"{path} cannot be read: {error}") from error
+        count = sum(name.startswith("weight") for name in tensors)
+        try:
+            layers = tuple((tensors[f"weight{i}"], tensors[f"bias{i}"]) for i in range(count))
+            found = cls(tensors["mean"], tensors["scale"], layers)
+        except KeyError as error:
+            raise InputError(f"{path} has no tensor {error}") from error
+        widths = [*(weight.shape[0] for weight, _ in layers if weight.ndim), 1]
+        shapes = [(weight.shape, bias.shape) for weight, bias in layers]
+        expected = [((a, b), (b,)) for a, b in pairwise(widths)]
+        fits = layers and shapes == expected and widths[0] == 2 * signals
+        if not (fits and found.mean.shape == found.scale.shape == (signals,)):
+            raise InputError(
+                f"{path} must judge by {signals} signals, got layers of {shapes}; it belongs to "
+                "another version of hwdag: train one anew (examples/train_navigator)"
+            )
+        if not all(np.isfinite(tensor).all() for tensor in tensors.values()):
+            raise InputError(f"{path} has weights that are not finite")
+        if not (found.scale > 0).all():
+            raise InputError(f"{path} has a scale that is not positive")
+        return found
+
+    def save(self, folder: Path) -> None:
+        """Write the file that `load` reads."""
+        tensors: dict[str, Vectors] = {"mean": self.mean, "scale": self.scale}
+        for i, (weight, bias) in enumerate(self.layers):
+            tensors |= {f"weight{i}": weight, f"bias{i}": bias}
+        save_file(
+            {k: np.ascontiguousarray(v, np.float32) for k, v in tensors.items()}, folder / WEIGHTS
+        )
+
+
+def inputs(signals: Floats, mean: Vectors, scale: Vectors) -> Vectors:
+    """What the network sees, (k, f) to (k, 2 f)."""
+    spread = signals.std(axis=0) + LEAST_SPREAD
+    seen = ((signals - mean) / scale, (signals - signals.mean(axis=0)) / spread)
+    clipped = np.clip(np.concatenate(seen, axis=1), -FARTHEST, FARTHEST)
+    return np.asarray(clipped, np.float32)
