@@ -22,12 +22,12 @@ def index_of(*documents, **options):
     return HWDAGIndex.from_documents(documents, **made)
 
 
-def with_a_killed_write(path):
+def with_a_killed_write(path, change="CREATE TABLE big AS SELECT randomblob(1000000)"):
     """Leave the file as a writer does that is killed when its first pages are in the file."""
     with closing(sqlite3.connect(path, isolation_level=None)) as writer:
         writer.execute("PRAGMA cache_size = 1")
         writer.execute("BEGIN IMMEDIATE")
-        writer.execute("CREATE TABLE big AS SELECT randomblob(1000000)")
+        writer.execute(change)
         for name in (path.name, f"{path.name}-journal"):
             shutil.copyfile(path.with_name(name), path.with_name(f"{name}.kept"))
         writer.execute("ROLLBACK")

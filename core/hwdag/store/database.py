@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -63,7 +65,11 @@ class Database:
     def _connect(self, create: bool) -> None:
         # "rw" for readers too: rolling a killed writer's journal back is a write
         mode = "rwc" if create else "rw"
-        uri = f"{self.path.resolve().as_uri()}?mode={mode}" if self.path else "file::memory:"
+        uri = "file::memory:"
+        if self.path:
+            whole = self.path.resolve()
+            check_beside(whole)
+            uri = f"{whole.as_uri()}?mode={mode}"
         with self._explained():
             # isolation_level=None: transactions begin where we say so, see _transaction
             self._connection = sqlite3.connect(
@@ -75,6 +81,9 @@ class Database:
                 self._connection.execute(f"PRAGMA {pragma}").fetchall()
             if self.readonly:
                 self._connection.execute("PRAGMA query_only = ON")
+            (journal,) = self._connection.execute("PRAGMA journal_mode").fetchone()
+            if journal not in ("delete", "memory"):
+                raise _foreign(self.name, f"its journal mode is {journal!r}", _NO_WAL)
             self._connection.set_progress_handler(self._is_endless, STEPS)
 
     def close(self) -> None:
@@ -150,9 +159,11 @@ class Database:
             again = "it is gone" if self.path is None else "open it again"
             raise IndexFileError(f"the store of {self.name} is closed; {again}")
         place = self.place
-        if place is not None and journal_of(place).exists() and not self.is_in(place):
-            # why: SQLite would apply the journal of what is there now, and delete it
-            raise _moved(self.name)
+        if place is not None:
+            check_beside(place)
+            if journal_of(place).exists() and not self.is_in(place):
+                # why: SQLite would apply the journal of what is there now, and delete it
+                raise _moved(self.name)
         return self._connection
 
     @contextmanager
@@ -222,6 +233,80 @@ def _moved(path: Path | str) -> IndexFileError:
 def journal_of(path: Path) -> Path:
     """Return where SQLite keeps what a write to a file changes, until it is finished."""
     return path.with_name(f"{path.name}-journal")
+
+
+_MAGIC = bytes.fromhex(
+    "d9d505f920a163d7"
+)  # at the start of a journal, and behind a super-journal's name
+_HEADER = ">8x8xI4xI"  # of what begins with the magic: pages of the file before, bytes of a page
+_NO_WAL = (
+    "hwdag keeps no write-ahead log; if you turned one on with another program, turn it off there "
+    "(PRAGMA journal_mode = DELETE)"
+)
+
+
+def check_beside(path: Path, *, bounded: bool = True) -> None:
+    """Raise `IndexCorrupt` for files beside `path` that SQLite would use and that hwdag never writes.
+
+    To be called before SQLite looks at the file. SQLite waits for pipes, writes its journal into
+    whatever has that name, and rolls back any journal. If that names a super-journal, as commits to
+    several attached databases do, SQLite then deletes the file of that name. hwdag attaches no
+    databases and keeps no write-ahead log. The journal of a writer that was killed is accepted, and
+    that of one at work.
+
+    Args:
+        path: without links, since SQLite resolves them too.
+        bounded: whether a journal must not make the file longer than it is.
+
+    Source: https://www.sqlite.org/fileformat2.html#the_rollback_journal
+    """
+    for ending in ("-wal", "-shm"):
+        log = path.with_name(path.name + ending)
+        if os.path.lexists(log):
+            raise _foreign(log, "it belongs to a write-ahead log", _NO_WAL)
+    journal = journal_of(path)
+    try:
+        found = journal.lstat()
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+            raise _foreign(journal, "it is a link or no plain file", _MOVE)
+        _check_journal(path, journal, bounded)
+    except FileNotFoundError:
+        pass  # there is none, or its writer has finished meanwhile
+    except OSError as error:
+        raise IndexFileError(f"{journal} cannot be read: {error}; make it readable") from error
+
+
+def _check_journal(path: Path, journal: Path, bounded: bool) -> None:
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    with open(journal, "rb", opener=lambda name, _: os.open(name, flags)) as file:
+        head = file.read(struct.calcsize(_HEADER))
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(end - len(_MAGIC), 0))
+        if end >= 2 * len(_MAGIC) and file.read() == _MAGIC:
+            raise _foreign(journal, "it names another file, which SQLite would delete", _MOVE)
+        if head[:1] in (b"", b"\0"):
+            return  # not in force
+        if not head.startswith(_MAGIC):
+            raise _foreign(journal, "it is no journal of SQLite", _MOVE)
+        if len(head) < struct.calcsize(_HEADER):
+            return  # SQLite applies nothing of it
+        pages, page = struct.unpack(_HEADER, head)
+        if page != PAGE_SIZE:
+            raise _foreign(journal, f"its pages have {page} bytes, not {PAGE_SIZE}", _MOVE)
+        size = path.stat().st_size if path.exists() else 0
+        # why links: what was deleted meanwhile says nothing about the file as it is now
+        if bounded and 0 < size < pages * page and os.fstat(file.fileno()).st_nlink:
+            raise _foreign(journal, f"it makes {path} longer than it can have been", _MOVE)
+
+
+_MOVE = "move it away"
+
+
+def _foreign(path: Path | str, seen: str, remedy: str) -> IndexCorrupt:
+    return IndexCorrupt(
+        f"{path} was not written by hwdag: {seen}. Nothing was read or changed. Use the index only if "
+        f"you trust where it comes from; then {remedy}, or run `hwdag repair`"
+    )
 
 
 def corrupt(path: Path | str, reason: object) -> IndexCorrupt:

@@ -17,7 +17,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from hwdag.errors import IndexFileError, InputError
-from hwdag.store.database import BUSY_SECONDS, explain, journal_of
+from hwdag.store.database import BUSY_SECONDS, check_beside, explain, journal_of
 from hwdag.store.erasure import drop_arrays
 
 _MARK = ".unfinished-"
@@ -88,6 +88,7 @@ def take_place(unfinished: Path, path: Path) -> None:
 
     Whoever has the other one open reads on in it, and is told at the next write that it is gone.
     """
+    check_beside(path, bounded=False)
     try:
         with closing(sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)) as other:
             try:  # a killed write is rolled back: SQLite would apply its journal to the new file

@@ -1,0 +1,217 @@
+"""What a stranger puts beside an index: SQLite would follow it, so it is refused before SQLite looks."""
+
+import os
+import sqlite3
+import struct
+from contextlib import closing
+
+import pytest
+from test_saving_over import FERRY, MILL, assert_holds, index_of, with_a_killed_write
+
+from hwdag import Document, HWDAGIndex
+from hwdag.cli.main import main
+from hwdag.errors import IndexFileError
+from hwdag.store.calls import CallCache
+from hwdag.store.integrity import compact, repair, verify
+from hwdag.store.sqlite import Store
+from hwdag_lab.scripted import ScriptedLM
+
+LONG = Document("long", "The miller keeps grain. He counts the sacks at night. " * 99)
+MAGIC = bytes.fromhex("d9d505f920a163d7")
+
+
+def journal(path, *, page=4096, pages=None, names=None):
+    """A journal of a file, without records; `names` is the super-journal that its last bytes name.
+
+    Layout: https://www.sqlite.org/fileformat2.html#the_rollback_journal
+    """
+    pages = path.stat().st_size // page if pages is None else pages
+    head = struct.pack(">8sIIIII", MAGIC, 0, 7, pages, 512, page).ljust(512, b"\0")
+    if names is None:
+        return head
+    name = os.fsencode(names)
+    lock_page = (1 << 30) // page + 1
+    tail = struct.pack(">II8s", len(name), sum(name), MAGIC)
+    return head + struct.pack(">I", lock_page) + name + tail
+
+
+@pytest.fixture
+def path(tmp_path):
+    folder = tmp_path / "received"
+    folder.mkdir()
+    index_of(MILL).save(folder / "a.hwdag")
+    return folder / "a.hwdag"
+
+
+@pytest.fixture
+def victim(tmp_path):
+    """A file that SQLite would take for a journal that is not in force, and write into."""
+    file = tmp_path / "victim"
+    file.write_bytes(b"\0precious")
+    return file
+
+
+def beside(path, ending):
+    return path.with_name(path.name + ending)
+
+
+def state(folder):
+    """Names, kinds and contents of all that is in a folder."""
+    return {
+        file.name: (file.lstat().st_mode, file.read_bytes() if file.is_file() else None)
+        for file in folder.iterdir()
+        if not file.name.endswith(".lock")
+    }
+
+
+def search(path):
+    with HWDAGIndex.load(path, reader=ScriptedLM()) as index:
+        index.search("Who keeps grain?")
+
+
+def insert(path):
+    with HWDAGIndex.load(path, reader=ScriptedLM()) as index:
+        index.insert([FERRY])
+
+
+def build(path):
+    index_of(FERRY, path=path)
+
+
+def save_over(path):
+    index_of(FERRY).save(path, overwrite=True)
+
+
+USES = {
+    "search": search,
+    "insert": insert,
+    "build": build,
+    "save over": save_over,
+    "compact": compact,
+    "calls": CallCache.open,
+}
+
+FOREIGN = {
+    "super-journal": lambda path, victim: write(path, journal(path, names=victim)),
+    "super-journal, not in force": lambda path, victim: write(
+        path, b"\0" + journal(path, names=victim)[1:]
+    ),
+    "super-journal that is missing": lambda path, victim: write(
+        path, journal(path, names=beside(victim, "-mj12345678"))
+    ),
+    "link": lambda path, victim: beside(path, "-journal").symlink_to(victim),
+    "dangling link": lambda path, victim: beside(path, "-journal").symlink_to(
+        beside(victim, ".new")
+    ),
+    "hard link": lambda path, victim: beside(path, "-journal").hardlink_to(victim),
+    "hard link to itself": lambda path, victim: beside(path, "-journal").hardlink_to(path),
+    "pipe": lambda path, victim: os.mkfifo(beside(path, "-journal")),
+    "folder": lambda path, victim: beside(path, "-journal").mkdir(),
+    "other pages": lambda path, victim: write(path, journal(path, page=65536)),
+    "no journal": lambda path, victim: write(path, b"dear diary" * 99),
+    "log": lambda path, victim: beside(path, "-wal").write_bytes(b""),
+    "log that is a link": lambda path, victim: beside(path, "-wal").symlink_to(victim),
+    "log that is a dangling link": lambda path, victim: beside(path, "-wal").symlink_to(
+        beside(victim, ".new")
+    ),
+    "shared memory": lambda path, victim: beside(path, "-shm").symlink_to(victim),
+}
+
+
+def write(path, content):
+    beside(path, "-journal").write_bytes(content)
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+@pytest.mark.parametrize("plant", FOREIGN.values(), ids=FOREIGN)
+def test_what_is_foreign_is_refused_and_nothing_is_touched(path, victim, plant, use):
+    plant(path, victim)
+    before = state(path.parent)
+    with pytest.raises(IndexFileError, match="hwdag"):
+        use(path)
+    assert victim.read_bytes() == b"\0precious"
+    assert sorted(victim.parent.iterdir()) == sorted([path.parent, victim])
+    assert state(path.parent) == before
+
+
+@pytest.mark.parametrize("plant", FOREIGN.values(), ids=FOREIGN)
+def test_what_is_foreign_is_told_and_what_is_whole_can_be_saved(path, victim, plant, capsys):
+    plant(path, victim)
+    before = state(path.parent)
+    assert not verify(path).sound
+    assert main(["verify", str(path), "--quiet"]) == 1
+    assert "-" in capsys.readouterr().out
+    assert repair(path, path.parent.parent / "saved.hwdag").kept == ("mill",)
+    assert victim.read_bytes() == b"\0precious"
+    assert state(path.parent) == before
+    assert_holds(path.parent.parent / "saved.hwdag", MILL)
+
+
+def test_a_journal_does_not_make_a_file_longer_than_it_was(path):
+    write(path, journal(path, pages=1 << 31))
+    with pytest.raises(IndexFileError, match="longer"):
+        search(path)
+    assert path.stat().st_blocks * 512 < 1 << 20
+    assert path.stat().st_size < 1 << 20
+
+
+def test_what_comes_while_the_index_is_open_is_refused_too(path, victim):
+    with HWDAGIndex.load(path, reader=ScriptedLM()) as index:
+        index.search("Who keeps grain?")
+        write(path, journal(path, names=victim))
+        for use in (lambda: index.search("Who rows?"), lambda: index.insert([FERRY])):
+            with pytest.raises(IndexFileError, match="hwdag"):
+                use()
+    assert victim.read_bytes() == b"\0precious"
+
+
+def test_a_journal_beside_the_file_that_a_link_leads_to_is_met(path, victim, tmp_path):
+    other = tmp_path / "link.hwdag"
+    other.symlink_to(path)
+    write(path, journal(path, names=victim))
+    with pytest.raises(IndexFileError, match="hwdag"):
+        search(other)
+    assert not verify(other).sound
+    assert victim.exists()
+
+
+def test_a_file_with_a_write_ahead_log_is_refused_and_saved(path):
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("PRAGMA journal_mode = WAL")
+    before = state(path.parent)
+    with pytest.raises(IndexFileError, match="wal"):
+        search(path)
+    assert not verify(path).sound
+    assert state(path.parent) == before
+    assert repair(path, beside(path, ".saved")).kept == ("mill",)
+
+
+def test_a_journal_of_a_killed_writer_that_has_several_headers_is_rolled_back(path):
+    index_of(LONG).save(path, overwrite=True)
+    with_a_killed_write(path, "UPDATE nodes SET data = data || ' '")
+    content = beside(path, "-journal").read_bytes()
+    assert content.count(MAGIC) > 1
+    assert_holds(path, LONG)
+
+
+def test_the_journal_of_a_writer_at_work_is_no_obstacle(path):
+    with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        writer.execute("DELETE FROM calls")
+        writer.execute("PRAGMA user_version = 6")
+        assert beside(path, "-journal").exists()
+        with Store.open(path, readonly=True) as store:
+            assert store.ids() == ["mill"]
+
+
+def test_sqlite_itself_deletes_what_a_journal_names_and_writes_into_hard_links(path, victim):
+    """So the files of these tests are what they should be."""
+    write(path, journal(path, names=victim))
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+    assert not victim.exists()
+    victim.write_bytes(b"\0precious")
+    beside(path, "-journal").hardlink_to(victim)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("PRAGMA user_version = 7")
+        assert victim.read_bytes() != b"\0precious"
