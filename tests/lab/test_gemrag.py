@@ -16,6 +16,7 @@ from hwdag.embedding.hashing import HashingEmbedder, unit_rows
 from hwdag.errors import ContextTooSmall
 from hwdag.lm.writers import CallableWriter
 from hwdag.types import Document
+from hwdag_lab.methods.decisions import Asker
 from hwdag_lab.methods.gemrag import GemRagConfig, GemRagRetriever
 from hwdag_lab.methods.gemrag.memory import (
     Graph,
@@ -119,8 +120,10 @@ def test_long_replies_are_read_in_linear_time():
 
 
 def questioner(reply, number=3):
-    writer = None if reply is None else CallableWriter(reply, name="w")
-    return Questioner(writer, Calls(), number, 50)
+    if reply is None:
+        return Questioner(None, number, 50)
+    writer = CallableWriter(reply, name="w")
+    return Questioner(Asker(writer, ScriptedLM(), calls=Calls()), number, 50)
 
 
 TEXT = "The bridge is red. It is. The castle and the dragon stand on the hill. The end of it all."
@@ -135,7 +138,7 @@ def test_a_reply_without_a_question_is_asked_for_once_more():
 
     asker = questioner(reply)
     assert asker.questions([TEXT]) == [("Where is it?",)]
-    assert (asker.texts, asker.retries, asker.defaults) == (1, 1, 0)
+    assert (asker.texts, asker.asker.retries, asker.asker.defaults) == (1, 1, 0)
     assert prompts[1].startswith(prompts[0])
     assert prompts[0].startswith("Write 3 different questions")
     assert prompts[0].endswith(TEXT)

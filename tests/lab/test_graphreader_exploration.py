@@ -154,10 +154,10 @@ def test_calls_are_limited_per_path(limit):
 
 def test_paths_that_wait_are_asked_together():
     script = Script(initial="* harbour\n* Otto Brill\n* ships", neighbors=act("termination()"))
-    config = GraphReaderConfig(chunk_tokens=16, initial_nodes=3, batch_size=2)
+    config = GraphReaderConfig(chunk_tokens=16, initial_nodes=3)
     retriever(script, config=config).explore(QUESTION)
     exploring = [batch for batch in script.batches if "facts" in batch]
-    assert exploring == [["facts"] * 2, ["facts"]] * 2  # all three, and once more
+    assert exploring == [["facts"] * 3] * 2  # all three, and once more
 
 
 def test_where_there_is_nothing_to_choose_nothing_is_asked():

@@ -224,8 +224,11 @@ def test_long_replies_are_cut_to_whole_sentences():
 
 def test_where_nothing_is_written_the_summary_is_extracted_and_counted():
     replies = iter(["Written.", "  "] * 100)
-    retriever = built(writer=CallableWriter(lambda prompt: next(replies), name="lazy"))
+    retriever = raptor(writer=CallableWriter(lambda prompt: next(replies), name="lazy"))
+    report = retriever.insert([Document("doc", text_of(60))])
     tree = tree_of(retriever)
+    extracted = sum(node.origin == "extractive" for node in tree.nodes if node.level > 1)
+    assert report.fallbacks == extracted < report.retries
     assert {node.origin for node in tree.nodes if node.level == 2} == {"generated", "extractive"}
     assert any("because lazy wrote nothing" in note for note in tree.notes)
     assert tree.notes == retriever.search("castle").notes

@@ -41,6 +41,7 @@ from hwdag.text.prompts import SearchPrompts
 from hwdag.threads import asynchronous, asynchronous_pieces, in_builder_thread
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag.types import Answer, Document, Node, OnStep, Retrieval, Step, Usage, shown_document
+from hwdag_lab.methods.decisions import Asker
 from hwdag_lab.methods.found import Found, Query, Scored, fitting
 
 
@@ -116,6 +117,7 @@ class DocumentRetriever(ABC, Generic[T]):
         self._changes = threading.RLock()
         self._reporter = as_reporter(False)  # of the insertion that is running
         self._calls = Calls()
+        self._askers: list[Asker] = []  # of the document that is being built
         self._latest: tuple[tuple[T, ...], Any] | None = None  # see `_joined`
 
     @abstractmethod
@@ -299,7 +301,10 @@ class DocumentRetriever(ABC, Generic[T]):
                 f"{self.name} holds another document under the id {document.id!r}; delete() it first"
             )
         else:
+            self._askers = []
             built = self._build(document)
+            report.retries += sum(asker.retries for asker in self._askers)
+            report.fallbacks += sum(asker.defaults for asker in self._askers)
             report.built.append(document.id)
             report.nodes += len(built.nodes)
             named = f"{document.id}: "
@@ -315,6 +320,13 @@ class DocumentRetriever(ABC, Generic[T]):
             self._latest = latest = (documents, join(documents))
         joined: J = latest[1]
         return joined
+
+    def _asker(self, writer: Writer | None) -> Asker | None:
+        """Asks about the document that is being built; the report counts what it could not use."""
+        if writer is None:
+            return None
+        self._askers.append(Asker(writer, self.reader, calls=self._calls))
+        return self._askers[-1]
 
     def _replying(self, what: str) -> Writer:
         """The writer that was passed, or the reader; `what` it is needed for begins the error.

@@ -8,15 +8,14 @@ The memory tree: segments of about 1000 tokens, a summary of each, then summarie
 - with every prompt it sees its working memory, the summaries of the nodes visited before.
 
 What was left is not offered again, and where one way is open nothing is asked, so a walk ends even
-without its limit of steps. A reply without a legal action is asked for anew; where all tries fail,
-the walk goes to the child most similar to the question by embedding, and commits to a leaf. That is
-counted in `Retrieval.notes`.
+without its limit of steps. Where no reply holds a legal action, the walk goes to the child most similar
+to the question by embedding, and commits to a leaf. `Retrieval.notes` counts that.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Unpack
 
@@ -24,11 +23,11 @@ import numpy as np
 
 from hwdag.arrays import Floats, Vectors
 from hwdag.building.points import Point
-from hwdag.building.writing import ask
 from hwdag.embedding.base import Embedder
-from hwdag.errors import ContextTooSmall, QuestionTooLong
+from hwdag.errors import ContextTooSmall
 from hwdag.lm.base import Reader, Writer
-from hwdag.types import Document, Usage
+from hwdag.types import Document
+from hwdag_lab.methods.decisions import Asker, Request
 from hwdag_lab.methods.document_retriever import ModelOptions
 from hwdag_lab.methods.found import Found, Query, Scored, distinct
 from hwdag_lab.methods.options import CheckedOptions, at_least, share
@@ -79,7 +78,7 @@ MEMORY = "\nWhat you have read before, in summary:\n{visited}\n"
 """The working memory, where there is any."""
 
 RETRY = "\n\nEnd your reply with one line: Action: and one of these numbers: {legal}."
-"""Added when a reply held no legal action; the same prompt would be answered the same."""
+"""Added where a reply held no legal action."""
 
 COMMIT, GO_BACK = 0, -1
 """Actions at a leaf; `GO_BACK` also at inner nodes, whose children are numbered from 1."""
@@ -165,20 +164,14 @@ class MemWalkerRetriever(SummarizingRetriever[SummaryTree]):
             level = tree.add_summaries([group.tolist() for group in groups], summarizer)
         return tree.finished()
 
-    def _room(self) -> int | None:
-        """Tokens for a segment, or for the summaries of children, in a prompt; None for no limit."""
-        if not isinstance(navigator := self.navigator, Reader):
-            return None
-        prompt = max(navigator.count_tokens([TRIAGE + BACK + RETRY, LEAF + RETRY]))
-        around = prompt + navigator.template_tokens + self.config.reply_tokens + QUESTION_TOKENS
-        return navigator.context_tokens - around
-
     def _sizes(self, summarizer: Summarizer) -> tuple[int, int]:
         """Tokens per segment and children per node: less where they would not fit into a prompt."""
-        rooms = [room for room in (self._room(), summarizer.capacity) if room is not None]
-        each = self.config.summary_tokens + LABEL_TOKENS
-        tokens = min([self.config.segment_tokens, *rooms])
-        width = min([self.config.max_children, *(room // each for room in rooms)])
+        config, asker = self.config, Asker(self.navigator, self.reader)
+        around = (TRIAGE + BACK + RETRY, LEAF + RETRY)
+        room = min(asker.room(prompt, limit=config.reply_tokens) for prompt in around)
+        room = min(room - QUESTION_TOKENS, summarizer.capacity)
+        tokens = min(config.segment_tokens, room)
+        width = min(config.max_children, room // (config.summary_tokens + LABEL_TOKENS))
         if tokens < 8 or width < 2:
             raise ContextTooSmall(
                 f"the context of {self.navigator.name} cannot hold the prompts and a part of the "
@@ -188,9 +181,9 @@ class MemWalkerRetriever(SummarizingRetriever[SummaryTree]):
         return tokens, width
 
     def _retrieve(self, query: Query, built: Mapping[str, SummaryTree]) -> Found:
-        navigator, vector = self.navigator, self.embedder.embed_query(query.question)
-        before = _spent(navigator)
-        guide = Guide(query.question, navigator, self.config)
+        vector = self.embedder.embed_query(query.question)
+        asker = Asker(self.navigator, self.reader, tries=self.config.max_tries)
+        guide = Guide(query.question, asker, self.config)
         walks = [Walk(tree, tree.similarity(vector), guide) for tree in built.values()]
         walks.sort(key=lambda walk: -walk.similarity[walk.position])
         leaves: list[Scored] = []
@@ -207,14 +200,9 @@ class MemWalkerRetriever(SummarizingRetriever[SummaryTree]):
             guide.notes.append("no leaf was visited: the most similar one was taken")
         read, cuts = within_budget(leaves, query, self.reader, self.embedder, vector)
         ranked = list(distinct([*read, *way]))
-        spent = _spent(navigator) - before
         notes = [note for tree in built.values() for note in tree.notes]
         notes += [*guide.notes, *guide.counted, *cuts]
-        return Found(repetitions_last(ranked), spent, tuple(notes))
-
-
-def _spent(navigator: Writer) -> Usage:
-    return navigator.usage if isinstance(navigator, Reader) else Usage()
+        return Found(repetitions_last(ranked), asker.usage, tuple(notes))
 
 
 def within_budget(
@@ -253,30 +241,26 @@ class Guide:
     """The model's decisions for one question, counted."""
 
     question: str
-    navigator: Writer
+    asker: Asker
     config: MemWalkerConfig
     steps: int = 0
-    defaults: int = 0
-    retries: int = 0
     notes: list[str] = field(default_factory=list)
 
     @property
-    def counted(self) -> list[str]:
+    def counted(self) -> Iterator[str]:
         """How many replies could not be used, in words."""
-        found = []
-        if self.retries:
-            found.append(f"{self.retries} replies without a legal action were asked for anew")
-        if self.defaults:
-            found.append(
-                f"{self.defaults} of {self.steps} steps took the default after "
+        if self.asker.retries:
+            yield f"{self.asker.retries} replies without a legal action were asked for anew"
+        if self.asker.defaults:
+            yield (
+                f"{self.asker.defaults} of {self.steps} steps took the default after "
                 f"{self.config.max_tries} unusable replies: the most similar part, or to stay"
             )
-        return found
 
     def choose(
         self, template: str, legal: Sequence[int], memory: Sequence[str], **shown: str
     ) -> int | None:
-        """One of the legal actions, or None after `max_tries` replies without one.
+        """One of the legal actions; None where no reply had one.
 
         `memory` are summaries of the visited nodes, the oldest first; `shown` are the other fields of
         the template.
@@ -286,37 +270,26 @@ class Guide:
             said = filled(MEMORY, visited="\n".join(kept)) if kept else ""
             return filled(template, question=self.question, memory=said, **shown)
 
-        self.steps += 1
-        asked = prompt(self._remembered(prompt(()), memory))
-        retry = filled(RETRY, legal=", ".join(map(str, legal)))
-        for attempt in range(self.config.max_tries):
-            text = asked + retry * (attempt > 0)
-            [reply] = ask(self.navigator, [text], max_new_tokens=self.config.reply_tokens)
+        def parse(reply: str) -> int | None:
             action = action_of(reply)
-            if action in legal:
-                return action
-            self.retries += attempt + 1 < self.config.max_tries
-        self.defaults += 1
-        return None
+            return action if action in legal else None
+
+        self.steps += 1
+        retry = filled(RETRY, legal=", ".join(map(str, legal)))
+        asked = prompt(self._remembered(prompt(()), memory))
+        request = Request(asked, parse, retry)
+        [action] = self.asker.decide([request], limit=self.config.reply_tokens)
+        return action
 
     def _remembered(self, bare: str, memory: Sequence[str]) -> list[str]:
         """The newest summaries that fit into the navigator's context beside the rest of a prompt."""
         kept = list(memory)
-        if not isinstance(navigator := self.navigator, Reader):
-            return kept
-        taken = sum(navigator.count_tokens([bare, RETRY])) + navigator.template_tokens
-        taken += self.config.reply_tokens + LABEL_TOKENS
-        room = navigator.context_tokens - taken
-        if room < 0:
-            raise QuestionTooLong(
-                f"question, prompt and a part of the document take {taken} tokens, but the "
-                f"context of {navigator.name} holds {navigator.context_tokens}; shorten the "
-                "question, or build with smaller segment_tokens"
-            )
-        shown = filled(MEMORY, visited="\n".join(kept))
-        while kept and navigator.count_tokens([shown])[0] > room:
-            kept.pop(0)
+        room = self.asker.room(bare + RETRY, limit=self.config.reply_tokens) - LABEL_TOKENS
+        while kept:
             shown = filled(MEMORY, visited="\n".join(kept))
+            if self.asker.count_tokens([shown])[0] <= room:
+                break
+            kept.pop(0)
         return kept
 
 

@@ -122,8 +122,6 @@ class RaptorRetriever(SummarizingRetriever[SummaryTree]):
     def _clustering(self, summarizer: Summarizer) -> RaptorConfig:
         """With clusters that the writer can read; raises `ContextTooSmall` if that is not a node."""
         options, capacity = self.config, summarizer.capacity
-        if capacity is None:
-            return options
         longest = max(self.config.chunk_tokens, self.config.summary_tokens)
         if capacity < longest:
             raise ContextTooSmall(

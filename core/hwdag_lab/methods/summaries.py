@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,19 +21,20 @@ from hwdag.arrays import Floats
 from hwdag.building.calls import Calls
 from hwdag.building.points import Point, extract
 from hwdag.building.windows import Part, Window
-from hwdag.building.writing import replies
 from hwdag.embedding.base import Embedder
 from hwdag.errors import ContextTooSmall
 from hwdag.graph.dag import union_of_spans
-from hwdag.lm.base import Reader, Writer
+from hwdag.lm.base import Reader
 from hwdag.text.chunking import chunk
 from hwdag.text.sentences import sentences
 from hwdag.types import Node, Span
+from hwdag_lab.methods.decisions import UNKNOWN_CONTEXT, Asker, Request
 
 JOINT = " "
 """Between two picked sentences; one character, so that offsets can be told from the spans."""
 
-BATCH = 4  # summaries that are written in one forward
+RETRY = "\n\nWrite the summary in plain sentences."
+"""Added where the first reply was empty."""
 
 _FIELD = re.compile(r"\{(\w+)\}")
 
@@ -42,43 +43,41 @@ _FIELD = re.compile(r"\{(\w+)\}")
 class Summarizer:
     """Groups of nodes to one summary each.
 
-    `writer` None extracts: `ratio` of the tokens of a group, at most `limit`. What a writer writes
-    is cut to whole sentences within `limit` tokens; where it writes nothing, that summary is
-    extracted. `prompt` has the field {text}. `calls` are those that are finished already.
+    `asker` None extracts: `ratio` of the tokens of a group, at most `limit`. What is written is cut to
+    whole sentences within `limit` tokens; where nothing is written, twice, that summary is extracted.
+    `prompt` has the field {text}.
     """
 
     reader: Reader
-    writer: Writer | None
+    asker: Asker | None
     embedder: Embedder
     prompt: str
     limit: int
     ratio: float
-    calls: Calls = field(default_factory=Calls)
 
     @property
-    def capacity(self) -> int | None:
-        """Tokens of a group that the writer can read; None where nothing limits them.
+    def capacity(self) -> int:
+        """Tokens of a group that the writer can read.
 
         Raises:
             ContextTooSmall: prompt and summary fill the context.
         """
-        if self.writer is None or not isinstance(self.writer, Reader):
-            return None
-        [prompt] = self.reader.count_tokens([self.prompt])
-        free = self.writer.context_tokens - self.writer.template_tokens - prompt - self.limit
-        if free < 1:
+        asker = self.asker
+        if asker is None:
+            return UNKNOWN_CONTEXT
+        if (free := asker.room(self.prompt, limit=self.limit)) < 1:
             raise ContextTooSmall(
-                f"the context of {self.writer.name} holds {self.writer.context_tokens} tokens, but "
-                f"the summary prompt takes {prompt} and a summary may take {self.limit}; lower "
-                "summary_tokens, or use a writer with a longer context"
+                f"the context of {asker.writer.name} holds {asker.context} tokens, but the summary "
+                f"prompt takes {asker.context - free - self.limit} and a summary may take "
+                f"{self.limit}; lower summary_tokens, or use a writer with a longer context"
             )
         return free
 
     def summaries(self, groups: Sequence[Sequence[Node]]) -> list[Point]:
         """One point per group; see the module for their sources."""
-        if self.writer is None:
+        if self.asker is None:
             return self._extracted(groups)
-        texts = self._written(self.writer, groups)
+        texts = self._written(self.asker, groups)
         missing = iter(self._extracted([g for g, t in zip(groups, texts, strict=True) if not t]))
         return [
             Point(text, "generated", union_of_spans([s for node in group for s in node.sources]))
@@ -87,12 +86,13 @@ class Summarizer:
             for group, text in zip(groups, texts, strict=True)
         ]
 
-    def _written(self, writer: Writer, groups: Sequence[Sequence[Node]]) -> list[str]:
-        prompts = [
-            filled(self.prompt, text="\n\n".join(node.text for node in group)) for group in groups
-        ]
-        written = replies(writer, prompts, self.calls, limit=self.limit, batch_size=BATCH)
-        return [self._head(reply.strip()) for reply in written]
+    def _written(self, asker: Asker, groups: Sequence[Sequence[Node]]) -> list[str | None]:
+        texts = ["\n\n".join(node.text for node in group) for group in groups]
+        requests = [Request(filled(self.prompt, text=text), self._read, RETRY) for text in texts]
+        return asker.decide(requests, limit=self.limit)
+
+    def _read(self, reply: str) -> str | None:
+        return self._head(reply.strip()) or None
 
     def _head(self, text: str) -> str:
         """The first sentences of a text, as many as a summary may have."""

@@ -79,10 +79,10 @@ class GrowingTree:
         """The next level, a summary of every group of nodes; the indices of its nodes."""
         points = summarizer.summaries([self.at(group) for group in groups])
         missed = sum(point.origin == "extractive" for point in points)
-        if summarizer.writer is not None and missed:
+        if summarizer.asker is not None and missed:
             self.notes.append(
                 f"{self._document.id}: {missed} of {len(points)} summaries were extracted, because "
-                f"{summarizer.writer.name} wrote nothing"
+                f"{summarizer.asker.writer.name} wrote nothing"
             )
         return self._add(points, [tuple(int(i) for i in group) for group in groups])
 
@@ -154,9 +154,8 @@ class SummarizingRetriever(DocumentRetriever[T]):
         return reader if isinstance(reader, Writer) and not reader.prefers_extraction else None
 
     def _summarizer(self, prompt: str, *, limit: int, ratio: float) -> Summarizer:
-        return Summarizer(
-            self.reader, self.writer, self.embedder, prompt, limit, ratio, self._calls
-        )
+        asker = self._asker(self.writer)
+        return Summarizer(self.reader, asker, self.embedder, prompt, limit, ratio)
 
 
 def repetitions_last(ranked: Sequence[Scored]) -> list[Scored]:

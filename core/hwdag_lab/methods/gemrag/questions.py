@@ -6,13 +6,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from hwdag.building.calls import Calls
-from hwdag.building.writing import replies
-from hwdag.lm.base import Writer
 from hwdag.text.characters import without_surrogates
 from hwdag.text.points import parse_points
 from hwdag.text.sentences import sentences
 from hwdag.text.words import content_words
+from hwdag_lab.methods.decisions import Asker, Request
 from hwdag_lab.methods.summaries import filled
 
 QUESTIONS = """\
@@ -26,9 +24,7 @@ Text:
 """Ours; GEM-RAG (arXiv 2409.15566) describes its prompt and does not print it."""
 
 RETRY = "\n\nReply with questions only. Each line begins with an asterisk and ends with a question mark."
-"""Added to the prompt of the single retry; greedy decoding of the same prompt would not change."""
-
-BATCH = 4  # texts that are asked about in one forward
+"""Added where the first reply held no question."""
 
 _QUESTION = re.compile(r".*[?？؟\u037e]", re.DOTALL)
 _INNER = re.compile(r"(?<=[?？؟\u037e])\s+(?=\S)")
@@ -58,36 +54,27 @@ def own_sentences(text: str, number: int) -> list[str]:
 
 @dataclass(slots=True)
 class Questioner:
-    """Asks a writer for `number` questions per text; without a writer sentences stand for them.
+    """Asks for `number` questions per text; where none is written, twice, its sentences stand for them.
 
-    A reply without a question costs one retry; where that has none either, the sentences of the
-    text itself stand for them. Both are counted.
+    `asker` None takes sentences for every text. `limit` is the length limit of a reply in tokens.
     """
 
-    writer: Writer | None
-    calls: Calls
+    asker: Asker | None
     number: int
     limit: int
     texts: int = 0  # asked about so far
-    retries: int = 0  # replies without a question
-    defaults: int = 0  # texts whose own sentences stand for questions
 
     def questions(
         self, texts: Sequence[str], advance: Callable[[int], object] = lambda amount: None
     ) -> list[tuple[str, ...]]:
         """Questions per text; empty only if `number` is 0 or a text has no sentence."""
         self.texts += len(texts)
-        found: list[list[str]] = [[] for _ in texts]
-        if self.writer is not None and self.number:
+        found: list[list[str] | None] = [None] * len(texts)
+        if self.asker is not None and self.number:
             number = str(self.number)
             prompts = [filled(QUESTIONS, number=number, text=text) for text in texts]
-            found = [parse_questions(r, self.number) for r in self._replies(prompts, advance)]
-            missing = [i for i, questions in enumerate(found) if not questions]
-            again = self._replies([prompts[i] + RETRY for i in missing], lambda amount: None)
-            self.retries += len(missing)
-            for i, reply in zip(missing, again, strict=True):
-                found[i] = parse_questions(reply, self.number)
-        self.defaults += sum(not questions for questions in found)
+            requests = [Request(prompt, self._read, RETRY) for prompt in prompts]
+            found = self.asker.decide(requests, limit=self.limit, advance=advance)
         return [
             tuple(questions or own_sentences(text, self.number))
             for questions, text in zip(found, texts, strict=True)
@@ -95,23 +82,20 @@ class Questioner:
 
     def notes(self, document_id: str) -> Iterator[str]:
         """What was out of the ordinary, in words."""
-        if self.number and self.writer is None:
+        if self.number and self.asker is None:
             yield (
                 f"{document_id}: no writer, so its own sentences stand for the utility questions of "
                 "each node"
             )
-        elif self.writer is not None and self.retries:
+        elif self.asker is not None and self.asker.retries:
             yield (
-                f"{document_id}: {self.retries} of {self.texts} nodes were asked about twice, and "
-                f"for {self.defaults} of them their own sentences stand for utility questions, "
-                f"because {self.writer.name} wrote none"
+                f"{document_id}: {self.asker.retries} of {self.texts} nodes were asked about twice, "
+                f"and for {self.asker.defaults} of them their own sentences stand for utility "
+                f"questions, because {self.asker.writer.name} wrote none"
             )
 
-    def _replies(self, prompts: list[str], advance: Callable[[int], object]) -> list[str]:
-        assert self.writer is not None  # asked for where there is one
-        return replies(
-            self.writer, prompts, self.calls, limit=self.limit, batch_size=BATCH, advance=advance
-        )
+    def _read(self, reply: str) -> list[str] | None:
+        return parse_questions(reply, self.number) or None
 
 
 def _questions_of(line: str) -> Iterator[str]:

@@ -137,22 +137,23 @@ class GemRagRetriever(SummarizingRetriever[Memory]):
     def _build(self, document: Document) -> Memory:
         config, tree = self.config, GrowingTree(document, self.reader, self.embedder)
         summarizer = self._summarizer(SUMMARY, limit=config.summary_tokens, ratio=config.ratio)
-        asker = Questioner(self.writer, summarizer.calls, config.questions, config.question_tokens)
+        asker = self._asker(self.writer)
+        questioner = Questioner(asker, config.questions, config.question_tokens)
         chunks = tree.at(tree.add_chunks(config.chunk_tokens))
         vectors, costs = tree.vectors, tree.costs
         with self._reporter.stage("utility questions", len(chunks), "node") as advance:
-            questions = asker.questions([node.text for node in chunks], advance)
+            questions = questioner.questions([node.text for node in chunks], advance)
         asked = own_vectors(questions, vectors, self.embedder.embed)
         notes = list[str]()
         groups, values = self._themes(questions, asked, vectors, notes)
         tree.notes += [f"{document.id}: {note}" for note in notes]
         if groups := _readable(groups, costs, summarizer):
             themes = tree.at(tree.add_summaries(groups, summarizer))
-            theirs = asker.questions([node.text for node in themes])
+            theirs = questioner.questions([node.text for node in themes])
             own = own_vectors(theirs, tree.vectors, self.embedder.embed)
             asked = np.concatenate([asked, own])
             questions = [*questions, *theirs]
-        tree.notes += asker.notes(document.id)
+        tree.notes += questioner.notes(document.id)
         return Memory(tree.finished(), tuple(questions), asked, values)
 
     def _themes(
@@ -204,14 +205,13 @@ def _readable(
 
     One chunk is no theme: its summary would say what it says.
     """
-    capacity = summarizer.capacity
     found: dict[tuple[int, ...], None] = {}
     for group in groups:
-        kept, left = list[int](), capacity
+        kept, left = list[int](), summarizer.capacity
         for member in group:
-            if left is not None and kept and costs[member] > left:
+            if kept and costs[member] > left:
                 break
             kept.append(member)
-            left = None if left is None else left - costs[member]
+            left -= costs[member]
         found.setdefault(tuple(sorted(kept)))
     return [group for group in found if len(group) > 1]

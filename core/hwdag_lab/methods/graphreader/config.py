@@ -32,7 +32,6 @@ class GraphReaderConfig(CheckedOptions):
         plan_tokens: length limit of the plan.
         notebook_tokens: size of a notebook.
         reply_tokens: length limit of all other replies; a notebook has to fit into it.
-        batch_size: prompts that are answered in one forward.
     """
 
     chunk_tokens: int = at_least(8, 2000)
@@ -46,4 +45,3 @@ class GraphReaderConfig(CheckedOptions):
     plan_tokens: int = at_least(8, 128)
     notebook_tokens: int = at_least(8, 192)
     reply_tokens: int = at_least(8, 320)
-    batch_size: int = at_least(1, 5)

@@ -3,8 +3,8 @@
     rational plan -> initial nodes -> a path from each:
         facts of the node -> chunks in a queue -> a neighbor -> its facts -> ...
 
-Paths do not know of each other, so all that wait for a decision are asked at once. A reply that
-cannot be used is asked for once more, with a reminder of the format. Then a default is taken:
+Paths do not know of each other, so all that wait for a decision are asked at once. The default of a
+decision that could not be read (see `hwdag_lab.methods.decisions`):
 
 - plan: find what answers the question;
 - initial nodes: those most similar to the question;
@@ -17,19 +17,18 @@ Where there is nothing to choose (no unread chunk, no unvisited neighbor) nothin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 
 from hwdag.arrays import Floats, Vectors
-from hwdag.building.writing import ask
-from hwdag.errors import QuestionTooLong
-from hwdag.lm.base import ConcurrentWriter, Metered, Reader, Writer
+from hwdag.lm.base import Reader, Writer
 from hwdag.text.characters import one_line
 from hwdag.text.chunking import chunk
 from hwdag.types import Usage
+from hwdag_lab.methods.decisions import Asker, Request
 from hwdag_lab.methods.graphreader import prompts
 from hwdag_lab.methods.graphreader.config import GraphReaderConfig
 from hwdag_lab.methods.graphreader.graph import FactGraph
@@ -46,113 +45,38 @@ from hwdag_lab.methods.summaries import filled
 
 T = TypeVar("T")
 
-UNKNOWN_CONTEXT = 1 << 30  # stands for the context of a writer that does not tell its length
 
-
-@dataclass(frozen=True, slots=True)
-class Request(Generic[T]):
-    """A prompt, how its reply is read (None: it cannot be used), and what is added to ask again."""
-
-    prompt: str
-    parse: Callable[[str], T | None]
-    retry: str
-
-
-class Agent:
-    """One question's conversation with a writer.
-
-    Attributes:
-        context: tokens of a prompt and its reply that the writer can read.
-        window: the same, no more than the config says.
-        requests: prompts that were sent, retries among them.
-        retries: replies that were asked for anew.
-        defaults: requests without a decision.
-    """
+class Agent(Asker):
+    """One question's conversation with a writer, by the sizes of a config."""
 
     def __init__(self, writer: Writer, reader: Reader, config: GraphReaderConfig) -> None:
+        super().__init__(writer, reader)
         self.config = config
-        self.requests = self.retries = self.defaults = 0
-        self._writer = writer
-        local = writer if isinstance(writer, Reader) else None
-        self._count = (local or reader).count_tokens
-        self._template = local.template_tokens if local else 0
-        self.context = local.context_tokens if local else UNKNOWN_CONTEXT
-        self.window = min(config.window_tokens, self.context)
-        self._before = self._spent()
 
-    @property
-    def usage(self) -> Usage:
-        """Cost since the beginning; what other threads spent on the same model counts too."""
-        return self._spent() - self._before
-
-    def decide(self, requests: Sequence[Request[T]], *, limit: int | None = None) -> list[T | None]:
-        """The decisions, in order; all requests are independent of each other.
-
-        Args:
-            requests: what is asked.
-            limit: tokens of a reply; None for that of the config.
-
-        Raises:
-            QuestionTooLong: a prompt and its reply do not fit into the writer's context.
-            WriterFailed: the writer raised, or did not return one text per prompt.
-        """
-        limit = self.config.reply_tokens if limit is None else limit
-        decided = self._asked(requests, [request.prompt for request in requests], limit)
-        failed = [i for i, decision in enumerate(decided) if decision is None]
-        again = [requests[i] for i in failed]
-        found = self._asked(again, [request.prompt + request.retry for request in again], limit)
-        self.retries += len(failed)
-        for i, decision in zip(failed, found, strict=True):
-            decided[i] = decision
-        self.defaults += sum(decision is None for decision in found)
-        return decided
+    def choose(self, requests: Sequence[Request[T]]) -> list[T | None]:
+        """`decide`, with replies of the usual length."""
+        return self.decide(requests, limit=self.config.reply_tokens)
 
     def fitting(self, lines: Sequence[str], around: str) -> int:
         """How many of the lines fit into a prompt of which `around` is the rest, at least one."""
-        held = np.cumsum(self._count([line + "\n" for line in lines]))
-        return max(1, int((held <= self.room(around, limit=self.config.reply_tokens)).sum()))
-
-    def room(self, around: str, *, limit: int, within: int | None = None) -> int:
-        """Tokens that `around` and a reply of `limit` leave of the window, or of `within`."""
-        size = self.window if within is None else within
-        return size - self._count([around])[0] - self._template - limit
+        config = self.config
+        held = np.cumsum(self.count_tokens([line + "\n" for line in lines]))
+        room = self.room(around, limit=config.reply_tokens, within=config.window_tokens)
+        return max(1, int((held <= room).sum()))
 
     def clipped(self, text: str, limit: int) -> str:
         """The first sentences of a text, at most `limit` tokens."""
-        if self._count([text])[0] <= limit:
+        if self.count_tokens([text])[0] <= limit:
             return text
-        head = chunk(text, count_tokens=self._count, limit=limit)[0]
+        head = chunk(text, count_tokens=self.count_tokens, limit=limit)[0]
         return text[head.start : head.end]
 
     def newest(self, lines: Iterable[str], limit: int) -> str:
         """The last lines of a text, at most `limit` tokens, of the last one at least a part."""
         kept = list(lines)
-        while len(kept) > 1 and self._count(["\n".join(kept)])[0] > limit:
+        while len(kept) > 1 and self.count_tokens(["\n".join(kept)])[0] > limit:
             kept.pop(0)
         return self.clipped("\n".join(kept), limit)
-
-    def _asked(
-        self, requests: Sequence[Request[T]], asked: Sequence[str], limit: int
-    ) -> list[T | None]:
-        longest = max(self._count(asked), default=0) + self._template + limit
-        if longest > self.context:
-            raise QuestionTooLong(
-                f"question, prompt and a part of the document take {longest} tokens with the "
-                f"reply, but the context of {self._writer.name} holds {self.context}; shorten the "
-                "question, or build with smaller chunk_tokens"
-            )
-        self.requests += len(asked)
-        at_once = isinstance(self._writer, ConcurrentWriter)
-        size = len(asked) if at_once else self.config.batch_size
-        replies: list[str] = []
-        while len(replies) < len(asked):
-            batch = asked[len(replies) : len(replies) + size]
-            replies += ask(self._writer, batch, max_new_tokens=limit)
-        return [one.parse(reply) for one, reply in zip(requests, replies, strict=True)]
-
-    def _spent(self) -> Usage:
-        writer = self._writer
-        return writer.usage if isinstance(writer, Metered) else Usage()
 
 
 DEFAULT_PLAN = "Find what answers the question."
@@ -236,7 +160,7 @@ def _initial(
     def parse(reply: str) -> list[int] | None:
         return [shown[i] for i in chosen_elements(reply, names_of(shown, world))] or None
 
-    [chosen] = agent.decide([Request(prompt(lines), parse, prompts.INITIAL_RETRY)])
+    [chosen] = agent.choose([Request(prompt(lines), parse, prompts.INITIAL_RETRY)])
     starts = list(dict.fromkeys([*(chosen or ()), *ranked]))[:number]
     return starts, max(0, number - len(chosen or ()))
 
@@ -246,7 +170,7 @@ def _run(walks: Sequence[Walk], agent: Agent) -> None:
     begun = [(asking := walk.run(), next(asking, None)) for walk in walks]
     waiting = [(asking, request) for asking, request in begun if request is not None]
     while waiting:
-        decisions = agent.decide([request for _, request in waiting])
+        decisions = agent.choose([request for _, request in waiting])
         going_on = []
         for (asking, _), decision in zip(waiting, decisions, strict=True):
             try:

@@ -11,16 +11,15 @@ from itertools import accumulate, chain
 import numpy as np
 
 from hwdag.arrays import Vectors
-from hwdag.building.calls import Calls
-from hwdag.building.writing import replies
 from hwdag.embedding.base import Embedder
 from hwdag.graph.dag import HWDAG, EdgeRow, union_of_spans
-from hwdag.lm.base import Reader, Writer
+from hwdag.lm.base import Reader
 from hwdag.text.chunking import CountTokens, chunk
 from hwdag.text.sentences import sentences
 from hwdag.text.words import content_words, words
 from hwdag.trace.bars import Reporter
 from hwdag.types import Document, Node, Origin, Span
+from hwdag_lab.methods.decisions import Asker, Request
 from hwdag_lab.methods.elements import Element, normalised, terms_of
 from hwdag_lab.methods.graphreader import prompts
 from hwdag_lab.methods.graphreader.config import GraphReaderConfig
@@ -46,8 +45,6 @@ class FactGraph:
     fact_vectors: Vectors  # (facts, dimension)
     element_vectors: Vectors  # (elements, dimension)
     sentence_vectors: Vectors  # of the sentences of all chunks, (sentences, dimension)
-    retries: int = 0  # chunks whose first reply held no fact
-    defaults: int = 0  # chunks whose second reply held none either; their facts are their sentences
     notes: tuple[str, ...] = ()  # what differed from the plain method, in words
 
     @classmethod
@@ -176,23 +173,23 @@ class _Fact:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """How facts are found; `writer` None takes the sentences of a chunk as its facts."""
+    """How facts are found; `asker` None takes the sentences of a chunk as its facts."""
 
     reader: Reader
-    writer: Writer | None
+    asker: Asker | None
     embedder: Embedder
     config: GraphReaderConfig
     chunk_tokens: int
     reporter: Reporter
 
-    def graph(self, document: Document, calls: Calls) -> FactGraph:
-        """The graph of a document; finished calls of the writer are taken from `calls`."""
+    def graph(self, document: Document) -> FactGraph:
+        """The graph of a document."""
         spans = paragraph_chunks(
             document.text, count_tokens=self.reader.count_tokens, limit=self.chunk_tokens
         )
         chunks = verbatim_nodes(document, spans, "chunk", self.reader)
         within = tuple(map(_sentences, chunks))
-        written, retries = self._written([node.text for node in chunks], calls)
+        written = self._written([node.text for node in chunks])
         facts = [
             fact
             for i, (node, own) in enumerate(zip(chunks, within, strict=True))
@@ -207,7 +204,6 @@ class Extraction:
         elements, index, element_vectors = normalised(
             [name for fact in facts for name in fact.elements], embed, self.config.alias_similarity
         )
-        missing = sum(not found for found in written)
         return FactGraph(
             chunks,
             self._fact_nodes(document.id, facts, sources),
@@ -218,9 +214,7 @@ class Extraction:
             fact_vectors,
             element_vectors,
             sentence_vectors,
-            retries,
-            missing if self.writer is not None else 0,
-            tuple(self._notes(len(chunks), missing)),
+            tuple(self._notes(written)),
         )
 
     def _fact_nodes(
@@ -232,33 +226,26 @@ class Extraction:
             for i, (f, source, count) in enumerate(zip(facts, sources, tokens, strict=True))
         )
 
-    def _written(self, texts: Sequence[str], calls: Calls) -> tuple[list[list[Extracted]], int]:
-        """Facts per text, none where they could not be read twice; and the number of retries."""
-        if self.writer is None:
-            return [[] for _ in texts], 0
-        asking = partial(
-            replies,
-            self.writer,
-            calls=calls,
-            limit=self.config.fact_tokens,
-            batch_size=self.config.batch_size,
-        )
-        asked = [filled(prompts.FACTS, text=text) for text in texts]
+    def _written(self, texts: Sequence[str]) -> list[list[Extracted]]:
+        """Facts per text; none where they could not be read."""
+        if self.asker is None:
+            return [[] for _ in texts]
+        requests = [
+            Request(filled(prompts.FACTS, text=text), partial(_grounded, text), prompts.FACTS_RETRY)
+            for text in texts
+        ]
         with self.reporter.stage("facts", len(texts), "chunk") as advance:
-            found = list(map(_grounded, asking(asked, advance=advance), texts))
-        failed = [i for i, facts in enumerate(found) if not facts]
-        again = asking([asked[i] + prompts.FACTS_RETRY for i in failed])
-        for i, reply in zip(failed, again, strict=True):
-            found[i] = _grounded(reply, texts[i])
-        return found, len(failed)
+            found = self.asker.decide(requests, limit=self.config.fact_tokens, advance=advance)
+        return [facts or [] for facts in found]
 
-    def _notes(self, chunks: int, missing: int) -> Iterator[str]:
-        if self.writer is None:
-            yield f"the facts of all {chunks} chunks are their sentences; no writer was asked"
+    def _notes(self, written: Sequence[Sequence[Extracted]]) -> Iterator[str]:
+        missing = sum(not facts for facts in written)
+        if self.asker is None:
+            yield f"the facts of all {missing} chunks are their sentences; no writer was asked"
         elif missing:
             yield (
-                f"the facts of {missing} of {chunks} chunks are their sentences, because "
-                f"{self.writer.name} wrote none that could be read, twice"
+                f"the facts of {missing} of {len(written)} chunks are their sentences, because "
+                f"{self.asker.writer.name} wrote none that could be read, twice"
             )
 
 
@@ -319,10 +306,10 @@ def _slice(node: Node, span: Span) -> str:
     return node.text[span.start - start : span.end - start]
 
 
-def _grounded(reply: str, text: str) -> list[Extracted]:
+def _grounded(text: str, reply: str) -> list[Extracted] | None:
     """The facts of a reply, without those that have no word of the text: echoes of the prompt."""
     known = set(content_words(text))
-    return [fact for fact in facts_of(reply) if not known.isdisjoint(words(fact.text))]
+    return [fact for fact in facts_of(reply) if not known.isdisjoint(words(fact.text))] or None
 
 
 def _facts(

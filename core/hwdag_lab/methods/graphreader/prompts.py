@@ -125,7 +125,7 @@ Action: read_neighbor_node(element) or termination()"""
 """Exploring neighbors (section 3.3.2, Figure 11)."""
 
 CALL_RETRY = "\n\nEnd the reply with one line that says Action: and one of: {legal}."
-"""Added to the prompt of the single retry; greedy decoding of the same prompt would not change."""
+"""Added where a reply called no legal function."""
 
 ANSWER = """\
 Several readers searched a long document for the answer to a question, each with a notebook of its \

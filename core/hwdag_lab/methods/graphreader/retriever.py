@@ -19,7 +19,6 @@ import numpy as np
 
 from hwdag.arrays import Floats, Vectors
 from hwdag.building.points import Point
-from hwdag.building.report import BuildReport
 from hwdag.checks import one_of
 from hwdag.config import SearchConfig
 from hwdag.embedding.base import Embedder
@@ -155,17 +154,10 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
             spent,
         )
 
-    def _insert(self, document: Document, report: BuildReport) -> None:
-        before = len(report.built)
-        super()._insert(document, report)
-        for key in report.built[before:]:
-            report.retries += self.graphs[key].retries
-            report.fallbacks += self.graphs[key].defaults
-
     def _build(self, document: Document) -> FactGraph:
-        models = self.reader, self.facts_writer, self.embedder
+        models = self.reader, self._asker(self.facts_writer), self.embedder
         extraction = Extraction(*models, self.config, self._chunk_tokens(), self._reporter)
-        return extraction.graph(document, self._calls)
+        return extraction.graph(document)
 
     def _chunk_tokens(self) -> int:
         """Tokens of a chunk that fits into the prompts of its extraction and of its reading."""
@@ -173,14 +165,14 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
         agent = Agent(self.writer, self.reader, config)
         around = wording.EXPLORE_CHUNK + wording.CALL_RETRY + ", ".join(ON_CHUNK)
         shown = config.plan_tokens + config.notebook_tokens + QUESTION_TOKENS
-        reading = agent.room(around, limit=config.reply_tokens) - shown
+        reading = agent.room(around, limit=config.reply_tokens, within=config.window_tokens) - shown
         room = min(config.chunk_tokens, reading)
         if self.facts_writer is not None:
             facts = wording.FACTS + wording.FACTS_RETRY
-            room = min(room, agent.room(facts, limit=config.fact_tokens, within=agent.context))
+            room = min(room, agent.room(facts, limit=config.fact_tokens))
         if room < 8:
             raise ContextTooSmall(
-                f"a window of {agent.window} tokens cannot hold the prompts, the reply and a chunk; "
+                f"a window of {min(agent.context, config.window_tokens)} tokens cannot hold the prompts, the reply and a chunk; "
                 "raise window_tokens, lower plan_tokens, notebook_tokens, reply_tokens or "
                 "fact_tokens, or use a writer with a longer context"
             )
