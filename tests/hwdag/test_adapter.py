@@ -118,25 +118,25 @@ def test_the_name_tells_adapters_apart(checkpoint, tmp_path):
     named = HuggingFaceLM.from_pretrained(source, device="cpu", adapter=first, name="mine")
     assert named.name == "mine"
     assert load_reader(source, device="cpu", adapter=tmp_path / "a").name == lm.name
-    with pytest.raises(ModelNotFound, match=r"an adapter that is not part of hwdag"):
+    with pytest.raises(ModelNotFound, match="adapter"):
         load_reader(lm.name)
 
 
 REFUSED = {
-    "another kind": ({"peft_type": "IA3"}, "peft_type is 'IA3'"),
-    "dora": ({"use_dora": True}, "use_dora=True"),
-    "rank-stabilised": ({"use_rslora": True}, "use_rslora=True"),
-    "ranks by layer": ({"rank_pattern": {"q_proj": 2}}, "rank_pattern="),
-    "other modules": ({"modules_to_save": ["lm_head"]}, "modules_to_save="),
-    "biases": ({"bias": "all"}, "bias='all'"),
-    "another base": ({"init_lora_weights": "pissa"}, "init_lora_weights='pissa'"),
-    "no rank": ({"r": None}, "r=None"),
-    "a switch for a rank": ({"r": True}, "r=True"),
-    "no number": ({"lora_alpha": float("nan")}, "its lora_alpha is nan"),
-    "an infinite number": ({"lora_alpha": float("inf")}, "its lora_alpha is inf"),
-    "a number beyond all floats": ({"lora_alpha": 10**400}, "too large"),
-    "a rank beyond all floats": ({"r": 10**400}, "too large"),
-    "another rank": ({"r": 8}, r"have shapes \(4, 96\) and \(64, 4\), and r=8"),
+    "another kind": ({"peft_type": "IA3"}, "peft_type"),
+    "dora": ({"use_dora": True}, "use_dora"),
+    "rank-stabilised": ({"use_rslora": True}, "use_rslora"),
+    "ranks by layer": ({"rank_pattern": {"q_proj": 2}}, "rank_pattern"),
+    "other modules": ({"modules_to_save": ["lm_head"]}, "modules_to_save"),
+    "biases": ({"bias": "all"}, "bias"),
+    "another base": ({"init_lora_weights": "pissa"}, "init_lora_weights"),
+    "no rank": ({"r": None}, "r="),
+    "a switch for a rank": ({"r": True}, "r="),
+    "no number": ({"lora_alpha": float("nan")}, "lora_alpha"),
+    "an infinite number": ({"lora_alpha": float("inf")}, "lora_alpha"),
+    "a number beyond all floats": ({"lora_alpha": 10**400}, "large"),
+    "a rank beyond all floats": ({"r": 10**400}, "large"),
+    "another rank": ({"r": 8}, "r=8"),
 }
 
 
@@ -155,11 +155,11 @@ def test_peft_s_own_defaults_are_plain_lora(tmp_path):
 def test_tensors_that_are_no_pairs_are_refused(tmp_path):
     tensors = factors()
     lonely = {key: value for key, value in tensors.items() if "q_proj.lora_B" not in key}
-    with pytest.raises(InputError, match=r"not pairs .*model.layers.1.self_attn.q_proj.lora_B"):
+    with pytest.raises(InputError, match=r"model\.layers\.1\.self_attn\.q_proj\.lora_B"):
         Adapter.load(written(tmp_path / "lonely", lonely))
-    with pytest.raises(InputError, match=r"not pairs .* head"):
+    with pytest.raises(InputError, match=r"\bhead"):
         Adapter.load(written(tmp_path / "more", tensors | {"head": torch.zeros(2)}))
-    with pytest.raises(InputError, match="no tensors"):
+    with pytest.raises(InputError, match="tensors"):
         Adapter.load(written(tmp_path / "none", {}))
 
 
@@ -167,12 +167,12 @@ def test_tensors_that_are_no_pairs_are_refused(tmp_path):
 def test_weights_that_are_not_finite_are_refused(tmp_path, value):
     tensors = factors()
     tensors[f"{PREFIX}{LAYERS[1]}.lora_B.weight"][0, 0] = value
-    with pytest.raises(InputError, match=rf"{LAYERS[1]} has values that are not finite"):
+    with pytest.raises(InputError, match=LAYERS[1]):
         Adapter.load(written(tmp_path / "adapter", tensors))
 
 
 def test_a_plus_alone_does_not_make_an_adapter_of_a_name(tmp_path):
-    with pytest.raises(ModelNotFound, match=r"^cannot load '.*c\+\+/absent'"):
+    with pytest.raises(ModelNotFound, match=r"c\+\+/absent"):
         load_reader(str(tmp_path / "c++" / "absent"))
 
 
@@ -181,18 +181,18 @@ def test_missing_and_broken_files_are_told(tmp_path):
         folder = written(tmp_path / "adapter")
         content = (folder / name).read_bytes()
         (folder / name).write_bytes(content[: len(content) // 2])
-        with pytest.raises(InputError, match="cannot be used"):
+        with pytest.raises(InputError):
             Adapter.load(folder)
         (folder / name).unlink()
         with pytest.raises(ModelNotFound, match=name):
             Adapter.load(folder)
-    with pytest.raises(ModelNotFound, match="no adapter in"):
+    with pytest.raises(ModelNotFound, match="adapter"):
         HuggingFaceLM.from_pretrained("nobody/nothing", adapter=tmp_path / "nowhere")
 
 
 UNFIT = {
-    "no such layer": ({"num_hidden_layers": 3}, "model.layers.3.mlp.up_proj, which is no linear"),
-    "other sizes": ({"intermediate_size": 80}, r"shape \(64, 96\).* has \(64, 80\)"),
+    "no such layer": ({"num_hidden_layers": 3}, "model.layers.3.mlp.up_proj"),
+    "other sizes": ({"intermediate_size": 80}, r"\(64, 80\)"),
 }
 
 
@@ -211,13 +211,13 @@ def test_tied_and_quantised_weights_are_refused(tmp_path):
     a, b = torch.ones(RANK, inputs), torch.ones(outputs, RANK)
     tensors = {f"{PREFIX}lm_head.lora_A.weight": a, f"{PREFIX}lm_head.lora_B.weight": b}
     adapter = Adapter.load(written(tmp_path / "adapter", tensors))
-    with pytest.raises(InputError, match="input embeddings as well"):
+    with pytest.raises(InputError, match="embeddings"):
         adapter.merge(tied)
     adapter.merge(model(tie_word_embeddings=False))
     quantised = model()
     layer = quantised.get_submodule(LAYERS[0])
     layer.weight = torch.nn.Parameter(layer.weight.detach().to(torch.int8), requires_grad=False)
-    with pytest.raises(InputError, match="not quantised"):
+    with pytest.raises(InputError, match="quantised"):
         Adapter.load(written(tmp_path / "other")).merge(quantised)
 
 
@@ -225,7 +225,7 @@ def test_the_model_on_a_hub_has_to_be_the_one_that_it_was_trained_on(tmp_path):
     adapter = Adapter.load(written(tmp_path / "a", base_model_name_or_path="some/Model"))
     assert adapter.reader_name("other/model").startswith("other/model+")  # a mirror
     assert adapter.reader_name(str(tmp_path)).startswith(str(tmp_path))  # nothing is known
-    with pytest.raises(InputError, match="trained on 'some/Model', got 'some/else'"):
+    with pytest.raises(InputError, match="some/Model"):
         HuggingFaceLM.from_pretrained("some/else", adapter=adapter)
 
 
@@ -244,7 +244,7 @@ def test_an_index_knows_which_of_the_two_built_it(checkpoint, tmp_path):
         with HWDAGIndex.load(path, reader=other, embedder=HashingEmbedder()) as index:
             assert index.built_by == builder.name
             assert index.search("Who jumps?", config=search).steps
-            with pytest.raises(IndexMismatch, match="may search it but not extend it"):
+            with pytest.raises(IndexMismatch):
                 index.insert(["Bananas are yellow."])
         with HWDAGIndex.load(path, reader=builder, embedder=HashingEmbedder()) as index:
             assert index.search("Who jumps?", config=search).steps == wanted

@@ -137,7 +137,7 @@ def test_an_architecture_that_cannot_be_captured_is_named(cls, config, name):
 def test_layers_that_stay_silent_are_an_error():
     lm = model()
     with (
-        pytest.raises(CaptureUnsupported, match=r"layers \[0, 1, 2, 3\] did not report"),
+        pytest.raises(CaptureUnsupported, match=r"\[0, 1, 2, 3\]"),
         capture(lm, [SpanRequest([(0, 1)], [(0, 1)])]),
     ):
         pass  # no forward at all, as with a model that bypasses the interface
@@ -145,7 +145,7 @@ def test_layers_that_stay_silent_are_an_error():
 
 def test_heads_outside_the_model_are_refused():
     with (
-        pytest.raises(InputError, match=r"4 layers of 8 heads.*\(4, 0\)"),
+        pytest.raises(InputError, match=r"\(4, 0\)"),
         capture(model(), [SpanRequest([(0, 1)], [(0, 1)])], ((4, 0),)),
     ):
         pass

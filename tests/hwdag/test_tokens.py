@@ -88,7 +88,7 @@ def test_the_chat_template_is_cut_around_what_we_put_in():
 def test_a_template_that_repeats_a_message_is_an_error():
     broken = tokenizer.__wrapped__()
     broken.chat_template = "{{ messages[0]['content'] }}{{ messages[0]['content'] }}"
-    with pytest.raises(ModelError, match="2 times instead of once"):
+    with pytest.raises(ModelError, match="2 times"):
         Turns.of(Codec(broken))
 
 

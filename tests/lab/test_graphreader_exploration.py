@@ -236,7 +236,7 @@ def test_every_prompt_stays_within_the_window():
 
 
 def test_what_does_not_fit_is_an_error():
-    with pytest.raises(ContextTooSmall, match="raise window_tokens"):
+    with pytest.raises(ContextTooSmall, match="window_tokens"):
         retriever(config=GraphReaderConfig(window_tokens=400))
     small = ScriptedLM(context_tokens=900)
     config = GraphReaderConfig(plan_tokens=8, notebook_tokens=8, reply_tokens=8, fact_tokens=8)

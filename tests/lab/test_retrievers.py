@@ -127,11 +127,11 @@ def test_a_sentence_without_an_end_is_cut():
 
 
 def test_an_unknown_granularity_is_refused():
-    with pytest.raises(UnknownOption, match="'300', '100', 'sentence', 'passage', got '200'"):
+    with pytest.raises(UnknownOption, match="'200'"):
         BM25Retriever(granularity="200")
-    with pytest.raises(UnknownOption, match="got 'words'"):
+    with pytest.raises(UnknownOption, match="'words'"):
         DenseRetriever(granularity="words")
-    with pytest.raises(InputError, match=r"got -1 and 0\.75"):
+    with pytest.raises(InputError, match="-1"):
         BM25Retriever(k1=-1)
     assert [checked_granularity(name) for name in GRANULARITIES] == list(GRANULARITIES)
 
@@ -462,7 +462,7 @@ def test_a_question_that_leaves_no_room_is_refused():
     with pytest.raises(QuestionTooLong):
         retriever.search("who " * 300)
     room = lm.session("who", prompts=SearchPrompts(), heads="auto", max_new_tokens=64).room
-    with pytest.raises(QuestionTooLong, match="too few for a window of text"):
+    with pytest.raises(QuestionTooLong):
         retriever.search("who " * room)
 
 

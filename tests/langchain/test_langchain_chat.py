@@ -56,11 +56,11 @@ def test_messages_are_trimmed_to_what_fits(lm):
 def test_who_cannot_count_says_so():
     remote = CallableWriter(lambda prompt: "fine")
     for made in (HWDAGChat(reader=remote), HWDAGLLM(reader=remote)):
-        with pytest.raises(InputError, match="cannot count tokens, since it is no local model"):
+        with pytest.raises(InputError, match="tokens"):
             made.get_num_tokens("a b c")
-        with pytest.raises(InputError, match="does not tell their ids; pass custom_get_token_ids"):
+        with pytest.raises(InputError, match="custom_get_token_ids"):
             made.get_token_ids("a b c")
-    with pytest.raises(InputError, match="cannot count tokens"):
+    with pytest.raises(InputError, match="tokens"):
         HWDAGChat(reader=remote).get_num_tokens_from_messages(TALK)
     for own in (
         HWDAGChat(reader=remote, custom_get_token_ids=lambda text: [7] * len(text)),
@@ -87,5 +87,5 @@ def test_tools_and_structured_output_are_refused_with_the_way_out():
         lambda: chat.with_structured_output(schema),
         lambda: chat.get_num_tokens_from_messages(TALK, tools=[schema]),
     ):
-        with pytest.raises(NotImplementedError, match="HWDAGChat calls no tools, and so gives no"):
+        with pytest.raises(NotImplementedError, match="tools"):
             refused()

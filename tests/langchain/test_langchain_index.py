@@ -58,9 +58,9 @@ def test_texts_are_documents():
 
     bare = HWDAGIndex.from_texts(iter(texts(DOCUMENTS)), **options)
     assert texts(bare.get(list(bare.index.documents))) == texts(DOCUMENTS)
-    with pytest.raises(InputError, match="2 texts need as many metadatas and ids, got 1 and 2"):
+    with pytest.raises(InputError, match="metadatas"):
         HWDAGIndex.from_texts(["a", "b"], metadatas=[{}], **options)
-    with pytest.raises(InputError, match="texts are a list, got one text"):
+    with pytest.raises(InputError, match="texts"):
         HWDAGIndex.from_texts(MILL, **options)
     with pytest.raises(TypeError, match="top_k"):
         HWDAGIndex.from_texts(["a"], **options, top_k=2)
@@ -73,7 +73,7 @@ def test_an_id_is_made_from_text_and_metadata():
     first, again, different = index.add_documents([*same, other])
     assert first == again != different
     assert an_index([]).add_documents(same) == [first, again]
-    with pytest.raises(InputError, match="cannot be stored as JSON"):
+    with pytest.raises(InputError, match="JSON"):
         index.add_documents([Document(page_content=MILL, metadata={"set": {1, 2}})])
 
 
@@ -87,13 +87,13 @@ async def test_ids_may_be_given_as_vector_stores_take_them():
     ]
     assert index.get(["a", "b"]) == other.get(["a", "b"]) == renamed
     assert [document.id for document in DOCUMENTS] == ["mill", "ferry"]
-    with pytest.raises(InputError, match="2 documents need as many ids, got 1"):
+    with pytest.raises(InputError, match="ids"):
         index.add_documents(DOCUMENTS, ids=["a"])
 
 
 def test_metadata_that_cannot_even_be_copied_are_refused():
     locked = Document(id="a", page_content=MILL, metadata={"lock": Lock()})
-    with pytest.raises(InputError, match="cannot be stored as JSON"):
+    with pytest.raises(InputError, match="JSON"):
         an_index([]).add_documents([locked])
 
 
@@ -124,12 +124,12 @@ def test_delete_really_removes():
     found = index.invoke(QUESTION, k=99)
     assert {d.metadata["hwdag"]["document_id"] for d in found} == {"mill"}
     assert index.delete([])["num_deleted"] == 0
-    with pytest.raises(ValueError, match="delete needs ids"):
+    with pytest.raises(ValueError, match="ids"):
         index.delete()
     for call in (index.delete, index.get):
-        with pytest.raises(InputError, match=r"ids are a list of texts, got the text 'mill'"):
+        with pytest.raises(InputError, match="'mill'"):
             call("mill")
-        with pytest.raises(InputError, match="ids are texts, got 3"):
+        with pytest.raises(InputError, match="ids"):
             call(["mill", 3])
     assert set(index.index.graphs) == {"mill"}
 
@@ -226,7 +226,7 @@ def test_an_index_whose_file_was_replaced_keeps_its_own_documents(tmp_path):
     load = partial(HWDAGIndex.load_local, reader=ScriptedLM())
     old = load(tmp_path)
     an_index(DOCUMENTS[1:]).save_local(tmp_path)
-    with pytest.raises(IndexFileError, match="was moved or deleted since it was opened; load it"):
+    with pytest.raises(IndexFileError):
         old.add_documents([Document(page_content="More of it.")])
     old.save_local(tmp_path / "other")
     assert load(tmp_path / "other").get(["mill", "ferry"]) == DOCUMENTS[:1]

@@ -123,7 +123,7 @@ def test_weights_of_wrapped_models_are_used_as_they_are(given):
 
 @pytest.mark.parametrize("given", [ChatOverLLM(llm=object()), PipelineLLM(), FakeListLLM])
 def test_a_reader_without_weights_is_refused(given):
-    with pytest.raises(ReaderRequired, match=r"as writer any LLM will do"):
+    with pytest.raises(ReaderRequired, match="writer"):
         HWDAGIndex.from_documents(DOCUMENTS, reader=given)
 
 
@@ -211,9 +211,9 @@ def test_a_config_makes_no_other_writer_and_control_tokens_stay_text():
 
 
 def test_a_writer_that_does_not_write_is_named():
-    with pytest.raises(WriterFailed, match="langchain:RunnableLambda returned int"):
+    with pytest.raises(WriterFailed, match="RunnableLambda"):
         an_index(writer=RunnableLambda(len), config=None)
-    with pytest.raises(InputError, match="got int"):
+    with pytest.raises(InputError, match="int"):
         an_index(writer=3)
 
 
@@ -239,9 +239,9 @@ def test_embeddings_are_normalised_behind_the_cores_protocol():
     np.testing.assert_allclose(embedder.embed(["a", "bb"]), [[0.6, 0.8]] * 2, rtol=1e-6)
     np.testing.assert_array_equal(embedder.embed_query("a"), [0.0, 1.0])
     assert embedder.embed([]).shape == (0, 2)
-    with pytest.raises(ModelError, match="made 1 vectors of lengths \\[2\\] for 2 texts"):
+    with pytest.raises(ModelError, match=r"\[2\]"):
         as_embedder(Lengths(missing=1)).embed(["a", "b"])
-    with pytest.raises(InputError, match="the embedder must be"):
+    with pytest.raises(InputError, match="embedder"):
         an_index(embedder=3)
 
 
@@ -251,7 +251,7 @@ def test_an_index_of_langchain_embeddings_asks_for_them_again(tmp_path):
     index.save_local(tmp_path)
     load = partial(HWDAGIndex.load_local, tmp_path, reader=ScriptedLM())
     assert load(embedder=embeddings).invoke(QUESTION) == index.invoke(QUESTION)
-    with pytest.raises(ModelNotFound, match="langchain:DeterministicFakeEmbedding"):
+    with pytest.raises(ModelNotFound, match="DeterministicFakeEmbedding"):
         load().invoke(QUESTION)
 
 

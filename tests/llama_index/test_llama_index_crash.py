@@ -170,7 +170,7 @@ def test_documents_that_the_docstore_no_longer_holds_are_left_out_until_they_are
     assert loaded.as_retriever(k=1).retrieve(QUESTION)[0].node.ref_doc_id == "ferry"
     assert loaded.refresh_ref_docs([NEW, OTHER]) == [True, False]
     assert texts(loaded) == {"ferry": OTHER.text, "mill": NEW.text}
-    with pytest.raises(IndexCorrupt, match=r"'mill'.*'ferry'"):
+    with pytest.raises(IndexCorrupt, match="'mill'"):
         load_index_from_storage(
             StorageContext.from_defaults(docstore=SimpleDocumentStore(), persist_dir=str(tmp_path)),
             **models(),

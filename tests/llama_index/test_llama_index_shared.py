@@ -50,7 +50,7 @@ def test_a_pipeline_that_shares_the_docstore_may_remove_the_nodes_that_it_replac
 def test_no_document_takes_the_id_of_a_node_in_a_graph(first, second):
     texts = iter([TEXTS["mill"], TEXTS["ferry"]])
     index = HWDAGIndex.from_documents([Document(id_=first, text=next(texts))], **models())
-    with pytest.raises(InputError, match=r"'mill#1.0' is, or will be"):
+    with pytest.raises(InputError, match=r"'mill#1\.0'"):
         index.insert(Document(id_=second, text=next(texts)))
     assert index.core.documents.keys() == {first}
     index.insert(Document(id_="mill#1", text=TEXTS["ferry"]))
@@ -75,5 +75,5 @@ def test_another_index_of_the_docstore_keeps_its_nodes_of_a_document_that_is_del
 
 
 def test_a_node_that_only_points_elsewhere_is_refused():
-    with pytest.raises(InputError, match="points to 'town'"):
+    with pytest.raises(InputError, match="'town'"):
         HWDAGIndex([IndexNode(text="About the town.", index_id="town")], **models())

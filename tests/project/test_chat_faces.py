@@ -86,7 +86,7 @@ async def test_llama_index_options_hold_for_the_model_or_for_one_call():
     assert llm.chat(LLAMA, max_new_tokens=1).message.content == "one"
     assert [chunk.delta for chunk in llm.stream_chat(LLAMA, stop=["two"])] == ["one"]
     for call in (llm.chat, llm.stream_chat):
-        with pytest.raises(UnknownOption, match=r"'temperature'; it has max_new_tokens, stop"):
+        with pytest.raises(UnknownOption, match="'temperature'"):
             call(LLAMA, temperature=1)
     for call in (llm.achat, llm.astream_chat):
         with pytest.raises(UnknownOption, match="'temperature'"):
@@ -109,7 +109,7 @@ def test_a_copy_in_llama_index_speaks_with_the_same_weights_and_none_is_pickled(
     copied = copy.deepcopy([llm])[0]
     copied.stop.append("three")
     assert (llm.complete("x").text, copied.complete("x").text) == ("one two three four", "one two")
-    with pytest.raises(InputError, match="in every process"):
+    with pytest.raises(InputError):
         pickle.dumps(llm)
 
 
@@ -118,7 +118,7 @@ def test_llama_index_refuses_what_is_not_text():
     tool = llama.ChatMessage(role="tool", content="42")
     image = llama.ChatMessage(blocks=[llama.TextBlock(text="see"), llama.ImageBlock(image=b"x")])
     calls = llama.ChatMessage(role="assistant", content="", additional_kwargs={"tool_calls": [1]})
-    for message, seen in [(tool, "role 'tool'"), (image, "has image"), (calls, "has tool calls")]:
+    for message, seen in [(tool, "'tool'"), (image, "image"), (calls, "tool")]:
         with pytest.raises(InputError, match=seen):
             llm.chat([message])
     parts = llama.ChatMessage(blocks=[llama.TextBlock(text="a"), llama.TextBlock(text="b")])
@@ -129,11 +129,11 @@ def test_llama_index_refuses_what_is_not_text():
 
 def test_a_prompt_that_does_not_fit_is_an_error_everywhere():
     lm = ScriptedLM(context_tokens=20)
-    with pytest.raises(QuestionTooLong, match="holds 20"):
+    with pytest.raises(QuestionTooLong, match="20"):
         LlamaLLM(lm).complete("Who?")
-    with pytest.raises(QuestionTooLong, match="holds 20"):
+    with pytest.raises(QuestionTooLong, match="20"):
         ChainLLM(reader=lm).invoke("Who?")
-    with pytest.raises(QuestionTooLong, match="holds 20"):
+    with pytest.raises(QuestionTooLong, match="20"):
         HWDAGChat(reader=lm).invoke("Who?")
 
 
@@ -200,7 +200,7 @@ def test_langchain_options_hold_for_the_model_or_for_one_call():
     assert chat._get_ls_params(max_tokens=1)["ls_max_tokens"] == 1
     with pytest.raises(UnknownOption, match="'top_p'"):
         chat.invoke("x", top_p=1)
-    with pytest.raises(ValidationError, match=r"temperature must be 0, got 0\.7"):
+    with pytest.raises(ValidationError, match="temperature"):
         HWDAGChat(reader=counting(), temperature=0.7)
     with pytest.raises(ValidationError, match="top_p"):
         HWDAGChat(reader=counting(), top_p=1)
@@ -218,7 +218,7 @@ def test_langchain_refuses_what_is_not_text():
     image = HumanMessage([{"type": "text", "text": "see"}, {"type": "image", "url": "x"}])
     calls = AIMessage("", tool_calls=[{"name": "f", "args": {}, "id": "1"}])
     tool = ToolMessage("42", tool_call_id="1")
-    for message, seen in [(tool, "ToolMessage"), (image, "has image"), (calls, "has tool_call")]:
+    for message, seen in [(tool, "ToolMessage"), (image, "image"), (calls, "tool_call")]:
         with pytest.raises(InputError, match=seen):
             chat.invoke([message])
     with pytest.raises(InputError, match="'narrator'"):
@@ -236,7 +236,7 @@ def test_a_writer_without_chat_still_serves():
     class ReaderOnly(ScriptedLM):
         write = reply = None
 
-    with pytest.raises(ValidationError, match="cannot write"):
+    with pytest.raises(ValidationError):
         HWDAGChat(reader=ReaderOnly())
 
 

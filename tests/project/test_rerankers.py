@@ -97,7 +97,7 @@ def test_nothing_but_blank_text_ranks_to_nothing(reader):
     blank = [NodeWithScore(node=TextNode(text=" "))]
     made = llama_index_hwdag.HWDAGReranker(reader=reader)
     assert made.postprocess_nodes(blank, query_str=QUESTION) == []
-    with pytest.raises(InputError, match="query_bundle or query_str"):
+    with pytest.raises(InputError, match="query_bundle"):
         made.postprocess_nodes(blank)
 
 

@@ -70,7 +70,7 @@ def test_an_error_marks_the_span(spans):
     index = HWDAGIndex.from_documents(
         ["The ferry crosses the river."], reader=ScriptedLM(p_yes=fails), embedder=HashingEmbedder()
     )
-    with pytest.raises(RuntimeError, match="no more"):
+    with pytest.raises(RuntimeError):
         index.search(QUESTION, config=SearchConfig(progress="p_yes"))
     span = named(spans, "hwdag.walk")
     assert not span.status.is_ok

