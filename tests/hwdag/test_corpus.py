@@ -414,7 +414,7 @@ def test_a_node_whose_document_was_deleted_meanwhile_has_vanished():
     library = Library(5)
     corpus = library.corpus().extended([library.add(), library.add()])
     library.remove(2)
-    with pytest.raises(Vanished, match="2"):
+    with pytest.raises(Vanished, match=r"\b2\b"):
         corpus.fetch([0, len(corpus) - 1])
     with pytest.raises(Vanished):
         retrieval(corpus, np.ones(8, np.float32), SearchConfig(progress="budget"))

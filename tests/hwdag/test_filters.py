@@ -294,9 +294,9 @@ def test_nesting_is_bounded():
     deepest = as_filter(nested(MAX_DEPTH))
     assert as_filter(deepest.to_dict()) == deepest
     for depth in (MAX_DEPTH + 1, 100_000):
-        with pytest.raises(InputError, match="32"):
+        with pytest.raises(InputError, match=r"\b32\b"):
             as_filter(nested(depth))
-    with pytest.raises(InputError, match="32"):
+    with pytest.raises(InputError, match=r"\b32\b"):
         Not(deepest)
 
 

@@ -108,7 +108,7 @@ def test_words_of_scripts_without_spaces_are_characters():
 def test_options_of_the_score_are_checked():
     with pytest.raises(InputError, match="mentions"):
         Scoring(mentions=-1)
-    with pytest.raises(InputError, match="1"):
+    with pytest.raises(InputError, match=r"\b1\b"):
         Scoring(sparse=1.5)
     with pytest.raises(UnknownOption, match="scale"):
         Scoring(scale="sum")

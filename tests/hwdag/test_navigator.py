@@ -213,7 +213,7 @@ def test_a_navigator_is_refused_where_it_does_not_belong(trained, tmp_path):
     card = json.loads((trained / "plain" / CARD).read_text("utf-8"))
     for changed, message in (
         (card | {"fingerprint": "0"}, "embedder"),
-        (card | {"reads": 0}, "0"),
+        (card | {"reads": 0}, "reads"),
         ([], "card"),
     ):
         (tmp_path / CARD).write_text(json.dumps(changed), "utf-8")

@@ -133,7 +133,7 @@ def test_what_would_change_it_is_refused(tmp_path, parts):
         assert repr(index).startswith("HWDAGIndex(6 documents")
         assert "3 index files" in repr(index)
         for change in changes:
-            with pytest.raises(InputError, match="3"):
+            with pytest.raises(InputError, match=r"\b3\b"):
                 change(index)
         index.export(tmp_path / "all.jsonl")
     assert len((tmp_path / "all.jsonl").read_text().splitlines()) == 7

@@ -93,7 +93,7 @@ def test_replay_without_points_is_empty_and_a_long_window_is_refused() -> None:
     lm = ScriptedLM(context_tokens=3)
     assert ScriptedLM().replay([empty], heads="all")[0].attention.shape == (0, 1)
     assert (lm.window_tokens, lm.template_tokens) == (3, 0)
-    with pytest.raises(ContextTooSmall, match="4"):
+    with pytest.raises(ContextTooSmall, match=r"\b4\b"):
         lm.replay([empty], heads="all")
 
 
@@ -121,14 +121,14 @@ def test_room_and_usage_count_every_token_once() -> None:
 
 def test_reading_beyond_the_room_is_refused() -> None:
     session = ask(ScriptedLM(context_tokens=22))
-    with pytest.raises(InputError, match="4"):
+    with pytest.raises(InputError, match=r"\b4\b"):
         session.read(["one two three"])
     assert session.texts == []
 
 
 def test_a_question_must_leave_room_for_a_token() -> None:
     assert ask(ScriptedLM(context_tokens=20)).room == 1
-    with pytest.raises(QuestionTooLong, match="13"):
+    with pytest.raises(QuestionTooLong, match=r"\b13\b"):
         ask(ScriptedLM(context_tokens=19))
 
 

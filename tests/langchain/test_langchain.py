@@ -51,16 +51,16 @@ def test_k_of_the_call_goes_before_k_of_the_retriever():
 @pytest.mark.parametrize("k", [0, -1, True, "3", 2.0])
 def test_an_impossible_k_is_refused(k):
     index = an_index()
-    with pytest.raises(InputError, match="k"):
+    with pytest.raises(InputError, match=r"\bk\b"):
         index.invoke(QUESTION, k=k)
-    with pytest.raises(ValidationError, match="k"):
+    with pytest.raises(ValidationError, match=r"\bk\b"):
         HWDAGRetriever(index=index.index, k=k)
 
 
 @pytest.mark.parametrize(
     ("options", "seen"),
     [
-        ({"k": 0}, "k"),
+        ({"k": 0}, r"\bk\b"),
         ({"search": {"budget": 3}}, "'budget'"),
         ({"filters": {}}, "filter"),
         ({"filters": {"n": {"over": 3}}}, "'over'"),

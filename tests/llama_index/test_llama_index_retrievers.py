@@ -290,7 +290,7 @@ def test_unknown_options_are_refused_by_name():
 
 def test_an_impossible_k_is_refused_before_anything_is_inserted():
     core = a_core()
-    with pytest.raises(InputError, match="k"):
+    with pytest.raises(InputError, match=r"\bk\b"):
         CoreRetriever.from_documents(documents(*TWO), core, k=0)
     assert not core.documents
 

@@ -129,11 +129,11 @@ def test_llama_index_refuses_what_is_not_text():
 
 def test_a_prompt_that_does_not_fit_is_an_error_everywhere():
     lm = ScriptedLM(context_tokens=20)
-    with pytest.raises(QuestionTooLong, match="20"):
+    with pytest.raises(QuestionTooLong, match=r"\b20\b"):
         LlamaLLM(lm).complete("Who?")
-    with pytest.raises(QuestionTooLong, match="20"):
+    with pytest.raises(QuestionTooLong, match=r"\b20\b"):
         ChainLLM(reader=lm).invoke("Who?")
-    with pytest.raises(QuestionTooLong, match="20"):
+    with pytest.raises(QuestionTooLong, match=r"\b20\b"):
         HWDAGChat(reader=lm).invoke("Who?")
 
 

@@ -253,7 +253,7 @@ def test_a_token_is_asked_for_beyond_this_machine(monkeypatch):
     assert token_for("127.0.0.1") is None
     assert len({token_for("0.0.0.0"), token_for("0.0.0.0")}) == 2
     monkeypatch.setenv("HWDAG_TOKEN", "short")
-    with pytest.raises(InputError, match="16"):
+    with pytest.raises(InputError, match=r"\b16\b"):
         token_for("0.0.0.0")
 
 
