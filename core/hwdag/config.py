@@ -25,6 +25,7 @@ Points = Literal["auto", "generated", "required", "extractive"]
 Edges = Literal["auto", "attention"]
 Windows = Literal["content", "greedy"]
 Progress = Literal["budget", "p_yes"]
+Words = Literal["reader", "papers"]
 HeadList = tuple[tuple[int, int], ...]  # (layer, query head) pairs, both counted from 0
 
 Heads = Literal["auto", "all"] | HeadList
@@ -229,6 +230,8 @@ class SearchConfig:
             as a middling one.
         max_new_tokens: the longest answer, in tokens.
         max_seconds: read no more nodes after this time, and answer from what was read.
+        words: how the reader is asked. "reader": as it is used to, in one turn where nobody trained
+            it. "papers": in the two turns of the papers. `Prompts.search` goes before both.
     """
 
     token_budget: int = 512
@@ -242,6 +245,7 @@ class SearchConfig:
     stride: int | None = None
     max_new_tokens: int = 64
     max_seconds: float | None = None
+    words: Words = "reader"
 
     def __post_init__(self) -> None:
         for name in ("token_budget", "patience", "max_new_tokens"):
@@ -251,6 +255,7 @@ class SearchConfig:
         if self.max_seconds is not None:
             positive("max_seconds", self.max_seconds)
         one_of("progress", self.progress, get_args(Progress))
+        one_of("words", self.words, get_args(Words))
         if self.confidence is not None and not 0.0 <= self.confidence < 1.0:
             raise InputError(f"confidence must be in [0, 1), got {self.confidence!r}")
         share = self.initial_share
@@ -279,6 +284,7 @@ class SearchConfig:
             "confidence": PAPER_CONFIDENCE,
             "patience": PAPER_PATIENCE,
             "stride": 1,
+            "words": "papers",
         }
         return cls(**papers | options)
 

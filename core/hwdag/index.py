@@ -36,7 +36,7 @@ from hwdag.store.opening import holds_something
 from hwdag.store.sqlite import Entry, Header, Store
 from hwdag.store.views import Stored
 from hwdag.text.characters import without_surrogates
-from hwdag.text.prompts import Prompts
+from hwdag.text.prompts import Prompts, SearchPrompts
 from hwdag.threads import asynchronous, asynchronous_pieces
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag.trace.spans import add_retrieval, span, telling
@@ -622,7 +622,7 @@ class HWDAGIndex:
                 reader=self.reader,
                 embedder=self.embedder,
                 config=config,
-                prompts=self.prompts.search,
+                prompts=self.prompts.search or self._words(config),
                 query_vector=query_vector,
                 k=k,
                 for_answer=for_answer,
@@ -632,6 +632,9 @@ class HWDAGIndex:
             walked = searcher.walk(query, scope, tenant)
             add_retrieval(opened, walked.retrieval)
         return walked
+
+    def _words(self, config: SearchConfig) -> SearchPrompts:
+        return SearchPrompts() if config.words == "papers" else self.reader.search_prompts
 
     def _change(
         self,

@@ -139,6 +139,7 @@ class ScriptedLM:
         self.template_tokens = 0
         self.prefers_extraction = prefers_extraction
         self.confidence = PAPER_CONFIDENCE
+        self.search_prompts = SearchPrompts()
         self.known_heads: HeadList | None = None
         self.has_chat_template = False
         self.writes = 0

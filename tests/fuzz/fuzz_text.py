@@ -58,7 +58,7 @@ def check(data: atheris.FuzzedDataProvider) -> None:
         before, after = SummaryPrompt(text + "{information}").cut(text)
         assert before.startswith(text.partition("{language}")[0])
         assert after == ""
-        SearchPrompts(sufficiency=text + "{question}{information}")
+        SearchPrompts(opening=text + "{question}{information}")
     except InputError:
         assert "{" in text
 

@@ -245,7 +245,7 @@ def test_a_summary_prompt_is_cut_at_its_field(before, after, language):
 def test_search_prompts_are_cut_or_refused(before, between):
     template = before + "{question}" + between + "{information}"
     try:
-        prompts = SearchPrompts(sufficiency=template)
+        prompts = SearchPrompts(opening=template)
     except InputError:
         assert "{question}" in before + between
         return

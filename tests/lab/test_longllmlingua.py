@@ -241,7 +241,7 @@ def test_passages_beyond_the_context_count_by_their_best_window():
 
 
 def test_a_question_that_fills_the_context_is_refused():
-    bare = SearchPrompts(sufficiency="{question}\n{information}", answer="Answer!")
+    bare = SearchPrompts(opening="{question}\n{information}", answer="Answer!")
     lm = ScoringLM(context_tokens=120)
     retriever = LongLLMLinguaRetriever(reader=lm, prompts=bare, config=SMALL)
     with pytest.raises(QuestionTooLong):

@@ -22,7 +22,7 @@ from hwdag_lab.scripted import (
     tokens_of,
 )
 
-BARE = SearchPrompts(sufficiency="{question}\n{information}", answer="Answer!")
+BARE = SearchPrompts(opening="{question}\n{information}", answer="Answer!")
 """Adds no token before the nodes, and two for the second turn."""
 
 QUESTION = "Who built the stone bridge?"  # 6 tokens; content: built, stone, bridge

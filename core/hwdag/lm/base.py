@@ -167,6 +167,13 @@ class Reader(Protocol):
         """A "Yes" is counted above this p_yes, unless the search says otherwise (t_p of PECAN)."""
 
     @property
+    def search_prompts(self) -> SearchPrompts:
+        """How it is asked whether it has enough, and for the answer, unless the index says otherwise.
+
+        A reader that was trained for this keeps the turns that it was trained on.
+        """
+
+    @property
     def known_heads(self) -> HeadList | None:
         """What "auto" stands for: (layer, head) pairs, best first; None is all heads."""
 

@@ -26,6 +26,7 @@ from hwdag.lm.adapter import Adapter, is_fingerprint
 from hwdag.lm.base import Reader
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.quiet import without_bars
+from hwdag.text.prompts import SearchPrompts
 
 _LOGGER = logging.getLogger("hwdag")
 
@@ -102,7 +103,12 @@ def load_reader(
             f"reader=load_reader({base!r}, adapter=FOLDER), with the folder of that adapter"
         )
     return HuggingFaceLM.from_pretrained(
-        name, dtype=dtype or "auto", device=device, adapter=adapter, lazy=adapter is None
+        name,
+        dtype=dtype or "auto",
+        device=device,
+        adapter=adapter,
+        lazy=adapter is None,
+        prompts=SearchPrompts() if adapter is not None else None,
     )
 
 
@@ -132,6 +138,8 @@ def _embedded(
         "window_tokens": CPU_WINDOW_TOKENS,
         "prefers_extraction": True,
         "confidence": ADAPTED_CONFIDENCE if name == DEFAULT_MODEL else PAPER_CONFIDENCE,
+        # an adapter was trained on the papers' turns (examples/train_adapter)
+        "prompts": SearchPrompts() if adapter is not None else None,
     }
     if gguf is not None:
         return HuggingFaceLM.from_pretrained(str(converted(gguf)), **options)

@@ -53,6 +53,8 @@ class HuggingFaceLM:
         window_tokens: default length of a summary call (8,192 as in the papers).
         prefers_extraction: this model is too small to write Information Points.
         confidence: from which p_yes on its "Yes" is to be believed (PECAN App. E has some).
+        prompts: how it is asked at search time; by default in one turn, as for a model that nobody
+            trained for it.
         heads: what "auto" stands for: a `HeadFile`, its path, or (layer, head) pairs; by default the
             list that hwdag ships for the model, and where there is none, all heads.
         concurrency: replies that are written in one batch, at most; long prompts take smaller ones.
@@ -72,6 +74,7 @@ class HuggingFaceLM:
         window_tokens: int = PAPER_WINDOW_TOKENS,
         prefers_extraction: bool = False,
         confidence: float = PAPER_CONFIDENCE,
+        prompts: SearchPrompts | None = None,
         heads: HeadSource | None = None,
         concurrency: int = WRITTEN_AT_ONCE,
     ) -> None:
@@ -91,6 +94,7 @@ class HuggingFaceLM:
         self.codec, self.turns = self.engine.codec, self.engine.turns
         self.prefers_extraction = prefers_extraction
         self.confidence = confidence
+        self.search_prompts = prompts or SearchPrompts.one_turn()
         self.context_tokens = self.engine.context_tokens
         self.window_tokens = min(window_tokens, self.context_tokens)
         self.template_tokens = len(self.turns.head) + len(self.turns.summary_reply)

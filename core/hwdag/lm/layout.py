@@ -121,9 +121,8 @@ def _templated(codec: Codec, messages: list[Message]) -> list[int]:
 class SearchLayout:
     """Token ids of one question's prompt: the first turn up to the nodes, nodes, and what follows.
 
-    `opening` is all that stands before the nodes, `question` where the question stands in it, `slot` what
-    stands between the nodes and the first reply, `yes` and `no` the first tokens of its spellings. At
-    most `answering_tokens` stand between the nodes and the answer.
+    `opening` is everything before the nodes, `question` the range of the question in it, `slot` what
+    follows the nodes to read p_yes, `yes` and `no` the first tokens of the spellings of the reply.
     """
 
     def __init__(self, codec: Codec, turns: Turns, question: str, prompts: SearchPrompts) -> None:
@@ -133,13 +132,24 @@ class SearchLayout:
         head = len(turns.head)
         self.opening = [*turns.head, *asked]
         self.question: Range = (head + start, head + end)
-        self.slot = [*(codec.encode(after) if after else []), *turns.reply]
+        probe, answer = (
+            text.replace("{question}", question) for text in (prompts.probe, prompts.answer)
+        )
+        self.slot = [*_encoded(codec, after + probe), *turns.reply]
         self.yes, self.no = verdict_tokens(codec, prompts)
-        self._second_turn = [*turns.between, *codec.encode(prompts.answer), *turns.second_reply]
-        self.answering_tokens = len(self.slot) + len(self._second_turn) + 2
+        self._second_turn = prompts.second_turn
+        reply = turns.second_reply if turns.are_plain or prompts.second_turn else turns.reply
+        opening = [] if prompts.second_turn else _encoded(codec, after)
+        self._ask = [*opening, *_encoded(codec, answer), *reply]
+        self._between = turns.between
         self._verdicts = prompts.yes[0], prompts.no[0]
         self._codec, self._turns = codec, turns
         self._nodes: dict[str, tuple[list[int], Range]] = {}
+
+    @property
+    def answering_tokens(self) -> int:
+        """Tokens between the nodes and the answer, at most."""
+        return max(len(self.until_answer(enough=enough)) for enough in (True, False))
 
     def node(self, text: str) -> tuple[list[int], Range]:
         """A node as one bullet line: ids, and the token range of the text itself."""
@@ -159,9 +169,11 @@ class SearchLayout:
         return self._codec.encode_parts(*parts)[1][1]
 
     def until_answer(self, *, enough: bool) -> list[int]:
-        """All that stands between the nodes and the answer."""
+        """Everything between the nodes and the answer."""
+        if not self._second_turn:
+            return self._ask
         verdict = self._verdicts[0 if enough else 1]
-        return [*self.slot, *self._reply(verdict), *self._second_turn]
+        return [*self.slot, *self._reply(verdict), *self._between, *self._ask]
 
     def answer(self, text: str) -> list[int]:
         """An answer that is not decoded. Raises `InputError` if it is blank."""
@@ -173,6 +185,10 @@ class SearchLayout:
     def _reply(self, text: str) -> list[int]:
         """What the model might have said; where there is no template, a space comes before it."""
         return self._codec.encode(" " + text if self._turns.are_plain else text)
+
+
+def _encoded(codec: Codec, text: str) -> list[int]:
+    return codec.encode(text) if text else []
 
 
 def verdict_tokens(codec: Codec, prompts: SearchPrompts) -> tuple[list[int], list[int]]:

@@ -7,6 +7,7 @@ braces in documents and questions stay what they are.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 from hwdag.errors import InputError
 
@@ -45,6 +46,22 @@ Information:
 ANSWER = "Given the above information and question, answer the question as concisely as you can."
 """Second turn: GARLIC Table 5, PECAN Table A2."""
 
+ONE_TURN = """\
+Answer the question from the information below.
+
+Question: {question}
+
+Information:
+{information}"""
+
+ENOUGH = """
+Question: {question}
+Is the information above enough to answer this question? Reply with Yes or No."""
+
+ANSWER_AGAIN = """
+Question: {question}
+Answer this question from the information above, as concisely as you can."""
+
 
 def _require(template: str, field: str, which: str) -> None:
     seen = template.count("{" + field + "}")
@@ -74,39 +91,69 @@ class SummaryPrompt:
 
 @dataclass(frozen=True, slots=True)
 class SearchPrompts:
-    """The two turns of the walk."""
+    """How a reader is asked whether it has enough, and for the answer. The defaults are the papers'.
 
-    sufficiency: str = SUFFICIENCY
+    Attributes:
+        opening: what question and nodes are put into: {question}, and {information} at the end.
+        probe: follows the nodes to ask whether they are enough, and is forgotten after each try;
+            empty where the opening asks it.
+        answer: asks for the answer. In it and in the probe, {question} is the question again.
+        second_turn: the answer is asked for in a second turn, after the reader's own "Yes" or "No",
+            as in the papers; otherwise in the turn of the nodes.
+        yes, no: spellings of the two replies to the probe.
+    """
+
+    opening: str = SUFFICIENCY
+    probe: str = ""
     answer: str = ANSWER
+    second_turn: bool = True
     yes: tuple[str, ...] = ("Yes", " Yes", "yes", " yes", "YES")
     no: tuple[str, ...] = ("No", " No", "no", " no", "NO")
 
     def __post_init__(self) -> None:
-        _require(self.sufficiency, "question", "sufficiency")
-        _require(self.sufficiency, "information", "sufficiency")
-        if not self.cut()[2].strip() == "":
+        _require(self.opening, "question", "opening")
+        _require(self.opening, "information", "opening")
+        rest = self.opening.split("{question}")[1]
+        if "{information}" not in rest:
             raise InputError(
-                "the sufficiency prompt must end with {information}: nodes are appended to a KV "
-                f"cache, so nothing can follow them, got {self.cut()[2]!r} after it"
+                "the opening prompt must have {question} before {information}: the question "
+                "stays in the KV cache while nodes are appended (PECAN App. C)"
+            )
+        after = rest.split("{information}")[1]
+        if after.strip():
+            raise InputError(
+                "the opening prompt must end with {information}: nodes are appended to a KV cache, "
+                f"so nothing can follow them, got {after!r} after it; the probe and the answer "
+                "prompt follow the nodes"
             )
         if not (self.answer.strip() and self.yes and self.no):
             raise InputError("the answer prompt and both lists of spellings must not be empty")
 
+    @classmethod
+    def one_turn(cls) -> Self:
+        """Instruction, question, nodes, the question again: for a reader that nobody trained.
+
+        After the papers' first turn such a reader answers the second with "Yes" or "No" too
+        (`benchmarks/answer_prompts.py`).
+        """
+        return cls(ONE_TURN, ENOUGH, ANSWER_AGAIN, second_turn=False)
+
     def cut(self) -> tuple[str, str, str]:
-        """Cut the first turn into (before the question, between question and nodes, after the nodes)."""
-        before, rest = self.sufficiency.split("{question}")
-        if "{information}" not in rest:
-            raise InputError(
-                "the sufficiency prompt must have {question} before {information}: the question "
-                "stays in the KV cache while nodes are appended (PECAN App. C)"
-            )
+        """Cut the opening into (before the question, between question and nodes, after the nodes)."""
+        before, rest = self.opening.split("{question}")
         between, after = rest.split("{information}")
         return before, between, after
 
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """All prompts of the method; replace what you like: `Prompts(summary=SummaryPrompt("..."))`."""
+    """All prompts of the method; replace what you like: `Prompts(summary=SummaryPrompt("..."))`.
+
+    Attributes:
+        summary: asks for Information Points.
+        search: how the reader is asked at search time; None is as the reader is used to
+            (`hwdag.lm.base.Reader.search_prompts`), in the papers' methods the papers' words.
+    """
 
     summary: SummaryPrompt = SummaryPrompt()
-    search: SearchPrompts = SearchPrompts()
+    search: SearchPrompts | None = None

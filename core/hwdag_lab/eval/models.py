@@ -126,6 +126,7 @@ class CachedReader(CachedWriter):
     template_tokens = _of_the_model("template_tokens")
     prefers_extraction = _of_the_model("prefers_extraction")
     confidence = _of_the_model("confidence")
+    search_prompts = _of_the_model("search_prompts")
     known_heads = _of_the_model("known_heads")
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:

@@ -109,7 +109,7 @@ class DocumentRetriever(ABC, Generic[T]):
         idle = {k: v for k, v in named.items() if v is not None and k not in self.uses}
         refuse(idle, f"the method {self.name}", ", ".join(self.uses))
         self._models = Models(reader, writer, embedder)
-        self._prompts = prompts or SearchPrompts()
+        self._prompts = prompts
         self._keeps_calls = cache is not None
         self._cache = CallCache.open(cache)
         # why: replaced, never changed, so that searches need no lock
@@ -402,7 +402,7 @@ class DocumentRetriever(ABC, Generic[T]):
         """What reads the nodes; raises `QuestionTooLong`."""
         return self.reader.session(
             question,
-            prompts=self._prompts,
+            prompts=self._prompts or self.reader.search_prompts,
             heads=config.heads,
             max_new_tokens=config.max_new_tokens,
         )

@@ -147,7 +147,7 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
         return retrieval, NotebookSession(
             session,
             self.reader,
-            self._prompts,
+            self._prompts or self.reader.search_prompts,
             config.heads,
             retrieval.question,
             carried.agent.clipped(answer, config.max_new_tokens),
