@@ -35,14 +35,12 @@ from hwdag_lab.eval.text_metrics import f1
 DATA = Path(os.environ.get("HWDAG_DATA", "../shared/data")) / "train"
 SETS = {"hotpotqa": 80, "squad": 60, "fairytaleqa": 60}
 BUDGET = 512
+ANSWER_TOKENS = 24
 
 AGAIN = "Question: {question}\n"
 VARIANTS = {
     "papers": SearchPrompts(),
     "papers, question again": SearchPrompts(answer=AGAIN + ANSWER),
-    "papers, not yes or no": SearchPrompts(
-        answer="Now answer the question itself, not with Yes or No. " + AGAIN.strip()
-    ),
     "neutral first turn": SearchPrompts(
         SUFFICIENCY.replace(
             "Can this question be answered by the following information? Response “Yes” or “No” in "
@@ -61,9 +59,6 @@ VARIANTS = {
     ),
     "one turn, question once": SearchPrompts(
         ONE_TURN, ENOUGH, ANSWER_AGAIN.replace("\nQuestion: {question}", ""), second_turn=False
-    ),
-    "one turn, short": SearchPrompts(
-        ONE_TURN, ENOUGH, "\n" + AGAIN + "Short answer:", second_turn=False
     ),
 }
 
@@ -90,7 +85,9 @@ def asked(index: HWDAGIndex, question: str, names: list[str]) -> dict[str, dict]
     rows = {}
     for name in names:
         index.prompts = Prompts(search=VARIANTS[name])
-        stream = index.stream(question, config=SearchConfig(token_budget=BUDGET))
+        stream = index.stream(
+            question, config=SearchConfig(token_budget=BUDGET, max_new_tokens=ANSWER_TOKENS)
+        )
         read = [step.p_yes for step in stream.retrieval.steps if step.p_yes is not None]
         rows[name] = {"p_yes": read[-1], "text": stream.answer.text}
     return rows
