@@ -44,6 +44,7 @@ SECONDS = {
     "test_flops.py",
     "test_foreign_model_files.py",
     "test_fuzz.py",
+    "test_golden_walks.py",
     "test_heads_detection.py",
     "test_hostile_text.py",
     "test_huggingface.py",
