@@ -21,7 +21,7 @@ from hwdag_lab.methods.found import Found, Scored
 from hwdag_lab.methods.gemrag import GemRagConfig
 from hwdag_lab.methods.graphreader import GraphReaderConfig
 from hwdag_lab.methods.memwalker import MemWalkerConfig
-from hwdag_lab.methods.passages import Passages
+from hwdag_lab.methods.passages import PassageConfig, Passages
 from hwdag_lab.methods.raptor import RaptorConfig
 from hwdag_lab.methods.registry import retriever_class
 from hwdag_lab.scripted import ScriptedLM
@@ -155,9 +155,9 @@ class Replying(DocumentRetriever[Replied]):
     name = "replying"
 
     def _build(self, document):
-        passages = Passages.of(document, "sentence", self.reader, contextual=False)
+        passages = Passages.of(document, PassageConfig("sentence"), self.reader)
         texts = [node.text for node in passages.nodes]
-        made = replies(self._replying("it asks"), texts, self._calls, limit=20, batch_size=1)
+        made = replies(self._replying(), texts, self._calls, limit=20, batch_size=1)
         return Replied(passages.nodes, tuple(made))
 
     def _retrieve(self, query, built):

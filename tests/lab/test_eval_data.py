@@ -225,7 +225,7 @@ def test_files_that_are_not_there(tmp_path):
 
 
 def test_malformed_is_checked_at_once(tmp_path):
-    with pytest.raises(UnknownOption, match='"skip"'):
+    with pytest.raises(UnknownOption, match="malformed"):
         read_records(tmp_path, malformed="ignore")
 
 

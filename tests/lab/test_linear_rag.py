@@ -15,6 +15,7 @@ from hwdag_lab.methods.dos_rag import DosRagRetriever
 from hwdag_lab.methods.linear_rag import (
     FEW_PASSAGES,
     RESTART,
+    LinearRagConfig,
     LinearRagRetriever,
     LinkedWorld,
     pagerank,
@@ -145,7 +146,7 @@ def test_passages_keep_to_the_borders_of_paragraphs():
         "It is old.\n\n" + "A long line goes on. " * 90 + "\n\nThe end"
     )
     reader = ScriptedLM()
-    cut = Passages.of(Document("d", text, "Town"), "passage", reader, contextual=True)
+    cut = Passages.of(Document("d", text, "Town"), LinearRagConfig(), reader)
     texts = [node.text for node in cut.nodes]
     assert texts[:2] == [
         "# The harbour\n\nClara Holm built it. It has two walls.",

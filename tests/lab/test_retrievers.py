@@ -14,14 +14,14 @@ from worlds import WORDS, random_documents, random_text
 
 from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.errors import InputError, QuestionTooLong, UnknownOption
+from hwdag.errors import QuestionTooLong, UnknownOption
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Span
 from hwdag_lab.methods.bm25 import BM25Retriever
 from hwdag_lab.methods.dense import DenseRetriever
 from hwdag_lab.methods.full_context import FullContextRetriever
-from hwdag_lab.methods.passages import Passages, checked_granularity
+from hwdag_lab.methods.passages import PassageConfig, Passages
 from hwdag_lab.methods.truncate_middle import TruncateMiddleRetriever, ends
 from hwdag_lab.scripted import ScriptedLM, share_of_question
 
@@ -107,7 +107,7 @@ def test_what_fits_is_read_and_the_best_of_the_rest_lies_beyond(make):
 def test_passages_are_as_fine_as_asked(granularity, limit):
     text = "\n\n".join(document.text for document in random_documents(5, documents=8, sentences=30))
     lm = ScriptedLM()
-    passages = Passages.of(Document("d", text), granularity, lm, contextual=False)
+    passages = Passages.of(Document("d", text), PassageConfig(granularity), lm)
     assert [n.id for n in passages.nodes] == [
         f"d#{granularity}.{i}" for i in range(len(passages.nodes))
     ]
@@ -119,21 +119,16 @@ def test_passages_are_as_fine_as_asked(granularity, limit):
 
 
 def test_a_sentence_without_an_end_is_cut():
-    passages = Passages.of(
-        Document("d", "word " * 1000), "sentence", ScriptedLM(), contextual=False
-    )
+    document = Document("d", "word " * 1000)
+    passages = Passages.of(document, PassageConfig("sentence"), ScriptedLM())
     assert len(passages.nodes) > 1
     assert max(node.tokens for node in passages.nodes) <= 300
 
 
 def test_an_unknown_granularity_is_refused():
-    with pytest.raises(UnknownOption, match="'200'"):
-        BM25Retriever(granularity="200")
-    with pytest.raises(UnknownOption, match="'words'"):
-        DenseRetriever(granularity="words")
-    with pytest.raises(InputError, match="-1"):
-        BM25Retriever(k1=-1)
-    assert [checked_granularity(name) for name in GRANULARITIES] == list(GRANULARITIES)
+    for wrong in ("200", "words", 300):
+        with pytest.raises(UnknownOption, match="granularity"):
+            DenseRetriever(granularity=wrong)
 
 
 @RANKING
@@ -192,7 +187,7 @@ def test_bm25_is_the_formula(granularity, seed):
     cut = [
         node
         for document in documents
-        for node in Passages.of(document, granularity, ScriptedLM(), contextual=False).nodes
+        for node in Passages.of(document, PassageConfig(granularity), ScriptedLM()).nodes
     ]
     question = " ".join(np.random.default_rng(seed).choice(WORDS, 4)) + " unheard"
     scores = brute_force([node.text for node in cut], question, **constants)
@@ -285,7 +280,7 @@ def test_dense_is_the_dot_product(granularity, seed):
     cut = [
         node
         for document in documents
-        for node in Passages.of(document, granularity, ScriptedLM(), contextual=False).nodes
+        for node in Passages.of(document, PassageConfig(granularity), ScriptedLM()).nodes
     ]
     question = "amber bridge castle"
     scores = [float(embedder.embed([n.text])[0] @ embedder.embed_query(question)) for n in cut]

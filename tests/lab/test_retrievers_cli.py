@@ -8,10 +8,11 @@ import pytest
 from hwdag.cli.main import main
 from hwdag.errors import InputError, UnknownOption
 from hwdag.text.files import read_documents
-from hwdag_lab.cli.methods import default_config, named_options
-from hwdag_lab.methods.bm25 import BM25Retriever
+from hwdag_lab.cli.methods import config_named
+from hwdag_lab.methods.bm25 import BM25Config, BM25Retriever
+from hwdag_lab.methods.dos_rag import DosRagRetriever
 from hwdag_lab.methods.registry import METHODS, retriever_class
-from hwdag_lab.methods.youra import YouraConfig
+from hwdag_lab.methods.youra import YouraConfig, YouraRetriever
 from hwdag_lab.scripted import ScriptedLM
 
 TOWN = "The harbour was built in 1871 by Clara Holm. Its lamp was made in Lyon."
@@ -27,18 +28,29 @@ def folder(tmp_path_factory):
 
 
 def test_names_of_methods_are_checked():
-    with pytest.raises(UnknownOption, match="'bm26'"):
+    with pytest.raises(UnknownOption, match="bm26"):
         retriever_class("bm26")
 
 
-def test_options_are_those_of_the_constructor_and_of_its_config():
-    assert named_options("bm25", {"k1": 1.2}) == {"k1": 1.2}
-    made = named_options("youra", {"mean": "geometric", "heads": "all"})
-    assert made == {"config": YouraConfig(heads="all", mean="geometric")}
-    with pytest.raises(UnknownOption, match="'k2'"):
-        named_options("bm25", {"k2": 1})
-    with pytest.raises(UnknownOption, match="'reader'"):
-        named_options("youra", {"reader": "gpt2"})
+def test_options_are_those_of_the_config():
+    made = config_named(BM25Retriever, ["k1=1.2", "granularity=100"])
+    assert made == BM25Config(k1=1.2, granularity="100")
+    made = config_named(YouraRetriever, ["mean=geometric", "heads=[[1, 2]]"])
+    assert made == YouraConfig(heads=[[1, 2]], mean="geometric")
+    for cls, option in ((BM25Retriever, "k2=1"), (YouraRetriever, "reader=gpt2")):
+        with pytest.raises(UnknownOption, match=option.partition("=")[0]):
+            config_named(cls, [option])
+
+
+def test_a_field_of_the_config_may_be_named_alone_or_beside_it():
+    config = BM25Config(k1=2, b=0.5)
+    assert BM25Retriever(config=config).config is not None
+    assert BM25Retriever(config=config, b=1).config == BM25Config(k1=2, b=1)
+    assert DosRagRetriever().config.granularity == "100"
+    with pytest.raises(InputError, match="BM25Config"):
+        BM25Retriever(config=YouraConfig())
+    with pytest.raises(UnknownOption, match="k2"):
+        BM25Retriever(k2=1)
 
 
 def try_it(method, paths, question, *arguments):
@@ -110,9 +122,10 @@ def test_values_of_another_kind_are_refused(method, option, message, folder, cap
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_option_may_be_what_it_is_by_default(method):
-    config = default_config(method)
-    usual = asdict(config) if config else {}
-    assert named_options(method, usual).get("config") == config
+    cls = retriever_class(method)
+    said = [f"{name}={json.dumps(value)}" for name, value in asdict(cls.Config()).items()]
+    said = [one.replace('"', "") for one in said]
+    assert config_named(cls, said) == cls.Config()
 
 
 def test_nodes_of_a_document():

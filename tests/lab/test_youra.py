@@ -437,7 +437,7 @@ def test_what_is_in_the_cache_is_not_computed_again(tmp_path):
     [
         ({"window_tokens": 3}, InputError),
         ({"memory_bytes": -1}, InputError),
-        ({"most_sentences": 0}, InputError),
+        ({"most_sentences": -0.1}, InputError),
         ({"most_sentences": 1.5}, InputError),
         ({"difference": "squared"}, UnknownOption),
         ({"mean": "median"}, UnknownOption),

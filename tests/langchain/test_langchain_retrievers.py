@@ -122,7 +122,7 @@ def test_unknown_options_are_refused_by_name():
         CoreRetriever(retriever=core, top_k=3)
     with pytest.raises(ValidationError, match="'budget'"):
         CoreRetriever(retriever=core, search={"budget": 3})
-    with pytest.raises(TypeError, match="top_k"):
+    with pytest.raises(UnknownOption, match="top_k"):
         CoreRetriever.from_documents(DOCUMENTS, BM25Retriever, top_k=3)
     with pytest.raises(UnknownOption, match="'top_k'"):
         CoreRetriever.from_documents(DOCUMENTS, core, top_k=3)

@@ -281,7 +281,7 @@ def test_unknown_options_are_refused_by_name():
     core, options = a_core(), {"similarity_top_k": 3}
     with pytest.raises(TypeError, match="similarity_top_k"):
         CoreRetriever(core, **options)
-    with pytest.raises(TypeError, match="similarity_top_k"):
+    with pytest.raises(UnknownOption, match="similarity_top_k"):
         CoreRetriever.from_documents(documents(*TWO), BM25Retriever, **options)
     for finished in (core, CoreRetriever(core)):
         with pytest.raises(UnknownOption, match="'similarity_top_k'"):

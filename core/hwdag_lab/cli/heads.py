@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from hwdag.checks import whole
 from hwdag.errors import InputError
 from hwdag.lm.default import load_reader
 from hwdag.lm.heads import HeadFile, shipped
@@ -16,8 +17,7 @@ from hwdag_lab.heads import Example, detect_heads, read_examples
 
 def detect(options: argparse.Namespace) -> int:
     """Find the retrieval heads of a model, print them, and write their file."""
-    if options.top < 1:
-        raise InputError(f"--top must be at least 1, got {options.top}")
+    whole("--top", options.top, 1)
     path: Path | None = options.output
     # why: told before hours are spent on it
     if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):

@@ -5,21 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
-from inspect import signature
-from typing import Any, get_args, get_type_hints
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from hwdag.checks import refuse
 from hwdag.cli.asking import print_answer, scope_of
 from hwdag.cli.inputs import named_documents, reader, writer
 from hwdag.cli.options import config_of
-from hwdag.config import SearchConfig
+from hwdag.config import SearchConfig, known_options
 from hwdag.errors import InputError
 from hwdag_lab.methods.registry import retriever_class
 
-NO_SETTINGS = ("reader", "models", "config")
-"""Options of methods that other options of the command line stand for."""
+if TYPE_CHECKING:
+    from hwdag_lab.methods.document_retriever import DocumentRetriever
 
 
 def try_method(options: argparse.Namespace) -> int:
@@ -27,10 +24,8 @@ def try_method(options: argparse.Namespace) -> int:
     config = config_of(SearchConfig(), options)
     scope = scope_of(options)
     cls = retriever_class(options.method)
-    settings = named_options(options.method, named_values(options.option))
-    models = _models(options, cls.uses)
+    retriever = cls(config=config_named(cls, options.option), **_models(options))
     documents, skipped = named_documents(options)
-    retriever = cls(**settings, **models)
     report = retriever.insert(documents, show_progress=not options.quiet)
     report.skipped += [(str(file.path), file.reason) for file in skipped]
     print(report, file=sys.stderr)
@@ -38,75 +33,41 @@ def try_method(options: argparse.Namespace) -> int:
     return 0
 
 
-def named_values(pairs: list[str]) -> dict[str, Any]:
-    """Return `--option NAME=VALUE` by name; a value is JSON where it can be, else text."""
-    found = {}
+def config_named(cls: type[DocumentRetriever[Any]], pairs: Sequence[str]) -> Any:
+    """Return the config of a method with what `--option NAME=VALUE` says.
+
+    A value is JSON where it can be; a number is text for an option whose default is one.
+
+    Raises:
+        UnknownOption: a name that is no option of the method.
+        InputError: not NAME=VALUE, or a value that the option may not have.
+    """
+    usual, values = cls.Config(), dict[str, Any]()
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not name or not equals:
             raise InputError(f"--option must be NAME=VALUE, got {pair!r}")
-        try:
-            found[name.replace("-", "_")] = json.loads(text)
-        except (ValueError, RecursionError):
-            found[name.replace("-", "_")] = text
-    return found
+        name = name.replace("-", "_")
+        is_text = isinstance(getattr(usual, name, None), str)
+        found = _json(text)
+        values[name] = text if is_text and isinstance(found, int | float) else found
+    return cls.Config(**known_options(cls.Config, values))
 
 
-def named_options(method: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options of a method's class by names that stand for them, or for fields of its config.
-
-    Raises:
-        UnknownOption: a name that is neither.
-        InputError: a value of another kind than the default, or that the config refuses.
-    """
-    cls = retriever_class(method)
-    own = parameters(cls)
-    config = default_config(method)
-    known = {} if config is None else {f.name: getattr(config, f.name) for f in fields(config)}
-    usual = known | own
-    unknown = {name: value for name, value in values.items() if name not in usual}
-    refuse(unknown, f"the method {method}", ", ".join([*own, *known]))
-    for name, value in values.items():
-        _check_kind(name, value, usual[name])
-    options = {name: value for name, value in values.items() if name in own}
-    if rest := {name: value for name, value in values.items() if name not in own}:
-        options["config"] = replace(config, **rest)
-    return options
+def _json(text: str) -> Any:
+    """Return the value of a JSON text, or any other text as it is."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
-def default_config(method: str) -> Any:
-    """Return the config that a method has by default; None for a method without one."""
-    hint = get_type_hints(retriever_class(method).__init__).get("config")
-    return next((one() for one in get_args(hint) if one is not type(None)), None)
-
-
-def parameters(cls: type[Any]) -> dict[str, Any]:
-    """Return the defaults of the options of a class, its models and its config apart."""
-    found = {name: one.default for name, one in signature(cls).parameters.items()}
-    return {name: default for name, default in found.items() if name not in NO_SETTINGS}
-
-
-def _check_kind(name: str, value: object, usual: object) -> None:
-    """Raise `InputError` for no switch or no number where the default is one."""
-    is_switch = isinstance(value, bool)
-    if isinstance(usual, bool):
-        fits, wanted = is_switch, "true or false"
-    else:
-        fits = not isinstance(usual, float) or (isinstance(value, int | float) and not is_switch)
-        wanted = "a number"
-    if not fits:
-        raise InputError(f"{name} must be {wanted}, got {value!r}")
-
-
-def _models(options: argparse.Namespace, accepted: Sequence[str]) -> dict[str, Any]:
-    """What was asked for. Raises `InputError` for a model that the method does not use."""
+def _models(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the models that were asked for."""
     asked = {
         "reader": reader(options, None),
         "writer": writer(options),
         "embedder": options.embedder,
         "cache": options.cache,
     }
-    for role, model in asked.items():
-        if model is not None and role not in accepted:
-            raise InputError(f"the method {options.method} has no {role}; leave --{role} out")
     return {role: model for role, model in asked.items() if model is not None}

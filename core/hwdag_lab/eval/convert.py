@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import cast
 
-from hwdag.errors import UnknownOption
+from hwdag.checks import one_of
 from hwdag_lab.eval.data import write_records
 from hwdag_lab.eval.fields import Malformed, OnSkip
 from hwdag_lab.eval.formats import FORMATS
@@ -18,9 +18,7 @@ from hwdag_lab.eval.schema import Record
 
 def reader_of(format: str) -> Read:
     """What reads a format. Raises `UnknownOption` for a name that stands for none."""
-    if format not in FORMATS:
-        raise UnknownOption(f"format {format!r} is unknown; use one of {', '.join(FORMATS)}")
-    module, name = FORMATS[format]
+    module, name = FORMATS[one_of("format", format, FORMATS)]
     return cast("Read", getattr(import_module(f"hwdag_lab.eval.formats.{module}"), name))
 
 

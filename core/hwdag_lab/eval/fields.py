@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from hwdag.errors import InputError, UnknownOption
+from hwdag.checks import one_of
+from hwdag.errors import InputError
 from hwdag.text.characters import without_surrogates
 
 Malformed = Literal["error", "skip"]
@@ -84,8 +85,7 @@ def checked(
         UnknownOption: `malformed` is neither "error" nor "skip" (at once, not at the first item).
         DataError: `parse` raised `MalformedRecord` and `malformed` is "error".
     """
-    if malformed not in ("error", "skip"):
-        raise UnknownOption(f'malformed={malformed!r} is unknown; use "error" or "skip"')
+    one_of("malformed", malformed, ("error", "skip"))
     return _checked(items, parse, malformed, on_skip)
 
 

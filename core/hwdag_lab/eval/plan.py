@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hwdag.errors import InputError
+from hwdag_lab.methods.options import CheckedOptions, at_least
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(CheckedOptions):
     """What is to be run.
 
     Attributes:
@@ -24,14 +24,10 @@ class Plan:
     """
 
     systems: tuple[str, ...]
-    budgets: tuple[int, ...] = (256, 512, 1024, 2048)
-    limit: int | None = 20
+    budgets: tuple[int, ...] = at_least(1, (256, 512, 1024, 2048))
+    limit: int | None = at_least(0, 20)
     seed: int = 0
-    max_new_tokens: int = 32
+    max_new_tokens: int = at_least(1, 32)
     answers: bool = True
     match: str = ""
     retry_errors: bool = False
-
-    def __post_init__(self) -> None:
-        if not self.budgets or min(self.budgets) < 1:
-            raise InputError(f"budgets must be numbers of at least 1, got {list(self.budgets)}")

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwdag.arrays import Floats
+from hwdag.checks import whole
 from hwdag.errors import InputError
 
 CONFIDENCE = 0.95  # share of the resampled means that an interval holds
@@ -133,8 +134,7 @@ def _resampled(
     values: Floats, groups: Sequence[Hashable] | None, seed: int, samples: int
 ) -> Floats:
     """Means of resampled groups, (samples,); empty where there is only one group."""
-    if samples < 1:
-        raise InputError(f"samples must be at least 1, got {samples}")
+    whole("samples", samples, 1)
     labels = _labels(groups, len(values))
     sums, sizes = np.bincount(labels, values), np.bincount(labels)
     if len(sums) == 1:

@@ -18,8 +18,9 @@ import numpy as np
 from transformers import PreTrainedModel
 
 from hwdag.arrays import Floats
+from hwdag.checks import one_of, positive, whole
 from hwdag.config import HeadList
-from hwdag.errors import InputError, UnknownOption
+from hwdag.errors import InputError
 from hwdag.lm.heads import HeadFile
 from hwdag.ranking.capture import Order, capture_ranking
 from hwdag.ranking.passages import local_model
@@ -67,9 +68,7 @@ class Detection:
         Raises:
             InputError: `top` is below 1.
         """
-        if top < 1:
-            raise InputError(f"a head list needs at least one head, got top={top}")
-        lm, best = local_model(reader), self.ranked()[:top]
+        lm, best = local_model(reader), self.ranked()[: whole("top", top, 1)]
         return HeadFile.of(
             lm.name,
             lm.model.config,
@@ -119,11 +118,9 @@ def detect_heads(
         ContextTooSmall: an example exceeds the model's context.
     """
     lm, scoring = local_model(reader), detection_scoring(criterion, order, subtract_null)
-    if not examples or not temperature > 0:
-        raise InputError(
-            "heads are found on at least one example, with a temperature above 0; got "
-            f"{len(examples)} examples and {temperature!r}"
-        )
+    positive("temperature", temperature)
+    if not examples:
+        raise InputError("heads are found on at least one example, got none")
     found = []
     with as_reporter(show_progress).stage("heads", len(examples), "question") as advance:
         for example in examples:
@@ -145,9 +142,7 @@ def detection_scoring(
     atypical tokens after the null question is subtracted. With the question first it is the mean
     that the walk reads.
     """
-    if criterion not in get_args(Criterion):
-        known = ", ".join(get_args(Criterion))
-        raise UnknownOption(f"criterion must be one of {known}, got {criterion!r}")
+    one_of("criterion", criterion, get_args(Criterion))
     is_core = criterion == "core"
     if order == "first":
         scoring = AttentionScoring.preset("garlic")

@@ -9,17 +9,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
-from hwdag.errors import InputError
-from hwdag.lm.base import Reader
 from hwdag.text.words import content_words
 from hwdag.types import Document, Node
-from hwdag_lab.methods.document_retriever import DocumentRetriever, OtherModels
+from hwdag_lab.methods.document_retriever import DocumentRetriever
 from hwdag_lab.methods.found import Found, Query, ranked
-from hwdag_lab.methods.passages import Granularity, Passages, checked_granularity
+from hwdag_lab.methods.options import at_least, between
+from hwdag_lab.methods.passages import PassageConfig, Passages
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,6 +27,22 @@ class WordedPassages:
 
     nodes: tuple[Node, ...]
     words: tuple[list[str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BM25Config(PassageConfig):
+    """What BM25 ranks, and how.
+
+    Attributes:
+        granularity: how a document is cut: "300" or "100" for chunks of whole sentences with at most
+            that many tokens, "sentence", or "passage" for paragraphs with the heading above them.
+        contextual: search every passage together with its heading, or the title of its document.
+        k1: how fast repetitions of a word stop counting; the paper advises 1.2 to 2.
+        b: how much long passages are held back; the paper advises 0.5 to 0.8.
+    """
+
+    k1: float = at_least(0, 1.5)
+    b: float = between(0, 1, 0.75)
 
 
 class BM25Retriever(DocumentRetriever[WordedPassages]):
@@ -41,43 +56,15 @@ class BM25Retriever(DocumentRetriever[WordedPassages]):
     stopwords. N, n and the mean length are those of the documents that are searched, so with
     `document_ids` the others do not show through. Passages without a common word come last, in
     reading order.
-
-    Args:
-        reader: see `DocumentRetriever`.
-        granularity: how documents are cut.
-        contextual: search every passage behind its heading, or its document's title.
-        k1: how fast repetitions of a word stop counting; the paper advises 1.2 to 2.
-        b: how much the length of a passage counts; the paper advises 0.5 to 0.8.
-        models: prompts; see `DocumentRetriever`.
-
-    Raises:
-        InputError: a negative k1, or a b that is not in [0, 1].
     """
 
     name = "bm25"
     uses = ("reader", "prompts")
-
-    def __init__(
-        self,
-        reader: Reader | str | None = None,
-        *,
-        granularity: Granularity = "300",
-        contextual: bool = False,
-        k1: float = 1.5,
-        b: float = 0.75,
-        **models: Unpack[OtherModels],
-    ) -> None:
-        if not (0 <= k1 < float("inf") and 0 <= b <= 1):
-            raise InputError(f"BM25 needs a finite k1 >= 0 and a b in [0, 1], got {k1!r} and {b!r}")
-        self._k1, self._b = k1, b
-        self._granularity = checked_granularity(granularity)
-        self._contextual = contextual
-        super().__init__(reader, **models)
+    Config = BM25Config
+    config: BM25Config
 
     def _build(self, document: Document) -> WordedPassages:
-        passages = Passages.of(
-            document, self._granularity, self.reader, contextual=self._contextual
-        )
+        passages = Passages.of(document, self.config, self.reader)
         return WordedPassages(passages.nodes, tuple(map(content_words, passages.indexed)))
 
     def _retrieve(self, query: Query, built: Mapping[str, WordedPassages]) -> Found:
@@ -97,6 +84,6 @@ class BM25Retriever(DocumentRetriever[WordedPassages]):
             return None
         # why: its logger is set to DEBUG on import, which all handlers of the root logger would show
         logging.getLogger("bm25s").setLevel(logging.WARNING)
-        index = bm25s.BM25(method="lucene", k1=self._k1, b=self._b, backend="numpy")
+        index = bm25s.BM25(method="lucene", k1=self.config.k1, b=self.config.b, backend="numpy")
         index.index(passages, show_progress=False)
         return index

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Unpack
+from typing import ClassVar
 
 import numpy as np
 
 from hwdag.arrays import Vectors
-from hwdag.lm.base import Reader
 from hwdag.types import Document, Node
-from hwdag_lab.methods.document_retriever import DocumentRetriever, OtherModels
+from hwdag_lab.methods.document_retriever import DocumentRetriever
 from hwdag_lab.methods.found import Found, Query, ranked
-from hwdag_lab.methods.passages import Granularity, Passages, checked_granularity
+from hwdag_lab.methods.passages import PassageConfig, Passages
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,34 +31,15 @@ class DenseRetriever(DocumentRetriever[EmbeddedPassages]):
 
     That is the dot product: the cosine for embedders with unit vectors. Equally near passages stay in
     reading order.
-
-    Args:
-        reader: see `DocumentRetriever`.
-        granularity: how documents are cut; None for the method's own cut.
-        contextual: embed every passage behind its heading, or its document's title.
-        models: prompts, embedder and cache; see `DocumentRetriever`.
     """
 
     name = "dense"
     uses = ("reader", "prompts", "embedder", "cache")
-    cut: ClassVar[Granularity] = "300"
-
-    def __init__(
-        self,
-        reader: Reader | str | None = None,
-        *,
-        granularity: Granularity | None = None,
-        contextual: bool = False,
-        **models: Unpack[OtherModels],
-    ) -> None:
-        self._granularity = checked_granularity(self.cut if granularity is None else granularity)
-        self._contextual = contextual
-        super().__init__(reader, **models)
+    Config: ClassVar[type[PassageConfig]] = PassageConfig
+    config: PassageConfig
 
     def _build(self, document: Document) -> EmbeddedPassages:
-        passages = Passages.of(
-            document, self._granularity, self.reader, contextual=self._contextual
-        )
+        passages = Passages.of(document, self.config, self.reader)
         return EmbeddedPassages(passages.nodes, self.embedder.embed(passages.indexed))
 
     def _retrieve(self, query: Query, built: Mapping[str, EmbeddedPassages]) -> Found:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, Protocol, Self, TypedDict, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -43,6 +43,7 @@ from hwdag.trace.bars import Reporter, as_reporter
 from hwdag.types import Answer, Document, Node, OnStep, Retrieval, Step, Usage, shown_document
 from hwdag_lab.methods.decisions import Asker
 from hwdag_lab.methods.found import Found, Query, Scored, fitting
+from hwdag_lab.methods.options import CheckedOptions
 
 
 class Built(Protocol):
@@ -53,23 +54,13 @@ class Built(Protocol):
         """Everything of the document that can be found."""
 
 
+@dataclass(frozen=True, slots=True)
+class NoOptions(CheckedOptions):
+    """Of a method that has none."""
+
+
 T = TypeVar("T", bound=Built)
 J = TypeVar("J")
-
-
-class OtherModels(TypedDict, total=False):
-    """What every `DocumentRetriever` may be given beside its reader; see there."""
-
-    prompts: SearchPrompts | None
-    writer: Writer | Callable[[str], str] | None
-    embedder: Embedder | str | None
-    cache: str | Path | None
-
-
-class ModelOptions(OtherModels, total=False):
-    """The same with the reader."""
-
-    reader: Reader | str | None
 
 
 class DocumentRetriever(ABC, Generic[T]):
@@ -85,16 +76,29 @@ class DocumentRetriever(ABC, Generic[T]):
         embedder: an Embedder, the name of one, or None for the embedded default.
         cache: a file of finished model calls and embeddings, so that the same documents cost
             nothing again; None keeps the calls of an interrupted insertion in memory.
+        config: options of the method, a `Config` of its class; None for its defaults.
+        options: fields of the config by name, in the place of its own.
+
+    Attributes:
+        config: the options of the method.
 
     Raises:
         UnknownOption: the method has no use for one of these.
+        InputError: a value that an option may not have.
+        ReaderRequired: the method needs written replies, no writer was given, and the reader cannot
+            write.
     """
+
+    Config: ClassVar[type[CheckedOptions]] = NoOptions
 
     name: ClassVar[str]
     bounded: ClassVar[bool] = True
     """False for methods that read everything, whatever the token budget says."""
     uses: ClassVar[tuple[str, ...]] = ("reader", "prompts", "writer", "embedder", "cache")
-    """Which of the options above the method has a use for."""
+    """Which of the models, prompts and cache above the method has a use for."""
+    needs_replies: ClassVar[bool] = False
+    """True for methods that decide by written replies, so that a writer or a reader must write."""
+    config: Any
 
     def __init__(
         self,
@@ -104,10 +108,20 @@ class DocumentRetriever(ABC, Generic[T]):
         writer: Writer | Callable[[str], str] | None = None,
         embedder: Embedder | str | None = None,
         cache: str | Path | None = None,
+        config: CheckedOptions | None = None,
+        **options: Any,
     ) -> None:
         named = {"writer": writer, "embedder": embedder, "cache": cache}
         idle = {k: v for k, v in named.items() if v is not None and k not in self.uses}
-        refuse(idle, f"the method {self.name}", ", ".join(self.uses))
+        known = [each.name for each in fields(self.Config)]
+        unknown = {k: v for k, v in options.items() if k not in known}
+        if config is not None and not isinstance(config, self.Config):
+            raise InputError(
+                f"config of {type(self).__name__} must be a {self.Config.__name__}, got a "
+                f"{type(config).__name__}"
+            )
+        refuse(idle | unknown, type(self).__name__, ", ".join([*self.uses, *known]))
+        self.config = replace(config or self.Config(), **options)
         self._models = Models(reader, writer, embedder)
         self._prompts = prompts
         self._keeps_calls = cache is not None
@@ -119,6 +133,9 @@ class DocumentRetriever(ABC, Generic[T]):
         self._calls = Calls()
         self._askers: list[Asker] = []  # of the document that is being built
         self._latest: tuple[tuple[T, ...], Any] | None = None  # see `_joined`
+        # why: a model's name is not loaded before it is needed
+        if self.needs_replies and isinstance(reader, Reader):
+            self._replying()
 
     @abstractmethod
     def _build(self, document: Document) -> T:
@@ -328,8 +345,8 @@ class DocumentRetriever(ABC, Generic[T]):
         self._askers.append(Asker(writer, self.reader, calls=self._calls))
         return self._askers[-1]
 
-    def _replying(self, what: str) -> Writer:
-        """The writer that was passed, or the reader; `what` it is needed for begins the error.
+    def _replying(self) -> Writer:
+        """The writer that was passed, or the reader.
 
         Raises:
             ReaderRequired: no writer was passed, and the reader cannot write.
@@ -337,7 +354,7 @@ class DocumentRetriever(ABC, Generic[T]):
         writer = self._models.writer or self.reader
         if not isinstance(writer, Writer):
             raise ReaderRequired(
-                f"{what} by written replies, and the reader {writer.name} cannot write; pass "
+                f"{self.name} decides by written replies, and the reader {writer.name} cannot write; pass "
                 "writer=: any Writer, or a function from prompt to text"
             )
         return writer

@@ -7,16 +7,25 @@ sentences, as many as the budget holds, read in their original order.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from hwdag_lab.methods.dense import DenseRetriever, EmbeddedPassages
 from hwdag_lab.methods.found import Found, Query, fitting
+from hwdag_lab.methods.passages import Granularity, PassageConfig
+
+
+@dataclass(frozen=True, slots=True)
+class DosRagConfig(PassageConfig):
+    """How a document is cut; see `PassageConfig`. The default is the paper's."""
+
+    granularity: Granularity = "100"
 
 
 class DosRagRetriever(DenseRetriever):
-    """Dense retrieval in the order of the documents; see `DenseRetriever` for the options."""
+    """Dense retrieval in the order of the documents."""
 
     name = "dos-rag"
-    cut = "100"
+    Config = DosRagConfig
 
     def _retrieve(self, query: Query, built: Mapping[str, EmbeddedPassages]) -> Found:
         best_first = super()._retrieve(query, built).ranked

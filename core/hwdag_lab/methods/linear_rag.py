@@ -19,18 +19,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log1p
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
 from hwdag.arrays import Floats, Vectors
-from hwdag.lm.base import Reader
 from hwdag.text.sentences import sentences
 from hwdag.types import Document, Node
-from hwdag_lab.methods.document_retriever import DocumentRetriever, OtherModels
+from hwdag_lab.methods.document_retriever import DocumentRetriever
 from hwdag_lab.methods.elements import key_of, terms_of
 from hwdag_lab.methods.found import Found, Query, ranked
-from hwdag_lab.methods.passages import Granularity, Passages, checked_granularity
+from hwdag_lab.methods.passages import Granularity, PassageConfig, Passages
 
 HOPS = 2  # sentences that activation goes through, at most; the authors' code, as the following
 LEAST_ACTIVATION = 0.5  # what is less is not passed on
@@ -57,32 +56,28 @@ class LinkedPassages:
     terms: Mapping[str, Vectors]  # (d,) by term
 
 
+@dataclass(frozen=True, slots=True)
+class LinearRagConfig(PassageConfig):
+    """How a document is cut; see `PassageConfig`."""
+
+    granularity: Granularity = "passage"
+    contextual: bool = True
+
+
 class LinearRagRetriever(DocumentRetriever[LinkedPassages]):
     """Passages by personalised PageRank over the entities that they share.
 
     A question without an entity that is in the documents is answered by dense retrieval.
 
-    Args:
-        reader: see `DocumentRetriever`.
-        granularity: how documents are cut.
-        models: prompts, embedder and cache; see `DocumentRetriever`.
     """
 
     name = "linear-rag"
     uses = ("reader", "prompts", "embedder", "cache")
-
-    def __init__(
-        self,
-        reader: Reader | str | None = None,
-        *,
-        granularity: Granularity = "passage",
-        **models: Unpack[OtherModels],
-    ) -> None:
-        self._granularity = checked_granularity(granularity)
-        super().__init__(reader, **models)
+    Config = LinearRagConfig
+    config: LinearRagConfig
 
     def _build(self, document: Document) -> LinkedPassages:
-        passages = Passages.of(document, self._granularity, self.reader, contextual=True)
+        passages = Passages.of(document, self.config, self.reader)
         said = [
             (i, node.text[span.start : span.end])
             for i, node in enumerate(passages.nodes)

@@ -17,7 +17,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Unpack
 
 import numpy as np
 
@@ -28,7 +27,6 @@ from hwdag.errors import ContextTooSmall
 from hwdag.lm.base import Reader, Writer
 from hwdag.types import Document
 from hwdag_lab.methods.decisions import Asker, Request
-from hwdag_lab.methods.document_retriever import ModelOptions
 from hwdag_lab.methods.found import Found, Query, Scored, distinct
 from hwdag_lab.methods.options import CheckedOptions, at_least, share
 from hwdag_lab.methods.summaries import Summarizer, best_parts, excerpt, filled, units
@@ -128,30 +126,17 @@ class MemWalkerRetriever(SummarizingRetriever[SummaryTree]):
 
     The writer, or else the reader, navigates; `Retrieval.usage` is what the meter of a reader says
     before and after, other threads' work on the same model included.
-
-    Args:
-        config: how trees are built and walked.
-        models: see `DocumentRetriever`.
-
-    Raises:
-        ReaderRequired: no writer was given, and the reader cannot write.
     """
 
     name = "memwalker"
-
-    def __init__(
-        self, *, config: MemWalkerConfig | None = None, **models: Unpack[ModelOptions]
-    ) -> None:
-        self.config = config or MemWalkerConfig()
-        super().__init__(**models)
-        # why: a model's name is not loaded before it is needed
-        if isinstance(models.get("reader"), Reader):
-            _ = self.navigator
+    needs_replies = True
+    Config = MemWalkerConfig
+    config: MemWalkerConfig
 
     @property
     def navigator(self) -> Writer:
         """Who chooses the way: the writer, or the reader."""
-        return self._replying("MeMWalker navigates")
+        return self._replying()
 
     def _build(self, document: Document) -> SummaryTree:
         config, tree = self.config, GrowingTree(document, self.reader, self.embedder)

@@ -1,37 +1,99 @@
-"""Options of methods: each field of a config says what is legal for it."""
+"""Options as dataclasses whose fields say what is legal, checked when one is made.
+
+    @dataclass(frozen=True, slots=True)
+    class BM25Config(CheckedOptions):
+        granularity: Literal["300", "sentence"] = "300"  # one of these words
+        contextual: bool = False  # true or false
+        k1: float = at_least(0, 1.5)  # a finite number of at least 0
+        b: float = between(0, 1, 0.75)  # a number from 0 to 1
+
+`X | None` also takes None, and a tuple of numbers at least one of them. Other types are the business
+of their class.
+"""
 
 from __future__ import annotations
 
-from dataclasses import field, fields
+from collections.abc import Mapping
+from dataclasses import Field, field, fields
+from math import inf
 from types import NoneType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
-from hwdag.checks import one_of, whole
+from hwdag.checks import one_of
 from hwdag.errors import InputError
 
 
-def at_least(minimum: int, default: int | None) -> Any:
-    """A field of a config: a whole number of at least `minimum`, or None where its type says so."""
-    return field(default=default, metadata={"least": minimum})
+def at_least(least: float, default: Any) -> Any:
+    """A field for numbers of at least `least`."""
+    return field(default=default, metadata={"least": least})
+
+
+def between(least: float, most: float, default: float) -> Any:
+    """A field for numbers from `least` to `most`, both included."""
+    return field(default=default, metadata={"least": least, "most": most})
 
 
 def share(default: float) -> Any:
-    """A field of a config: a number between 0 and 1, which it may not be."""
-    return field(default=default, metadata={"is_share": True})
+    """A field for numbers between 0 and 1, both excluded."""
+    return field(default=default, metadata={"least": 0, "most": 1, "is_open": True})
 
 
 class CheckedOptions:
-    """Base of dataclasses whose fields are checked: those above, and every `Literal`."""
+    """Base of dataclasses of options; see the module.
+
+    Raises:
+        UnknownOption: a word that is none of those a field may be.
+        InputError: a value of another kind, or a number out of its range.
+    """
 
     __slots__ = ()
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))
-        for each in fields(self):  # type: ignore[arg-type] # a dataclass
-            value, hint = getattr(self, each.name), hints[each.name]
-            if get_origin(hint) is Literal:
-                one_of(each.name, value, get_args(hint))
-            elif "least" in each.metadata and not (value is None and NoneType in get_args(hint)):
-                whole(each.name, value, each.metadata["least"])
-            elif "is_share" in each.metadata and not 0.0 < value < 1.0:
-                raise InputError(f"{each.name} must be between 0 and 1, got {value!r}")
+        for each in fields(self):
+            _check(each.name, getattr(self, each.name), hints[each.name], each.metadata)
+
+
+def _check(name: str, value: object, hint: Any, limits: Mapping[str, Any]) -> None:
+    if get_origin(hint) is Literal:
+        one_of(name, value, get_args(hint))  # type: ignore[arg-type] # it tells any value
+        return
+    kinds = get_args(hint) or (hint,)
+    if get_origin(hint) is tuple and int in kinds:
+        _check_numbers(name, value, limits)
+        return
+    if value is None and NoneType in kinds:
+        return
+    [kind, *others] = [kind for kind in kinds if kind is not NoneType]
+    legal = _legal(kind, limits)
+    if legal and not others and not _fits(value, kind, limits):
+        raise InputError(f"{name} must be {legal}, got {value!r}")
+
+
+def _check_numbers(name: str, value: object, limits: Mapping[str, Any]) -> None:
+    numbers = value if isinstance(value, tuple) else ()
+    if not numbers or not all(_fits(number, int, limits) for number in numbers):
+        raise InputError(f"{name} must be one or more of {_legal(int, limits)}, got {value!r}")
+
+
+def _fits(value: object, kind: Any, limits: Mapping[str, Any]) -> bool:
+    if kind not in (int, float):
+        return isinstance(value, kind)
+    if isinstance(value, bool) or not isinstance(value, int | kind):
+        return False
+    least, most = limits.get("least", -inf), limits.get("most", inf)
+    inside = least < value < most if limits.get("is_open") else least <= value <= most
+    return bool(inside and abs(value) < inf)
+
+
+def _legal(kind: Any, limits: Mapping[str, Any]) -> str:
+    """What a field of a simple kind may be, in words; "" for other kinds."""
+    words = {bool: "true or false", str: "a text", int: "a whole number", float: "a number"}
+    bounds = ""
+    if "most" in limits:
+        ends = "excluded" if limits.get("is_open") else "included"
+        bounds = f" between {limits['least']} and {limits['most']}, both {ends}"
+    elif "least" in limits:
+        bounds = f" of at least {limits['least']}"
+    return words[kind] + bounds if kind in words else ""

@@ -6,18 +6,33 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Literal, cast, get_args
+from typing import Literal
 
-from hwdag.errors import UnknownOption
 from hwdag.lm.base import Reader
 from hwdag.text.chunking import CountTokens, chunk, leaves
 from hwdag.text.headings import headings, searched_text
 from hwdag.text.sentences import trimmed
 from hwdag.types import Document, Node, Span
+from hwdag_lab.methods.options import CheckedOptions
 
 Granularity = Literal["300", "100", "sentence", "passage"]
 """Chunks of whole sentences, of at most 300 or 100 tokens of the reader, single sentences, or
 paragraphs: a passage never goes on over a blank line, and a longer one than 300 tokens is cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassageConfig(CheckedOptions):
+    """How a document is cut into what is ranked.
+
+    Attributes:
+        granularity: "300" or "100" for chunks of whole sentences with at most that many tokens,
+            "sentence", or "passage" for paragraphs with the heading above them.
+        contextual: search every passage together with its heading, or the title of its document.
+    """
+
+    granularity: Granularity = "300"
+    contextual: bool = False
+
 
 SENTENCE_TOKENS = 300
 """A longer sentence or paragraph is cut, so that every passage fits a usual budget."""
@@ -37,23 +52,16 @@ class Passages:
     """What is searched of every node: its text, or its text behind its heading."""
 
     @classmethod
-    def of(
-        cls, document: Document, granularity: Granularity, reader: Reader, *, contextual: bool
-    ) -> Passages:
+    def of(cls, document: Document, config: PassageConfig, reader: Reader) -> Passages:
         """Cut a document; tokens are counted by the reader.
 
-        A sentence that is a mere fragment (a heading, "Yes.") joins the next one.
-
-        Args:
-            document: not blank.
-            granularity: how fine.
-            reader: its tokenizer counts.
-            contextual: put the heading that a passage stands under, or else the document's title,
-                before what is searched and read. What is returned stays as it is.
+        A sentence that is a mere fragment (a heading, "Yes.") joins the next one. With
+        `config.contextual` the heading above a passage, or else the document's title, stands before
+        what is searched and read; what is returned stays as it is.
         """
-        spans = _cut(document.text, granularity, reader.count_tokens)
-        nodes = verbatim_nodes(document, spans, granularity, reader)
-        if contextual:
+        spans = _cut(document.text, config.granularity, reader.count_tokens)
+        nodes = verbatim_nodes(document, spans, config.granularity, reader)
+        if config.contextual:
             found = headings(document.text, spans, document.title)
             pairs = zip(nodes, found, strict=True)
             nodes = tuple(
@@ -108,15 +116,6 @@ class Whole:
         """Slices of the node's text as nodes, named within the document."""
         whole, at = self.node, self.node.sources[0].start
         return list(_slices(whole.document_id, whole.text, spans, names, reader, at))
-
-
-def checked_granularity(granularity: str | int) -> Granularity:
-    """The granularity itself. Raises `UnknownOption` for one that does not exist."""
-    known = get_args(Granularity)
-    if str(granularity) in known:
-        return cast("Granularity", str(granularity))
-    listed = ", ".join(map(repr, known))
-    raise UnknownOption(f"granularity must be one of {listed}, got {granularity!r}")
 
 
 def _cut(text: str, granularity: Granularity, count_tokens: CountTokens) -> list[Span]:

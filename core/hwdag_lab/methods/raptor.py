@@ -15,17 +15,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import isqrt
-from typing import Any, Literal, Unpack, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hwdag.arrays import Floats, Vectors
 from hwdag.building.windows import pack
-from hwdag.checks import one_of
 from hwdag.errors import ContextTooSmall, InputError
 from hwdag.types import Document, Node
-from hwdag_lab.methods.document_retriever import ModelOptions
 from hwdag_lab.methods.found import Found, Query, Scored, distinct
 from hwdag_lab.methods.options import CheckedOptions, at_least, share
 from hwdag_lab.methods.summaries import Summarizer
@@ -40,6 +38,7 @@ class RaptorConfig(CheckedOptions):
     seed are those of the authors' code (`cluster_utils.py`). The other defaults are ours.
 
     Attributes:
+        mode: rank all nodes alike ("collapsed"), or go down layer by layer ("tree").
         chunk_tokens: size of a leaf; leaves end with sentences.
         summary_tokens: at most this many tokens per summary.
         ratio: tokens of an extractive summary per token of its cluster.
@@ -53,6 +52,7 @@ class RaptorConfig(CheckedOptions):
         seed: seed of UMAP and of the mixtures.
     """
 
+    mode: Literal["collapsed", "tree"] = "collapsed"
     chunk_tokens: int = at_least(8, 100)
     summary_tokens: int = at_least(8, 200)
     ratio: float = share(0.28)
@@ -66,9 +66,6 @@ class RaptorConfig(CheckedOptions):
     seed: int = at_least(0, 224)
 
 
-Mode = Literal["collapsed", "tree"]
-"""Rank all nodes alike, or go down layer by layer."""
-
 SUMMARY = "Write a summary of the following, including as many key details as possible: {text}:"
 """The paper's prompt."""
 
@@ -78,29 +75,15 @@ class RaptorRetriever(SummarizingRetriever[SummaryTree]):
 
     Several documents are trees side by side: the collapsed trees are ranked as one, and traversal
     begins with the top layers of all. docs/systems/raptor.md tells what differs from the paper.
-
-    Args:
-        mode: "collapsed" or "tree".
-        config: how trees are built and traversed.
-        models: see `DocumentRetriever`.
     """
 
-    def __init__(
-        self,
-        *,
-        mode: Mode = "collapsed",
-        config: RaptorConfig | None = None,
-        **models: Unpack[ModelOptions],
-    ) -> None:
-        one_of("mode", mode, get_args(Mode))
-        self.mode = mode
-        self.config = config or RaptorConfig()
-        super().__init__(**models)
+    Config = RaptorConfig
+    config: RaptorConfig
 
     @property
     def name(self) -> str:  # type: ignore[override]
         """`raptor-collapsed` or `raptor-tree`."""
-        return f"raptor-{self.mode}"
+        return f"raptor-{self.config.mode}"
 
     def _build(self, document: Document) -> SummaryTree:
         config, tree = self.config, GrowingTree(document, self.reader, self.embedder)
@@ -134,7 +117,7 @@ class RaptorRetriever(SummarizingRetriever[SummaryTree]):
     def _retrieve(self, query: Query, built: Mapping[str, SummaryTree]) -> Found:
         vector = self.embedder.embed_query(query.question)
         forest = Forest.of(list(built.values()), vector)
-        if self.mode == "collapsed":
+        if self.config.mode == "collapsed":
             order = forest.collapsed()
         elif self.config.top_k is not None:
             order = forest.traversed(self.config.top_k)

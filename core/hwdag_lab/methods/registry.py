@@ -7,7 +7,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
-from hwdag.errors import UnknownOption
+from hwdag.checks import one_of
 
 if TYPE_CHECKING:  # why: the command line lists the names, and must not wait for a method
     from hwdag_lab.methods.document_retriever import DocumentRetriever
@@ -33,8 +33,6 @@ METHODS: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 def retriever_class(method: str) -> type[DocumentRetriever[Any]]:
     """The class of a method. Raises `UnknownOption` for a name that stands for none."""
-    if method not in METHODS:
-        raise UnknownOption(f"there is no method {method!r}; there are {', '.join(METHODS)}")
-    module, name = METHODS[method]
+    module, name = METHODS[one_of("method", method, METHODS)]
     found = getattr(import_module(f"hwdag_lab.methods.{module}"), name)
     return cast("type[DocumentRetriever[Any]]", found)

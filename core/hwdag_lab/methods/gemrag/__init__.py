@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from hwdag_lab.methods.gemrag.retriever import GemRagConfig, GemRagRetriever, Mode
+from hwdag_lab.methods.gemrag.retriever import GemRagConfig, GemRagRetriever
 
-__all__ = ["GemRagConfig", "GemRagRetriever", "Mode"]
+__all__ = ["GemRagConfig", "GemRagRetriever"]

@@ -13,16 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Unpack, get_args
+from typing import Literal
 
 import numpy as np
 
 from hwdag.arrays import Floats, Vectors
-from hwdag.checks import one_of
-from hwdag.errors import InputError
 from hwdag.graph.dag import HWDAG
 from hwdag.types import Document
-from hwdag_lab.methods.document_retriever import ModelOptions
 from hwdag_lab.methods.found import Found, Query, Scored, distinct
 from hwdag_lab.methods.gemrag.memory import (
     Graph,
@@ -35,13 +32,9 @@ from hwdag_lab.methods.gemrag.memory import (
 )
 from hwdag_lab.methods.gemrag.questions import Questioner
 from hwdag_lab.methods.gemrag.spectrum import spectrum
-from hwdag_lab.methods.options import CheckedOptions, at_least, share
+from hwdag_lab.methods.options import CheckedOptions, at_least, between, share
 from hwdag_lab.methods.summaries import Summarizer
 from hwdag_lab.methods.trees import GrowingTree, SummarizingRetriever, repetitions_last
-
-Mode = Literal["graph", "questions"]
-"""Best-first search over the graph (the paper's text), or a ranking of all utility questions (its
-Algorithm 1)."""
 
 SUMMARY = (
     "The following passages of a document belong to one theme. Summarize what they say about it, "
@@ -51,11 +44,16 @@ SUMMARY = (
 
 @dataclass(frozen=True, slots=True)
 class GemRagConfig(CheckedOptions):
-    """How memory graphs are built.
+    """How memory graphs are built and searched.
 
     Length of chunks, number of questions and of eigenvectors are the paper's; the rest is ours.
 
     Attributes:
+        mode: best-first search over the graph ("graph", the paper's text), or a ranking of all utility
+            questions ("questions", its Algorithm 1).
+        prompt_share: in the mode "graph", the weight of the likeness to the question; the rest is that
+            of the edges to what was visited. The paper does not say; the default did best of 0,
+            0.25, 0.5, 0.75 and 0.9 on 21 training questions of MuSiQue.
         chunk_tokens: size of a node; chunks end with sentences.
         questions: questions asked for per node (M); 0 compares the texts themselves (paper, Figure 2).
         question_tokens: length limit of a reply with questions.
@@ -68,6 +66,8 @@ class GemRagConfig(CheckedOptions):
         ratio: tokens of an extractive summary per token of its members.
     """
 
+    mode: Literal["graph", "questions"] = "graph"
+    prompt_share: float = between(0, 1, 0.9)
     chunk_tokens: int = at_least(8, 100)
     questions: int = at_least(0, 5)
     question_tokens: int = at_least(8, 192)
@@ -95,39 +95,15 @@ class GemRagRetriever(SummarizingRetriever[Memory]):
     A writer asks the questions and writes the summaries. Without one (see `SummarizingRetriever`)
     the sentences of a chunk stand for its questions and summaries are extracted; the notes say so.
     Verbatim nodes whose sentences have all come before are ranked last, as with RAPTOR.
-
-    Args:
-        mode: "graph" or "questions".
-        prompt_share: how much the likeness to the prompt counts in the search over the graph, and
-            not the edges to what was visited, in [0, 1]. The paper does not say; the default did
-            best of 0, 0.25, 0.5, 0.75 and 0.9 on 21 training questions of MuSiQue.
-        config: how memory graphs are built.
-        models: see `DocumentRetriever`.
-
-    Raises:
-        UnknownOption: there is no such mode.
-        InputError: prompt_share is not in [0, 1].
     """
 
-    def __init__(
-        self,
-        *,
-        mode: Mode = "graph",
-        prompt_share: float = 0.9,
-        config: GemRagConfig | None = None,
-        **models: Unpack[ModelOptions],
-    ) -> None:
-        one_of("mode", mode, get_args(Mode))
-        if not 0 <= prompt_share <= 1:
-            raise InputError(f"prompt_share must be in [0, 1], got {prompt_share!r}")
-        self.mode, self.prompt_share = mode, prompt_share
-        self.config = config or GemRagConfig()
-        super().__init__(**models)
+    Config = GemRagConfig
+    config: GemRagConfig
 
     @property
     def name(self) -> str:  # type: ignore[override]
         """`gem-rag-graph` or `gem-rag-questions`."""
-        return f"gem-rag-{self.mode}"
+        return f"gem-rag-{self.config.mode}"
 
     @property
     def memories(self) -> Mapping[str, Memory]:
@@ -190,8 +166,10 @@ class GemRagRetriever(SummarizingRetriever[Memory]):
         likeness = graph.likeness(asked)
         ranking = (
             by_questions(likeness)
-            if self.mode == "questions"
-            else best_first(graph, graph.start(asked), likeness, query.budget, self.prompt_share)
+            if self.config.mode == "questions"
+            else best_first(
+                graph, graph.start(asked), likeness, query.budget, self.config.prompt_share
+            )
         )
         notes = tuple(note for memory in built.values() for note in memory.notes)
         ranked = distinct(Scored(graph.nodes[i], score) for i, score in ranking)

@@ -10,15 +10,15 @@ from hwdag_lab.methods.options import CheckedOptions, at_least, share
 Facts = Literal["auto", "written", "sentences"]
 """Who says what the facts of a chunk are: the writer, or the text itself."""
 
-Answers = Literal["nodes", "notebooks"]
-"""What `answer` rests on: the nodes, as for all retrievers, or the agent's notebooks, as the paper."""
-
 
 @dataclass(frozen=True, slots=True)
 class GraphReaderConfig(CheckedOptions):
     """How graphs are built and explored. The first four numbers are the paper's, the rest ours.
 
     Attributes:
+        answers: "notebooks" is the paper's answer, reasoned by the writer over all notebooks. Where
+            that fails twice, or no notebook says anything, the nodes are answered from, and a note
+            says so. "nodes" lets the reader answer from the nodes, as every other retriever.
         chunk_tokens: size of a chunk (L); smaller where the window is small.
         initial_nodes: nodes that are explored, each on a path with its own notebook (N).
         max_calls: function calls per path.
@@ -34,6 +34,7 @@ class GraphReaderConfig(CheckedOptions):
         reply_tokens: length limit of all other replies; a notebook has to fit into it.
     """
 
+    answers: Literal["notebooks", "nodes"] = "notebooks"
     chunk_tokens: int = at_least(8, 2000)
     initial_nodes: int = at_least(1, 5)
     max_calls: int = at_least(1, 10)

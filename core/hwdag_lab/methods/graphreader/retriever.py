@@ -13,25 +13,23 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Unpack, get_args
 
 import numpy as np
 
 from hwdag.arrays import Floats, Vectors
 from hwdag.building.points import Point
-from hwdag.checks import one_of
 from hwdag.config import SearchConfig
 from hwdag.embedding.base import Embedder
 from hwdag.errors import ContextTooSmall, InputError
-from hwdag.lm.base import Reader, Session, Writer
+from hwdag.lm.base import Session, Writer
 from hwdag.scope import Scope
 from hwdag.text.characters import without_surrogates
 from hwdag.types import Document, Retrieval
-from hwdag_lab.methods.document_retriever import DocumentRetriever, ModelOptions
+from hwdag_lab.methods.document_retriever import DocumentRetriever
 from hwdag_lab.methods.found import Found, Query, Scored, distinct
 from hwdag_lab.methods.graphreader import prompts as wording
 from hwdag_lab.methods.graphreader.answering import NotebookSession, reasoned
-from hwdag_lab.methods.graphreader.config import Answers, GraphReaderConfig
+from hwdag_lab.methods.graphreader.config import GraphReaderConfig
 from hwdag_lab.methods.graphreader.exploration import ON_CHUNK, Agent, Exploration, explore
 from hwdag_lab.methods.graphreader.graph import Extraction, FactGraph
 from hwdag_lab.methods.summaries import best_parts, excerpt
@@ -59,42 +57,21 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
 
     The writer, or else the reader, extracts facts and explores; `Retrieval.usage` is what its meter
     says before and after, other threads' work on the same model included.
-
-    Args:
-        answers: "notebooks" is the paper's answer, reasoned by the writer over all notebooks. Where
-            that fails twice, or no notebook says anything, the nodes are answered from, and a note
-            says so. "nodes" lets the reader answer from the nodes, as every other retriever.
-        config: how graphs are built and explored.
-        models: see `DocumentRetriever`.
-
-    Raises:
-        ReaderRequired: no writer was given, and the reader cannot write.
     """
 
-    def __init__(
-        self,
-        *,
-        answers: Answers = "notebooks",
-        config: GraphReaderConfig | None = None,
-        **models: Unpack[ModelOptions],
-    ) -> None:
-        one_of("answers", answers, get_args(Answers))
-        self.answers = answers
-        self.config = config or GraphReaderConfig()
-        super().__init__(**models)
-        # why: a model's name is not loaded before it is needed
-        if isinstance(models.get("reader"), Reader):
-            _ = self.writer
+    needs_replies = True
+    Config = GraphReaderConfig
+    config: GraphReaderConfig
 
     @property
     def name(self) -> str:  # type: ignore[override]
         """`graphreader`, or `graphreader-nodes` if it answers from nodes."""
-        return "graphreader" if self.answers == "notebooks" else "graphreader-nodes"
+        return "graphreader" if self.config.answers == "notebooks" else "graphreader-nodes"
 
     @property
     def writer(self) -> Writer:
         """Who explores: the writer that was given, or the reader."""
-        return self._replying("GraphReader explores")
+        return self._replying()
 
     @property
     def facts_writer(self) -> Writer | None:
@@ -135,7 +112,7 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
         config: SearchConfig,
     ) -> tuple[Retrieval, Session]:
         """As `answers` says: the nodes, or the notebooks; where these give none, the nodes."""
-        if self.answers == "nodes" or carried is None:
+        if self.config.answers == "nodes" or carried is None:
             return retrieval, session
         before = carried.agent.usage
         answer = reasoned(carried.exploration, carried.agent)

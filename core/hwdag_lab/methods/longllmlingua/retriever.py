@@ -21,17 +21,17 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple, Unpack
+from typing import TYPE_CHECKING, NamedTuple
 
-from hwdag.errors import InputError, QuestionTooLong, ReaderRequired
+from hwdag.errors import QuestionTooLong, ReaderRequired
 from hwdag.lm.base import Reader
 from hwdag.text.characters import one_line
 from hwdag.text.chunking import chunk
 from hwdag.types import Document, Node, Span
-from hwdag_lab.methods.document_retriever import DocumentRetriever, ModelOptions
+from hwdag_lab.methods.document_retriever import DocumentRetriever
 from hwdag_lab.methods.found import Found, Query, Scored
 from hwdag_lab.methods.longllmlingua.whole_words import owners, words
-from hwdag_lab.methods.options import CheckedOptions, at_least
+from hwdag_lab.methods.options import CheckedOptions, at_least, between
 from hwdag_lab.methods.passages import verbatim_nodes
 
 if TYPE_CHECKING:  # why: torch is imported only by those who need a model
@@ -54,23 +54,13 @@ class LongLLMLinguaConfig(CheckedOptions):
             one, the worst one this share less.
         segment_tokens: text that is scored at once, and compressed before what follows is scored.
         restriction: what is said after the question in the coarse stage.
-
-    Raises:
-        InputError: a number outside its range.
     """
 
     chunk_tokens: int = at_least(8, 300)
-    coarse_ratio: float = 2.0
-    delta_tau: float = 0.25
+    coarse_ratio: float = at_least(1, 2.0)
+    delta_tau: float = between(0, 1, 0.25)
     segment_tokens: int = at_least(8, 200)
     restriction: str = RESTRICTION
-
-    def __post_init__(self) -> None:
-        CheckedOptions.__post_init__(self)
-        if not 1.0 <= self.coarse_ratio < math.inf:
-            raise InputError(f"coarse_ratio must be at least 1, got {self.coarse_ratio!r}")
-        if not 0.0 <= self.delta_tau <= 1.0:
-            raise InputError(f"delta_tau must be between 0 and 1, got {self.delta_tau!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,20 +78,12 @@ class LongLLMLinguaRetriever(DocumentRetriever[Passages]):
     reading everything; nothing but the cutting is done at insertion. Texts that fit into the budget
     are only put into order. A compressed passage is a node of origin "compressed", whose text is
     its `sources`, one after the other; the passages that did not survive come after them.
-
-    Args:
-        config: sizes and ratios.
-        models: see `DocumentRetriever`.
     """
 
     name = "longllmlingua"
     uses = ("reader", "prompts")
-
-    def __init__(
-        self, *, config: LongLLMLinguaConfig | None = None, **models: Unpack[ModelOptions]
-    ) -> None:
-        super().__init__(**models)
-        self.config = config or LongLLMLinguaConfig()
+    Config = LongLLMLinguaConfig
+    config: LongLLMLinguaConfig
 
     def _build(self, document: Document) -> Passages:
         count = self.reader.count_tokens

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +22,14 @@ from hwdag.arrays import Floats, Vectors
 from hwdag.building.calls import Embeddings
 from hwdag.building.windows import pack
 from hwdag.config import Heads, SearchConfig
-from hwdag.errors import InputError, ReaderRequired
+from hwdag.errors import ReaderRequired
 from hwdag.lm.base import Reader
 from hwdag.store.calls import key_of
 from hwdag.text.chunking import leaves
 from hwdag.types import Document, Node, Usage
-from hwdag_lab.methods.document_retriever import DocumentRetriever, OtherModels
+from hwdag_lab.methods.document_retriever import DocumentRetriever
 from hwdag_lab.methods.found import Found, Query, Scored, may_cost
-from hwdag_lab.methods.options import CheckedOptions, at_least
+from hwdag_lab.methods.options import CheckedOptions, at_least, between
 from hwdag_lab.methods.passages import SENTENCE_TOKENS, verbatim_nodes
 from hwdag_lab.methods.youra.easy import Ids
 
@@ -78,10 +78,6 @@ class YouraConfig(CheckedOptions):
         most_sentences: at most this share of all sentences is taken, whatever the budget allows.
         memory_bytes: KV caches of windows are kept in memory up to this size, so that a question
             costs its own tokens only; 0 reads every window again for every question.
-
-    Raises:
-        InputError: a number outside its range.
-        UnknownOption: a word that is none of those above.
     """
 
     window_tokens: int | None = at_least(16, None)
@@ -89,15 +85,11 @@ class YouraConfig(CheckedOptions):
     difference: Difference = "increase"
     mean: Mean = "arithmetic"
     scale: Scale = "length"
-    most_sentences: float = PAPER_SHARE
+    most_sentences: float = between(0, 1, PAPER_SHARE)
     memory_bytes: int = at_least(0, 1 << 30)
 
     def __post_init__(self) -> None:
         CheckedOptions.__post_init__(self)
-        if not 0.0 < self.most_sentences <= 1.0:
-            raise InputError(
-                f"most_sentences must be above 0 and at most 1, got {self.most_sentences!r}"
-            )
         if self.heads != "last":
             object.__setattr__(self, "heads", SearchConfig(heads=self.heads).heads)
 
@@ -136,24 +128,11 @@ class YouraRetriever(DocumentRetriever[Contexts]):
     Every question is read after every window of the documents. With the KV caches of the windows
     in memory (`YouraConfig.memory_bytes`) that costs the question's own tokens; a window whose cache
     is not there passes through the model once more. Nothing else of a question is remembered.
-
-    Args:
-        reader: see `DocumentRetriever`.
-        config: windows, heads, scores and limits.
-        models: prompts and cache; see `DocumentRetriever`.
     """
 
     uses = ("reader", "prompts", "cache")
-
-    def __init__(
-        self,
-        reader: Reader | str | None = None,
-        *,
-        config: YouraConfig | None = None,
-        **models: Unpack[OtherModels],
-    ) -> None:
-        self.config = config or YouraConfig()
-        super().__init__(reader, **models)
+    Config = YouraConfig
+    config: YouraConfig
 
     @property
     def name(self) -> str:  # type: ignore[override]
