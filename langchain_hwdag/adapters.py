@@ -18,10 +18,10 @@ from hwdag.embedding.base import Embedder
 from hwdag.embedding.callable import CallableEmbedder
 from hwdag.errors import InputError, ReaderRequired, WriterFailed
 from hwdag.lm.base import Reader, Writer
+from hwdag.retriever import Adapters
 from hwdag.text.characters import disarmed
 from hwdag.trace.provenance import METADATA_KEY, provenance
 from hwdag.types import Retrieval, Step
-from hwdag_lab.methods.making import Adapters
 
 
 def as_core_document(document: Document) -> hwdag.Document:

@@ -10,9 +10,8 @@ from langchain_core.documents import Document
 from pydantic import Field, field_validator
 
 from hwdag.config import SearchConfig
-from hwdag.retriever import Retriever
+from hwdag.retriever import Retriever, finished, make_retriever
 from hwdag.search.passages import Returns
-from hwdag_lab.methods.making import as_core_retriever, make_retriever
 from langchain_hwdag.adapters import MODELS, as_core_document
 from langchain_hwdag.base_retriever import CoreSearchRetriever, Filters, unwrapped
 from langchain_hwdag.events import build_progress, building
@@ -77,6 +76,12 @@ class CoreRetriever(CoreSearchRetriever):
             UnknownOption: a finished retriever and `options`.
             TypeError: the class has no such option.
         """
+        if isinstance(retriever, str):
+            from hwdag_lab.methods.registry import (
+                retriever_class,  # why here: nothing else needs it
+            )
+
+            retriever = retriever_class(retriever)
         wrapped = cls(
             retriever=make_retriever(unwrapped(retriever), options, MODELS),
             search=search,
@@ -103,7 +108,7 @@ class CoreRetriever(CoreSearchRetriever):
     @field_validator("retriever", mode="before")
     @classmethod
     def _of_the_core(cls, value: object) -> Retriever:
-        return as_core_retriever(unwrapped(value))
+        return finished(unwrapped(value))
 
     @property
     def core(self) -> Retriever:

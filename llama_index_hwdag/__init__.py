@@ -27,7 +27,7 @@ except ModuleNotFoundError as error:
 from llama_index_hwdag.index_struct import HWDAGIndexStruct, register
 
 _LAZY = {
-    "CoreRetriever": "llama_index_hwdag.core_retriever",
+    "CoreRetriever": "llama_index_hwdag.retriever",
     "HWDAGBuildEndEvent": "llama_index_hwdag.events",
     "HWDAGBuildStartEvent": "llama_index_hwdag.events",
     "HWDAGDocumentEndEvent": "llama_index_hwdag.events",
@@ -45,7 +45,6 @@ __all__ = [*sorted(_LAZY), "HWDAGIndexStruct"]
 
 if TYPE_CHECKING:
     from llama_index_hwdag.base import HWDAGIndex as HWDAGIndex
-    from llama_index_hwdag.core_retriever import CoreRetriever as CoreRetriever
     from llama_index_hwdag.events import HWDAGBuildEndEvent as HWDAGBuildEndEvent
     from llama_index_hwdag.events import HWDAGBuildStartEvent as HWDAGBuildStartEvent
     from llama_index_hwdag.events import HWDAGDocumentEndEvent as HWDAGDocumentEndEvent
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
     from llama_index_hwdag.llm import HWDAGLLM as HWDAGLLM
     from llama_index_hwdag.query_engine import HWDAGQueryEngine as HWDAGQueryEngine
     from llama_index_hwdag.reranker import HWDAGReranker as HWDAGReranker
+    from llama_index_hwdag.retriever import CoreRetriever as CoreRetriever
     from llama_index_hwdag.retriever import HWDAGRetriever as HWDAGRetriever
 
 if not TYPE_CHECKING:

@@ -13,7 +13,7 @@ from hwdag.embedding.callable import CallableEmbedder
 from hwdag.errors import InputError, ReaderRequired
 from hwdag.lm.base import Reader, Writer
 from hwdag.lm.writers import CallableWriter
-from hwdag_lab.methods.making import Adapters
+from hwdag.retriever import Adapters
 
 FOREIGN = "llama-index:"
 """Begins the names of models that are LlamaIndex objects: nothing can be loaded by such a name."""

@@ -25,15 +25,12 @@ from llama_index.core.query_engine.retriever_query_engine import RetrieverQueryE
 from hwdag.checks import refuse
 from hwdag.errors import UnknownOption
 from llama_index_hwdag.query_engine import HWDAGQueryEngine
-from llama_index_hwdag.retriever import HWDAGRetriever
+from llama_index_hwdag.retriever import HWDAGRetriever, SearchOptions
 
 logger = logging.getLogger(__name__)
 
 AnswerMode = Literal["synthesize", "walk"]
 """Who answers: a response synthesizer with any LLM, or the reader from the walk's KV cache."""
-
-RETRIEVAL_OPTIONS = ("search", "k", "similarity_top_k", "document_ids", "filters", "returns")
-"""Of `as_retriever`."""
 
 CHAT_ENGINES: dict[ChatMode, tuple[Callable[..., BaseChatEngine], str]] = {
     ChatMode.BEST: (CondensePlusContextChatEngine.from_defaults, "retriever"),
@@ -134,7 +131,7 @@ def _split(
     """Options of the retriever and those of `make`. Raises `UnknownOption` for all others."""
     taken = {"self", "retriever", "query_engine", "llm", "kwargs"}
     theirs = [name for name in inspect.signature(make).parameters if name not in taken]
-    known = [*RETRIEVAL_OPTIONS, *theirs]
+    known = [*SearchOptions.__annotations__, *theirs]
     refuse({k: v for k, v in options.items() if k not in known}, where, ", ".join(known))
-    ours = {k: v for k, v in options.items() if k in RETRIEVAL_OPTIONS}
+    ours = {k: v for k, v in options.items() if k in SearchOptions.__annotations__}
     return ours, {k: v for k, v in options.items() if k not in ours}

@@ -1,4 +1,4 @@
-"""What the index store keeps of an index: ids, names and hashes, since every change writes it anew."""
+"""What the index store keeps of an index: where its file is, or the file itself."""
 
 from __future__ import annotations
 
@@ -20,27 +20,14 @@ class HWDAGIndexStruct(IndexStruct):
     """What the index store keeps.
 
     Attributes:
-        reader: name of the model that built the graphs; empty while there are none.
-        embedder: name of the model that embedded the nodes; empty while there are none.
-        config: the build config as JSON-able values.
-        sources: by ref doc id, the ids of the nodes that its text is joined from.
-        nodes: by ref doc id, the ids of its chunks and points in the order of the graph; empty
-            where the graphs are in a file.
-        hashes: by ref doc id, the hash of the `Document` that it was last built of. The docstore has
-            hashes too, but those are written by all of its users.
-        unfinished: by ref doc id, the ids of nodes that a change has begun to write or remove: what an
-            interruption has left of them is listed nowhere else.
-        path: the file that the graphs are in; empty where they are in the docstore.
+        path: the index file; empty for an index in memory.
+        image: of an index in memory, its file, packed by zlib, in base64.
+        config: the build config as JSON-able values while nothing was built; the file has it then.
     """
 
-    reader: str = ""
-    embedder: str = ""
-    config: dict[str, Any] = field(default_factory=dict)
-    sources: dict[str, list[str]] = field(default_factory=dict)
-    nodes: dict[str, list[str]] = field(default_factory=dict)
-    hashes: dict[str, str] = field(default_factory=dict)
-    unfinished: dict[str, list[str]] = field(default_factory=dict)
     path: str = ""
+    image: str = ""
+    config: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def get_type(cls) -> IndexStructType:

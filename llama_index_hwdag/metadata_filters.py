@@ -1,9 +1,9 @@
-"""LlamaIndex's `MetadataFilters` as filters of the core."""
+"""LlamaIndex's `MetadataFilters` as filters of the core, in their JSON form."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from llama_index.core.vector_stores.types import (
     FilterCondition,
@@ -13,27 +13,29 @@ from llama_index.core.vector_stores.types import (
 )
 
 from hwdag.errors import InputError, UnknownOption
-from hwdag.filters import And, Equals, Exists, Filter, In, Not, Or, Range, as_filter
 
-Filters = Filter | Mapping[str, Any] | MetadataFilters
-"""What the option `filters` takes: a core filter, its JSON form, or LlamaIndex's own."""
+CoreFilter: TypeAlias = Mapping[str, Any]
+"""The JSON form of a filter, see `hwdag.filters`."""
+
+Filters: TypeAlias = CoreFilter | MetadataFilters
+"""What the option `filters` takes."""
 
 
-def as_core_filter(filters: Filters | None) -> Filter | None:
+def as_core_filter(filters: Filters | None) -> CoreFilter | None:
     """A filter of the core; None where every document matches.
 
     What is missing matches `!=`, `nin` and `is_empty` alone, as in LlamaIndex's own vector store.
 
     Raises:
         UnknownOption: an operator that the core has no equal of.
-        InputError: anything else that cannot be a filter.
+        InputError: a value that an operator cannot use.
     """
     if not isinstance(filters, MetadataFilters):
-        return as_filter(filters)
+        return filters
     return _combined(filters) if filters.filters else None
 
 
-def _combined(filters: MetadataFilters) -> Filter:
+def _combined(filters: MetadataFilters) -> CoreFilter:
     if not filters.filters:
         raise InputError("a nested MetadataFilters holds no filter; leave it out")
     parts = [
@@ -41,13 +43,13 @@ def _combined(filters: MetadataFilters) -> Filter:
         for part in filters.filters
     ]
     if filters.condition == FilterCondition.OR:
-        return Or(*parts)
+        return {"or": parts}
     if filters.condition == FilterCondition.NOT:  # none of them, as LlamaIndex reads it
-        return Not(Or(*parts))
-    return And(*parts)
+        return {"not": {"or": parts}}
+    return {"and": parts}
 
 
-def _translated(part: MetadataFilter) -> Filter:
+def _translated(part: MetadataFilter) -> CoreFilter:
     make = _OPERATORS.get(part.operator)
     if make is None:
         known = ", ".join(operator.value for operator in _OPERATORS)
@@ -65,24 +67,34 @@ def _several(key: str, value: Any) -> Sequence[Any]:
     return value
 
 
-def _all(key: str, value: Any) -> Filter:
-    parts = [Equals(key, each) for each in _several(key, value)]
-    return And(*parts) if parts else Exists(key)
+def _by(operator: str) -> Callable[[str, Any], CoreFilter]:
+    return lambda key, value: {key: {operator: value}}
 
 
-_OPERATORS: dict[FilterOperator, Callable[[str, Any], Filter]] = {
-    FilterOperator.EQ: Equals,
-    FilterOperator.NE: lambda key, value: Not(Equals(key, value)),
-    FilterOperator.GT: lambda key, value: Range(key, gt=value),
-    FilterOperator.GTE: lambda key, value: Range(key, gte=value),
-    FilterOperator.LT: lambda key, value: Range(key, lt=value),
-    FilterOperator.LTE: lambda key, value: Range(key, lte=value),
-    FilterOperator.IN: lambda key, value: In(key, _several(key, value)),
-    FilterOperator.NIN: lambda key, value: Not(In(key, _several(key, value))),
-    FilterOperator.ANY: lambda key, value: In(key, _several(key, value)),
+def _in(key: str, value: Any) -> CoreFilter:
+    return {key: {"in": _several(key, value)}}
+
+
+def _all(key: str, value: Any) -> CoreFilter:
+    parts = [{key: {"eq": each}} for each in _several(key, value)]
+    return {"and": parts} if parts else {key: {"exists": True}}
+
+
+def _is_empty(key: str, value: Any) -> CoreFilter:
+    return {"or": [{key: {"exists": False}}, {key: {"in": [None, ""]}}, {key: {"eq": []}}]}
+
+
+_OPERATORS: dict[FilterOperator, Callable[[str, Any], CoreFilter]] = {
+    FilterOperator.EQ: _by("eq"),
+    FilterOperator.NE: _by("ne"),
+    FilterOperator.GT: _by("gt"),
+    FilterOperator.GTE: _by("gte"),
+    FilterOperator.LT: _by("lt"),
+    FilterOperator.LTE: _by("lte"),
+    FilterOperator.IN: _in,
+    FilterOperator.NIN: lambda key, value: {"not": _in(key, value)},
+    FilterOperator.ANY: _in,
     FilterOperator.ALL: _all,
-    FilterOperator.CONTAINS: Equals,
-    FilterOperator.IS_EMPTY: lambda key, _: Or(
-        Not(Exists(key)), In(key, (None, "")), Equals(key, ())
-    ),
+    FilterOperator.CONTAINS: _by("eq"),
+    FilterOperator.IS_EMPTY: _is_empty,
 }

@@ -1,13 +1,18 @@
-"""Ref docs as documents of the core, and nodes of the core as nodes of LlamaIndex, and back."""
+"""LlamaIndex's documents and nodes as documents of the core, and the core's nodes as LlamaIndex's.
+
+What LlamaIndex knows of a document and the core has no field for (which metadata a model may see, the
+nodes it was joined from, its hash) is a `Record` in the metadata of the core's document, and so in
+the index file.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from copy import deepcopy
+from itertools import accumulate
 from typing import Any
 
-import numpy as np
 from llama_index.core.schema import (
     BaseNode,
     IndexNode,
@@ -17,11 +22,53 @@ from llama_index.core.schema import (
     TextNode,
 )
 from llama_index.core.schema import Document as LlamaDocument
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError
 
 from hwdag.errors import InputError
-from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.trace.provenance import METADATA_KEY
-from hwdag.types import Document, Node, Span
+from hwdag.types import Document, Node
+
+SEPARATOR = "\n\n"
+"""Between the nodes of one ref doc."""
+
+RECORD_KEY = "llama_index_hwdag"
+"""Key of a record in the metadata of a core document."""
+
+
+class Record(BaseModel):
+    """What LlamaIndex knows of a document beyond text, title and metadata.
+
+    Attributes:
+        hash: hash of the LlamaIndex `Document` that the nodes are from; "" where they did not say.
+        is_whole: these are all nodes of that `Document`, so its hash tells whether it has changed.
+        starts: where in the text each node that was joined begins; empty for a whole document.
+        hidden_from_llm: metadata keys that LLMs shall not see.
+        hidden_from_embedding: metadata keys that embedding models shall not see.
+        metadata_template: how LlamaIndex shows one key.
+        metadata_separator: what stands between two of them.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    hash: str = ""
+    is_whole: bool = False
+    starts: dict[str, NonNegativeInt] = {}
+    hidden_from_llm: list[str] = []
+    hidden_from_embedding: list[str] = []
+    metadata_template: str = "{key}: {value}"
+    metadata_separator: str = "\n"
+
+    @classmethod
+    def of(cls, document: Document) -> Record:
+        """The record of a core document; of one that came without LlamaIndex, an empty one.
+
+        All its metadata may be seen then but where its pages begin.
+        """
+        try:
+            return cls.model_validate(document.metadata[RECORD_KEY])
+        except (KeyError, ValidationError):
+            hidden = ["page_starts"] if document.page_starts else []
+            return cls(hidden_from_llm=hidden, hidden_from_embedding=hidden)
 
 
 class RetrievedNode(TextNode):
@@ -34,75 +81,83 @@ class RetrievedNode(TextNode):
         return TextNode(text=self.text, metadata=own).hash
 
 
-SEPARATOR = "\n\n"
-"""Between the nodes of one ref doc."""
+def core_document(
+    ref_doc_id: str, nodes: Sequence[BaseNode], document_hash: str | None = None
+) -> Document:
+    """One document of all nodes of a ref doc, in order, with a blank line between them.
 
+    Of the metadata that is kept which all nodes agree on. A text under "title" is the title.
 
-@dataclass(frozen=True)
-class Source:
-    """A ref doc: the core's document, and what all nodes made of it have in common.
-
-    `template` has no text: it carries the metadata, which of it an LLM or an embedding model may
-    see, and the relation to the ref doc.
+    Args:
+        ref_doc_id: its id.
+        nodes: at least one.
+        document_hash: of the `Document` that these are all nodes of, if they are.
     """
-
-    document: Document
-    node_ids: tuple[str, ...]
-    template: TextNode
-
-    @classmethod
-    def of(cls, ref_doc_id: str, nodes: Sequence[BaseNode]) -> Source:
-        """One document of all nodes of a ref doc, in order, with a blank line between them.
-
-        Of the metadata that is kept which all nodes agree on.
-        """
-        first = nodes[0]
-        metadata = {
-            key: value
-            for key, value in first.metadata.items()
-            if all(key in node.metadata and node.metadata[key] == value for node in nodes)
-        }
-        metadata = _as_stored(metadata)
-        title = metadata.get("title")
-        text = SEPARATOR.join(node.get_content(MetadataMode.NONE) for node in nodes)
-        template = TextNode(
-            id_=ref_doc_id,
-            metadata=metadata,
-            excluded_embed_metadata_keys=_hidden(first.excluded_embed_metadata_keys),
-            excluded_llm_metadata_keys=_hidden(first.excluded_llm_metadata_keys),
-            metadata_template=first.metadata_template,
-            metadata_separator=first.metadata_separator,
-            relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=ref_doc_id)},
-        )
-        document = Document(ref_doc_id, text, title if isinstance(title, str) else "", metadata)
-        return cls(document, tuple(node.node_id for node in nodes), template)
-
-    @classmethod
-    def of_document(cls, document: Document) -> Source:
-        """A document that came without LlamaIndex: all but where pages begin may be seen."""
-        hidden = ["page_starts"] if document.page_starts else []
-        node = LlamaDocument(
-            id_=document.id,
-            text=document.text,
-            metadata=dict(document.metadata),
-            excluded_llm_metadata_keys=hidden,
-            excluded_embed_metadata_keys=hidden,
-        )
-        return cls(document, (document.id,), cls.of(document.id, [node]).template)
+    first = nodes[0]
+    texts = [node.get_content(MetadataMode.NONE) for node in nodes]
+    metadata = _agreed([node.metadata for node in nodes])
+    if isinstance(first, LlamaDocument):
+        document_hash = document_hash or first.hash
+    starts = accumulate((len(text) + len(SEPARATOR) for text in texts), initial=0)
+    is_document = len(nodes) == 1 and first.node_id == ref_doc_id
+    record = Record(
+        hash=document_hash or source_hash(nodes),
+        is_whole=document_hash is not None,
+        starts={} if is_document else {n.node_id: i for n, i in zip(nodes, starts, strict=False)},
+        hidden_from_llm=first.excluded_llm_metadata_keys,
+        hidden_from_embedding=first.excluded_embed_metadata_keys,
+        metadata_template=first.metadata_template,
+        metadata_separator=first.metadata_separator,
+    )
+    title = metadata.get("title")
+    if told := record.model_dump(exclude_defaults=True):
+        metadata[RECORD_KEY] = told
+    return Document(
+        ref_doc_id, SEPARATOR.join(texts), title if isinstance(title, str) else "", metadata
+    )
 
 
-def _as_stored(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Metadata as a store gives it back; what is not JSON as it is, for the core to refuse."""
-    try:
-        stored: dict[str, Any] = json.loads(json.dumps(metadata))
-    except (TypeError, ValueError):
-        return metadata
-    return stored
+def parts_of(document: Document) -> list[TextNode]:
+    """The nodes that `core_document` has joined; none of a document that was given as a whole."""
+    record = Record.of(document)
+    # why sorted: a file gives mappings back in the order of their keys
+    starts = sorted(record.starts.items(), key=lambda part: part[1])
+    ends = [start - len(SEPARATOR) for _, start in starts[1:]]
+    return [
+        _text_node(document, record, node_id, document.text[start:end])
+        for (node_id, start), end in zip(starts, [*ends, None], strict=False)
+    ]
 
 
-def _hidden(keys: Sequence[str]) -> list[str]:
-    """Metadata that a model shall not see, provenance among it."""
-    return [*(key for key in keys if key != METADATA_KEY), METADATA_KEY]
+def source_hash(nodes: Iterable[BaseNode]) -> str:
+    """Hash of the one `Document` that nodes were cut from; "" where that is not known."""
+    found = {(node.source_node.hash or "") if node.source_node else "" for node in nodes}
+    return found.pop() if len(found) == 1 else ""
+
+
+def own_metadata(document: Document) -> dict[str, Any]:
+    """The metadata that a document came with."""
+    return {key: deepcopy(value) for key, value in document.metadata.items() if key != RECORD_KEY}
+
+
+def text_node(node: Node, document: Document) -> TextNode:
+    """A chunk or point under its own id, with offsets where it is one slice of its document.
+
+    Its metadata is that of the document, with the heading that it stands under.
+    """
+    made = _text_node(document, Record.of(document), node.id, node.text)
+    if node.heading:
+        made.metadata = {"heading": node.heading, **made.metadata}
+    if node.origin in ("chunk", "extractive") and len(node.sources) == 1:
+        made.start_char_idx, made.end_char_idx = node.sources[0].start, node.sources[0].end
+    return made
+
+
+def retrieved_node(node: Node, document: Document, provenance: dict[str, Any]) -> RetrievedNode:
+    """The same with its provenance under `METADATA_KEY`."""
+    made = RetrievedNode(**dict(text_node(node, document)))
+    made.metadata[METADATA_KEY] = provenance
+    return made
 
 
 def checked_nodes(nodes: Iterable[BaseNode]) -> list[BaseNode]:
@@ -114,11 +169,16 @@ def checked_nodes(nodes: Iterable[BaseNode]) -> list[BaseNode]:
                 f"documents must be LlamaIndex's, or nodes of it, got {type(node).__name__}; make "
                 "them as llama_index.core.Document(text=...)"
             )
+        if isinstance(node, IndexNode):
+            raise InputError(
+                f"the IndexNode {node.node_id!r} points to {node.index_id!r}, which a graph of texts "
+                "cannot keep; put it into an index of LlamaIndex, or insert its text as a TextNode"
+            )
     return listed
 
 
-def by_ref_doc(nodes: Sequence[BaseNode]) -> dict[str, dict[str, BaseNode]]:
-    """Nodes by id, by ref doc id; a document, or a node without a ref doc, is its own.
+def by_ref_doc(nodes: Iterable[BaseNode]) -> dict[str, list[BaseNode]]:
+    """Nodes by ref doc id, each once; a document, or a node without a ref doc, is its own.
 
     A whole document and parts of it exclude each other: the document stands alone.
 
@@ -126,111 +186,46 @@ def by_ref_doc(nodes: Sequence[BaseNode]) -> dict[str, dict[str, BaseNode]]:
         InputError: two nodes of different content have one id, or one only points elsewhere.
     """
     found: dict[str, dict[str, BaseNode]] = {}
-    for node in nodes:
-        if isinstance(node, IndexNode):
-            raise InputError(
-                f"the IndexNode {node.node_id!r} points to {node.index_id!r}, which a graph of texts "
-                "cannot keep; put it into an index of LlamaIndex, or insert its text as a TextNode"
-            )
+    for node in checked_nodes(nodes):
         own = isinstance(node, LlamaDocument) or node.ref_doc_id is None
         parts = found.setdefault(node.node_id if own else str(node.ref_doc_id), {})
         if parts.setdefault(node.node_id, node).hash != node.hash:
             raise InputError(
                 f"two different documents or nodes have the id {node.node_id!r}; ids must be unique"
             )
-    return {key: {key: parts[key]} if key in parts else parts for key, parts in found.items()}
-
-
-def text_node(node: Node, source: Source, **fields: Any) -> TextNode:
-    """A chunk or point as a `TextNode` under its own id, with offsets where it is one slice."""
-    is_slice = node.origin in ("chunk", "extractive") and len(node.sources) == 1
-    own = {
-        "id_": node.id,
-        "text": node.text,
-        "start_char_idx": node.sources[0].start if is_slice else None,
-        "end_char_idx": node.sources[0].end if is_slice else None,
+    return {
+        key: [parts[key]] if key in parts else list(parts.values()) for key, parts in found.items()
     }
-    return source.template.model_copy(update=own | fields, deep=True)
 
 
-def graph_nodes(graph: HWDAG, source: Source) -> list[TextNode]:
-    """All chunks and points of a document, with level, origin, tokens, spans and weighted edges.
-
-    `SOURCE` is the ref doc and says level, origin, tokens, spans and heading in its metadata; `CHILD` are
-    the out-edges with `weight` (the share) and `attention` (before normalisation).
-    """
-    return [
-        text_node(node, source, relationships=_relationships(graph, index, node))
-        for index, node in enumerate(graph.nodes)
-    ]
-
-
-def _relationships(graph: HWDAG, index: int, node: Node) -> dict[NodeRelationship, Any]:
-    record = {
-        "level": int(node.level),
-        "origin": node.origin,
-        "tokens": int(node.tokens),
-        "spans": [[span.start, span.end] for span in node.sources],
-        "heading": node.heading,
+def _agreed(metadata: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What is the same in all of these, without records."""
+    first, *others = map(_as_stored, metadata)
+    return {
+        key: value
+        for key, value in first.items()
+        if key != RECORD_KEY and all(key in one and one[key] == value for one in others)
     }
-    source = RelatedNodeInfo(node_id=node.document_id, metadata=record)
-    found: dict[NodeRelationship, Any] = {NodeRelationship.SOURCE: source}
-    children, weights = graph.children(index)
-    if len(children):
-        raw = graph.raw.data[graph.raw.indptr[index] : graph.raw.indptr[index + 1]]
-        found[NodeRelationship.CHILD] = [
-            RelatedNodeInfo(
-                node_id=graph.nodes[child].id,
-                metadata={"weight": float(weight), "attention": float(attention)},
-            )
-            for child, weight, attention in zip(children, weights, raw, strict=True)
-        ]
-    return found
 
 
-def graph_of(source: Source, nodes: Sequence[BaseNode]) -> HWDAG:
-    """The graph that `graph_nodes` has made nodes of, as it was.
-
-    Raises:
-        AttributeError, KeyError, TypeError, ValueError: these are not its nodes.
-    """
-    position = {node.node_id: index for index, node in enumerate(nodes)}
-    rows = [
-        EdgeRow(
-            index,
-            np.array([position[child.node_id] for child in children], np.int32),
-            np.array([child.metadata["attention"] for child in children], np.float64),
-        )
-        for index, node in enumerate(nodes)
-        if (children := node.child_nodes)
-    ]
-    graph = HWDAG.from_rows([_core_node(node, source) for node in nodes], rows)
-    graph.check_integrity()
-    return graph
+def _as_stored(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Metadata as a file gives it back; what is not JSON as it is, for the core to refuse."""
+    try:
+        stored: dict[str, Any] = json.loads(json.dumps(metadata))
+    except (TypeError, ValueError):
+        return dict(metadata)
+    return stored
 
 
-def record_of(node: BaseNode) -> Mapping[str, Any]:
-    """What the relation to the ref doc says about a stored node. Raises `ValueError`."""
-    if node.source_node is None:
-        raise ValueError(f"node {node.node_id} has no source")
-    return node.source_node.metadata
-
-
-def _core_node(node: BaseNode, source: Source) -> Node:
-    record = record_of(node)
-    spans = tuple(Span(start, end) for start, end in record["spans"])
-    text = node.get_content(MetadataMode.NONE)
-    if record["origin"] == "chunk" and text != source.document.text[spans[0].start : spans[0].end]:
-        raise ValueError(f"the text of the document has changed since chunk {node.node_id}")
-    if not isinstance(record["heading"], str):
-        raise ValueError(f"the heading of node {node.node_id} is no text")
-    return Node(
-        node.node_id,
-        source.document.id,
-        record["level"],
-        text,
-        record["origin"],
-        record["tokens"],
-        spans,
-        record["heading"],
+def _text_node(document: Document, record: Record, node_id: str, text: str) -> TextNode:
+    source = RelatedNodeInfo(node_id=document.id, hash=record.hash or None)
+    return TextNode(
+        id_=node_id,
+        text=text,
+        metadata=own_metadata(document),
+        excluded_llm_metadata_keys=[*record.hidden_from_llm, METADATA_KEY],
+        excluded_embed_metadata_keys=[*record.hidden_from_embedding, METADATA_KEY],
+        metadata_template=record.metadata_template,
+        metadata_separator=record.metadata_separator,
+        relationships={NodeRelationship.SOURCE: source},
     )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from functools import partial
 from typing import Any
 
@@ -21,16 +20,13 @@ from llama_index.core.instrumentation.events.synthesis import (
     SynthesizeStartEvent,
 )
 from llama_index.core.prompts.mixin import PromptMixinType
-from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
+from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from hwdag.errors import InputError
-from hwdag.lm.base import Reader
 from hwdag.search.answering import AnswerStream
 from hwdag.threads import each_in_a_thread
 from hwdag.trace.provenance import METADATA_KEY
-from hwdag.types import Document
-from llama_index_hwdag.base_retriever import CoreSearchRetriever
 from llama_index_hwdag.events import dispatcher, in_thread
+from llama_index_hwdag.retriever import CoreRetriever
 
 NOTHING_FOUND = "Empty Response"
 """What engines of LlamaIndex say where there are no nodes to answer from."""
@@ -52,7 +48,7 @@ class HWDAGQueryEngine(BaseQueryEngine):
 
     def __init__(
         self,
-        retriever: CoreSearchRetriever,
+        retriever: CoreRetriever,
         *,
         streaming: bool = False,
         callback_manager: CallbackManager | None = None,
@@ -69,7 +65,7 @@ class HWDAGQueryEngine(BaseQueryEngine):
         super().__init__(callback_manager or retriever.callback_manager)
 
     @property
-    def retriever(self) -> CoreSearchRetriever:
+    def retriever(self) -> CoreRetriever:
         """What searches."""
         return self._retriever
 
@@ -80,42 +76,6 @@ class HWDAGQueryEngine(BaseQueryEngine):
     async def aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         """The search alone, in a thread."""
         return await self._retriever.aretrieve(query_bundle)
-
-    def synthesize(
-        self,
-        query_bundle: QueryBundle,
-        nodes: list[NodeWithScore],
-        additional_source_nodes: Sequence[NodeWithScore] | None = None,
-    ) -> RESPONSE_TYPE:
-        """The reader's answer from these nodes, wherever they are from; it reads all of them.
-
-        Citations name a node as their document, and count characters of its text.
-
-        Raises:
-            InputError: the retriever of the core has no reader.
-        """
-        sources = [*nodes, *(additional_source_nodes or ())]
-        texts = {n.node.node_id: n.node.get_content(MetadataMode.NONE) for n in nodes}
-        if not any(text.strip() for text in texts.values()):
-            return Response(NOTHING_FOUND, sources)
-        # imported here: the rest of the engine needs no method of the lab
-        from hwdag_lab.methods.full_context import FullContextRetriever
-
-        reading = FullContextRetriever(self._reader())
-        reading.insert([Document(key, text) for key, text in texts.items()])
-        stream = reading.stream(query_bundle.query_str, config=self._retriever.search)
-        return self._answered(query_bundle, stream, sources)
-
-    async def asynthesize(
-        self,
-        query_bundle: QueryBundle,
-        nodes: list[NodeWithScore],
-        additional_source_nodes: Sequence[NodeWithScore] | None = None,
-    ) -> RESPONSE_TYPE:
-        """`synthesize` in a thread; the loop goes on."""
-        return _asynchronous(
-            await asyncio.to_thread(self.synthesize, query_bundle, nodes, additional_source_nodes)
-        )
 
     def _get_prompt_modules(self) -> PromptMixinType:
         return {}
@@ -141,15 +101,6 @@ class HWDAGQueryEngine(BaseQueryEngine):
             event.on_end(payload={EventPayload.RESPONSE: response})
         dispatcher.event(SynthesizeEndEvent(query=query_bundle, response=response))
         return response
-
-    def _reader(self) -> Reader:
-        reader = getattr(self._retriever.core, "reader", None)
-        if not isinstance(reader, Reader):
-            raise InputError(
-                f"{self._retriever.core.name} has no reader that could read these nodes; use "
-                "RetrieverQueryEngine with any LLM"
-            )
-        return reader
 
 
 def _finished(stream: AnswerStream | None, nodes: list[NodeWithScore]) -> Response:

@@ -1,12 +1,10 @@
-"""Settings for all tests, and a database server for those that want one."""
+"""Settings for all tests."""
 
 import gc
 import importlib
 import os
 import shutil
 import signal
-import tempfile
-import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -51,8 +49,6 @@ SECONDS = {
     "test_integrity.py",
     "test_likelihood.py",
     "test_living_index.py",
-    "test_llama_index_crash.py",
-    "test_llama_index_shared.py",
     "test_llama_index_storage.py",
     "test_llama_index_tampered.py",
     "test_longllmlingua.py",
@@ -101,7 +97,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes minutes comes first, so that no worker is left alone with it in the end."""
     for item in items:
-        if item.path.name in SECONDS or "postgres" in getattr(item, "fixturenames", ()):
+        if item.path.name in SECONDS:
             item.add_marker("slow")
     items.sort(key=lambda item: item.path.name not in MINUTES)
 
@@ -119,18 +115,3 @@ def browser() -> Iterator[Any]:
         found = play.chromium.launch(executable_path=CHROMIUM, args=quiet)
         yield found
         found.close()
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[str]:
-    """A PostgreSQL server of this test run: `user@host/database` for SQLAlchemy."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "XDG_RUNTIME_DIR")
-        import pgserver
-
-    # why: not in pytest's folder, which the user that the server runs as may not enter
-    folder = tempfile.mkdtemp(prefix="pg")
-    server = pgserver.get_server(folder, cleanup_mode="stop")
-    yield server.get_uri().removeprefix("postgresql://")
-    server.cleanup()
-    shutil.rmtree(folder)

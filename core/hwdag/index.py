@@ -9,7 +9,6 @@ What is seldom asked for is imported where it is needed: a tenth of the time of 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -33,7 +32,7 @@ from hwdag.search.snapshots import some
 from hwdag.search.walk import Query, Walked
 from hwdag.store.lock import ThreadLock, on_error
 from hwdag.store.opening import holds_something
-from hwdag.store.sqlite import Entry, Header, Store
+from hwdag.store.sqlite import Entry, Store
 from hwdag.store.views import Stored
 from hwdag.text.characters import without_surrogates
 from hwdag.text.prompts import Prompts, SearchPrompts
@@ -142,7 +141,7 @@ class HWDAGIndex:
     @classmethod
     def load(
         cls,
-        path: str | Path,
+        path: str | Path | bytes,
         *,
         reader: Reader | str | None = None,
         writer: Writer | Callable[[str], str] | None = None,
@@ -151,6 +150,8 @@ class HWDAGIndex:
         prompts: Prompts | None = None,
     ) -> Self:
         """Open an index file; changes to the index are written to it.
+
+        What `to_bytes` returned is opened in memory.
 
         Nothing but its header is read before it is needed. The reader and the embedder are those
         that the file names, unless others are passed. Another reader may walk a graph (PECAN Table 2 searches
@@ -208,39 +209,6 @@ class HWDAGIndex:
                 prompts=prompts,
             )
         index._binding.bind(store)
-        return index
-
-    @classmethod
-    def from_entries(
-        cls,
-        entries: Iterable[Entry],
-        *,
-        built_by: str,
-        reader: Reader | str | None = None,
-        writer: Writer | Callable[[str], str] | None = None,
-        embedder: Embedder | str | None = None,
-        config: BuildConfig | None = None,
-        prompts: Prompts | None = None,
-    ) -> Self:
-        """An index in memory from finished graphs, for stores other than the single file.
-
-        `built_by` is the name of the reader that built them.
-        """
-        index = cls(
-            reader=reader or built_by,
-            writer=writer,
-            embedder=embedder,
-            config=config,
-            prompts=prompts,
-        )
-        found = list(entries)
-        if found:
-            dimension = found[0].vectors.shape[1]
-            name = embedder if isinstance(embedder, str) else index.embedder.name
-            store = Store.create(None, Header(built_by, name, dimension, asdict(index.config)))
-            for entry in found:
-                store.put(entry.document, entry.graph, entry.vectors)
-            index._binding.bind(store)
         return index
 
     def insert(
@@ -492,6 +460,10 @@ class HWDAGIndex:
             IndexFileError: it cannot be written, or somebody else is writing to it.
         """
         self._binding.save(Path(path).resolve(), overwrite=overwrite)
+
+    def to_bytes(self) -> bytes:
+        """Return the file that `save` would write, for `load`. Raises `EmptyIndex` before a build."""
+        return self._binding.filled.database.image()
 
     def export(self, path: str | Path, *, show_progress: bool | Reporter = False) -> None:
         """Write all documents and graphs for other programs; the ending of the path says how.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from hwdag.building.report import BuildReport
+from hwdag.checks import refuse
 from hwdag.config import SearchConfig
+from hwdag.errors import InputError
 from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
 from hwdag.trace.bars import Reporter
@@ -63,3 +65,33 @@ class Retriever(Protocol):
         on_step: OnStep | None = None,
     ) -> Answer:
         """Search, then answer from what was found."""
+
+
+Adapters: TypeAlias = Mapping[str, Callable[[Any], object]]
+"""By option ("reader", ...): a framework's model to the core's."""
+
+
+def make_retriever(retriever: object, options: Mapping[str, Any], adapters: Adapters) -> Retriever:
+    """Make a retriever of a class and its options, with the models of a framework among them.
+
+    A finished one is taken as it is. Raises `UnknownOption` for options of a finished one.
+    """
+    if not isinstance(retriever, type):
+        found = finished(retriever)
+        refuse(options, f"a finished {type(found).__name__}", "those that it was made with")
+        return found
+    adapted = {k: adapters[k](v) if k in adapters else v for k, v in options.items()}
+    return finished(retriever(**adapted))
+
+
+def finished(retriever: object) -> Retriever:
+    """Return a retriever as it is. Raises `InputError` for anything else, classes included."""
+    if isinstance(retriever, Retriever) and not isinstance(retriever, type):
+        return retriever
+    got = type(retriever).__name__
+    if isinstance(retriever, type):
+        got = f"the class {retriever.__name__}"
+    raise InputError(
+        f"the retriever must be one of the core, such as hwdag.HWDAGIndex, got {got}; a class or the "
+        "name of a method is taken by CoreRetriever.from_documents(documents, that)"
+    )

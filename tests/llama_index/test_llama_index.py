@@ -71,30 +71,24 @@ def test_documents_become_the_graphs_that_the_core_builds():
     assert max(graph.height for graph in same.graphs.values()) > 1
 
 
-def test_the_docstore_holds_documents_nodes_and_weighted_edges():
+def test_documents_are_told_with_their_nodes_and_metadata():
     index = built("mill")
-    graph = index.core.graphs["mill"]
-    stored = [index.docstore.get_node(node.id) for node in graph.nodes]
-    assert [node.ref_doc_id for node in stored] == ["mill"] * len(graph)
-    assert [node.get_content() for node in stored] == [node.text for node in graph.nodes]
-    for i, node in enumerate(stored):
-        children, weights = graph.children(i)
-        edges = node.child_nodes or []
-        assert [edge.node_id for edge in edges] == [graph.nodes[j].id for j in children]
-        assert [edge.metadata["weight"] for edge in edges] == list(weights)
-    assert index.docstore.get_node("mill").get_content() == TEXTS["mill"]
     info = index.ref_doc_info["mill"]
-    assert info.node_ids == [node.id for node in graph.nodes]
+    assert info.node_ids == [node.id for node in index.core.graphs["mill"].nodes]
     assert info.metadata == {"place": "mill", "path": "/secret/mill"}
 
 
-def test_chunks_know_their_offsets():
-    index = built("ferry")
-    chunks = [node for node in index.core.graphs["ferry"].nodes if node.level == 1]
-    for chunk in chunks:
-        node = index.docstore.get_node(chunk.id)
-        assert isinstance(node, TextNode)
-        assert TEXTS["ferry"][node.start_char_idx : node.end_char_idx] == node.text
+def test_leaves_are_nodes_of_their_document_with_offsets():
+    index = built("mill", "ferry")
+    leaves = index.nodes()
+    graphs = index.core.graphs.values()
+    assert [node.node_id for node in leaves] == [
+        node.id for graph in graphs for node in graph.nodes if node.level == 1
+    ]
+    for node in leaves:
+        text = TEXTS[node.ref_doc_id]
+        assert text[node.start_char_idx : node.end_char_idx] == node.text
+        assert node.metadata == {"place": node.ref_doc_id, "path": f"/secret/{node.ref_doc_id}"}
 
 
 def test_more_nodes_of_a_ref_doc_join_the_others_and_a_document_replaces_them():
@@ -131,13 +125,6 @@ def test_transformations_of_documents_are_applied_to_later_ones_too():
     assert "\n\n" in index.core.documents["mill"].text
     assert "\n\n" in index.core.documents["ferry"].text
     assert index.refresh_ref_docs(documents("mill", "ferry")) == [False, False]
-
-
-def test_a_document_is_in_one_index_of_a_storage_context_only():
-    index = built("mill")
-    with pytest.raises(InputError, match="'mill'"):
-        built("mill", storage_context=index.storage_context)
-    built("ferry", storage_context=index.storage_context)
 
 
 # --- retrieval
@@ -386,25 +373,6 @@ def test_no_prompt_holds_provenance_whatever_stands_between(mode, sources):
     assert any("grain" in prompt for prompt in seen)
     for prompt in seen:
         assert not any(word in prompt for word in ("hwdag", "p_yes", "/secret", "relevance"))
-
-
-def test_the_reader_answers_from_nodes_of_anybody():
-    index = built()
-    engine = index.as_query_engine(answer_mode="walk")
-    nodes = [
-        NodeWithScore(node=TextNode(id_=f"n{i}", text=text), score=1.0)
-        for i, text in enumerate(TEXTS.values())
-    ]
-    query = QueryBundle(QUESTION)
-    response = engine.synthesize(query, nodes[:2], nodes[2:])
-    assert str(response) == "The smith mends the bell of the ferry."
-    assert [n.node.node_id for n in response.source_nodes] == ["n0", "n1", "n2"]
-    cited = response.metadata["hwdag"]["citations"]
-    assert {c["document_id"] for c in cited} <= {"n0", "n1"}
-    assert all(c["text"] in TEXTS["mill"] + TEXTS["ferry"] for c in cited)
-    found = engine.retrieve(query)
-    assert str(engine.synthesize(query, found)) == str(engine.query(query))
-    assert str(engine.synthesize(query, [])) == "Empty Response"
 
 
 # --- options

@@ -28,6 +28,7 @@ from hwdag_lab.methods.bm25 import BM25Retriever
 from hwdag_lab.methods.dense import DenseRetriever
 from hwdag_lab.scripted import ScriptedLM
 from llama_index_hwdag import CoreRetriever, HWDAGIndex, HWDAGQueryEngine, HWDAGStepEvent
+from llama_index_hwdag.nodes import own_metadata
 
 ANSWER = "The smith mends the bell of the ferry."
 
@@ -80,7 +81,7 @@ MAKES = {
 
 def held(made):
     """Text and metadata of the documents of an index or a retriever, by id."""
-    return {key: (d.text, d.metadata) for key, d in made.core.documents.items()}
+    return {key: (d.text, own_metadata(d)) for key, d in made.core.documents.items()}
 
 
 @pytest.fixture(params=[lambda: built().as_retriever(k=1), lambda: a_retriever(k=1)])
@@ -278,13 +279,13 @@ def test_another_content_under_the_id_of_a_document_that_is_there_is_refused():
 
 
 def test_unknown_options_are_refused_by_name():
-    core, options = a_core(), {"similarity_top_k": 3}
-    with pytest.raises(TypeError, match="similarity_top_k"):
+    core, options = a_core(), {"top_k": 3}
+    with pytest.raises(TypeError, match="top_k"):
         CoreRetriever(core, **options)
-    with pytest.raises(UnknownOption, match="similarity_top_k"):
+    with pytest.raises(UnknownOption, match="top_k"):
         CoreRetriever.from_documents(documents(*TWO), BM25Retriever, **options)
     for finished in (core, CoreRetriever(core)):
-        with pytest.raises(UnknownOption, match="'similarity_top_k'"):
+        with pytest.raises(UnknownOption, match="'top_k'"):
             CoreRetriever.from_documents(documents(*TWO), finished, **options)
 
 
@@ -297,8 +298,8 @@ def test_an_impossible_k_is_refused_before_anything_is_inserted():
 
 def test_what_is_no_retriever_of_the_core_is_refused():
     index = HWDAGIndex(nodes=[], reader=ScriptedLM(), embedder=HashingEmbedder())
-    given: tuple[Any, ...] = (3, BM25Retriever, index, index.as_retriever())
-    named = ("int", "BM25Retriever", "HWDAGIndex", "HWDAGRetriever")
+    given: tuple[Any, ...] = (3, BM25Retriever, index)
+    named = ("int", "the class BM25Retriever", "HWDAGIndex")
     for value, name in zip(given, named, strict=True):
         with pytest.raises(InputError, match=name):
             CoreRetriever(value)

@@ -33,29 +33,6 @@ def test_what_others_have_changed_in_the_file_is_not_up_to_date(tmp_path):
     assert index.core.documents["mill"].text == TEXTS["mill"]
 
 
-def test_a_pipeline_that_shares_the_docstore_may_remove_the_nodes_that_it_replaces():
-    """As an `IngestionPipeline` with upserts does before it gives the new ones."""
-    index = HWDAGIndex(
-        [part("one", "The miller keeps grain."), part("two", "He counts.")], **models()
-    )
-    index.docstore.delete_ref_doc("mill")
-    index.insert_nodes([part("three", "The mill burned down.")])
-    assert index.core.documents["mill"].text == "The mill burned down."
-    assert index.index_struct.sources == {"mill": ["three"]}
-
-
-@pytest.mark.parametrize(
-    ("first", "second"), [("mill", "mill#1.0"), ("mill#1.0", "mill")], ids=["after", "before"]
-)
-def test_no_document_takes_the_id_of_a_node_in_a_graph(first, second):
-    texts = iter([TEXTS["mill"], TEXTS["ferry"]])
-    index = HWDAGIndex.from_documents([Document(id_=first, text=next(texts))], **models())
-    with pytest.raises(InputError, match=r"'mill#1\.0'"):
-        index.insert(Document(id_=second, text=next(texts)))
-    assert index.core.documents.keys() == {first}
-    index.insert(Document(id_="mill#1", text=TEXTS["ferry"]))
-
-
 @pytest.mark.parametrize("in_a_file", [False, True])
 def test_another_index_of_the_docstore_keeps_its_nodes_of_a_document_that_is_deleted_here(
     in_a_file, tmp_path

@@ -47,11 +47,11 @@ WANTED = (
     "quickstart",
     "existing",
     "remote writer",
-    "filters and tenants",
+    "filters",
     "streaming",
     "chat",
     "agents",
-    "database",
+    "persistence",
     "fastapi",
     "reranking",
     "beside other retrievers",
@@ -162,12 +162,10 @@ def test_every_page_has_all_recipes(page, wanted):
 @pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")
 @pytest.mark.parametrize("title", RECIPES)
 @pytest.mark.usefixtures("my_app")
-def test_recipes_run(title, tmp_path, monkeypatch, capsys, server, request):
+def test_recipes_run(title, tmp_path, monkeypatch, capsys, server):
     gc.freeze()  # why: what is collected below is what the recipe leaves, and nothing else is walked
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WRITER_URL", server)
-    if "Postgres" in RECIPES[title]:
-        monkeypatch.setenv("DATABASE", request.getfixturevalue("postgres"))
     names: dict[str, Any] = {"__name__": "recipe"}
     exec(compile(RECIPES[title], title, "exec", dont_inherit=True), names)
     printed = capsys.readouterr().out

@@ -42,8 +42,15 @@ class Database:
         name: what messages call it.
     """
 
-    def __init__(self, path: Path | None, *, create: bool = False, readonly: bool = False) -> None:
-        """Connect; only with `create` may the file be missing."""
+    def __init__(
+        self,
+        path: Path | None,
+        *,
+        create: bool = False,
+        readonly: bool = False,
+        image: bytes | None = None,
+    ) -> None:
+        """Connect; only with `create` may the file be missing. In memory, begin with an `image`."""
         self.path = path
         self.name = "the index in memory" if path is None else str(path)
         self.readonly = readonly
@@ -51,7 +58,7 @@ class Database:
         self._connection: sqlite3.Connection | None = None
         self._steps, self._most_steps = 0, MOST_STEPS_PER_PAGE
         with on_error(self.close):
-            self._connect(create)
+            self._connect(create, image)
             self.place = None if path is None else path.resolve()
             self._file = None if path is None else path.stat()
 
@@ -62,7 +69,7 @@ class Database:
         except OSError:
             return False
 
-    def _connect(self, create: bool) -> None:
+    def _connect(self, create: bool, image: bytes | None) -> None:
         # "rw" for readers too: rolling a killed writer's journal back is a write
         mode = "rwc" if create else "rw"
         uri = "file::memory:"
@@ -75,6 +82,8 @@ class Database:
             self._connection = sqlite3.connect(
                 uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
+            if image is not None:
+                self._connection.deserialize(image)
             # damaged text becomes other text, which a checksum notices and blames on its document
             self._connection.text_factory = lambda data: data.decode(errors="replace")
             for pragma in PRAGMAS:
@@ -142,6 +151,11 @@ class Database:
             self._bound(connection, writing=True)
             # why a URI: a name need not be UTF-8
             connection.execute("VACUUM INTO ?", [target.resolve().as_uri()])
+
+    def image(self) -> bytes:
+        """Return all of one moment as the bytes of a file."""
+        with self._lock, self._explained():
+            return self._open().serialize()
 
     def _bound(self, connection: sqlite3.Connection, *, writing: bool = False) -> None:
         """Limit what one transaction reads to what a file of this size can hold."""

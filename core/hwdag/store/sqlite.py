@@ -76,14 +76,18 @@ class Store:
         return cls(database)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, readonly: bool = False) -> Self:
-        """Open an existing file; a read-only store still completes the rollback of a killed writer.
+    def open(cls, path: str | os.PathLike[str] | bytes, *, readonly: bool = False) -> Self:
+        """Open an existing file, or in memory the bytes of one (`Database.image`).
+
+        A read-only store still completes the rollback of a killed writer.
 
         Raises:
             IndexFileError: there is no such file, or it cannot be read.
             NotAnIndex, IndexVersionError: of somebody else, or of another format.
             IndexCorrupt: truncated or damaged, or with something in it that no index has.
         """
+        if isinstance(path, bytes):
+            return cls(Database(None, readonly=readonly, image=path))
         path = Path(path)
         if not path.exists():
             raise IndexFileError(
