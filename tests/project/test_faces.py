@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack, get_args, get_origin
 
 import pytest
 from langchain_core.documents import Document as LangChainDocument
@@ -26,18 +26,22 @@ from langchain_hwdag.base_retriever import CoreSearchRetriever as LangChainRetri
 BUILDING = {"reader", "writer", "embedder", "config", "prompts", "path", "show_progress"}
 SEARCHING = {"search", "k", "document_ids", "filters", "returns"}
 
-OF_LLAMA_INDEX = {"callback_manager", "object_map", "verbose"}
-"""What every retriever of LlamaIndex takes."""
+OF_LLAMA_INDEX = {"callback_manager", "object_map", "verbose", "similarity_top_k"}
+"""What every retriever of LlamaIndex takes, and its word for the number of nodes."""
 
 OF_LANGCHAIN = {"name", "tags", "metadata"}
 """What every retriever of LangChain takes."""
 
 
 def options(call: Callable[..., Any]) -> set[str]:
-    """Names of keyword arguments, without what is given first and without `**`."""
+    """Names of keyword arguments, those of an `Unpack` too, without what is given first."""
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    found = inspect.signature(call).parameters.values()
-    return {one.name for one in found if one.kind in kinds} - {"self", "documents", "retriever"}
+    found = inspect.signature(call, eval_str=True).parameters.values()
+    named = {one.name for one in found if one.kind in kinds}
+    for one in found:
+        if get_origin(one.annotation) is Unpack:
+            named |= get_args(one.annotation)[0].__annotations__.keys()
+    return named - {"self", "documents", "retriever"}
 
 
 def fields(model: Any) -> set[str]:
@@ -63,8 +67,7 @@ def test_retrievers_have_the_same_options():
     # why: LlamaIndex has its callbacks in the index
     own = {"tags", "metadata", "search_kwargs", "search_type"}
     assert options(langchain_hwdag.HWDAGIndex.as_retriever) == SEARCHING | own
-    own = OF_LLAMA_INDEX | {"index", "similarity_top_k"}
-    assert options(llama_index_hwdag.HWDAGRetriever) == SEARCHING | own
+    assert options(llama_index_hwdag.HWDAGRetriever) == SEARCHING | OF_LLAMA_INDEX
     assert fields(langchain_hwdag.HWDAGRetriever) == SEARCHING | OF_LANGCHAIN | {"index"}
 
 
@@ -72,9 +75,8 @@ def test_retrievers_of_the_core_have_the_same_options():
     llama_index, langchain = llama_index_hwdag.CoreRetriever, langchain_hwdag.CoreRetriever
     assert options(llama_index) == SEARCHING | OF_LLAMA_INDEX
     assert fields(langchain) == SEARCHING | OF_LANGCHAIN | {"retriever"}
-    both = SEARCHING | {"show_progress"}
-    assert options(langchain.from_documents) == both
-    assert options(llama_index.from_documents) == both | {"callback_manager"}
+    assert options(langchain.from_documents) == SEARCHING | {"show_progress"}
+    assert options(llama_index.from_documents) == {"show_progress", "callback_manager"}
 
 
 def test_models_have_the_same_options():
