@@ -12,6 +12,7 @@ from worlds import random_text
 from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import (
+    EmptyIndex,
     IndexFileError,
     IndexMismatch,
     InputError,
@@ -56,6 +57,23 @@ def test_saved_and_loaded_equals_the_original(tmp_path):
     index = index_of(documents())
     index.save(tmp_path / "a.hwdag")
     same(index, HWDAGIndex.load(tmp_path / "a.hwdag", reader=ScriptedLM()))
+
+
+@pytest.mark.parametrize("in_a_file", [False, True])
+def test_the_bytes_of_an_index_are_its_file_and_are_opened_in_memory(in_a_file, tmp_path):
+    index = index_of(documents(), path=tmp_path / "a.hwdag" if in_a_file else None)
+    again = HWDAGIndex.load(index.to_bytes(), reader=ScriptedLM())
+    same(index, again)
+    assert again.path is None
+    again.delete("doc0")
+    assert "doc0" in index.documents
+    (tmp_path / "b.hwdag").write_bytes(again.to_bytes())
+    same(again, HWDAGIndex.load(tmp_path / "b.hwdag", reader=ScriptedLM()))
+    with pytest.raises(EmptyIndex):
+        HWDAGIndex().to_bytes()
+    for damaged in (b"", b"x" * 9999, again.to_bytes()[:5000]):
+        with pytest.raises(IndexFileError):
+            HWDAGIndex.load(damaged)
 
 
 def test_loading_and_looking_needs_no_language_model(tmp_path):

@@ -82,7 +82,7 @@ class Database:
             self._connection = sqlite3.connect(
                 uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
-            if image is not None:
+            if image:  # nothing is an empty database
                 self._connection.deserialize(image)
             # damaged text becomes other text, which a checksum notices and blames on its document
             self._connection.text_factory = lambda data: data.decode(errors="replace")
