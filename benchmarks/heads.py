@@ -33,7 +33,6 @@ from hwdag.lm.base import ReplayRequest
 from hwdag.lm.default import BASE_MODEL, load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.layout import ReplayLayout
-from hwdag.ranking.capture import Order, every_head
 from hwdag.text.prompts import SummaryPrompt
 from hwdag.text.sentences import sentences
 from hwdag.types import Span
@@ -41,6 +40,7 @@ from hwdag_lab.eval.data import records_of
 from hwdag_lab.eval.schema import Record
 from hwdag_lab.eval.statistics import bootstrap, paired_bootstrap
 from hwdag_lab.heads import AttentionScoring, Example, capture_ranking, read_examples
+from hwdag_lab.heads.capture import Order, every_head
 from hwdag_lab.heads.detection import Criterion, detection_scoring, head_values, ndcg
 
 Line = dict[str, Any]

@@ -25,11 +25,9 @@ from hwdag.arrays import Floats
 from hwdag.embedding.default import default_embedder
 from hwdag.lm.default import load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.ranking.capture import capture_ranking
-from hwdag.ranking.scoring import AttentionScoring
 from hwdag.text.words import content_words
 from hwdag_lab.eval.statistics import bootstrap, paired_bootstrap
-from hwdag_lab.heads import Example, read_examples
+from hwdag_lab.heads import AttentionScoring, Example, capture_ranking, read_examples
 
 CUTS = (2, 5)
 BASE = "minilm"

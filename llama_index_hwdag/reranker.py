@@ -26,10 +26,7 @@ class HWDAGReranker(BaseNodePostprocessor):
         reader: a `HuggingFaceLLM`, an `hwdag.HuggingFaceLM` (with a list of heads, if you have
             one), a model name, or None for the default.
         top_n: number of nodes.
-        scoring: which heads and tokens count: an `hwdag.AttentionScoring`, or the name of
-            a preset.
         window_tokens: of a prompt; what does not fit is read in several. None is the context.
-        batch_size: such windows that are read in one forward; more than 1 is for GPUs.
         keep_retrieval_score: keep the score from before under `metadata["retrieval_score"]`.
     """
 
@@ -37,9 +34,7 @@ class HWDAGReranker(BaseNodePostprocessor):
 
     reader: Any = Field(default=None, exclude=True, repr=False)
     top_n: int = Field(default=3, ge=1)
-    scoring: Any = "qrhead"
     window_tokens: int | None = None
-    batch_size: int = Field(default=1, ge=1)
     keep_retrieval_score: bool = False
 
     @classmethod
@@ -60,16 +55,14 @@ class HWDAGReranker(BaseNodePostprocessor):
                 model_name=getattr(self.reader, "name", None) or str(self.reader or "default"),
             )
         )
-        from hwdag.ranking.passages import best_passages  # why here: it loads torch
+        from hwdag.rerank import best_passages  # why here: it loads torch
 
         best = best_passages(
             as_reader(self.reader),
             query_bundle.query_str,
             [found.node.get_content(metadata_mode=MetadataMode.EMBED) for found in nodes],
             top_n=self.top_n,
-            scoring=self.scoring,
             window_tokens=self.window_tokens,
-            batch_size=self.batch_size,
         )
         kept = [self._scored(nodes[i], score) for i, score in best]
         dispatcher.event(ReRankEndEvent(nodes=kept))

@@ -61,6 +61,7 @@ SECONDS = {
     "test_ranking.py",
     "test_raptor.py",
     "test_ray.py",
+    "test_rerank.py",
     "test_serve.py",
     "test_store_sharing.py",
     "test_text_likelihood.py",

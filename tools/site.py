@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 API = {
     "hwdag": ("hwdag.index", "hwdag.types", "hwdag.page.widget", "hwdag.config", "hwdag.filters"),
     "errors": ("hwdag.errors",),
-    "searching": ("hwdag.search", "hwdag.ranking", "hwdag.trace", "hwdag.graph"),
+    "searching": ("hwdag.search", "hwdag.rerank", "hwdag.trace", "hwdag.graph"),
     "building": ("hwdag.building", "hwdag.text"),
     "models": ("hwdag.lm", "hwdag.embedding", "hwdag.models"),
     "retrievers": ("hwdag_lab.methods",),

@@ -16,8 +16,7 @@ from hwdag.filters import Range as Range
 from hwdag.index import HWDAGIndex as HWDAGIndex
 from hwdag.lm.huggingface import HuggingFaceLM as HuggingFaceLM
 from hwdag.lm.openai_compatible import OpenAIWriter as OpenAIWriter
-from hwdag.ranking.passages import rank_passages as rank_passages
-from hwdag.ranking.scoring import AttentionScoring as AttentionScoring
+from hwdag.rerank import rank_passages as rank_passages
 from hwdag.retriever import Retriever as Retriever
 from hwdag.scope import Scope as Scope
 from hwdag.search.answering import AnswerStream as AnswerStream

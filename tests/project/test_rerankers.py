@@ -16,9 +16,9 @@ from pydantic import ValidationError
 
 import langchain_hwdag
 import llama_index_hwdag
-from hwdag import AttentionScoring, rank_passages
+from hwdag import rank_passages
 from hwdag.errors import InputError, ReaderRequired
-from hwdag.ranking.capture import ranking_tokens
+from hwdag.rerank import RankingPrompt
 from hwdag_lab.scripted import ScriptedLM
 
 LETTERS = ("bbbb kkkk bbbb", "zzzz qqqq zzzz", " ", "mmmm rrrr mmmm", "vvvv cccc vvvv")
@@ -62,11 +62,12 @@ def test_the_best_come_first_with_their_scores(package, top_n, reader):
 
 
 @pytest.mark.parametrize("package", [llama_index_hwdag, langchain_hwdag])
-def test_scoring_heads_and_windows_are_those_that_are_asked_for(package, reader):
-    scoring = AttentionScoring.preset("core", heads=[(1, 0), PLANTED])
-    room = ranking_tokens(reader, QUESTION, FILLED[:2]) + 9
-    options = {"scoring": scoring, "window_tokens": room, "batch_size": 2}
-    assert reranked(package, reader, top_n=4, **options) == expected(reader, 4, **options)
+def test_heads_and_windows_are_those_that_are_asked_for(package, reader):
+    other = reader.with_heads([(1, 0), PLANTED])
+    room = len(RankingPrompt.of(reader, QUESTION, FILLED[:2]).ids) + 9
+    found = reranked(package, other, top_n=4, window_tokens=room)
+    assert found == expected(other, 4, window_tokens=room)
+    assert found != expected(reader, 4, window_tokens=room)
 
 
 @pytest.mark.parametrize("package", [llama_index_hwdag, langchain_hwdag])

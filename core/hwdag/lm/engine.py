@@ -186,26 +186,25 @@ class Engine:
         heads: HeadList | None,
         *,
         cache: Cache | None = None,
-        padding: Sequence[int] = (),
     ) -> tuple[Capture, Usage]:
         """Read attention alone: the forward ends within the last layer that is asked for.
 
-        Rows, cache and padding are as for `logits`.
+        Rows and cache are as for `logits`.
         """
         began = time.perf_counter()
         cached = 0 if cache is None else int(cache.get_seq_length())
         with lock_of(self.model), capture(self.model, requests, heads, cut=True) as captured:
-            self.logits(rows, last=1, cache=cache, padding=padding)
+            self.logits(rows, last=1, cache=cache)
         flops = sum(
             cut_flops(
                 self.shape,
                 heads,
                 new_tokens=len(row),
-                cached_tokens=cached - padded,
+                cached_tokens=cached,
                 row_tokens=_length(request.rows),
                 key_spans=len(request.keys) if isinstance(request, SpanRequest) else 0,
             )
-            for row, request, padded in zip(rows, requests, padding or [0] * len(rows), strict=True)
+            for row, request in zip(rows, requests, strict=True)
         )
         seconds = time.perf_counter() - began
         return captured, Usage(sum(map(len, rows)), flops / 1e12, seconds)
@@ -216,11 +215,10 @@ class Engine:
         *,
         last: int,
         cache: Cache | None = None,
-        padding: Sequence[int] = (),
     ) -> torch.Tensor:
         """Float32 logits of the last positions of every row, left-padded, (rows, last, vocabulary).
 
-        They may go on top of a `cache`, which they enter; `padding` is what was padded in its rows.
+        A single row may go on top of a `cache`, which it enters.
         """
         options: dict[str, Any] = (
             {"use_cache": False} if cache is None else {"past_key_values": cache}
@@ -228,10 +226,6 @@ class Engine:
         if self._keeps_logits:
             options["logits_to_keep"] = last
         ids, mask = self._left_padded(rows)
-        if any(padding):
-            seen = torch.arange(cache.get_seq_length() if cache else 0, device=ids.device)
-            pads = torch.tensor(padding, device=ids.device)
-            mask = torch.cat([(seen >= pads[:, None]).to(mask.dtype), mask], dim=1)
         if not mask.all():
             options |= {
                 "attention_mask": mask,

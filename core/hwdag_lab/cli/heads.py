@@ -10,9 +10,9 @@ from hwdag.errors import InputError
 from hwdag.lm.default import load_reader
 from hwdag.lm.heads import HeadFile, shipped
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.ranking.capture import ranking_tokens
 from hwdag_lab.cli.evaluation import warn
 from hwdag_lab.heads import Example, detect_heads, read_examples
+from hwdag_lab.heads.capture import ranking_tokens
 
 
 def detect(options: argparse.Namespace) -> int:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from hwdag.lm.heads import HeadFile
-from hwdag.ranking.capture import RankingCapture, capture_ranking
-from hwdag.ranking.passages import rank_passages
-from hwdag.ranking.scoring import AttentionScoring
+from hwdag_lab.heads.capture import RankingCapture, capture_ranking
 from hwdag_lab.heads.data import Example, read_examples
 from hwdag_lab.heads.detection import Criterion, Detection, detect_heads
+from hwdag_lab.heads.scoring import AttentionScoring
 
 __all__ = [
     "AttentionScoring",
@@ -18,6 +17,5 @@ __all__ = [
     "RankingCapture",
     "capture_ranking",
     "detect_heads",
-    "rank_passages",
     "read_examples",
 ]

@@ -22,11 +22,11 @@ from hwdag.checks import one_of, positive, whole
 from hwdag.config import HeadList
 from hwdag.errors import InputError
 from hwdag.lm.heads import HeadFile
-from hwdag.ranking.capture import Order, capture_ranking
-from hwdag.ranking.passages import local_model
-from hwdag.ranking.scoring import AttentionScoring
+from hwdag.rerank import local_model
 from hwdag.trace.bars import Reporter, as_reporter
+from hwdag_lab.heads.capture import Order, capture_ranking
 from hwdag_lab.heads.data import Example
+from hwdag_lab.heads.scoring import AttentionScoring
 
 SAMPLED_WEIGHTS = 16  # numbers of every tensor that go into a digest of the weights
 

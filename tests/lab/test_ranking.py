@@ -12,13 +12,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import PreTrainedTokenizerFast
 
-from hwdag.errors import ContextTooSmall, InputError, ModelError, ReaderRequired, UnknownOption
+from hwdag.errors import ContextTooSmall, InputError, ModelError, UnknownOption
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.ranking.capture import INSTRUCTION, NULL_QUESTION, ranking_tokens
-from hwdag.ranking.scoring import typical
+from hwdag.rerank import INSTRUCTION, NULL_QUESTION, typical
 from hwdag.text.prompts import SearchPrompts
-from hwdag_lab.heads import AttentionScoring, RankingCapture, capture_ranking, rank_passages
-from hwdag_lab.scripted import ScriptedLM
+from hwdag_lab.heads import AttentionScoring, RankingCapture, capture_ranking
+from hwdag_lab.heads.capture import ranking_tokens
 
 QUESTION = "who jumps over the dog?"
 PASSAGES = ("The quick brown fox jumps.", "A dog\nsleeps all day.", "Nobody asked.")
@@ -178,9 +177,6 @@ def test_unknown_choices_are_refused():
         capture_ranking(lm, QUESTION, PASSAGES, order="middle")
     with pytest.raises(InputError, match="heads"):
         capture_ranking(lm, QUESTION, PASSAGES, heads=[(-1, 0)])
-    for tokens in (0, -5):
-        with pytest.raises(InputError, match="window_tokens"):
-            rank_passages(lm, QUESTION, PASSAGES, window_tokens=tokens)
 
 
 def merging(*tokens):
@@ -194,20 +190,19 @@ def merging(*tokens):
     return HuggingFaceLM(model(vocab_size=len(made)), made)
 
 
-@pytest.mark.parametrize("name", PRESETS)
-def test_a_passage_within_the_token_of_a_border_has_that_token(name):
+def test_a_passage_within_the_token_of_a_border_has_that_token():
     """Llama 3 and Qwen read " .\n\n" as one token, which is that of what follows the passage."""
     lm, passages = merging(".\n\n"), ("A fox.", ".", "B")
     captured = capture_ranking(lm, QUESTION, passages)
     assert np.diff(captured.ranges, axis=1)[:, 0].tolist()[1:] == [1, 1]
-    scores = rank_passages(lm, QUESTION, passages, scoring=name)
-    assert np.isfinite(scores).all()
+    assert np.isfinite(AttentionScoring().scores(captured)).all()
 
 
 def test_nothing_attends_to_a_question_within_the_token_of_a_border():
     before, between, _ = SearchPrompts().cut()
     lm = merging(before[-1] + "?" + between[:2])
-    assert rank_passages(lm, "?", ("A fox.", "B"), scoring="garlic").tolist() == [0.0, 0.0]
+    captured = capture_ranking(lm, "?", ("A fox.", "B"), order="first", null=False)
+    assert AttentionScoring.preset("garlic").scores(captured).tolist() == [0.0, 0.0]
 
 
 def test_what_exceeds_the_context_is_told():
@@ -279,16 +274,11 @@ def test_presets_that_subtract_are_sums_of_differences(name, parts, heads):
 def test_all_presets_come_from_one_capture_of_each_order():
     lm = reader()
     captures = {o: capture_ranking(lm, QUESTION, PASSAGES, order=o) for o in ("first", "last")}
-    tokens = lm.usage.tokens
     for name in PRESETS:
         scoring = AttentionScoring.preset(name)
         scores = scoring.scores(captures[scoring.order])
         assert scores.shape == (3,)
         assert np.isfinite(scores).all()
-        np.testing.assert_allclose(
-            scores, rank_passages(lm, QUESTION, PASSAGES, scoring=name), rtol=1e-4, atol=1e-9
-        )
-    assert lm.usage.tokens > tokens
 
 
 def test_heads_alone_average_to_the_whole_where_the_scoring_is_linear():
@@ -342,77 +332,10 @@ def test_an_unknown_preset_is_told_what_there_is():
 LETTERS = ("bbbb kkkk bbbb", "zzzz qqqq zzzz", "mmmm rrrr mmmm", "vvvv cccc vvvv")
 
 
-@pytest.mark.parametrize("scoring", [name for name in PRESETS if name != "garlic"])
-def test_a_retrieval_head_ranks_the_passage_with_the_words_of_the_question_first(scoring):
+@pytest.mark.parametrize("name", [name for name in PRESETS if name != "garlic"])
+def test_a_retrieval_head_ranks_the_passage_with_the_words_of_the_question_first(name):
     lm = planted().with_heads([PLANTED])
+    scoring = AttentionScoring.preset(name, heads="auto")
     for letter, expected in (("z", 1), ("m", 2), ("v", 3)):
-        one = AttentionScoring.preset(scoring, heads="auto")
-        scores = rank_passages(lm, letter * 4, LETTERS, scoring=one)
-        assert scores.argmax() == expected
-
-
-@pytest.mark.parametrize("order", ["first", "last"])
-def test_passages_beyond_the_window_are_read_in_several(order):
-    lm = planted().with_heads([PLANTED])
-    scoring = AttentionScoring(order=order, position=order == "first")
-    passages = [*LETTERS[:1] * 6, *LETTERS]
-    room = ranking_tokens(lm, "zzzz", passages[:4], order=order)
-    whole = rank_passages(lm, "zzzz", passages, scoring=scoring)
-    before = lm.usage.tokens
-    found = rank_passages(lm, "zzzz", passages, scoring=scoring, window_tokens=room)
-    assert lm.usage.tokens > before
-    assert found.shape == whole.shape == (10,)
-    assert found.argmax() == whole.argmax() == 7
-    with pytest.raises(ContextTooSmall, match=r"\d+"):
-        rank_passages(lm, "zzzz", passages, scoring=scoring, window_tokens=20)
-
-
-@pytest.mark.parametrize("order", ["first", "last"])
-@pytest.mark.parametrize("family", ["llama", "gemma2"])
-def test_windows_in_one_batch_are_what_they_are_alone(order, family):
-    lm = reader(family)
-    passages = [*PASSAGES, *PASSAGES[::-1], PASSAGES[0]]
-    room = ranking_tokens(lm, QUESTION, PASSAGES[:2], order=order) + 4
-    scoring = AttentionScoring(order=order, heads="all")
-    options = {"scoring": scoring, "window_tokens": room}
-    alone = rank_passages(lm, QUESTION, passages, **options)
-    costs = lm.usage
-    batched = rank_passages(lm, QUESTION, passages, **options, batch_size=3)
-    np.testing.assert_allclose(batched, alone, rtol=1e-4, atol=1e-7)
-    # padding is read, but is no work that was asked for
-    assert lm.usage.tokens == 2 * costs.tokens
-    assert lm.usage.tflops == pytest.approx(2 * costs.tflops)
-
-
-def test_a_batch_takes_as_many_forwards_as_it_must():
-    lm = planted()
-    batches = []
-    forward = lm.engine.logits
-    lm.engine.logits = lambda rows, **options: batches.append(len(rows)) or forward(rows, **options)
-    room = max(ranking_tokens(lm, "zzzz", [text]) for text in LETTERS)
-    options = {"scoring": AttentionScoring(null_question="none"), "window_tokens": room}
-    rank_passages(lm, "zzzz", LETTERS, **options, batch_size=3)
-    assert batches == [3, 1]
-    with pytest.raises(InputError, match="batch_size"):
-        rank_passages(lm, "zzzz", LETTERS, batch_size=0)
-
-
-def test_windows_are_about_equally_long():
-    lm = planted()
-    lengths = []
-    forward = lm.engine.logits
-    lm.engine.logits = lambda rows, **options: (
-        lengths.append(len(rows[0])) or forward(rows, **options)
-    )
-    passages = ["bbbb " * 8] * 9
-    scoring = AttentionScoring(null_question="none", heads="all")
-    room = ranking_tokens(lm, "zzzz", passages[:8])
-    rank_passages(lm, "zzzz", passages, scoring=scoring, window_tokens=room)
-    assert len(lengths) == 2
-    assert max(lengths) <= room
-    assert max(lengths) - min(lengths) <= lm.count_tokens(["[5] " + passages[0] + "\n\n"])[0]
-
-
-def test_only_a_local_model_has_heads():
-    with pytest.raises(ReaderRequired, match="ScriptedLM"):
-        rank_passages(ScriptedLM(), QUESTION, PASSAGES)
+        captured = capture_ranking(lm, letter * 4, LETTERS, order=scoring.order)
+        assert scoring.scores(captured).argmax() == expected

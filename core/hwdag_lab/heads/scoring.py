@@ -21,15 +21,13 @@ from hwdag.checks import one_of
 from hwdag.config import Heads, SearchConfig
 from hwdag.errors import InputError, UnknownOption
 from hwdag.lm.heads import resolve
-from hwdag.ranking.capture import PARTS, Order, RankingCapture
+from hwdag.rerank import typical
+from hwdag_lab.heads.capture import PARTS, Order, RankingCapture
 
 Parts = Literal["question", "instruction", "prompt"]
 NullQuestion = Literal["none", "subtract"]
 Tokens = Literal["all", "typical"]
 Aggregate = Literal["mean", "sum"]
-
-TYPICAL_DEVIATIONS = 2.0
-"""Tokens this many standard deviations below the mean of their passage are atypical (ICR)."""
 
 FIRST_POSITION = 2
 """Position of the first passage; the question is at 1 (PECAN App. C)."""
@@ -163,12 +161,6 @@ class AttentionScoring:
         if self.aggregate == "mean":
             total /= np.maximum(1, kept.sum(axis=-1))
         return np.asarray(total)
-
-
-def typical(values: Floats) -> NDArray[np.bool_]:
-    """Tokens of a passage that are not far below its mean (ICR), (..., tokens)."""
-    low = values.mean(axis=-1) - TYPICAL_DEVIATIONS * values.std(axis=-1)
-    return np.asarray(values >= low[..., None])
 
 
 def _mean_of_parts(

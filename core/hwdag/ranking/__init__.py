@@ -1,1 +1,0 @@
-"""Passages that somebody else retrieved, ranked by the attention of a local model."""

@@ -1,0 +1,251 @@
+"""Passages that something else retrieved, ranked by the attention of a local model.
+
+The score of QRHead (arXiv 2506.09944). An instruction with the question follows the passages. The score of
+a passage is the attention of the retrieval heads from there to its tokens, minus the same for a question
+without content (ICR, arXiv 2410.02642). `hwdag_lab.heads` has the scores of other papers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from transformers import DynamicCache
+
+from hwdag.arrays import Floats
+from hwdag.config import HeadList
+from hwdag.errors import ContextTooSmall, InputError, ModelError, ReaderRequired
+from hwdag.lm.attention import Capture, ColumnRequest, Request
+from hwdag.lm.default import as_reader
+from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.lm.tokens import Range
+
+NULL_QUESTION = "N/A"  # its attention is the bias of the prompt (ICR, QRHead)
+OPENING = "Here are some paragraphs:\n\n"
+INSTRUCTION = (
+    "Please find information that is relevant to the following query in the paragraphs above.\n\n"
+    "Query: "
+)
+"""Around the passages, after ICR and QRHead."""
+
+TYPICAL_DEVIATIONS = 2.0
+"""Tokens this many standard deviations below the mean of their passage are atypical (ICR)."""
+
+LABEL_TOKENS = 3  # more that a label such as "[1234]" may take than "[1]" does
+
+
+def rank_passages(
+    reader: object, question: str, passages: Sequence[str], *, window_tokens: int | None = None
+) -> Floats:
+    """Relevance of passages to a question by the attention of a local model, higher is better.
+
+    What does not fit into one window is read in several, of about the same length. A question spreads its
+    attention over its window, so scores are then in units of an even share.
+
+    Args:
+        reader: a `HuggingFaceLM`, whose usage has the cost; a model name, or None for the default. Its
+            known heads count (`with_heads` chooses others), else all.
+        question: what the passages are ranked for.
+        passages: texts of at least a word.
+        window_tokens: of a prompt; None is the model's context, which is never exceeded.
+
+    Returns:
+        One score per passage, (passages,).
+
+    Raises:
+        ReaderRequired: the reader is no `HuggingFaceLM`.
+        InputError: no passage, a blank text, or no window.
+        ContextTooSmall: one passage alone does not fit.
+        ModelError: the attention is not a number.
+    """
+    lm = local_model(as_reader(reader))
+    check_texts(question, passages)
+    room = lm.context_tokens if window_tokens is None else min(window_tokens, lm.context_tokens)
+    if room < 1:
+        raise InputError(f"window_tokens must be at least 1, got {window_tokens!r}")
+    windows = _windows(lm, question, passages, room)
+    found = []
+    for start, end in windows:
+        attention, spans = _less_null(lm, question, passages[start:end])
+        unit = int(np.diff(spans).sum()) if len(windows) > 1 else 1
+        held = (attention[a:b] for a, b in spans.tolist())
+        found += [unit * values[typical(values)].sum() for values in held]
+    return np.array(found)
+
+
+def best_passages(
+    reader: object,
+    question: str,
+    passages: Sequence[str],
+    *,
+    top_n: int,
+    window_tokens: int | None = None,
+) -> list[tuple[int, float]]:
+    """Index and score of the best passages, best first; blank ones are left out.
+
+    Arguments and errors as in `rank_passages`.
+    """
+    at = [i for i, text in enumerate(passages) if text.strip()]
+    if not at:
+        return []
+    texts = [passages[i] for i in at]
+    scores = rank_passages(reader, question, texts, window_tokens=window_tokens)
+    best = np.argsort(-scores, kind="stable")[:top_n].tolist()
+    return [(at[i], float(scores[i])) for i in best]
+
+
+def local_model(reader: object) -> HuggingFaceLM:
+    """The reader itself. Raises `ReaderRequired` if its heads cannot be told apart."""
+    if isinstance(reader, HuggingFaceLM):
+        return reader
+    raise ReaderRequired(
+        f"single attention heads were asked of a {type(reader).__name__}; give a HuggingFaceLM, such "
+        "as hwdag.lm.default.default_reader()"
+    )
+
+
+def check_texts(question: str, passages: Sequence[str]) -> None:
+    """Raise `InputError` for a blank text, or where there is no passage."""
+    blank = [i for i, text in enumerate(passages) if not text.strip()]
+    if passages and not blank and question.strip():
+        return
+    seen = f"passage {blank[0]} is blank" if blank else "there is none of them"
+    raise InputError(
+        "a ranking needs a question and at least one passage, none of them blank; "
+        f"{seen if question.strip() else 'the question is blank'}"
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RankingPrompt:
+    """Token ids, and the half-open ranges of the parts, (3, 2), and the passages, (passages, 2).
+
+    The parts: what is before the question, the question, and what is after it.
+    """
+
+    ids: list[int]
+    parts: NDArray[np.int64]
+    passages: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, lm: HuggingFaceLM, question: str, passages: Sequence[str]) -> Self:
+        """The prompt with the question last, up to the opening of a reply."""
+        ids = list(lm.turns.head)
+        labels = [f"[{i}] " for i in range(1, len(passages) + 1)]
+        labels[0] = OPENING + labels[0]
+        pairs = zip(labels, passages, strict=True)
+        held = [append(lm, ids, label, text, "\n\n")[1] for label, text in pairs]
+        before, asked, _ = append(lm, ids, INSTRUCTION, question, "")
+        opening = len(ids)
+        ids += lm.turns.summary_reply
+        return cls.placed(ids, [before, asked, (opening, len(ids))], held)
+
+    @classmethod
+    def placed(cls, ids: list[int], parts: Sequence[Range], passages: Sequence[Range]) -> Self:
+        """A passage that is swallowed by the token of a border has that token."""
+        places = [(start, max(end, start + 1)) for start, end in passages]
+        return cls(ids, np.array(parts, np.int64), np.array(places, np.int64))
+
+    def check(self, lm: HuggingFaceLM) -> None:
+        """Raise `ContextTooSmall` for a prompt that the model cannot read."""
+        if len(self.ids) > lm.context_tokens:
+            raise ContextTooSmall(
+                f"a question and {len(self.passages)} passages take {len(self.ids)} tokens, the "
+                f"context of {lm.name} holds {lm.context_tokens}; give fewer or shorter passages, or "
+                "use hwdag.rank_passages, which reads them window by window"
+            )
+
+
+def append(lm: HuggingFaceLM, ids: list[int], *parts: str) -> list[Range]:
+    """Add the tokens of texts to ids; returns where those of each part stand."""
+    new, ranges = lm.codec.encode_parts(*parts)
+    found = [(len(ids) + start, len(ids) + end) for start, end in ranges]
+    ids += new
+    return found
+
+
+def read(
+    lm: HuggingFaceLM,
+    ids: list[int],
+    request: Request,
+    pairs: HeadList | None,
+    cache: DynamicCache | None,
+) -> Capture:
+    """Attention of one forward, which ends with the last head in use and is metered.
+
+    Raises `ModelError` for attention that is not a number.
+    """
+    captured, cost = lm.engine.attention([ids], [request], pairs, cache=cache)
+    lm.engine.charge(cost)
+    if not all(heads.isfinite().all() for [heads] in captured.per_head.values()):
+        raise ModelError(
+            f"{lm.name} in {lm.model.dtype} computed attention that is not a number; half precision "
+            'overflows in some models: load it with dtype="bfloat16" or "float32"'
+        )
+    return captured
+
+
+def typical(values: Floats) -> NDArray[np.bool_]:
+    """Tokens of a passage that are not far below its mean, (..., tokens)."""
+    low = values.mean(axis=-1) - TYPICAL_DEVIATIONS * values.std(axis=-1)
+    return np.asarray(values >= low[..., None])
+
+
+def _less_null(
+    lm: HuggingFaceLM, question: str, passages: Sequence[str]
+) -> tuple[Floats, NDArray[np.int64]]:
+    """Attention to every token before the question, (tokens,), and where the passages stand there.
+
+    They stay in the KV cache, so the null question costs its own tokens alone.
+    """
+    pairs, cache, attention = lm.pairs_of("auto"), DynamicCache(), []  # no config, see KVSession
+    for text in (question, NULL_QUESTION):
+        prompt = RankingPrompt.of(lm, text, passages)
+        prompt.check(lm)
+        known, tail = cache.get_seq_length(), int(prompt.parts[0, 0])
+        asked = ColumnRequest([(tail - known, len(prompt.ids) - known)])
+        mean = read(lm, prompt.ids[known:], asked, pairs, cache).mean(0)
+        attention.append(mean[0, :tail].double().cpu().numpy())
+        cache.crop(tail - len(prompt.ids))
+    return attention[0] - attention[1], prompt.passages
+
+
+def _windows(
+    lm: HuggingFaceLM, question: str, passages: Sequence[str], room: int
+) -> list[tuple[int, int]]:
+    """Ranges of passages that fit into `room` tokens each: few, and about equally long."""
+
+    def tokens(texts: Sequence[str]) -> int:
+        return max(len(RankingPrompt.of(lm, q, texts).ids) for q in (question, NULL_QUESTION))
+
+    if tokens(passages) <= room:
+        return [(0, len(passages))]
+    alone = [tokens([text]) for text in passages]
+    if (longest := max(alone)) > room:
+        raise ContextTooSmall(
+            f"passage {alone.index(longest)} takes {longest} tokens with the question and the prompt "
+            f"around it, where {room} are allowed for {lm.name}; cut it, or allow more"
+        )
+    # the prompt around the passages is read once in every window
+    around = 2 * alone[0] - tokens([passages[0]] * 2)
+    costs = [count - around + LABEL_TOKENS for count in alone]
+    least = len(_packed(costs, room - around))
+    low, high = max(costs), max(*costs, room - around)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if len(_packed(costs, middle)) <= least else (middle + 1, high)
+    return _packed(costs, low)
+
+
+def _packed(costs: Sequence[int], room: int) -> list[tuple[int, int]]:
+    """Consecutive ranges whose costs do not exceed `room` together, or that are a single one."""
+    borders, used = [0], 0
+    for i, cost in enumerate(costs):
+        if used and used + cost > room:
+            borders.append(i)
+            used = 0
+        used += cost
+    return list(zip(borders, [*borders[1:], len(costs)], strict=True))
