@@ -106,8 +106,7 @@ class ScriptedColumns:
 
     def context(self, ids: Ids) -> Vectors:
         self._check(len(ids), ContextTooSmall)
-        with self._lm._lock:
-            self._lm._usage += Usage(len(ids))
+        self._lm.charge(len(ids))
         self.contexts += 1
         return np.full(len(ids), 1 / len(ids), np.float32)
 

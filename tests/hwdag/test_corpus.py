@@ -60,12 +60,13 @@ class Library:
         document, graph = random_document(self.rng, f"d{self.last + 1}")
         vectors = random_vectors(self.rng, len(graph))
         block = Block.of(self.last + 1, document, graph, vectors)
-        return self._put(block, graph.nodes)
+        return self.put(block, graph.nodes)
 
     def remove(self, number: int) -> None:
         del self.blocks[number], self.nodes[number]
 
-    def _put(self, block: Block, nodes: Sequence[Node]) -> Block:
+    def put(self, block: Block, nodes: Sequence[Node]) -> Block:
+        """Take a block in as the last one."""
         self.last = block.number
         self.blocks[self.last] = block
         self.nodes[self.last] = nodes
@@ -234,7 +235,7 @@ def those_of(library, documents):
     seen = set(documents)
     for number, block in library.blocks.items():
         if number in seen:
-            kept._put(block, library.nodes[number])
+            kept.put(block, library.nodes[number])
     return kept
 
 

@@ -318,7 +318,7 @@ def assert_only_templates_have_controls(lm, rows):
     turns = lm.turns
     begin, reply = (turns.head, turns.reply)
     second = [*turns.reply, *turns.between, *turns.second_reply]
-    controls = set(lm.codec._control)
+    controls = set(lm.codec.tokenizer.added_tokens_decoder)
     legal = [
         [i for i in ids if i in controls]
         for ids in ([*begin, *reply], reply, second, [*begin, *second], [])

@@ -154,9 +154,10 @@ def test_the_coarse_stage_equals_brute_force():
 def test_contrastive_scores_equal_two_full_forwards():
     lm = tiny_lm()
     compressor = Compressor(scoring_of(lm), QUESTION, lm.count_tokens, 25)
-    compressor.compress("The lazy dog sleeps. It is quick.", 20, 8)  # something was kept before
-    kept = compressor._plain._known[len(lm.codec.encode("\n")) :]
-    assert kept
+    before = "The lazy dog sleeps. It is quick."
+    pieces = compressor.compress(before, 20, 8)
+    assert pieces
+    kept = lm.codec.encode("\n" + "".join(before[piece.start : piece.end] for piece in pieces))
     text = "\n" + MIXED
     found = compressor.contrast("\n", MIXED, 100)
     ids, losses = lm.codec.encode(text), []

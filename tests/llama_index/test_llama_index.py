@@ -492,7 +492,7 @@ def test_weights_of_a_hugging_face_llm_are_used_and_not_loaded_again():
     )
     reader = index.core.reader
     assert isinstance(reader, hwdag.HuggingFaceLM)
-    assert reader.model is weights is llm._model
+    assert reader.model is weights
     before = [parameter.data_ptr() for parameter in weights.parameters()]
     response = index.as_query_engine(answer_mode="walk").query(QUESTION)
     assert response.source_nodes
