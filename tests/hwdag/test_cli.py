@@ -243,6 +243,14 @@ def another(path, hint, usual):
     return [f"--{option}", word], word
 
 
+def test_the_help_of_a_command_has_the_fields_of_its_config_and_not_those_of_configs_within(capsys):
+    with pytest.raises(SystemExit):
+        main(["ask", "--help"])
+    shown = capsys.readouterr().out
+    assert "--token-budget" in shown
+    assert "--scoring-NAME" in shown and "--scoring-sparse" not in shown
+
+
 @pytest.mark.parametrize(
     ("option", "message"),
     [

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from hwdag.building.report import BuildReport
-from hwdag.cli.inputs import head_list, named_documents, reader, writer
+from hwdag.cli.inputs import named_documents, reader, writer
 from hwdag.cli.options import config_of
 from hwdag.config import BuildConfig
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
+from hwdag.lm.heads import HeadFile
 from hwdag.store.opening import check_folder, holds_something
 from hwdag.text.files import Skipped
 from hwdag.types import Document
@@ -26,10 +27,9 @@ EXIT_STOPPED = 3
 def build(options: argparse.Namespace) -> int:
     """Build or extend an index file; interrupted, it keeps every finished call."""
     config = config_of(BuildConfig.garlic() if options.garlic else BuildConfig(), options)
-    heads = head_list(options)
-    if heads is not None and options.edge_heads is None:
+    if options.head_list is not None and options.edge_heads is None:
         # why: recorded, so that later insertions have edges of the same heads
-        config = replace(config, edge_heads=heads.pairs)
+        config = replace(config, edge_heads=HeadFile.load(options.head_list).pairs)
     check_folder(options.output)
     documents, skipped = named_documents(options)
     is_new = not holds_something(options.output)
@@ -90,13 +90,6 @@ def _changed(
 
     def run() -> tuple[HWDAGIndex, BuildReport]:
         index = HWDAGIndex.load(options.file, **_models(options, options.file))
-        heads, recorded = head_list(options), index.config.edge_heads
-        if heads is not None and recorded not in ("auto", heads.pairs):
-            raise InputError(
-                f"{options.file} was built with edges of the heads {recorded}, and "
-                f"{options.head_list} has {heads.pairs}; leave out --head-list, or build a file of "
-                "its own with it"
-            )
         return index, change(index, documents, skipped)
 
     return _reported(run, options.file, skipped)

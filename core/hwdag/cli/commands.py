@@ -60,7 +60,7 @@ def _add_changes(commands: Commands) -> None:
     refresh = _command(commands, "refresh", "building:refresh", about)
     for command in (insert, refresh):
         shared.add_paths(command)
-        _add_models_and_limits(command)
+        _add_models_and_limits(command, heads=False)  # those of the build are recorded
     refresh.add_argument(
         "--prune", action="store_true", help="delete the documents that are not among PATH"
     )
@@ -105,8 +105,8 @@ def _add_demo(commands: Commands) -> None:
     demo.add_argument("-o", "--output", type=Path, help="index file to keep (default: user cache)")
 
 
-def _add_models_and_limits(command: argparse.ArgumentParser) -> None:
-    shared.add_models(command)
+def _add_models_and_limits(command: argparse.ArgumentParser, *, heads: bool = True) -> None:
+    shared.add_models(command, heads=heads)
     command.add_argument(
         "--max-tokens", type=int, metavar="N", help="no further call once the models took so many"
     )

@@ -23,7 +23,8 @@ def reader(options: argparse.Namespace, file: Path | None) -> Reader | str | Non
 
     A dtype, a device or heads alone go to the model that the file names, or to the default one.
     """
-    heads = head_list(options)
+    file_of_heads = getattr(options, "head_list", None)
+    heads = None if file_of_heads is None else HeadFile.load(file_of_heads)
     if options.dtype is None and options.device is None and heads is None:
         return str(options.reader) if options.reader else None
     from hwdag.lm.default import load_reader
@@ -34,11 +35,6 @@ def reader(options: argparse.Namespace, file: Path | None) -> Reader | str | Non
             name = store.header.reader
     found = load_reader(name, dtype=options.dtype, device=options.device)
     return found if heads is None else found.with_heads(heads)
-
-
-def head_list(options: argparse.Namespace) -> HeadFile | None:
-    """The file of retrieval heads, if one was named. Raises `InputError` if it is none."""
-    return None if options.head_list is None else HeadFile.load(options.head_list)
 
 
 def writer(options: argparse.Namespace) -> Writer | None:

@@ -1,4 +1,4 @@
-"""Options that several commands share, and those that are the fields of a config."""
+"""Options that several commands share, and options that are the fields of a config."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ def add_config(
     only: tuple[str, ...] = (),
     prefix: str = "",
 ) -> None:
-    """Add an option for each field of a config, or `only` for some; the docstring is their help.
+    """Add an option for each field of a config, or for those in `only`; the docstring is their help.
 
-    A field that is a config itself has one option for each field of its own; `prefix` begins their names.
+    A field that is a config itself has one option for each field of its own, `--FIELD-NAME`. The help
+    leaves those out.
     """
     about = dict(DOCUMENTED.findall(type(config).__doc__ or ""))
     hints = get_type_hints(type(config))
@@ -50,7 +51,7 @@ def add_config(
         if only and field.name not in only:
             continue
         if is_dataclass(usual):
-            add_config(command, usual, prefix=f"{prefix}{field.name}_")
+            add_config(command, usual, prefix=f"{field.name}_")
             continue
         name, said = prefix + field.name, " ".join(about.get(field.name, "").split())
         first_sentence = END_OF_SENTENCE.split(said)[0].rstrip(".")
@@ -60,7 +61,7 @@ def add_config(
             "--" + name.replace("_", "-"),
             *filter(None, [SHORT.get(name)]),
             dest=name,
-            help=(first_sentence + default).replace("%", "%%"),
+            help=argparse.SUPPRESS if prefix else (first_sentence + default).replace("%", "%%"),
             **_kind(hints[field.name]),
         )
 
@@ -72,7 +73,7 @@ def config_of(config: Config, options: argparse.Namespace, *, prefix: str = "") 
         usual = getattr(config, field.name)
         value = getattr(options, prefix + field.name, None)
         if is_dataclass(usual):
-            value = config_of(usual, options, prefix=f"{prefix}{field.name}_")
+            value = config_of(usual, options, prefix=f"{field.name}_")
         if value is not None:
             changed[field.name] = value
     return replace(config, **changed)  # type: ignore[type-var]
@@ -118,17 +119,20 @@ READERS: dict[Any, tuple[Callable[[str], Any], str]] = {
 """How a type is read, and what stands for it in the help."""
 
 
-def add_models(command: argparse.ArgumentParser, *, writer: bool = True) -> None:
+def add_models(
+    command: argparse.ArgumentParser, *, writer: bool = True, heads: bool = True
+) -> None:
     """Add the options that name models."""
     command.add_argument("--reader", metavar="NAME", help="hub name or path of a causal LM")
     command.add_argument("--dtype", help="of the reader: float32, bfloat16, ... (default: auto)")
     command.add_argument("--device", help="of the reader: cpu, cuda, mps, ... (default: the best)")
-    command.add_argument(
-        "--head-list",
-        metavar="FILE",
-        help="retrieval heads of the reader, as `hwdag heads detect` writes them (default: those "
-        "that are shipped for it, else all)",
-    )
+    if heads:
+        command.add_argument(
+            "--head-list",
+            metavar="FILE",
+            help="retrieval heads of the reader, as `hwdag heads detect` writes them (default: those "
+            "that are shipped for it, else all)",
+        )
     command.add_argument("--embedder", metavar="NAME", help="sentence-transformers name or path")
     if not writer:
         return
@@ -152,7 +156,9 @@ def add_settings(command: argparse.ArgumentParser, group: str, config: Any) -> N
     command.add_argument(
         "--garlic", action="store_true", help="the papers' settings, but for what is set otherwise"
     )
-    add_config(command.add_argument_group(group), config)
+    inner = [field for field in fields(config) if is_dataclass(getattr(config, field.name))]
+    more = "; ".join(f"--{field.name}-NAME for each field NAME of {field.type}" for field in inner)
+    add_config(command.add_argument_group(group, more or None), config)
 
 
 def add_paths(command: argparse.ArgumentParser) -> None:
