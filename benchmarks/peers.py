@@ -27,13 +27,13 @@ from hwdag.retriever import Retriever
 from hwdag.types import Node, Span
 from hwdag_lab.eval.data import read_records
 from hwdag_lab.eval.evidence import evidence_scores
-from hwdag_lab.eval.models import Models, load_models
+from hwdag_lab.eval.models import RunModels, load_models
 from hwdag_lab.eval.schema import Question
 from hwdag_lab.eval.statistics import bootstrap
 from hwdag_lab.eval.systems import systems
 from hwdag_lab.eval.text_metrics import f1
 from hwdag_lab.methods.document_retriever import DocumentRetriever
-from hwdag_lab.methods.found import Found, Query, Scored
+from hwdag_lab.methods.found import Found, Scored, SearchRequest
 
 BESIDE = ("dense@100", "dense@passage+title", "dos-rag", "linear-rag")
 """Systems of the evaluation that are compared unless others are named."""
@@ -68,7 +68,7 @@ class Peer(DocumentRetriever[Built]):
     def _build(self, document: Document) -> Built:
         return Built(document, self._make(document.text, self.embedder))
 
-    def _retrieve(self, query: Query, built: Mapping[str, Built]) -> Found:
+    def _retrieve(self, query: SearchRequest, built: Mapping[str, Built]) -> Found:
         found = []
         for key, one in built.items():
             spans = list(dict.fromkeys(one.ranked(query.question)))
@@ -225,7 +225,7 @@ def main() -> None:
         print(f"{name:20} {row.line()}")
 
 
-def _makers(models: Models, names: Sequence[str]) -> dict[str, Callable[[], Retriever]]:
+def _makers(models: RunModels, names: Sequence[str]) -> dict[str, Callable[[], Retriever]]:
     """What makes each row's retriever; peers that cannot be made are told and left out."""
     found: dict[str, Callable[[], Retriever]] = {}
     for name, make in PEERS.items():

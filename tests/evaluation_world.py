@@ -22,7 +22,7 @@ from pathlib import Path
 
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.types import Span
-from hwdag_lab.eval.models import Models
+from hwdag_lab.eval.models import RunModels
 from hwdag_lab.eval.plan import Plan
 from hwdag_lab.eval.run import run
 from hwdag_lab.eval.schema import Paragraph, Question, Record
@@ -92,9 +92,9 @@ def records(count: int = 2, *, dataset: str = "towns", questions: int = 2) -> li
     return [record(i, dataset=dataset, questions=questions) for i in range(count)]
 
 
-def models(reader: ScriptedLM | None = None, **options: object) -> Models:
+def models(reader: ScriptedLM | None = None, **options: object) -> RunModels:
     """Scripted models; by default the reader writes its Information Points itself."""
-    return Models(reader or ScriptedLM(prefers_extraction=False), HashingEmbedder(), **options)
+    return RunModels(reader or ScriptedLM(prefers_extraction=False), HashingEmbedder(), **options)
 
 
 def comparable(path: Path) -> list[str]:

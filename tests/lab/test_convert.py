@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hwdag.errors import UnknownOption
-from hwdag_lab.eval.convert import Counts, convert, reader_of
+from hwdag_lab.eval.convert import ConvertCounts, convert, reader_of
 from hwdag_lab.eval.data import read_records
 from hwdag_lab.eval.fields import DataError
 from hwdag_lab.eval.formats import FORMATS
@@ -437,7 +437,7 @@ def test_convert_writes_the_schema(tmp_path, format):
     messages = []
     counts = convert(format, source, output, malformed="skip", on_skip=messages.append)
     is_qasper = format == "qasper"
-    assert counts == Counts(documents=1, questions=1 + is_qasper, skipped=1 - is_qasper)
+    assert counts == ConvertCounts(documents=1, questions=1 + is_qasper, skipped=1 - is_qasper)
     assert len(messages) == counts.skipped
     assert list(read_records(output)) == read(format, source, malformed="skip")
 

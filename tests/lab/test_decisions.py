@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hwdag.building.calls import Calls
 from hwdag.errors import QuestionTooLong
 from hwdag.lm.writers import CallableWriter
-from hwdag_lab.methods.decisions import Asker, Request
+from hwdag_lab.methods.decisions import Asker, Decision
 from hwdag_lab.scripted import ScriptedLM
 
 
@@ -17,14 +17,14 @@ def number_of(reply: str) -> int | None:
     return int(reply) if reply.isdecimal() else None
 
 
-def requests_for(count: int) -> list[Request[int]]:
-    return [Request(f"request {i}", number_of, " again") for i in range(count)]
+def requests_for(count: int) -> list[Decision[int]]:
+    return [Decision(f"request {i}", number_of, " again") for i in range(count)]
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(1, 5), max_size=9), st.integers(1, 4), st.booleans())
 def test_many_at_once_are_decided_as_one_by_one(usable_from, tries, is_build):
-    """Request i is answered with i from the `usable_from[i]`-th time on."""
+    """Decision i is answered with i from the `usable_from[i]`-th time on."""
     asked = [0] * len(usable_from)
 
     def reply(prompt: str) -> str:

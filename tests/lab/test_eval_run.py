@@ -33,7 +33,7 @@ from hwdag_lab.eval.records import (
     read_lines,
     read_results,
 )
-from hwdag_lab.eval.run import CALLS, Counts, matched_budgets, run
+from hwdag_lab.eval.run import CALLS, RunCounts, matched_budgets, run
 from hwdag_lab.eval.schema import Question
 from hwdag_lab.eval.settings import SETTINGS, read_settings
 from hwdag_lab.eval.systems import BASELINES, VARIANTS, family, is_baseline, systems
@@ -61,10 +61,10 @@ def test_a_run_killed_at_any_point_ends_as_if_it_had_not_been(tmp_path):
 
 def test_the_same_run_again_does_nothing(tmp_path):
     plan = replace(world.KILLED_PLAN, systems=("hwdag", "bm25@300", "memwalker"))
-    assert run(world.records(), world.models(), plan, tmp_path) == Counts(0, 24, 0)
+    assert run(world.records(), world.models(), plan, tmp_path) == RunCounts(0, 24, 0)
     before = (tmp_path / RECORDS).read_bytes(), (tmp_path / BUILDS).read_bytes()
     idle = ScriptedLM(prefers_extraction=False)
-    assert run(world.records(), world.models(idle), plan, tmp_path) == Counts(24, 0, 0)
+    assert run(world.records(), world.models(idle), plan, tmp_path) == RunCounts(24, 0, 0)
     assert (idle.writes, idle.replays, idle.sessions) == (0, 0, [])
     assert ((tmp_path / RECORDS).read_bytes(), (tmp_path / BUILDS).read_bytes()) == before
 
@@ -89,10 +89,10 @@ def test_a_broken_line_inside_is_named(tmp_path):
 
 def test_systems_budgets_and_questions_may_be_added(tmp_path):
     plan = replace(SIMPLE, limit=2)
-    assert run(world.records(), world.models(), plan, tmp_path) == Counts(0, 4, 0)
+    assert run(world.records(), world.models(), plan, tmp_path) == RunCounts(0, 4, 0)
     wider = replace(plan, systems=("dense@100", *plan.systems), budgets=(40, 60), limit=3)
     # 2 systems x 2 budgets x 3 questions, of which 2 questions at 40 tokens are there
-    assert run(world.records(), world.models(), wider, tmp_path) == Counts(2, 10, 0)
+    assert run(world.records(), world.models(), wider, tmp_path) == RunCounts(2, 10, 0)
     settings = read_settings(tmp_path)
     assert settings["budgets"] == [20, 40, 60]
     assert set(settings["systems"]) == {"bm25@sentence", "dense@100"}
@@ -137,7 +137,7 @@ def test_an_hwdag_error_is_a_result_that_scores_zero(tmp_path):
     lm = ScriptedLM(context_tokens=150)
     long = replace(world.record(7).questions[0], id="long", text="Where? " * 100)
     record = replace(world.record(0), questions=(*world.record(0).questions, long))
-    assert run([record], world.models(lm), SIMPLE, tmp_path) == Counts(0, 6, 2)
+    assert run([record], world.models(lm), SIMPLE, tmp_path) == RunCounts(0, 6, 2)
     failed = [r for r in read_results(tmp_path).values() if r.error is not None]
     assert {r.question for r in failed} == {"long"}
     for result in failed:
@@ -147,7 +147,7 @@ def test_an_hwdag_error_is_a_result_that_scores_zero(tmp_path):
         assert set(result.metrics.values()) == {0.0}
     assert run([record], world.models(lm), SIMPLE, tmp_path).added == 0
     again = replace(SIMPLE, retry_errors=True)
-    assert run([record], world.models(lm), again, tmp_path) == Counts(4, 2, 2)
+    assert run([record], world.models(lm), again, tmp_path) == RunCounts(4, 2, 2)
 
 
 def test_an_error_of_a_build_is_told_once_per_question_and_met_once(tmp_path):
@@ -160,7 +160,7 @@ def test_an_error_of_a_build_is_told_once_per_question_and_met_once(tmp_path):
 
     lm = Broken(prefers_extraction=False)
     plan = replace(SIMPLE, systems=("hwdag",))
-    assert run(world.records(1), world.models(lm), plan, tmp_path) == Counts(0, 4, 4)
+    assert run(world.records(1), world.models(lm), plan, tmp_path) == RunCounts(0, 4, 4)
     assert {r.error for r in read_results(tmp_path).values()} == {"WriterFailed: no ink"}
     assert lm.attempts == 1
     assert read_builds(tmp_path) == {}
@@ -188,7 +188,7 @@ def test_answers_can_be_left_out_and_asked_for_later(tmp_path):
         assert "sentence_recall" in result.metrics
         assert "f1" not in result.metrics
     some = replace(SIMPLE, budgets=(40,))
-    assert run(world.records(), world.models(), some, tmp_path) == Counts(0, 4, 0)
+    assert run(world.records(), world.models(), some, tmp_path) == RunCounts(0, 4, 0)
     for result in read_results(tmp_path).values():
         assert result.answered == (result.budget == 40) == ("f1" in result.metrics)
     assert run(world.records(), world.models(), plan, tmp_path).added == 0  # more is enough
@@ -518,8 +518,8 @@ def test_every_system_is_also_asked_at_what_the_walk_read_when_it_stopped(tmp_pa
     assert mean < 60
     assert {r.budget for r in results if r.system == "bm25@sentence"} == {60, mean}
     assert {r.budget for r in results if r.system == "hwdag-p-yes"} == {60}
-    assert counts == Counts(0, 16, 0)
-    assert run(world.records(), world.models(lm), plan, tmp_path) == Counts(16, 0, 0)
+    assert counts == RunCounts(0, 16, 0)
+    assert run(world.records(), world.models(lm), plan, tmp_path) == RunCounts(16, 0, 0)
     with pytest.raises(InputError, match="'dense'"):
         run(world.records(), world.models(lm), replace(plan, match="dense"), tmp_path / "other")
 
@@ -578,7 +578,7 @@ def test_a_pool_is_one_index_of_many_documents_that_several_sets_ask_about(tmp_p
     names = ("hwdag", "bm25@sentence", "raptor-collapsed", "oracle")
     plan = Plan(systems=names, budgets=(60,), limit=None, answers=False)
     counts = run(pooled(asked), world.models(ScriptedLM()), plan, tmp_path)
-    assert counts == Counts(0, 4 * 8, 0)
+    assert counts == RunCounts(0, 4 * 8, 0)
     results = list(read_results(tmp_path).values())
     assert {r.dataset for r in results} == {"a_pool", "b_pool"}
     assert sorted(build.build for build in read_builds(tmp_path).values()) == sorted(names)

@@ -17,12 +17,12 @@ from hwdag.store.calls import CallCache
 from hwdag.trace.bars import Reporter
 from hwdag.types import Usage
 from hwdag_lab.eval.edges import OtherEdges
-from hwdag_lab.eval.models import Models
+from hwdag_lab.eval.models import RunModels
 from hwdag_lab.eval.oracle import OracleRetriever
 from hwdag_lab.eval.peaks import peaks_mb, reset_peaks
 from hwdag_lab.eval.records import Build
 from hwdag_lab.eval.schema import Record
-from hwdag_lab.eval.systems import System, index_options
+from hwdag_lab.eval.systems import ComparedSystem, index_options
 
 INDEXES = "indexes"
 """Folder of HWDAG's index files within a run's folder."""
@@ -42,7 +42,12 @@ class Builder:
     """
 
     def __init__(
-        self, models: Models, calls: CallCache, folder: Path, on_build: OnBuild, reporter: Reporter
+        self,
+        models: RunModels,
+        calls: CallCache,
+        folder: Path,
+        on_build: OnBuild,
+        reporter: Reporter,
     ) -> None:
         self._models = models.remembering(calls)
         self._calls = calls
@@ -52,7 +57,7 @@ class Builder:
         self._record: Record | None = None
         self._built: dict[str, Retriever | HWDAGError] = {}
 
-    def retriever(self, system: System, record: Record) -> Retriever:
+    def retriever(self, system: ComparedSystem, record: Record) -> Retriever:
         """The system's retriever over the record's documents.
 
         Raises:
@@ -69,7 +74,7 @@ class Builder:
             made.questions = record.questions
         return made
 
-    def _made(self, system: System, record: Record) -> Retriever | HWDAGError:
+    def _made(self, system: ComparedSystem, record: Record) -> Retriever | HWDAGError:
         """What is built; an error is kept too, so that no build fails once per question."""
         try:
             if system.graph is None:
@@ -78,12 +83,12 @@ class Builder:
         except HWDAGError as error:
             return error
 
-    def _plain(self, system: System, record: Record) -> Retriever:
+    def _plain(self, system: ComparedSystem, record: Record) -> Retriever:
         retriever = system.make(self._models)
         self._on_build(self._measured(system, record, retriever, self._models))
         return retriever
 
-    def _graph(self, system: System, config: BuildConfig, record: Record) -> Retriever:
+    def _graph(self, system: ComparedSystem, config: BuildConfig, record: Record) -> Retriever:
         models = self._models
         if system.edges != "attention":
             models = replace(models, reader=OtherEdges(models.reader, self._calls, system.edges))
@@ -101,14 +106,14 @@ class Builder:
         partial.replace(path)
         return index
 
-    def _file_name(self, system: System, record: Record) -> str:
+    def _file_name(self, system: ComparedSystem, record: Record) -> str:
         documents = [(each.id, each.title, each.text) for each in record.documents]
         depends = [documents, system.definition["build"], system.edges, self._models.names]
         text = json.dumps(depends, sort_keys=True)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24] + ".hwdag"
 
     def _measured(
-        self, system: System, record: Record, retriever: Retriever, models: Models
+        self, system: ComparedSystem, record: Record, retriever: Retriever, models: RunModels
     ) -> Build:
         documents = [record.whole] if system.whole else record.documents
         reset_peaks()

@@ -23,7 +23,7 @@ def reader_of(format: str) -> Read:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class ConvertCounts:
     """What `convert` wrote, and how many malformed records it left out."""
 
     documents: int = 0
@@ -38,7 +38,7 @@ def convert(
     *,
     malformed: Malformed = "error",
     on_skip: OnSkip | None = None,
-) -> Counts:
+) -> ConvertCounts:
     """Write the records of `source`, a file in one of `FORMATS`, as JSONL to `output`.
 
     Raises:
@@ -62,4 +62,4 @@ def convert(
             yield record
 
     write_records(output, counted())
-    return Counts(documents, questions, skipped)
+    return ConvertCounts(documents, questions, skipped)

@@ -13,7 +13,7 @@ from hwdag.config import Heads
 from hwdag.lm.base import Reader, Replay, ReplayRequest
 from hwdag.store.calls import CallCache
 from hwdag_lab.eval.models import CachedReader
-from hwdag_lab.eval.systems import Edges
+from hwdag_lab.eval.systems import EdgeSource
 
 
 class OtherEdges(CachedReader):
@@ -23,7 +23,7 @@ class OtherEdges(CachedReader):
     out among the nodes anew, by a choice that depends on the texts alone.
     """
 
-    def __init__(self, model: Reader, calls: CallCache, edges: Edges) -> None:
+    def __init__(self, model: Reader, calls: CallCache, edges: EdgeSource) -> None:
         super().__init__(model, calls)
         self._edges = edges
 

@@ -1,6 +1,6 @@
-"""JSON from strangers: rows with their place in the file, and one way to say what is wrong with one.
+"""JSON from strangers: objects with their place in the file, and one way to say what is wrong with one.
 
-What a row must hold is said by a pydantic model, a `Row`.
+What an object must hold is said by a pydantic model, a `JsonObject`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Malformed = Literal["error", "skip"]
 OnSkip = Callable[[str], None]
 """Takes the message of a record that was left out."""
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-R = TypeVar("R", bound="Row")
+Raw = TypeVar("Raw")
+Parsed = TypeVar("Parsed")
+R = TypeVar("R", bound="JsonObject")
 
 
 class DataError(InputError):
@@ -36,7 +36,7 @@ class MalformedRecord(Exception):
     """What is wrong with a record, without its place; `checked` makes it a `DataError`."""
 
 
-class Row(BaseModel):
+class JsonObject(BaseModel):
     """A JSON object: fields of exactly these types, and others that are not read."""
 
     model_config = ConfigDict(strict=True, frozen=True)
@@ -63,7 +63,7 @@ Pair: TypeAlias = Annotated[tuple[First, Second], Field(strict=False)]
 
 
 def row_of(model: type[R], value: Any) -> R:
-    """`value` as a row of a model. Raises `MalformedRecord` with the first thing that is wrong."""
+    """`value` as an object of a model. Raises `MalformedRecord` with the first thing that is wrong."""
     try:
         return model.model_validate(value)
     except ValidationError as error:
@@ -74,11 +74,11 @@ def row_of(model: type[R], value: Any) -> R:
 
 
 def checked(
-    items: Iterable[tuple[str, Item]],
-    parse: Callable[[Item], Result],
+    items: Iterable[tuple[str, Raw]],
+    parse: Callable[[Raw], Parsed],
     malformed: Malformed,
     on_skip: OnSkip | None,
-) -> Iterator[Result]:
+) -> Iterator[Parsed]:
     """`parse` of every item; `items` are pairs of a place ("file:line") and what stands there.
 
     Raises:
@@ -90,11 +90,11 @@ def checked(
 
 
 def _checked(
-    items: Iterable[tuple[str, Item]],
-    parse: Callable[[Item], Result],
+    items: Iterable[tuple[str, Raw]],
+    parse: Callable[[Raw], Parsed],
     malformed: Malformed,
     on_skip: OnSkip | None,
-) -> Iterator[Result]:
+) -> Iterator[Parsed]:
     for place, item in items:
         try:
             result = parse(item)

@@ -170,7 +170,7 @@ def _shares(usage: Usage, count: int) -> list[Usage]:
 
 
 @dataclass(frozen=True, slots=True)
-class Models:
+class RunModels:
     """What all systems of a run share."""
 
     reader: Reader  # reads, counts tokens and answers, for every system
@@ -184,7 +184,7 @@ class Models:
     # own
     heads: str = ""
 
-    def remembering(self, calls: CallCache) -> Models:
+    def remembering(self, calls: CallCache) -> RunModels:
         """The same models, with their writing remembered in `calls`."""
         reader = CachedReader(self.reader, calls) if isinstance(self.reader, Writer) else None
         writer: Writer | None = self.writer
@@ -223,7 +223,7 @@ def load_models(
     dtype: str | None = None,
     device: str | None = None,
     heads: str | None = None,
-) -> Models:
+) -> RunModels:
     """Models by name; None is the embedded default, and the reader's own part for the writer.
 
     `dtype` and `device` are of reader and writer, `heads` names the file of a head list.
@@ -240,7 +240,7 @@ def load_models(
     loaded = load_reader(reader, dtype=dtype, device=device)
     if listed is not None:
         loaded = loaded.with_heads(listed)
-    return Models(
+    return RunModels(
         reader=loaded,
         embedder=as_embedder(embedder or None),
         writer=load_reader(writer, dtype=dtype, device=device) if writer else None,

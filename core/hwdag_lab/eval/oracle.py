@@ -9,7 +9,7 @@ from hwdag.text.headings import headings
 from hwdag.types import Document, Node, Span
 from hwdag_lab.eval.schema import Question
 from hwdag_lab.methods.document_retriever import DocumentRetriever
-from hwdag_lab.methods.found import Found, Query, Scored
+from hwdag_lab.methods.found import Found, Scored, SearchRequest
 from hwdag_lab.methods.passages import Whole
 
 
@@ -27,7 +27,7 @@ class OracleRetriever(DocumentRetriever[Whole]):
     def _build(self, document: Document) -> Whole:
         return Whole.of(document, self.reader)
 
-    def _retrieve(self, query: Query, built: Mapping[str, Whole]) -> Found:
+    def _retrieve(self, query: SearchRequest, built: Mapping[str, Whole]) -> Found:
         known = {q.text: q.sentences or q.evidence for q in self.questions}
         gold = known.get(query.question, ())
         nodes = [node for whole in built.values() for node in self._cut(whole, gold)]

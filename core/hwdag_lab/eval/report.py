@@ -10,7 +10,7 @@ from typing import Any
 from hwdag_lab.eval.records import write_text
 from hwdag_lab.eval.settings import read_settings
 from hwdag_lab.eval.statistics import Interval
-from hwdag_lab.eval.summary import LEVEL, BuildRow, DatasetSummary, Gain, Row, write_summary
+from hwdag_lab.eval.summary import LEVEL, BuildRow, DatasetSummary, Gain, SystemRow, write_summary
 
 REPORT = "report.md"
 
@@ -225,7 +225,7 @@ def _number(mean: Interval | None, digits: int) -> str:
     return "" if mean is None else f"{mean.mean:,.{digits}f}"
 
 
-def _peaks(row: Row | BuildRow) -> str:
+def _peaks(row: SystemRow | BuildRow) -> str:
     return ", ".join(f"{name} {value:,.0f}" for name, value in row.peak_memory_mb.items())
 
 

@@ -19,7 +19,7 @@ from hwdag.trace.bars import Reporter, as_reporter
 from hwdag_lab.eval.asking import asked, check_metrics, failed
 from hwdag_lab.eval.builds import Builder
 from hwdag_lab.eval.data import sample
-from hwdag_lab.eval.models import Models, open_calls
+from hwdag_lab.eval.models import RunModels, open_calls
 from hwdag_lab.eval.plan import Plan
 from hwdag_lab.eval.records import (
     BUILDS,
@@ -33,7 +33,7 @@ from hwdag_lab.eval.records import (
 )
 from hwdag_lab.eval.schema import Question, Record
 from hwdag_lab.eval.settings import check_settings
-from hwdag_lab.eval.systems import System, systems
+from hwdag_lab.eval.systems import ComparedSystem, systems
 
 CALLS = "calls.sqlite"
 
@@ -41,15 +41,17 @@ USED_UP = 0.98  # share of a budget that a walk reads on average if it does not 
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class RunCounts:
     """What a run did: results that were there already, that it added, and errors among these."""
 
     kept: int
     added: int
     errors: int
 
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(self.kept + other.kept, self.added + other.added, self.errors + other.errors)
+    def __add__(self, other: RunCounts) -> RunCounts:
+        return RunCounts(
+            self.kept + other.kept, self.added + other.added, self.errors + other.errors
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +60,19 @@ class _Task:
 
     record: Record
     question: Question
-    system: System
+    system: ComparedSystem
     blank: Result
 
 
 def run(
     records: Iterable[Record],
-    models: Models,
+    models: RunModels,
     plan: Plan,
     folder: Path,
     *,
     show_progress: bool | Reporter = False,
     command: str = "",
-) -> Counts:
+) -> RunCounts:
     """Ask what has not been asked yet, and append it to the records in `folder`.
 
     An `HWDAGError` on a question or on a build is a result, which scores 0; anything else ends the
@@ -152,7 +154,7 @@ class _Work:
     plan: Plan
     reporter: Reporter
 
-    def do(self, tasks: Iterable[_Task], done: Mapping[Key, Result]) -> Counts:
+    def do(self, tasks: Iterable[_Task], done: Mapping[Key, Result]) -> RunCounts:
         """Ask what is not done."""
         tasks = list(tasks)
         left = [task for task in tasks if not self._is_done(done.get(task.blank.key), task)]
@@ -163,7 +165,7 @@ class _Work:
                 self.results.append(result)
                 errors += result.error is not None
                 advance()
-        return Counts(len(tasks) - len(left), len(left), errors)
+        return RunCounts(len(tasks) - len(left), len(left), errors)
 
     def _is_done(self, result: Result | None, task: _Task) -> bool:
         """Whether a result tells all that the task asks for."""
@@ -197,7 +199,7 @@ def _recorder(folder: Path, stack: ExitStack) -> Callable[[Build], None]:
 
 def _tasks(
     records: Iterable[Record],
-    chosen: Sequence[System],
+    chosen: Sequence[ComparedSystem],
     plan: Plan,
     budgets: Mapping[str, Sequence[int]],
 ) -> Iterator[_Task]:

@@ -25,7 +25,7 @@ from pydantic import Field, model_validator
 
 from hwdag.errors import InputError
 from hwdag.types import Document, Node, Span
-from hwdag_lab.eval.fields import Blankable, MalformedRecord, Row, Text, row_of
+from hwdag_lab.eval.fields import Blankable, JsonObject, MalformedRecord, Text, row_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +148,13 @@ class Record:
         return self.text[span.start : span.end]
 
 
-class _ParagraphRow(Row):
+class _ParagraphRow(JsonObject):
     id: Text
     title: Blankable = ""
     text: Text
 
 
-class _QuestionRow(Row):
+class _QuestionRow(JsonObject):
     id: Text
     question: Text
     answers: list[Text] = Field(min_length=1)
@@ -177,7 +177,7 @@ class _QuestionRow(Row):
         return self
 
 
-class _RecordRow(Row):
+class _RecordRow(JsonObject):
     id: Text
     dataset: Text
     title: Blankable = ""

@@ -1,6 +1,6 @@
 """What a folder of results was made with, so that numbers in it always compare.
 
-Models, data, seed, length of the answers and the definition of every system are fixed by the first
+RunModels, data, seed, length of the answers and the definition of every system are fixed by the first
 run. Systems and budgets may be added, and the limit may be raised.
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 from hwdag.errors import InputError
 from hwdag.version import __version__
 from hwdag_lab.eval.data import by_dataset
-from hwdag_lab.eval.models import Models
+from hwdag_lab.eval.models import RunModels
 from hwdag_lab.eval.plan import Plan
 from hwdag_lab.eval.records import write_json
 from hwdag_lab.eval.schema import Record
@@ -30,7 +30,7 @@ SETTINGS = "settings.json"
 
 
 def check_settings(
-    folder: Path, plan: Plan, models: Models, records: Iterable[Record], command: str
+    folder: Path, plan: Plan, models: RunModels, records: Iterable[Record], command: str
 ) -> None:
     """Write `settings.json`, or extend the one that is there.
 
@@ -83,7 +83,7 @@ def machine() -> dict[str, str]:
 
 
 def _settings(
-    plan: Plan, models: Models, records: Iterable[Record], command: str
+    plan: Plan, models: RunModels, records: Iterable[Record], command: str
 ) -> dict[str, Any]:
     """As JSON has it, so that it compares with what a file holds."""
     began = datetime.now(UTC).isoformat(timespec="seconds")

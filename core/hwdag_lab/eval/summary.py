@@ -63,7 +63,7 @@ COSTS: Mapping[str, Callable[[Result], float | None]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SystemRow:
     """One system at one budget on one data set; `scores` and `costs` are means by name."""
 
     system: str
@@ -120,7 +120,7 @@ class DatasetSummary:
     """
 
     dataset: str
-    rows: Sequence[Row]
+    rows: Sequence[SystemRow]
     builds: Sequence[BuildRow]
     gains: Sequence[Gain]
     stopping: Sequence[Gain] = ()
@@ -141,7 +141,7 @@ class DatasetSummary:
         found = {row.budget for row in self.rows}
         return sorted(found, key=lambda b: math.inf if b is None else b)
 
-    def row(self, system: str, budget: int | None) -> Row | None:
+    def row(self, system: str, budget: int | None) -> SystemRow | None:
         """The row of a system at a budget."""
         return next((r for r in self.rows if (r.system, r.budget) == (system, budget)), None)
 
@@ -201,13 +201,13 @@ def _scores(results: Iterable[Result], metric: str) -> dict[tuple[str, str], flo
     return {(r.document, r.question): r.metrics[metric] for r in results if metric in r.metrics}
 
 
-def _row(system: str, budget: int | None, results: Sequence[Result]) -> Row:
+def _row(system: str, budget: int | None, results: Sequence[Result]) -> SystemRow:
     sound = [result for result in results if result.error is None]
     scores = {m: _mean(results, lambda r, m=m: r.metrics.get(m)) for m in METRICS}  # type: ignore[misc]
     scores[CORPUS_BLEU] = _corpus_bleu(results)
     scores[F1_OF_THE_SURER_HALF] = _mean(_surer_half(results), lambda r: r.metrics["f1"])
     costs = {name: _mean(sound, cost) for name, cost in COSTS.items()}
-    return Row(
+    return SystemRow(
         system,
         budget,
         questions=len(results),

@@ -23,9 +23,9 @@ from hwdag_lab.methods.registry import METHODS
 
 if TYPE_CHECKING:  # why: names are asked for by `hwdag --help`, which must not wait for torch
     from hwdag.retriever import Retriever
-    from hwdag_lab.eval.models import Models
+    from hwdag_lab.eval.models import RunModels
 
-Make: TypeAlias = "Callable[[Models], Retriever]"
+Make: TypeAlias = "Callable[[RunModels], Retriever]"
 """Gives a retriever without documents."""
 
 GRANULARITIES = ("300", "100", "sentence")
@@ -34,7 +34,7 @@ too, paragraphs as they are; it only stands for itself.
 """
 
 
-Edges: TypeAlias = Literal["attention", "shuffled", "uniform"]
+EdgeSource: TypeAlias = Literal["attention", "shuffled", "uniform"]
 """Of a graph: as the model pays attention, dealt out anew among the nodes of a window, all equal."""
 
 
@@ -47,7 +47,7 @@ class Variant:
 
     build: BuildConfig = field(default_factory=BuildConfig)
     search: SearchConfig = field(default_factory=SearchConfig)
-    edges: Edges = "attention"
+    edges: EdgeSource = "attention"
     confidence: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -106,7 +106,7 @@ level.
 
 
 @dataclass(frozen=True, slots=True)
-class System:
+class ComparedSystem:
     """One row of a table."""
 
     name: str  # of the row
@@ -115,7 +115,7 @@ class System:
     graph: BuildConfig | None = None  # how HWDAG builds its graph; None for everything else
     # how it is asked, budget and length of the answer apart
     search: SearchConfig = field(default_factory=SearchConfig)
-    edges: Edges = "attention"  # of that graph
+    edges: EdgeSource = "attention"  # of that graph
     # that replaces the one of `search`, by data set
     confidence: Mapping[str, float] = field(default_factory=dict)
     bounded: bool = True  # False if it reads everything, whatever the token budget says
@@ -145,7 +145,7 @@ class System:
         return found | ({"confidence": dict(self.confidence)} if self.confidence else {})
 
 
-def systems(names: Iterable[str]) -> list[System]:
+def systems(names: Iterable[str]) -> list[ComparedSystem]:
     """Systems by name, groups expanded, each once, in the order given.
 
     Raises:
@@ -187,20 +187,20 @@ def _expanded(name: str) -> list[str]:
     raise UnknownOption(f"there is no system {name!r}; there are {listed()}")
 
 
-def _system(name: str) -> System:
+def _system(name: str) -> ComparedSystem:
     if name in VARIANTS:
         return _hwdag(name, VARIANTS[name])
     if match := _RANKED.fullmatch(name):
         options = {"granularity": match[2], "contextual": bool(match[3])}
-        return System(name, name, partial(_method, match[1], options))
+        return ComparedSystem(name, name, partial(_method, match[1], options))
     return BASELINES[name]
 
 
-def _hwdag(name: str, variant: Variant) -> System:
+def _hwdag(name: str, variant: Variant) -> ComparedSystem:
     """Variants that build alike share the graph of the first of them."""
     graph = (variant.build, variant.edges)
     build = next((other for other, v in VARIANTS.items() if (v.build, v.edges) == graph), name)
-    return System(
+    return ComparedSystem(
         name,
         build,
         partial(_index, variant.build),
@@ -211,13 +211,13 @@ def _hwdag(name: str, variant: Variant) -> System:
     )
 
 
-def _index(config: BuildConfig, models: Models) -> Retriever:
+def _index(config: BuildConfig, models: RunModels) -> Retriever:
     from hwdag.index import HWDAGIndex
 
     return HWDAGIndex(**index_options(config, models))
 
 
-def index_options(config: BuildConfig, models: Models) -> dict[str, Any]:
+def index_options(config: BuildConfig, models: RunModels) -> dict[str, Any]:
     """What `HWDAGIndex` is given; a writer only where the config lets one write."""
     return {
         "reader": models.reader,
@@ -227,7 +227,7 @@ def index_options(config: BuildConfig, models: Models) -> dict[str, Any]:
     }
 
 
-def _method(name: str, options: Mapping[str, Any], models: Models) -> Retriever:
+def _method(name: str, options: Mapping[str, Any], models: RunModels) -> Retriever:
     """A method by name, with those of the models that it uses."""
     from hwdag_lab.methods.registry import retriever_class
 
@@ -239,13 +239,13 @@ def _method(name: str, options: Mapping[str, Any], models: Models) -> Retriever:
     return cls(**used, **options)
 
 
-def _youra_of_the_paper(models: Models) -> Retriever:
+def _youra_of_the_paper(models: RunModels) -> Retriever:
     from hwdag_lab.methods.youra import YouraConfig
 
     return _method("youra", {"config": YouraConfig.paper()}, models)
 
 
-def _oracle(models: Models) -> Retriever:
+def _oracle(models: RunModels) -> Retriever:
     from hwdag_lab.eval.oracle import OracleRetriever
 
     return OracleRetriever(models.reader)
@@ -258,14 +258,14 @@ def _baseline(
     bounded: bool = True,
     whole: bool = False,
     **options: Any,
-) -> System:
+) -> ComparedSystem:
     """A row of a method by name, that of the row itself by default."""
     named = method or name
     make = partial(_method, named, options) if isinstance(named, str) else named
-    return System(name, name, make, bounded=bounded, whole=whole)
+    return ComparedSystem(name, name, make, bounded=bounded, whole=whole)
 
 
-BASELINES: Mapping[str, System] = {
+BASELINES: Mapping[str, ComparedSystem] = {
     system.name: system
     for system in (
         _baseline("dos-rag"),

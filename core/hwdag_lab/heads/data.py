@@ -16,10 +16,10 @@ from typing import Any
 from hwdag.errors import InputError
 from hwdag_lab.eval.data import sample, unique
 from hwdag_lab.eval.fields import (
+    JsonObject,
     Malformed,
     MalformedRecord,
     OnSkip,
-    Row,
     Text,
     checked,
     decoded,
@@ -113,7 +113,7 @@ def read_examples(
     return examples
 
 
-class _Ranked(Row):
+class _Ranked(JsonObject):
     """A line with passages of its own."""
 
     question: Text

@@ -16,7 +16,7 @@ import numpy as np
 from hwdag.text.words import content_words
 from hwdag.types import Document, Node
 from hwdag_lab.methods.document_retriever import DocumentRetriever
-from hwdag_lab.methods.found import Found, Query, ranked
+from hwdag_lab.methods.found import Found, SearchRequest, ranked
 from hwdag_lab.methods.options import at_least, between
 from hwdag_lab.methods.passages import PassageConfig, Passages
 
@@ -67,7 +67,7 @@ class BM25Retriever(DocumentRetriever[WordedPassages]):
         passages = Passages.of(document, self.config, self.reader)
         return WordedPassages(passages.nodes, tuple(map(content_words, passages.indexed)))
 
-    def _retrieve(self, query: Query, built: Mapping[str, WordedPassages]) -> Found:
+    def _retrieve(self, query: SearchRequest, built: Mapping[str, WordedPassages]) -> Found:
         index = self._joined(built, self._indexed)
         known = [
             w for w in content_words(query.question) if index is not None and w in index.vocab_dict

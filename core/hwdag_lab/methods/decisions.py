@@ -24,7 +24,7 @@ BATCH = 4  # prompts per call of a writer that does not say how many it answers 
 
 
 @dataclass(frozen=True, slots=True)
-class Request(Generic[T]):
+class Decision(Generic[T]):
     """One decision to be made.
 
     `parse` returns None for a reply that cannot be used. `retry` is added to the prompt when it is
@@ -78,7 +78,7 @@ class Asker:
 
     def decide(
         self,
-        requests: Sequence[Request[T]],
+        requests: Sequence[Decision[T]],
         *,
         limit: int,
         advance: Callable[[int], object] = lambda amount: None,

@@ -14,7 +14,7 @@ import numpy as np
 from hwdag.arrays import Vectors
 from hwdag.types import Document, Node
 from hwdag_lab.methods.document_retriever import DocumentRetriever
-from hwdag_lab.methods.found import Found, Query, ranked
+from hwdag_lab.methods.found import Found, SearchRequest, ranked
 from hwdag_lab.methods.passages import PassageConfig, Passages
 
 
@@ -42,7 +42,7 @@ class DenseRetriever(DocumentRetriever[EmbeddedPassages]):
         passages = Passages.of(document, self.config, self.reader)
         return EmbeddedPassages(passages.nodes, self.embedder.embed(passages.indexed))
 
-    def _retrieve(self, query: Query, built: Mapping[str, EmbeddedPassages]) -> Found:
+    def _retrieve(self, query: SearchRequest, built: Mapping[str, EmbeddedPassages]) -> Found:
         asked = self.embedder.embed_query(query.question)
         scores = np.concatenate([passages.vectors @ asked for passages in built.values()])
         nodes = [node for passages in built.values() for node in passages.nodes]

@@ -42,11 +42,11 @@ from hwdag.threads import asynchronous, asynchronous_pieces, in_builder_thread
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag.types import Answer, Document, Node, OnStep, Retrieval, Step, Usage, shown_document
 from hwdag_lab.methods.decisions import Asker
-from hwdag_lab.methods.found import Found, Query, Scored, fitting
+from hwdag_lab.methods.found import Found, Scored, SearchRequest, fitting
 from hwdag_lab.methods.options import CheckedOptions
 
 
-class Built(Protocol):
+class Searchable(Protocol):
     """What a retriever keeps of one document."""
 
     @property
@@ -59,7 +59,7 @@ class NoOptions(CheckedOptions):
     """Of a method that has none."""
 
 
-T = TypeVar("T", bound=Built)
+T = TypeVar("T", bound=Searchable)
 J = TypeVar("J")
 
 
@@ -142,7 +142,7 @@ class DocumentRetriever(ABC, Generic[T]):
         """What is kept of a document; called once per document."""
 
     @abstractmethod
-    def _retrieve(self, query: Query, built: Mapping[str, T]) -> Found:
+    def _retrieve(self, query: SearchRequest, built: Mapping[str, T]) -> Found:
         """Rank the nodes of these documents, one at least, by document id, for a question."""
 
     @property
@@ -382,7 +382,7 @@ class DocumentRetriever(ABC, Generic[T]):
         built = {key: made for key, (_, made) in held.items()}
         session = self._session(question, config)
         budget = min(config.token_budget, session.room) if self.bounded else session.room
-        query = Query(question, budget, config, session.cost)
+        query = SearchRequest(question, budget, config, session.cost)
         # why: a filter may let nothing through
         found = self._retrieve(query, built) if built else Found(())
         taken, left = list(found.ranked), list[Scored]()

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hwdag_lab.methods.dense import DenseRetriever, EmbeddedPassages
-from hwdag_lab.methods.found import Found, Query, fitting
+from hwdag_lab.methods.found import Found, SearchRequest, fitting
 from hwdag_lab.methods.passages import Granularity, PassageConfig
 
 
@@ -27,7 +27,7 @@ class DosRagRetriever(DenseRetriever):
     name = "dos-rag"
     Config = DosRagConfig
 
-    def _retrieve(self, query: Query, built: Mapping[str, EmbeddedPassages]) -> Found:
+    def _retrieve(self, query: SearchRequest, built: Mapping[str, EmbeddedPassages]) -> Found:
         best_first = super()._retrieve(query, built).ranked
         taken, left = fitting(best_first, query.cost, query.budget)
         nodes = (node for passages in built.values() for node in passages.nodes)

@@ -15,7 +15,7 @@ from hwdag.types import Node, Usage
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class SearchRequest:
     """What a retriever is asked.
 
     `budget` are the node tokens that it may put before the reader, or for methods that are not

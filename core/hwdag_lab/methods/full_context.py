@@ -16,7 +16,7 @@ from hwdag.lm.base import Decoding, Reading, Session
 from hwdag.text.chunking import chunk
 from hwdag.types import Document, Node, Span, Usage
 from hwdag_lab.methods.document_retriever import DocumentRetriever
-from hwdag_lab.methods.found import Found, Query, Scored, may_cost
+from hwdag_lab.methods.found import Found, Scored, SearchRequest, may_cost
 from hwdag_lab.methods.passages import Whole
 
 
@@ -40,7 +40,7 @@ class FullContextRetriever(DocumentRetriever[Whole]):
     def _session(self, question: str, config: SearchConfig) -> Session:
         return WindowedSession(partial(super()._session, question, config))
 
-    def _retrieve(self, query: Query, built: Mapping[str, Whole]) -> Found:
+    def _retrieve(self, query: SearchRequest, built: Mapping[str, Whole]) -> Found:
         nodes = [node for document in built.values() for node in self._cut(document, query)]
         windows = pack([query.cost(node.text) for node in nodes], query.budget)
         note = (
@@ -51,7 +51,7 @@ class FullContextRetriever(DocumentRetriever[Whole]):
             [Scored(node, 1.0) for node in nodes], notes=(note,) if len(windows) > 1 else ()
         )
 
-    def _cut(self, document: Whole, query: Query) -> Sequence[Node]:
+    def _cut(self, document: Whole, query: SearchRequest) -> Sequence[Node]:
         """A document as it is if it fits into a window, else its parts that do."""
         if _fits(document.nodes, query):
             return document.nodes
@@ -162,7 +162,7 @@ class _WindowDecoding:
         return self.decoding.likelihood
 
 
-def _fits(nodes: Sequence[Node], query: Query) -> bool:
+def _fits(nodes: Sequence[Node], query: SearchRequest) -> bool:
     """Whether each of these nodes fits into a window of its own."""
     # why: encoding whole books is slow
     return all(

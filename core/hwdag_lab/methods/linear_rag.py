@@ -28,7 +28,7 @@ from hwdag.text.sentences import sentences
 from hwdag.types import Document, Node
 from hwdag_lab.methods.document_retriever import DocumentRetriever
 from hwdag_lab.methods.elements import key_of, terms_of
-from hwdag_lab.methods.found import Found, Query, ranked
+from hwdag_lab.methods.found import Found, SearchRequest, ranked
 from hwdag_lab.methods.passages import Granularity, PassageConfig, Passages
 
 HOPS = 2  # sentences that activation goes through, at most; the authors' code, as the following
@@ -94,7 +94,7 @@ class LinearRagRetriever(DocumentRetriever[LinkedPassages]):
             dict(zip(terms, self.embedder.embed(terms), strict=True)),
         )
 
-    def _retrieve(self, query: Query, built: Mapping[str, LinkedPassages]) -> Found:
+    def _retrieve(self, query: SearchRequest, built: Mapping[str, LinkedPassages]) -> Found:
         world = self._joined(built, LinkedWorld)
         asked = terms_of(query.question)
         vectors = self.embedder.embed(asked)

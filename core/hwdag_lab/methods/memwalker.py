@@ -26,8 +26,8 @@ from hwdag.embedding.base import Embedder
 from hwdag.errors import ContextTooSmall
 from hwdag.lm.base import Reader, Writer
 from hwdag.types import Document
-from hwdag_lab.methods.decisions import Asker, Request
-from hwdag_lab.methods.found import Found, Query, Scored, distinct
+from hwdag_lab.methods.decisions import Asker, Decision
+from hwdag_lab.methods.found import Found, Scored, SearchRequest, distinct
 from hwdag_lab.methods.options import CheckedOptions, at_least, share
 from hwdag_lab.methods.summaries import Summarizer, best_parts, excerpt, filled, units
 from hwdag_lab.methods.trees import GrowingTree, SummarizingRetriever, SummaryTree, repetitions_last
@@ -165,11 +165,11 @@ class MemWalkerRetriever(SummarizingRetriever[SummaryTree]):
             )
         return tokens, width
 
-    def _retrieve(self, query: Query, built: Mapping[str, SummaryTree]) -> Found:
+    def _retrieve(self, query: SearchRequest, built: Mapping[str, SummaryTree]) -> Found:
         vector = self.embedder.embed_query(query.question)
         asker = Asker(self.navigator, self.reader, tries=self.config.max_tries)
-        guide = Guide(query.question, asker, self.config)
-        walks = [Walk(tree, tree.similarity(vector), guide) for tree in built.values()]
+        navigation = Navigation(query.question, asker, self.config)
+        walks = [TreeWalk(tree, tree.similarity(vector), navigation) for tree in built.values()]
         walks.sort(key=lambda walk: -walk.similarity[walk.position])
         leaves: list[Scored] = []
         way: list[Scored] = []
@@ -182,16 +182,20 @@ class MemWalkerRetriever(SummarizingRetriever[SummaryTree]):
         if not leaves:
             walks[0].descend()
             leaves, way = walks[0].leaves, walks[0].way
-            guide.notes.append("no leaf was visited: the most similar one was taken")
+            navigation.notes.append("no leaf was visited: the most similar one was taken")
         read, cuts = within_budget(leaves, query, self.reader, self.embedder, vector)
         ranked = list(distinct([*read, *way]))
         notes = [note for tree in built.values() for note in tree.notes]
-        notes += [*guide.notes, *guide.counted, *cuts]
+        notes += [*navigation.notes, *navigation.counted, *cuts]
         return Found(repetitions_last(ranked), asker.usage, tuple(notes))
 
 
 def within_budget(
-    leaves: Sequence[Scored], query: Query, reader: Reader, embedder: Embedder, question: Vectors
+    leaves: Sequence[Scored],
+    query: SearchRequest,
+    reader: Reader,
+    embedder: Embedder,
+    question: Vectors,
 ) -> tuple[list[Scored], list[str]]:
     """The leaves in turn, the longer ones cut to the sentences most similar to the question.
 
@@ -222,7 +226,7 @@ LABEL_TOKENS = 8  # at most what the label around a summary takes in a prompt
 
 
 @dataclass(slots=True, eq=False)
-class Guide:
+class Navigation:
     """The model's decisions for one question, counted."""
 
     question: str
@@ -262,7 +266,7 @@ class Guide:
         self.steps += 1
         retry = filled(RETRY, legal=", ".join(map(str, legal)))
         asked = prompt(self._remembered(prompt(()), memory))
-        request = Request(asked, parse, retry)
+        request = Decision(asked, parse, retry)
         [action] = self.asker.decide([request], limit=self.config.reply_tokens)
         return action
 
@@ -278,7 +282,7 @@ class Guide:
         return kept
 
 
-class Walk:
+class TreeWalk:
     """One-use state of the walk over one document's tree.
 
     Attributes:
@@ -289,9 +293,9 @@ class Walk:
         way: the summaries visited so far.
     """
 
-    def __init__(self, tree: SummaryTree, similarity: Floats, guide: Guide) -> None:
+    def __init__(self, tree: SummaryTree, similarity: Floats, navigation: Navigation) -> None:
         self._tree = tree
-        self._guide = guide
+        self._navigation = navigation
         self._path = [tree.top[0]]
         self._closed: set[int] = set()
         self.similarity = similarity
@@ -310,10 +314,10 @@ class Walk:
         Returns:
             False if nothing is open any more, so that another document may be tried.
         """
-        limit = self._guide.config.max_steps
+        limit = self._navigation.config.max_steps
         while self._path:
-            if self._guide.steps >= limit:
-                self._guide.notes.append(f"navigation was stopped by max_steps={limit}")
+            if self._navigation.steps >= limit:
+                self._navigation.notes.append(f"navigation was stopped by max_steps={limit}")
                 return True
             if not self._is_leaf(self.position):
                 self._choose()
@@ -348,7 +352,7 @@ class Walk:
         texts = [self._tree.nodes[i].text for i in below]
         summaries = "\n\n".join(f"Part {number}: {text}" for number, text in enumerate(texts, 1))
         memory = self._memory(below)
-        action = self._guide.choose(TRIAGE, legal, memory, summaries=summaries, back=back)
+        action = self._navigation.choose(TRIAGE, legal, memory, summaries=summaries, back=back)
         if action == GO_BACK:
             self._go_back()
         else:
@@ -359,7 +363,7 @@ class Walk:
         [segment] = self._tree.children[self.position]
         self.leaves.append(self._scored(segment))
         memory, text = self._memory([self.position]), self._tree.nodes[segment].text
-        return self._guide.choose(LEAF, [COMMIT, GO_BACK], memory, segment=text) != GO_BACK
+        return self._navigation.choose(LEAF, [COMMIT, GO_BACK], memory, segment=text) != GO_BACK
 
     def _memory(self, shown: Sequence[int]) -> list[str]:
         """Summaries visited so far, without those that the prompt shows anyway."""

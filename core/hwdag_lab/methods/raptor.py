@@ -24,7 +24,7 @@ from hwdag.arrays import Floats, Vectors
 from hwdag.building.windows import pack
 from hwdag.errors import ContextTooSmall, InputError
 from hwdag.types import Document, Node
-from hwdag_lab.methods.found import Found, Query, Scored, distinct
+from hwdag_lab.methods.found import Found, Scored, SearchRequest, distinct
 from hwdag_lab.methods.options import CheckedOptions, at_least, share
 from hwdag_lab.methods.summaries import Summarizer
 from hwdag_lab.methods.trees import GrowingTree, SummarizingRetriever, SummaryTree, repetitions_last
@@ -114,7 +114,7 @@ class RaptorRetriever(SummarizingRetriever[SummaryTree]):
             )
         return replace(options, max_cluster_tokens=min(options.max_cluster_tokens, capacity))
 
-    def _retrieve(self, query: Query, built: Mapping[str, SummaryTree]) -> Found:
+    def _retrieve(self, query: SearchRequest, built: Mapping[str, SummaryTree]) -> Found:
         vector = self.embedder.embed_query(query.question)
         forest = Forest.of(list(built.values()), vector)
         if self.config.mode == "collapsed":

@@ -28,7 +28,7 @@ from hwdag.lm.base import Reader
 from hwdag.text.chunking import chunk
 from hwdag.text.sentences import sentences
 from hwdag.types import Node, Span
-from hwdag_lab.methods.decisions import UNKNOWN_CONTEXT, Asker, Request
+from hwdag_lab.methods.decisions import UNKNOWN_CONTEXT, Asker, Decision
 
 JOINT = " "
 """Between two picked sentences; one character, so that offsets can be told from the spans."""
@@ -88,7 +88,7 @@ class Summarizer:
 
     def _written(self, asker: Asker, groups: Sequence[Sequence[Node]]) -> list[str | None]:
         texts = ["\n\n".join(node.text for node in group) for group in groups]
-        requests = [Request(filled(self.prompt, text=text), self._read, RETRY) for text in texts]
+        requests = [Decision(filled(self.prompt, text=text), self._read, RETRY) for text in texts]
         return asker.decide(requests, limit=self.limit)
 
     def _read(self, reply: str) -> str | None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from hwdag.types import Document, Node, Span
 from hwdag_lab.methods.document_retriever import DocumentRetriever
-from hwdag_lab.methods.found import Found, Query, Scored, may_cost
+from hwdag_lab.methods.found import Found, Scored, SearchRequest, may_cost
 from hwdag_lab.methods.passages import Whole
 
 LONGEST_WORD = 32
@@ -38,7 +38,7 @@ class TruncateMiddleRetriever(DocumentRetriever[Whole]):
     def _build(self, document: Document) -> Whole:
         return Whole.of(document, self.reader)
 
-    def _retrieve(self, query: Query, built: Mapping[str, Whole]) -> Found:
+    def _retrieve(self, query: SearchRequest, built: Mapping[str, Whole]) -> Found:
         documents = list(built.values())
         texts = [document.node.text for document in documents]
         # why: encoding whole books is slow

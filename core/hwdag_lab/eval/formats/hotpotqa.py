@@ -11,11 +11,11 @@ from typing import Any
 
 from pydantic import Field
 
-from hwdag_lab.eval.fields import Blankable, MalformedRecord, Pair, Row, Text, row_of
-from hwdag_lab.eval.formats.layout import Built, answer_of, json_list, passages, records
+from hwdag_lab.eval.fields import Blankable, JsonObject, MalformedRecord, Pair, Text, row_of
+from hwdag_lab.eval.formats.layout import Draft, answer_of, json_list, passages, records
 
 
-class _Example(Row):
+class _Example(JsonObject):
     id: Text = Field(alias="_id")
     type: Blankable = ""
     question: Text
@@ -24,7 +24,7 @@ class _Example(Row):
     context: list[Pair[Text, list[str]]]
 
 
-def _built(item: Any, dataset: str, joint: str) -> Built:
+def _built(item: Any, dataset: str, joint: str) -> Draft:
     row = row_of(_Example, item)
     texts = [(f"p{i}", title, joint.join(each)) for i, (title, each) in enumerate(row.context)]
     paragraphs, sentences = _gold(row)

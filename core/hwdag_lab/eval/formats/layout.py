@@ -14,8 +14,8 @@ from hwdag_lab.eval.data import unique
 from hwdag_lab.eval.fields import DataError, Malformed, MalformedRecord, OnSkip, checked, json_file
 from hwdag_lab.eval.schema import Record, parse_record
 
-Item = TypeVar("Item")
-Built = dict[str, Any]
+Raw = TypeVar("Raw")
+Draft = dict[str, Any]
 """A record in the schema of `hwdag_lab.eval.data`, or a part of one, before it is checked."""
 
 
@@ -26,8 +26,8 @@ Read = Callable[..., Iterator[Record]]
 def records(
     path: Path,
     *,
-    items: Callable[[Path], Iterator[tuple[str, Item]]],
-    build: Callable[[Item], Built],
+    items: Callable[[Path], Iterator[tuple[str, Raw]]],
+    build: Callable[[Raw], Draft],
     merges: bool = False,
     malformed: Malformed = "error",
     on_skip: OnSkip | None = None,
@@ -54,8 +54,8 @@ def records(
     return checked(_joined(parts), unique(parse_record), malformed, on_skip)
 
 
-def _joined(parts: Iterable[tuple[str, Built]]) -> Iterator[tuple[str, Built]]:
-    whole: dict[str, tuple[str, Built]] = {}
+def _joined(parts: Iterable[tuple[str, Draft]]) -> Iterator[tuple[str, Draft]]:
+    whole: dict[str, tuple[str, Draft]] = {}
     for place, built in parts:
         if (first := whole.setdefault(built["id"], (place, built)))[1] is not built:
             first[1]["questions"] += built["questions"]
@@ -71,7 +71,7 @@ def json_list(path: Path) -> Iterator[tuple[str, Any]]:
         yield f"{path}: item {index}", item
 
 
-def passages(texts: Iterable[tuple[str, str, str]]) -> Built:
+def passages(texts: Iterable[tuple[str, str, str]]) -> Draft:
     """`text` and `paragraphs` of many short texts, given as id, title, and text.
 
     The layout is LongBench's: "Passage 1:", the title, the text, a blank line. Blank texts are

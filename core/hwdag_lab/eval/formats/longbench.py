@@ -12,11 +12,11 @@ from itertools import pairwise
 
 from pydantic import Field
 
-from hwdag_lab.eval.fields import MalformedRecord, Row, Text, decoded, lines, row_of
-from hwdag_lab.eval.formats.layout import Built, distinct, records
+from hwdag_lab.eval.fields import JsonObject, MalformedRecord, Text, decoded, lines, row_of
+from hwdag_lab.eval.formats.layout import Draft, distinct, records
 
 
-class _Example(Row):
+class _Example(JsonObject):
     id: Text = Field(alias="_id")
     dataset: Text
     input: str
@@ -27,7 +27,7 @@ class _Example(Row):
 _PASSAGE = re.compile(r"^Passage (\d{1,6}):\n", re.MULTILINE)
 
 
-def _built(line: bytes) -> Built:
+def _built(line: bytes) -> Draft:
     row = row_of(_Example, decoded(line))
     if not (question := row.input.strip()):
         raise MalformedRecord(

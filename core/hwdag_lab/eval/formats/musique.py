@@ -10,21 +10,21 @@ from functools import partial
 
 from pydantic import Field
 
-from hwdag_lab.eval.fields import Row, Text, decoded, lines, row_of
-from hwdag_lab.eval.formats.layout import Built, answer_of, distinct, passages, records
+from hwdag_lab.eval.fields import JsonObject, Text, decoded, lines, row_of
+from hwdag_lab.eval.formats.layout import Draft, answer_of, distinct, passages, records
 
 UNANSWERABLE = "Unanswerable"
 """The gold answer of questions whose context does not hold the answer."""
 
 
-class _Paragraph(Row):
+class _Paragraph(JsonObject):
     idx: int | None = None
     title: str
     paragraph_text: str
     is_supporting: bool = False
 
 
-class _Example(Row):
+class _Example(JsonObject):
     id: Text
     question: Text
     answer: Text | None = None
@@ -33,10 +33,10 @@ class _Example(Row):
     paragraphs: list[_Paragraph]
 
 
-def _built(line: bytes) -> Built:
+def _built(line: bytes) -> Draft:
     row = row_of(_Example, decoded(line))
     ids = [f"p{i if each.idx is None else each.idx}" for i, each in enumerate(row.paragraphs)]
-    question: Built = {"id": row.id, "question": row.question}
+    question: Draft = {"id": row.id, "question": row.question}
     if row.answerable:
         answers = distinct([answer_of(row.answer), *row.answer_aliases])
         gold = [id_ for id_, each in zip(ids, row.paragraphs, strict=True) if each.is_supporting]

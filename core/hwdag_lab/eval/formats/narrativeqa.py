@@ -13,8 +13,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hwdag_lab.eval.fields import Blankable, MalformedRecord, Row, Text, decoded, lines, row_of
-from hwdag_lab.eval.formats.layout import Built, distinct, plain_text, records
+from hwdag_lab.eval.fields import (
+    Blankable,
+    JsonObject,
+    MalformedRecord,
+    Text,
+    decoded,
+    lines,
+    row_of,
+)
+from hwdag_lab.eval.formats.layout import Draft, distinct, plain_text, records
 from hwdag_lab.eval.schema import Record
 
 # why: what stands outside of these lines is the licence, not the book
@@ -22,16 +30,16 @@ _BOOK_STARTS = re.compile(r"^\*\*\* ?START OF TH\w+ PROJECT GUTENBERG.*\n", re.M
 _BOOK_ENDS = re.compile(r"^\*\*\* ?END OF TH\w+ PROJECT GUTENBERG", re.MULTILINE)
 
 
-class _Said(Row):
+class _Said(JsonObject):
     text: Text
 
 
-class _Summary(Row):
+class _Summary(JsonObject):
     title: str
     text: Blankable = ""
 
 
-class _Story(Row):
+class _Story(JsonObject):
     id: Text
     text: Blankable = ""
     start: Blankable = ""
@@ -39,7 +47,7 @@ class _Story(Row):
     summary: _Summary
 
 
-class _Example(Row):
+class _Example(JsonObject):
     """One question with all of its story."""
 
     document: _Story
@@ -53,7 +61,7 @@ def _read(
     counts: Counter[str] = Counter()
     told: set[str] = set()
 
-    def build(line: bytes) -> Built:
+    def build(line: bytes) -> Draft:
         row = row_of(_Example, decoded(line))
         story = row.document
         answers = distinct(each.text for each in row.answers)

@@ -15,20 +15,20 @@ from typing import Any
 from hwdag_lab.eval.fields import (
     Blankable,
     DataError,
+    JsonObject,
     MalformedRecord,
-    Row,
     Text,
     json_file,
     row_of,
 )
-from hwdag_lab.eval.formats.layout import Built, distinct, records, squeezed
+from hwdag_lab.eval.formats.layout import Draft, distinct, records, squeezed
 from hwdag_lab.eval.formats.musique import UNANSWERABLE
 
 FLOAT = "FLOAT SELECTED"
 """How evidence begins that is a table or a figure, of which the text holds nothing."""
 
 
-class _Answer(Row):
+class _Answer(JsonObject):
     unanswerable: bool | None = None
     extractive_spans: list[Text]
     yes_no: bool | None = None
@@ -36,22 +36,22 @@ class _Answer(Row):
     evidence: list[Text]
 
 
-class _Annotation(Row):
+class _Annotation(JsonObject):
     answer: _Answer
 
 
-class _Question(Row):
+class _Question(JsonObject):
     question: Text
     question_id: Text
     answers: list[_Annotation]
 
 
-class _Section(Row):
+class _Section(JsonObject):
     section_name: Blankable = ""
     paragraphs: list[str]
 
 
-class _Paper(Row):
+class _Paper(JsonObject):
     title: Blankable = ""
     abstract: Blankable = ""
     full_text: list[_Section]
@@ -66,7 +66,7 @@ def _papers(path: Path) -> Iterator[tuple[str, tuple[str, Any]]]:
         yield f"{path}: paper {name!r}", (name, paper)
 
 
-def _built(item: tuple[str, Any]) -> Built:
+def _built(item: tuple[str, Any]) -> Draft:
     name, paper = item[0], row_of(_Paper, item[1])
     paragraphs = [
         {"id": f"p{i}", "title": title, "text": text}
@@ -94,7 +94,7 @@ def _paragraphs(paper: _Paper) -> Iterator[tuple[str, str]]:
                 yield section.section_name.strip(), text.strip()
 
 
-def _question(row: _Question, where: str, ids: dict[str, str]) -> Built:
+def _question(row: _Question, where: str, ids: dict[str, str]) -> Draft:
     answers = [each.answer for each in row.answers]
     kinds = [_answer(answer, where) for answer in answers]
     sets = [_evidence(answer, ids) for answer in answers]

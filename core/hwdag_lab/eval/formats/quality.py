@@ -8,25 +8,33 @@ from __future__ import annotations
 
 from functools import partial
 
-from hwdag_lab.eval.fields import Blankable, MalformedRecord, Row, Text, decoded, lines, row_of
-from hwdag_lab.eval.formats.layout import Built, plain_text, records
+from hwdag_lab.eval.fields import (
+    Blankable,
+    JsonObject,
+    MalformedRecord,
+    Text,
+    decoded,
+    lines,
+    row_of,
+)
+from hwdag_lab.eval.formats.layout import Draft, plain_text, records
 
 
-class _Question(Row):
+class _Question(JsonObject):
     question: Text
     question_unique_id: Text
     options: list[Text]
     gold_label: int | None = None
 
 
-class _Article(Row):
+class _Article(JsonObject):
     article_id: Text
     title: Blankable = ""
     article: Text
     questions: list[_Question]
 
 
-def _built(line: bytes) -> Built:
+def _built(line: bytes) -> Draft:
     row = row_of(_Article, decoded(line))
     return {
         "id": f"quality:{row.article_id}",
@@ -37,7 +45,7 @@ def _built(line: bytes) -> Built:
     }
 
 
-def _asked(row: _Question, where: str) -> Built:
+def _asked(row: _Question, where: str) -> Draft:
     label, options = row.gold_label, row.options
     if label is None:
         raise MalformedRecord(

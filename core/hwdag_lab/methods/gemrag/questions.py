@@ -10,7 +10,7 @@ from hwdag.text.characters import without_surrogates
 from hwdag.text.points import parse_points
 from hwdag.text.sentences import sentences
 from hwdag.text.words import content_words
-from hwdag_lab.methods.decisions import Asker, Request
+from hwdag_lab.methods.decisions import Asker, Decision
 from hwdag_lab.methods.summaries import filled
 
 QUESTIONS = """\
@@ -73,7 +73,7 @@ class Questioner:
         if self.asker is not None and self.number:
             number = str(self.number)
             prompts = [filled(QUESTIONS, number=number, text=text) for text in texts]
-            requests = [Request(prompt, self._read, RETRY) for prompt in prompts]
+            requests = [Decision(prompt, self._read, RETRY) for prompt in prompts]
             found = self.asker.decide(requests, limit=self.limit, advance=advance)
         return [
             tuple(questions or own_sentences(text, self.number))

@@ -20,7 +20,7 @@ import numpy as np
 from hwdag.arrays import Floats, Vectors
 from hwdag.graph.dag import HWDAG
 from hwdag.types import Document
-from hwdag_lab.methods.found import Found, Query, Scored, distinct
+from hwdag_lab.methods.found import Found, Scored, SearchRequest, distinct
 from hwdag_lab.methods.gemrag.memory import (
     Graph,
     Memory,
@@ -160,7 +160,7 @@ class GemRagRetriever(SummarizingRetriever[Memory]):
     def _graph(self, built: Memory) -> HWDAG:
         return built.graph(self.config.questions)
 
-    def _retrieve(self, query: Query, built: Mapping[str, Memory]) -> Found:
+    def _retrieve(self, query: SearchRequest, built: Mapping[str, Memory]) -> Found:
         graph = self._joined(built, Graph.of)
         asked = self.embedder.embed_query(query.question)
         likeness = graph.likeness(asked)

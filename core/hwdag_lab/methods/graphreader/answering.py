@@ -16,7 +16,7 @@ from hwdag.config import Heads
 from hwdag.lm.base import Decoding, Reader, Reading, ReplayRequest, Session
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Span, Usage
-from hwdag_lab.methods.decisions import Request
+from hwdag_lab.methods.decisions import Decision
 from hwdag_lab.methods.graphreader import prompts
 from hwdag_lab.methods.graphreader.exploration import Agent, Exploration
 from hwdag_lab.methods.graphreader.parsing import answer_of
@@ -35,7 +35,7 @@ def reasoned(explored: Exploration, agent: Agent) -> str | None:
     def parse(reply: str) -> str | None:
         return answer_of(reply, len(notebooks))
 
-    [answer] = agent.choose([Request(prompt, parse, prompts.ANSWER_RETRY)])
+    [answer] = agent.choose([Decision(prompt, parse, prompts.ANSWER_RETRY)])
     return answer
 
 
@@ -90,7 +90,7 @@ class NotebookSession:
         request = ReplayRequest(
             before + self.question + between,
             tuple(self.texts),
-            "\n\n" + self.search.answer,
+            "\n\n" + self.search.answer.replace("{question}", self.question),
             (self.answer,),
             tuple(units),
         )

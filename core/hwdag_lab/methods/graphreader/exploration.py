@@ -28,7 +28,7 @@ from hwdag.lm.base import Reader, Writer
 from hwdag.text.characters import one_line
 from hwdag.text.chunking import chunk
 from hwdag.types import Usage
-from hwdag_lab.methods.decisions import Asker, Request
+from hwdag_lab.methods.decisions import Asker, Decision
 from hwdag_lab.methods.graphreader import prompts
 from hwdag_lab.methods.graphreader.config import GraphReaderConfig
 from hwdag_lab.methods.graphreader.graph import FactGraph
@@ -53,7 +53,7 @@ class Agent(Asker):
         super().__init__(writer, reader)
         self.config = config
 
-    def choose(self, requests: Sequence[Request[T]]) -> list[T | None]:
+    def choose(self, requests: Sequence[Decision[T]]) -> list[T | None]:
         """`decide`, with replies of the usual length."""
         return self.decide(requests, limit=self.config.reply_tokens)
 
@@ -114,17 +114,17 @@ def explore(question: str, vector: Vectors, world: FactGraph, agent: Agent) -> E
     """Explore a graph for a question, whose embedding is `vector`; an empty one has no paths."""
     if not world.elements:
         return Exploration(question, DEFAULT_PLAN, (), Usage(), 0, 0, 0)
-    similarity = Similarity(
+    similarity = QuestionSimilarity(
         (world.element_vectors @ vector).astype(np.float64),
         (world.fact_vectors @ vector).astype(np.float64),
         (world.sentence_vectors @ vector).astype(np.float64),
     )
     limit = agent.config.plan_tokens
-    asking = Request(filled(prompts.PLAN, question=question), plan_of, prompts.PLAN_RETRY)
+    asking = Decision(filled(prompts.PLAN, question=question), plan_of, prompts.PLAN_RETRY)
     [said] = agent.decide([asking], limit=limit)
     plan = agent.clipped(said, limit) if said else DEFAULT_PLAN
     starts, missing = _initial(question, plan, world, similarity, agent)
-    walks = [Walk(question, plan, start, world, similarity, agent) for start in starts]
+    walks = [PathWalk(question, plan, start, world, similarity, agent) for start in starts]
     _run(walks, agent)
     return Exploration(
         question,
@@ -139,7 +139,7 @@ def explore(question: str, vector: Vectors, world: FactGraph, agent: Agent) -> E
 
 
 def _initial(
-    question: str, plan: str, world: FactGraph, similarity: Similarity, agent: Agent
+    question: str, plan: str, world: FactGraph, similarity: QuestionSimilarity, agent: Agent
 ) -> tuple[list[int], int]:
     """The nodes that paths begin at: those that the agent chose, then the most similar ones.
 
@@ -160,12 +160,12 @@ def _initial(
     def parse(reply: str) -> list[int] | None:
         return [shown[i] for i in chosen_elements(reply, names_of(shown, world))] or None
 
-    [chosen] = agent.choose([Request(prompt(lines), parse, prompts.INITIAL_RETRY)])
+    [chosen] = agent.choose([Decision(prompt(lines), parse, prompts.INITIAL_RETRY)])
     starts = list(dict.fromkeys([*(chosen or ()), *ranked]))[:number]
     return starts, max(0, number - len(chosen or ()))
 
 
-def _run(walks: Sequence[Walk], agent: Agent) -> None:
+def _run(walks: Sequence[PathWalk], agent: Agent) -> None:
     """All walks to their ends; those that wait for a decision are asked together."""
     begun = [(asking := walk.run(), next(asking, None)) for walk in walks]
     waiting = [(asking, request) for asking, request in begun if request is not None]
@@ -180,7 +180,7 @@ def _run(walks: Sequence[Walk], agent: Agent) -> None:
         waiting = going_on
 
 
-def _notes(walks: Sequence[Walk], missing: int, agent: Agent) -> Iterator[str]:
+def _notes(walks: Sequence[PathWalk], missing: int, agent: Agent) -> Iterator[str]:
     if missing:
         yield f"{missing} of {len(walks)} initial nodes are those most similar to the question"
     if agent.retries:
@@ -243,12 +243,12 @@ class Choice:
     notebook: str | None = None
 
 
-Asking: TypeAlias = Generator[Request[Choice], "Choice | None", T]
+Asking: TypeAlias = Generator[Decision[Choice], "Choice | None", T]
 """What yields requests and is sent their decisions."""
 
 
 @dataclass(frozen=True, slots=True)
-class Similarity:
+class QuestionSimilarity:
     """To the question."""
 
     elements: Floats
@@ -257,14 +257,14 @@ class Similarity:
 
 
 @dataclass(slots=True, eq=False)
-class Walk:
+class PathWalk:
     """One-use state of a path through facts, chunks and neighbors, with its notebook."""
 
     question: str
     plan: str
     start: int  # the element that it begins at
     world: FactGraph
-    similarity: Similarity
+    similarity: QuestionSimilarity
     agent: Agent
     was_stopped: bool = False  # by the limit of calls
     default_notes: int = 0  # chunks of which the agent wrote no notes
@@ -319,7 +319,7 @@ class Walk:
         prompt = self._prompt(
             prompts.EXPLORE_FACTS, element=world.elements[node].name, facts=listed
         )
-        choice = yield Request(prompt, parse, _retry(ON_FACTS))
+        choice = yield Decision(prompt, parse, _retry(ON_FACTS))
         best = most_similar(shown, self.similarity.facts)[0]
         self._note(choice)
         taken = choice or Choice("read_chunk", (world.chunk_of[best],))
@@ -343,7 +343,7 @@ class Walk:
             prompt = self._prompt(
                 prompts.EXPLORE_CHUNK, chunk=str(chunk + 1), text=self.world.chunks[chunk].text
             )
-            choice = yield Request(prompt, parse, _retry(ON_CHUNK))
+            choice = yield Decision(prompt, parse, _retry(ON_CHUNK))
             if choice is None or choice.notebook is None:
                 self._note_by_default(chunk)
             self._note(choice)
@@ -375,7 +375,7 @@ class Walk:
             return None if index is None else Choice("read_neighbor_node", (shown[index],))
 
         prompt = self._prompt(prompts.EXPLORE_NEIGHBORS, element=name, elements=lines)
-        choice = yield Request(prompt, parse, _retry(ON_NEIGHBORS))
+        choice = yield Decision(prompt, parse, _retry(ON_NEIGHBORS))
         taken = choice or Choice("termination")
         self._called("neighbors", taken, names_of(taken.chosen, self.world), choice is None)
         return taken.chosen[0] if taken.chosen else None

@@ -19,7 +19,7 @@ from hwdag.text.sentences import sentences
 from hwdag.text.words import content_words, words
 from hwdag.trace.bars import Reporter
 from hwdag.types import Document, Node, Origin, Span
-from hwdag_lab.methods.decisions import Asker, Request
+from hwdag_lab.methods.decisions import Asker, Decision
 from hwdag_lab.methods.elements import Element, normalised, terms_of
 from hwdag_lab.methods.graphreader import prompts
 from hwdag_lab.methods.graphreader.config import GraphReaderConfig
@@ -231,7 +231,9 @@ class Extraction:
         if self.asker is None:
             return [[] for _ in texts]
         requests = [
-            Request(filled(prompts.FACTS, text=text), partial(_grounded, text), prompts.FACTS_RETRY)
+            Decision(
+                filled(prompts.FACTS, text=text), partial(_grounded, text), prompts.FACTS_RETRY
+            )
             for text in texts
         ]
         with self.reporter.stage("facts", len(texts), "chunk") as advance:

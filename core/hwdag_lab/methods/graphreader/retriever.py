@@ -26,7 +26,7 @@ from hwdag.scope import Scope
 from hwdag.text.characters import without_surrogates
 from hwdag.types import Document, Retrieval
 from hwdag_lab.methods.document_retriever import DocumentRetriever
-from hwdag_lab.methods.found import Found, Query, Scored, distinct
+from hwdag_lab.methods.found import Found, Scored, SearchRequest, distinct
 from hwdag_lab.methods.graphreader import prompts as wording
 from hwdag_lab.methods.graphreader.answering import NotebookSession, reasoned
 from hwdag_lab.methods.graphreader.config import GraphReaderConfig
@@ -155,7 +155,7 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
             )
         return room
 
-    def _retrieve(self, query: Query, built: Mapping[str, FactGraph]) -> Found:
+    def _retrieve(self, query: SearchRequest, built: Mapping[str, FactGraph]) -> Found:
         world = FactGraph.joined(list(built.values()))
         explored = self._explore(query.question, world)
         found = self._evidence(explored, world, query)
@@ -167,7 +167,7 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
             carried=explored,
         )
 
-    def _evidence(self, explored: _Explored, world: FactGraph, query: Query) -> Found:
+    def _evidence(self, explored: _Explored, world: FactGraph, query: SearchRequest) -> Found:
         """The nodes of what was read.
 
         The score of a chunk is the number of paths that read it plus the relevance of its best
@@ -236,7 +236,7 @@ class _Relevance:
 
 
 def _best_sentences(
-    chunks: Sequence[int], world: FactGraph, relevance: Floats, query: Query
+    chunks: Sequence[int], world: FactGraph, relevance: Floats, query: SearchRequest
 ) -> dict[int, list[Point]]:
     """Those of every chunk that fit into the budget together."""
     parts = [

@@ -29,7 +29,7 @@ from hwdag.text.characters import one_line
 from hwdag.text.chunking import chunk
 from hwdag.types import Document, Node, Span
 from hwdag_lab.methods.document_retriever import DocumentRetriever
-from hwdag_lab.methods.found import Found, Query, Scored
+from hwdag_lab.methods.found import Found, Scored, SearchRequest
 from hwdag_lab.methods.longllmlingua.whole_words import owners, words
 from hwdag_lab.methods.options import CheckedOptions, at_least, between
 from hwdag_lab.methods.passages import verbatim_nodes
@@ -64,14 +64,14 @@ class LongLLMLinguaConfig(CheckedOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class Passages:
+class CostedPassages:
     """The passages of one document; `costs` are their tokens as lines before the reader."""
 
     nodes: tuple[Node, ...]
     costs: tuple[int, ...]
 
 
-class LongLLMLinguaRetriever(DocumentRetriever[Passages]):
+class LongLLMLinguaRetriever(DocumentRetriever[CostedPassages]):
     """Compresses the documents for a question, until they fit into the budget.
 
     Every question passes all documents through the model once, so a question costs as much as
@@ -85,13 +85,13 @@ class LongLLMLinguaRetriever(DocumentRetriever[Passages]):
     Config = LongLLMLinguaConfig
     config: LongLLMLinguaConfig
 
-    def _build(self, document: Document) -> Passages:
+    def _build(self, document: Document) -> CostedPassages:
         count = self.reader.count_tokens
         spans = chunk(document.text, count_tokens=count, limit=self.config.chunk_tokens)
         nodes = verbatim_nodes(document, spans, "1", self.reader)
-        return Passages(nodes, tuple(count([_line(node.text) for node in nodes])))
+        return CostedPassages(nodes, tuple(count([_line(node.text) for node in nodes])))
 
-    def _retrieve(self, query: Query, built: Mapping[str, Passages]) -> Found:
+    def _retrieve(self, query: SearchRequest, built: Mapping[str, CostedPassages]) -> Found:
         scoring = scoring_of(self.reader)
         nodes = [node for passages in built.values() for node in passages.nodes]
         costs = [cost for passages in built.values() for cost in passages.costs]

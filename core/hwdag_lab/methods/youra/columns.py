@@ -27,7 +27,7 @@ from hwdag.lm.attention import ColumnRequest, layer_count
 from hwdag.lm.tokens import Codec
 from hwdag.types import Span, Usage
 from hwdag_lab.methods.longllmlingua.likelihood import BLANK_LINE, tokens_with_spans
-from hwdag_lab.methods.youra.easy import Ids, Range, by_offsets, by_wiggling
+from hwdag_lab.methods.youra.easy import Ids, TokenRange, by_offsets, by_wiggling
 
 if TYPE_CHECKING:
     from hwdag.lm.huggingface import HuggingFaceLM
@@ -214,10 +214,12 @@ def _pairs(lm: HuggingFaceLM, heads: Heads | Literal["last"]) -> HeadList | None
     return tuple((last, head) for head in range(lm.engine.shape.heads))
 
 
-def wiggled(codec: Codec, text: str, sentences: Sequence[Span]) -> tuple[list[int], list[Range]]:
+def wiggled(
+    codec: Codec, text: str, sentences: Sequence[Span]
+) -> tuple[list[int], list[TokenRange]]:
     """Ids of a text, and the tokens of its sentences, by Algorithm 1 within blocks of sentences."""
     ids: list[int] = []
-    ranges: list[Range] = []
+    ranges: list[TokenRange] = []
     for first in range(0, len(sentences), BLOCK):
         block = sentences[first : first + BLOCK]
         starts = [*(span.start for span in block), block[-1].end]
@@ -230,7 +232,7 @@ def wiggled(codec: Codec, text: str, sentences: Sequence[Span]) -> tuple[list[in
     return ids, ranges
 
 
-def _visible(codec: Codec, ids: Sequence[int], start: int, end: int, origin: int) -> Range:
+def _visible(codec: Codec, ids: Sequence[int], start: int, end: int, origin: int) -> TokenRange:
     """A range without the white space around it, moved by `origin`."""
     while end > start and not codec.decode(ids[end - 1 : end]).strip():
         end -= 1

@@ -17,13 +17,13 @@ from hwdag.types import Span
 Ids = NDArray[np.int32]
 """Tokens, (tokens,)."""
 
-Range = tuple[int, int]
+TokenRange = tuple[int, int]
 """A half-open range of tokens."""
 
 TOLERANCE = 30  # `tol` of Algorithm 1: how far a boundary is moved from the first guess
 
 
-def by_offsets(tokens: Sequence[Span], sentences: Sequence[Span]) -> list[Range]:
+def by_offsets(tokens: Sequence[Span], sentences: Sequence[Span]) -> list[TokenRange]:
     """The tokens of every sentence, given the characters of both; all in ascending order.
 
     A token that straddles sentences goes to the one that holds most of it, the first of equals; one
@@ -108,7 +108,7 @@ def _parts(token: Span, sentences: Sequence[Span], first: int) -> list[tuple[int
     return found
 
 
-def _range(own: Sequence[int], best: tuple[int, int] | None) -> Range:
+def _range(own: Sequence[int], best: tuple[int, int] | None) -> TokenRange:
     if own:
         return own[0], own[-1] + 1
     return (0, 0) if best is None else (best[1], best[1] + 1)

@@ -28,7 +28,7 @@ from hwdag.store.calls import key_of
 from hwdag.text.chunking import leaves
 from hwdag.types import Document, Node, Usage
 from hwdag_lab.methods.document_retriever import DocumentRetriever
-from hwdag_lab.methods.found import Found, Query, Scored, may_cost
+from hwdag_lab.methods.found import Found, Scored, SearchRequest, may_cost
 from hwdag_lab.methods.options import CheckedOptions, at_least, between
 from hwdag_lab.methods.passages import SENTENCE_TOKENS, verbatim_nodes
 from hwdag_lab.methods.youra.easy import Ids
@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # why: torch is imported only by those who need a model
 ColumnHeads = Heads | Literal["last"]
 """Which heads count; "last" are those of the last layer."""
 
-Difference = Literal["absolute", "increase"]
+Reaction = Literal["absolute", "increase"]
 Mean = Literal["geometric", "arithmetic"]
 Scale = Literal["none", "length"]
 
@@ -82,7 +82,7 @@ class YouraConfig(CheckedOptions):
 
     window_tokens: int | None = at_least(16, None)
     heads: ColumnHeads = "auto"
-    difference: Difference = "increase"
+    difference: Reaction = "increase"
     mean: Mean = "arithmetic"
     scale: Scale = "length"
     most_sentences: float = between(0, 1, PAPER_SHARE)
@@ -105,7 +105,7 @@ class YouraConfig(CheckedOptions):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Window:
+class ReadWindow:
     """Some consecutive sentences, read at once, and the attention of their tokens to each other."""
 
     sentences: range
@@ -119,7 +119,7 @@ class Contexts:
     """One document: its sentences, and the windows in which they are read, in reading order."""
 
     nodes: tuple[Node, ...]
-    windows: tuple[Window, ...]
+    windows: tuple[ReadWindow, ...]
 
 
 class YouraRetriever(DocumentRetriever[Contexts]):
@@ -175,15 +175,15 @@ class YouraRetriever(DocumentRetriever[Contexts]):
                 advance()
         return Contexts(nodes, tuple(windows))
 
-    def _window(self, sentences: range, located: Located) -> Window:
+    def _window(self, sentences: range, located: Located) -> ReadWindow:
         ranges = located.ranges[sentences.start : sentences.stop]
         filled = ranges[ranges[:, 0] < ranges[:, 1]]
         if not len(filled):
-            return Window(sentences, located.ids[:0], ranges * 0, np.zeros(0, np.float32))
+            return ReadWindow(sentences, located.ids[:0], ranges * 0, np.zeros(0, np.float32))
         start, end = int(filled[0, 0]), int(filled[-1, 1])
         inside = np.where(ranges[:, :1] < ranges[:, 1:], ranges - start, 0)
         ids = located.ids[start:end]
-        return Window(sentences, ids, inside, self._context(ids))
+        return ReadWindow(sentences, ids, inside, self._context(ids))
 
     def _context(self, ids: Ids) -> Vectors:
         """The attention of a context to itself; what the cache has is not read again."""
@@ -193,7 +193,7 @@ class YouraRetriever(DocumentRetriever[Contexts]):
         [means] = self._calls.results([key], codec, lambda _: [self.columns.context(ids)[None]])
         return cast("Vectors", means[0])
 
-    def _retrieve(self, query: Query, built: Mapping[str, Contexts]) -> Found:
+    def _retrieve(self, query: SearchRequest, built: Mapping[str, Contexts]) -> Found:
         scored: list[Scored] = []
         usage = Usage()
         for contexts in built.values():
@@ -204,7 +204,7 @@ class YouraRetriever(DocumentRetriever[Contexts]):
                 usage += cost
         return _chosen(scored, query, self.config.most_sentences, usage)
 
-    def _scores(self, window: Window, question: str) -> tuple[Floats, Usage]:
+    def _scores(self, window: ReadWindow, question: str) -> tuple[Floats, Usage]:
         """The reaction score of every sentence of a window."""
         if not len(window.ids):
             return np.zeros(len(window.sentences)), Usage()
@@ -215,7 +215,7 @@ class YouraRetriever(DocumentRetriever[Contexts]):
         return sentence_scores(found, window.ranges, config.mean), asked.usage
 
 
-def _chosen(scored: Sequence[Scored], query: Query, share: float, usage: Usage) -> Found:
+def _chosen(scored: Sequence[Scored], query: SearchRequest, share: float, usage: Usage) -> Found:
     """The best sentences that fit, in the order of the text, and then all others by score.
 
     What lost attention by the question has a score of 0 in the end, since scores become shares.
@@ -265,7 +265,7 @@ token that does not react at all must not erase its sentence."""
 
 
 def reaction(
-    context: Vectors, question: Vectors, *, rows: tuple[int, int], difference: Difference
+    context: Vectors, question: Vectors, *, rows: tuple[int, int], difference: Reaction
 ) -> Floats:
     """AttnVec(context + question) - AttnVec(context), or its absolute value (eq. 1), (tokens,).
 
