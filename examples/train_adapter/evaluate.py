@@ -24,19 +24,17 @@ from typing import Any
 import numpy as np
 
 from examples.train_adapter.lines import Json, lines_of
-from examples.train_adapter.trees import placed
+from examples.train_adapter.trees import placed, window
 from hwdag.lm.default import BASE_MODEL, load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.search.reading import by_section
-from hwdag.text.characters import one_line
 from hwdag.text.headings import searched_text
 from hwdag.text.points import parse_points
-from hwdag.text.prompts import SearchPrompts, SummaryPrompt
+from hwdag.text.prompts import SummaryPrompt
 from hwdag.text.words import content_words
 from hwdag.types import Node
 from hwdag_lab.eval.text_metrics import f1
 
-PROMPTS = SearchPrompts()
 ANSWER_TOKENS = 24
 SAMPLES = 2000
 
@@ -146,14 +144,15 @@ def answered(session: Any) -> str:
 def opened(lm: HuggingFaceLM, example: Json) -> Any:
     """A fresh session for the question."""
     question = example["question"]
-    return lm.session(question, prompts=PROMPTS, heads="auto", max_new_tokens=ANSWER_TOKENS)
+    return lm.session(
+        question, prompts=lm.search_prompts, heads="auto", max_new_tokens=ANSWER_TOKENS
+    )
 
 
 def points(lm: HuggingFaceLM, example: Json, limit: int) -> Json:
     """What the writer makes of a window."""
     before, after = SummaryPrompt().cut("same")
-    lines = "\n".join(f"* {one_line(line)}" for line in example["lines"])
-    reply = lm.write([before + lines + after], max_new_tokens=limit)[0]
+    reply = lm.write([before + window(example) + after], max_new_tokens=limit)[0]
     found = parse_points(reply)
     seen = set(content_words(" ".join(example["lines"])))
     words = content_words(" ".join(found))

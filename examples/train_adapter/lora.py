@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from hwdag.lm.adapter import CONFIG, DOWN, PREFIX, UP, WEIGHTS
+from hwdag.lm.adapter import CONFIG, DOWN, PREFIX, TURNS, UP, WEIGHTS
 
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
@@ -77,9 +77,10 @@ def save(
     rank: int,
     alpha: float,
     base: str,
+    turns: int,
     projections: Sequence[str] = PROJECTIONS,
 ) -> None:
-    """Write the adapter as PEFT does, in bfloat16."""
+    """Write the adapter as PEFT does, in bfloat16, and with it the turns that it was trained on."""
     folder.mkdir(parents=True, exist_ok=True)
     tensors, layers = {}, set()
     for name, module in _adapted(model):
@@ -98,6 +99,7 @@ def save(
         "r": rank,
         "target_modules": list(projections),
         "task_type": "CAUSAL_LM",
+        TURNS: turns,
     }
     (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 

@@ -16,7 +16,6 @@ from hwdag.config import HeadList
 from hwdag.lm.attention import SpanRequest, capture
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.layout import verdict_tokens
-from hwdag.text.prompts import SearchPrompts
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ class Objective:
     def __init__(self, lm: HuggingFaceLM, weights: Weights, heads: HeadList | None) -> None:
         self._lm, self._weights = lm, weights
         self._heads = lm.known_heads if heads is None else heads
-        self._yes, self._no = verdict_tokens(lm.codec, SearchPrompts())
+        self._yes, self._no = verdict_tokens(lm.codec, lm.search_prompts)
 
     def __call__(self, trees: Sequence[Tree]) -> tuple[Tensor, dict[str, float]]:
         """The weighted loss of a batch, a mean over its trees, and its parts."""

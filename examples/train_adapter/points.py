@@ -1,7 +1,8 @@
 """Windows of text with the Information Points that they should give.
 
 Points cover the window: one or two of every paragraph, sentences about the same subject joined,
-names in the place of leading pronouns, no two that say the same.
+names in the place of leading pronouns, no two that say the same, at most half of them copies. Where
+people wrote a summary, its sentences are the points.
 """
 
 from __future__ import annotations
@@ -14,12 +15,17 @@ from examples.train_adapter.lines import Json
 from hwdag.building.extractive import self_containedness
 from hwdag.text.sentences import sentences
 from hwdag.text.words import content_words
+from hwdag_lab.eval.text_metrics import normalised
 
 SMALL, LARGE, SHARE_LARGE = (90, 300), (350, 680), 0.4
 """Words of a window."""
 
 COVERED, RATIO, LONGEST = 0.7, 0.33, 40
 """Share of the paragraphs that have a point, words of points per word, words of a point."""
+
+COPIED, FEWEST, CONDENSED, MOST_WORDS = 0.5, 3, 0.5, 720
+"""Share of points that may be copies; of a summary: its fewest points, words per word of the text,
+words of the text."""
 
 _PRONOUN = re.compile(r"(?:(?:He|She)\s+(?=[a-z])|It\s+(?=(?:is|was|has|had)\b))")
 _ALSO = re.compile(r"(?:also|then|later)\s+", re.I)
@@ -63,9 +69,36 @@ def window(document: Json, paragraphs: Sequence[Json], rng: random.Random) -> Js
         new = of_paragraph(p["title"].strip(), found, facts.get(p["id"], []), seen, budget, points)
         covered += bool(new)
         points += new
-    if len(points) < 2 or covered < COVERED * len(paragraphs):
+    if len(points) < 2 or covered < COVERED * len(paragraphs) or copied(points, lines) > COPIED:
         return None
-    return {"skill": "points", "dataset": document["dataset"], "lines": lines, "points": points}
+    return example_of(document, lines, points, running=not fine)
+
+
+def summarised(documents: Sequence[Json]) -> Iterator[Json]:
+    """Texts that people summarised whole, in sentences that are no copies."""
+    for document in documents:
+        lines = [line for line in document["text"].splitlines() if line.strip()]
+        points = [bullet for bullet in document["bullets"] if bullet.strip()]
+        words = sum(len(line.split()) for line in lines)
+        short = sum(len(point.split()) for point in points) <= CONDENSED * words
+        if document.get("query_focused") or words > MOST_WORDS or len(points) < FEWEST or not short:
+            continue
+        if not copied(points, lines):
+            yield example_of(document, lines, points, running=True)
+
+
+def example_of(
+    document: Json, lines: Sequence[str], points: Sequence[str], *, running: bool
+) -> Json:
+    """Lines as running text, or one bullet each, and the points of both."""
+    skill = {"skill": "points", "dataset": document["dataset"]}
+    return {**skill, "lines": list(lines), "running": running, "points": list(points)}
+
+
+def copied(points: Sequence[str], lines: Sequence[str]) -> float:
+    """Share of points that stand in the text word for word."""
+    text = f" {normalised(' '.join(lines))} "
+    return sum(f" {normalised(point)} " in text for point in points) / len(points)
 
 
 def of_paragraph(

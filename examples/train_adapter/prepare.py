@@ -8,10 +8,11 @@ only `final.jsonl` (for the report). Two kinds of lines:
 
     {"skill": "walk", "dataset", "question", "answers", "nodes": [text], "gold": [number], "missing": [text],
      "where": {text: [heading, first character]}}
-    {"skill": "points", "dataset", "lines": [text], "points": [text]}
+    {"skill": "points", "dataset", "lines": [text], "running": bool, "points": [text]}
 
 Nodes are what the library's walk reads, in its order; `gold` says which of them are needed, `missing`
-is what is needed and was not read, and `where` is the place of both.
+is what is needed and was not read, and `where` is the place of both. Lines that are not `running` text are
+shown as bullets.
 """
 
 from __future__ import annotations
@@ -51,6 +52,9 @@ class Plan(NamedTuple):
     multi_hop: bool = True
 
 
+SUMMARIES = "summaries"
+"""The set of texts that people summarised."""
+
 PLANS = {
     "hotpotqa": Plan(1, 1034, 5, windows=260),
     "hotpotqa_gold": Plan(1, 280, 5),
@@ -63,6 +67,7 @@ PLANS = {
     "narrativeqa_summary": Plan(1, 40, 5, windows=140, multi_hop=False),
     "qasper": Plan(1, 70, 2, windows=60, multi_hop=False),
     "boolq": Plan(1, 60, 4, multi_hop=False),
+    SUMMARIES: Plan(1, 0, 0, windows=500),
 }
 COMPOSED = 3
 """Questions made by rule, of documents that are read as one; no two of a kind."""
@@ -95,10 +100,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             rng.shuffle(documents)
             trains = part == "train"
             joined = 1 if options.final else plan.joined
-            windows = list(points.windows(documents, rng)) if plan.windows else []
+            windows = list(windows_of(path.stem, documents, rng)) if plan.windows else []
             rng.shuffle(windows)
             windows = windows[: plan.windows if trains else options.limit]
-            chosen = documents[: plan.documents] if trains else documents
+            chosen = documents[: plan.documents] if trains or not plan.documents else documents
             found = walks(chosen, plan, joined, embedder, rng, made=not options.final)
             examples = list(found if trains else islice(found, options.limit))
             parts[part] += windows + examples
@@ -109,6 +114,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         random.Random(options.seed).shuffle(examples)
         with (options.out / f"{part}.jsonl").open("w", encoding="utf-8") as file:
             file.writelines(json.dumps(e, ensure_ascii=False) + "\n" for e in examples)
+
+
+def windows_of(name: str, documents: Sequence[Json], rng: random.Random) -> Iterator[Json]:
+    """Windows of a set with their points."""
+    return points.summarised(documents) if name == SUMMARIES else points.windows(documents, rng)
 
 
 def split(documents: list[Json], final: bool) -> dict[str, list[Json]]:

@@ -30,8 +30,9 @@ from examples.train_adapter.plot import plot
 from examples.train_adapter.trees import Planter, Tree
 from hwdag.lm.default import BASE_MODEL, load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.text.prompts import SearchPrompts
 
-SHAPE = ("model", "rank", "alpha", "first_layer")
+SHAPE = ("model", "turns", "rank", "alpha", "first_layer")
 """Options that a run cannot change when it goes on."""
 
 WARM_UP, DECAY, FINAL_RATE = 0.04, 0.3, 0.02
@@ -45,6 +46,13 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--examples", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--model", default=BASE_MODEL)
+    parser.add_argument(
+        "--turns",
+        type=int,
+        choices=(1, 2),
+        default=2,
+        help="in which the reader is asked: 2 as in the papers, or 1 with the question again",
+    )
     parser.add_argument("--device", default="auto")
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--tokens", type=int, default=1_000_000, help="to train on, padding apart")
@@ -72,6 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # the plain products stay in bf16, as the fused kernel's do
     torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)
     lm = load_reader(options.model, dtype=options.dtype, device=device)
+    lm.search_prompts = SearchPrompts.one_turn() if options.turns == 1 else SearchPrompts()
     lora.add(
         lm.model,
         rank=options.rank,
@@ -211,7 +220,7 @@ class Training:
         plot(out / "log.jsonl", out / "loss.png")
 
     def _save_adapter(self, name: str) -> None:
-        shape = {"rank": self.options.rank, "alpha": self.options.alpha}
+        shape = {name: getattr(self.options, name) for name in ("rank", "alpha", "turns")}
         lora.save(self.lm.model, self.options.out / name, **shape, base=self.options.model)
 
     def _restore(self) -> None:

@@ -15,7 +15,7 @@ so a probe never sees later nodes, and "the same nodes with and without the last
 node. What was read after the last hop goes to one of the two branches, drawn at random: the number of
 nodes tells little. Where evidence is missing, every probe says No, and an answer is learned only if
 it can be read in the nodes. Of most walks the answer alone is learned, from few nodes with all of the
-evidence: that is one branch. Layouts are those of `hwdag.lm.session` and of the summary prompt.
+evidence: that is one branch. Some of them lose the evidence, and the answer is that it was not found. Layouts are those of `hwdag.lm.session` and of the summary prompt.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ import torch
 from examples.train_adapter.lines import Json
 from examples.train_adapter.walked import is_verdict, tells
 from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.lm.layout import SearchLayout
 from hwdag.lm.tokens import Range
 from hwdag.search.reading import by_section
 from hwdag.text.characters import one_line
 from hwdag.text.headings import searched_text
-from hwdag.text.prompts import Prompts
+from hwdag.text.prompts import SummaryPrompt
 from hwdag.types import Node, Span
 
 WRONG_VERDICT = 0.15
@@ -63,6 +64,9 @@ SHORT = Draw((48, 64, 96, 128, 160, 192, 256), 1.0, 0.85)
 
 ANSWER_ALONE = 0.8
 """Share of walks of which the answer alone is learned."""
+
+WITHOUT_EVIDENCE, NOT_FOUND = 0.1, "Not found"
+"""Share of these that lose their evidence, and what is to be answered then."""
 
 BULLET_TOKENS = 3
 """What stands around a node, about."""
@@ -100,6 +104,7 @@ class Tree:
     """Token ids with their segments, and what the losses need to know about them."""
 
     skill: str
+    layout: SearchLayout = field(init=False, repr=False)  # of the question of a walk
     ids: list[int] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
     segments: list[int] = field(default_factory=list)
@@ -133,6 +138,17 @@ class Tree:
         return above[segment][:, segment].tril()
 
 
+def told(example: Json, texts: Sequence[str]) -> bool:
+    """Whether an answer may be read in the texts; a yes or no may be in any."""
+    return is_verdict(example["answers"][0]) or tells(" ".join(texts), example["answers"])
+
+
+def window(example: Json) -> str:
+    """The lines that points are asked of, as running text or one bullet each."""
+    mark = "" if example["running"] else "* "
+    return "\n".join(mark + one_line(line) for line in example["lines"])
+
+
 def placed(text: str, where: Json) -> Node:
     """The node of a text, which stands under a heading at some character of its document."""
     heading, start = where[text]
@@ -142,19 +158,9 @@ def placed(text: str, where: Json) -> Node:
 class Planter:
     """Makes trees out of examples with the tokens and prompts of a model."""
 
-    def __init__(self, lm: HuggingFaceLM, prompts: Prompts | None = None) -> None:
-        self._codec, self._turns = lm.codec, lm.turns
-        prompts = prompts or Prompts()
-        search = prompts.search
-        self._before, self._between, after = search.cut()
-        encode = lm.codec.encode
-        self._slot = [*(encode(after) if after else []), *lm.turns.reply]
-        second = [*lm.turns.between, *encode(search.answer), *lm.turns.second_reply]
-        self._second = {
-            True: [*encode(search.yes[0]), *second],
-            False: [*encode(search.no[0]), *second],
-        }
-        self._summary = prompts.summary.cut("same")
+    def __init__(self, lm: HuggingFaceLM) -> None:
+        self._codec, self._turns, self._prompts = lm.codec, lm.turns, lm.search_prompts
+        self._summary = SummaryPrompt().cut("same")
         self._end = lm.turns.between[0]  # closes an assistant turn
 
     def plant(self, example: Json, rng: random.Random) -> Tree:
@@ -166,20 +172,23 @@ class Planter:
     def _answered(self, example: Json, rng: random.Random) -> Tree:
         """A few nodes with all of the evidence, and the answer."""
         tree, read = Tree("walk"), self._read(example, rng, SHORT)
+        texts, answer = [text for text, _ in read.nodes], str(example["answers"][0])
+        enough = rng.random() >= WRONG_VERDICT
+        others = [text for text, is_gold in read.nodes if not is_gold]
+        if rng.random() < WITHOUT_EVIDENCE and others and not told(example, others):
+            texts, answer, enough = others, NOT_FOUND, False
         at = self._head(tree, example)
-        for place, (text, _) in enumerate(read.nodes):
+        for place, text in enumerate(texts):
             at = self._node(tree, text, at, FIRST_ORDINAL + place)
-        self._answer(tree, at, str(example["answers"][0]), enough=rng.random() >= WRONG_VERDICT)
+        self._answer(tree, at, answer, enough=enough)
         return tree
 
     def _head(self, tree: Tree, example: Json) -> int:
-        """The prompt up to the question."""
-        ids, parts = self._codec.encode_parts(self._before, example["question"], self._between)
-        head = len(self._turns.head)
-        at = tree.add([*self._turns.head, *ids], None)
-        tree.question = (head + parts[1][0], head + parts[1][1])
+        """The prompt up to the nodes."""
+        layout = SearchLayout(self._codec, self._turns, example["question"], self._prompts)
+        tree.layout, tree.question = layout, layout.question
         tree.first_own = tree.question[0]
-        return at
+        return tree.add(layout.opening, None)
 
     def _walk(self, example: Json, rng: random.Random) -> Tree:
         tree, read = Tree("walk"), self._read(example, rng, WHOLE)
@@ -196,7 +205,7 @@ class Planter:
         answers = example["answers"]
         if stop < len(read.nodes):
             self._fork(tree, read, at, path, str(answers[0]), rng)
-        elif is_verdict(answers[0]) or tells(" ".join(t for t, _ in read.nodes), answers):
+        elif told(example, [text for text, _ in read.nodes]):
             self._answer(tree, at, str(answers[0]), enough=False)
         if path[True] and path[False]:
             tree.contests.append((path[True], path[False]))
@@ -274,16 +283,15 @@ class Planter:
         return tree.add(ids, parent)
 
     def _probe(self, tree: Tree, parent: int, *, enough: bool) -> None:
-        tree.add(self._slot, parent)
+        tree.add(tree.layout.slot, parent)
         tree.probes.append((len(tree.ids) - 1, enough))
 
     def _answer(self, tree: Tree, parent: int, answer: str, enough: bool) -> None:
-        self._reply(tree, [*self._slot, *self._second[enough]], answer, parent)
+        self._reply(tree, tree.layout.until_answer(enough=enough), answer, parent)
 
     def _points(self, example: Json) -> Tree:
         tree, (before, after) = Tree("points"), self._summary
-        lines = "\n".join(f"* {one_line(line)}" for line in example["lines"])
-        prompt = self._codec.encode(before + lines + after)
+        prompt = self._codec.encode(before + window(example) + after)
         ids = [*self._turns.head, *prompt, *self._turns.summary_reply]
         tree.first_own = len(ids) - 1
         self._reply(tree, ids, "\n".join(f"* {point}" for point in example["points"]), None)

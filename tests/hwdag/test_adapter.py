@@ -130,6 +130,8 @@ REFUSED = {
     "other modules": ({"modules_to_save": ["lm_head"]}, "modules_to_save"),
     "biases": ({"bias": "all"}, "bias"),
     "another base": ({"init_lora_weights": "pissa"}, "init_lora_weights"),
+    "three turns": ({"search_turns": 3}, "search_turns"),
+    "turns of another kind": ({"search_turns": []}, "search_turns"),
     "no rank": ({"r": None}, "r="),
     "a switch for a rank": ({"r": True}, "r="),
     "no number": ({"lora_alpha": float("nan")}, "lora_alpha"),

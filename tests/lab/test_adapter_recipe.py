@@ -11,9 +11,10 @@ import pytest
 import torch
 from tiny import model, tokenizer
 
-from examples.train_adapter import compose, evaluate, lora, points, prepare, train
+from examples.train_adapter import compose, evaluate, lora, points, prepare, train, trees
 from examples.train_adapter.losses import Objective, Weights, shared_tokens, verdict_losses
-from examples.train_adapter.trees import Planter, Tree
+from examples.train_adapter.trees import NOT_FOUND, Planter, Tree, window
+from hwdag.lm.adapter import CONFIG, TURNS
 from hwdag.lm.default import load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.layout import verdict_tokens
@@ -65,6 +66,17 @@ def town(name, number):
     }
 
 
+def summary(name, number):
+    """A hand-made text with what a person wrote about it."""
+    facts = ["an engineer built it", "ships unload timber", "the library burned down"]
+    return {
+        "id": name,
+        "dataset": "notes",
+        "text": f"{town(name, number)['text']}",
+        "bullets": [f"In Brightwater {number}, {fact}." for fact in facts],
+    }
+
+
 @pytest.fixture(scope="module")
 def places(tmp_path_factory):
     """A folder with documents, a tiny model, and the examples made of the documents."""
@@ -72,6 +84,8 @@ def places(tmp_path_factory):
     (folder / "documents").mkdir()
     lines = [json.dumps(town(name, i)) + "\n" for i, name in enumerate(NAMES)]
     (folder / "documents" / "hotpotqa.jsonl").write_text("".join(lines))
+    summaries = [json.dumps(summary(name, i)) + "\n" for i, name in enumerate(NAMES)]
+    (folder / "documents" / "summaries.jsonl").write_text("".join(summaries))
     model().save_pretrained(folder / "tiny")
     tokenizer().save_pretrained(folder / "tiny")
     prepare.main([*prepared_from(folder), "--out", str(folder / "data")])
@@ -214,17 +228,53 @@ def test_sets_can_be_chosen(places, tmp_path):
     assert read(tmp_path / "train.jsonl") == []
 
 
-def test_a_tree_is_read_as_the_sessions_of_the_library_read_its_paths(places):
+def test_a_summary_gives_points_where_it_is_short_and_copies_nothing():
+    good = summary("town-1", 1)
+    sentence = good["text"].split(". ")[0] + "."
+    others = [
+        good | {"bullets": good["bullets"][:2]},
+        good | {"bullets": [*good["bullets"], sentence]},
+        good | {"bullets": good["bullets"] * 20},
+        good | {"text": good["text"] * 20},
+        good | {"query_focused": True},
+    ]
+    (found,) = points.summarised([good, *others])
+    assert found["points"] == good["bullets"]
+    assert found["running"]
+    assert "* " not in window(found)
+    assert window(found | {"running": False}).count("* ") == len(found["lines"])
+
+
+def test_what_lost_its_evidence_is_answered_with_not_found(places, monkeypatch):
+    monkeypatch.setattr(trees, "ANSWER_ALONE", 1.0)
+    lm, lost = tiny(places), 0
+    walks = [e for e in read(places / "data" / "train.jsonl") if e["skill"] == "walk"]
+    for share in (0.0, 1.0):
+        monkeypatch.setattr(trees, "WITHOUT_EVIDENCE", share)
+        for i, example in enumerate(walks):
+            tree = Planter(lm).plant(example, random.Random(i))
+            texts = [lm.codec.decode(tree.ids[a:b]).strip() for a, b in tree.nodes]
+            gold = {*(example["nodes"][i] for i in example["gold"]), *example["missing"]}
+            answer = lm.codec.decode([token for _, token in tree.targets[:-1]])
+            assert (answer == NOT_FOUND) == (not gold & {*texts})
+            assert answer in (NOT_FOUND, example["answers"][0])
+            lost += answer == NOT_FOUND
+        assert bool(lost) == bool(share)
+
+
+@pytest.mark.parametrize("prompts", [SearchPrompts(), SearchPrompts.one_turn()], ids=["two", "one"])
+def test_a_tree_is_read_as_the_sessions_of_the_library_read_its_paths(places, prompts):
     lm = tiny(places)
+    lm.search_prompts = prompts
     planter, objective = Planter(lm), Objective(lm, Weights(), heads=((1, 2), (3, 0)))
     walks = [e for e in read(places / "data" / "train.jsonl") if e["skill"] == "walk"][:3]
-    trees = [planter.plant(example, random.Random(i)) for i, example in enumerate(walks)]
-    assert shared_tokens(trees) > 20
+    planted = [planter.plant(example, random.Random(i)) for i, example in enumerate(walks)]
+    assert shared_tokens(planted) > 20
     with torch.no_grad():
-        hidden, attention = objective.forward(trees)
-    yes, no = verdict_tokens(lm.codec, SearchPrompts())
+        hidden, attention = objective.forward(planted)
+    yes, no = verdict_tokens(lm.codec, prompts)
     compared = 0
-    for i, (tree, example) in enumerate(zip(trees, walks, strict=True)):
+    for i, (tree, example) in enumerate(zip(planted, walks, strict=True)):
         texts = [lm.codec.decode(tree.ids[a:b]).strip() for a, b in tree.nodes]
         gold = {*(example["nodes"][i] for i in example["gold"]), *example["missing"]}
         for row, enough in tree.probes:
@@ -238,7 +288,7 @@ def test_a_tree_is_read_as_the_sessions_of_the_library_read_its_paths(places):
             margin = logits[yes].logsumexp(-1) - logits[no].logsumexp(-1)
             session = lm.session(
                 example["question"],
-                prompts=SearchPrompts(),
+                prompts=prompts,
                 heads=((1, 2), (3, 0)),
                 max_new_tokens=8,
             )
@@ -307,6 +357,17 @@ def test_a_run_has_a_log_a_plot_and_an_adapter_that_the_library_merges(places, u
     layered, found = lm.engine.logits(rows, last=4), merged.engine.logits(rows, last=4)
     torch.testing.assert_close(found, layered, atol=1e-4, rtol=1e-4)
     assert not torch.allclose(found, tiny(places).engine.logits(rows, last=4), atol=1e-3)
+
+
+@pytest.mark.parametrize("turns", [1, 2])
+def test_an_adapter_brings_the_turns_that_it_was_trained_on(places, tmp_path, turns):
+    out = trained(places, tmp_path / "run", "--turns", turns, "--tokens", 1)
+    asked = SearchPrompts.one_turn() if turns == 1 else SearchPrompts()
+    assert tiny(places, adapter=out / "adapter").search_prompts == asked
+    settings = json.loads((out / "adapter" / CONFIG).read_text())
+    del settings[TURNS]  # an adapter for something else
+    (out / "adapter" / CONFIG).write_text(json.dumps(settings))
+    assert tiny(places, adapter=out / "adapter").search_prompts == tiny(places).search_prompts
 
 
 def test_a_run_that_is_told_to_stop_goes_on_as_if_it_had_not_been(

@@ -25,9 +25,12 @@ from transformers import PreTrainedModel
 
 from hwdag.checks import json_bytes, regular
 from hwdag.errors import InputError, ModelNotFound
+from hwdag.text.prompts import SearchPrompts
 
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
 PREFIX, DOWN, UP = "base_model.model.", ".lora_A.weight", ".lora_B.weight"
+
+TURNS = "search_turns"  # our own among PEFT's settings, which PEFT passes over
 
 NAME_DIGITS = 12  # of the fingerprint, in the name of a reader
 
@@ -62,12 +65,15 @@ class Adapter:
         scale: `lora_alpha / r`.
         factors: A (r, inputs) and B (outputs, r) of every layer, by the layer's name.
         fingerprint: SHA-256 of the file of the weights, and of the scale.
+        prompts: those that it was trained on, by `search_turns` of its settings: one turn, or the two
+            of the papers; None where it was trained for something else.
     """
 
     base: str
     scale: float
     factors: Mapping[str, tuple[Tensor, Tensor]]
     fingerprint: str
+    prompts: SearchPrompts | None
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -83,7 +89,7 @@ class Adapter:
         try:
             settings = json.loads(config)
             rank, scale = _checked(settings)
-            factors = _pairs(load(weights), rank)
+            prompts, factors = _prompts(settings), _pairs(load(weights), rank)
         except (ValueError, OverflowError, RecursionError, SafetensorError) as error:
             raise InputError(
                 f"the adapter in {folder} cannot be used: {error}. It must be a plain LoRA adapter "
@@ -92,7 +98,7 @@ class Adapter:
             ) from error
         digest = hashlib.sha256(weights + repr(scale).encode())
         base = str(settings.get("base_model_name_or_path") or "")
-        return cls(base, scale, factors, digest.hexdigest())
+        return cls(base, scale, factors, digest.hexdigest(), prompts)
 
     def reader_name(self, source: str) -> str:
         """The name of a reader with this adapter; `InputError` if it was trained on another model."""
@@ -126,6 +132,16 @@ class Adapter:
             weight = weights[name]
             down, up = (factor.to(weight.device, torch.float32) for factor in pair)
             weight.copy_(weight.float() + self.scale * (up @ down))
+
+
+def _prompts(settings: Mapping[str, Any]) -> SearchPrompts | None:
+    """Those that it was trained on; raises `ValueError` for turns that there are not."""
+    turns = settings.get(TURNS)
+    if turns is None:
+        return None
+    if turns not in (1, 2):
+        raise ValueError(f"its {TURNS} is {turns!r}, not 1 or 2")
+    return SearchPrompts.one_turn() if turns == 1 else SearchPrompts()
 
 
 def _checked(settings: Any) -> tuple[int, float]:

@@ -26,7 +26,6 @@ from hwdag.lm.adapter import Adapter, is_fingerprint
 from hwdag.lm.base import Reader
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.quiet import without_bars
-from hwdag.text.prompts import SearchPrompts
 
 _LOGGER = logging.getLogger("hwdag")
 
@@ -108,7 +107,6 @@ def load_reader(
         device=device,
         adapter=adapter,
         lazy=adapter is None,
-        prompts=SearchPrompts() if adapter is not None else None,
     )
 
 
@@ -138,8 +136,6 @@ def _embedded(
         "window_tokens": CPU_WINDOW_TOKENS,
         "prefers_extraction": True,
         "confidence": ADAPTED_CONFIDENCE if name == DEFAULT_MODEL else PAPER_CONFIDENCE,
-        # an adapter was trained on the papers' turns (examples/train_adapter)
-        "prompts": SearchPrompts() if adapter is not None else None,
     }
     if gguf is not None:
         return HuggingFaceLM.from_pretrained(str(converted(gguf)), **options)

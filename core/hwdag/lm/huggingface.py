@@ -140,6 +140,7 @@ class HuggingFaceLM:
         if isinstance(adapter, str | Path):
             adapter = Adapter.load(adapter)
         name = source if adapter is None else adapter.reader_name(source)
+        prompts = None if adapter is None else adapter.prompts
         target = device_of(device)
         weights = weights_dtype(dtype, target)
         common = {"trust_remote_code": trust_remote_code}
@@ -160,7 +161,7 @@ class HuggingFaceLM:
 
         known = weights if isinstance(weights, torch.dtype) else None
         model = Weights(config, load, known) if lazy else load()
-        return cls(model, tokenizer, **({"name": name} | options))
+        return cls(model, tokenizer, **({"name": name, "prompts": prompts} | options))
 
     @property
     def model(self) -> PreTrainedModel:
