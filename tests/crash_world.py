@@ -16,12 +16,12 @@ import sqlite3
 import sys
 import time
 from collections import Counter
-from functools import partial
 from pathlib import Path
 
 import numpy as np
-from store_world import load_all
-from worlds import random_text
+from logged_models import Streaming, Writing, logged
+from store_world import assert_same_entries, load_all
+from worlds import random_sentences
 
 from hwdag.building.insertion import Insertion
 from hwdag.building.tools import Tools
@@ -32,7 +32,7 @@ from hwdag.store.sqlite import Header, Store
 from hwdag.text.prompts import Prompts
 from hwdag.trace.bars import Silent
 from hwdag.types import Document
-from hwdag_lab.scripted import ScriptedLM, first_sentences
+from hwdag_lab.scripted import ScriptedLM
 
 KINDS = ("start", "end", "statement", "step", "moment")
 STEPS = 40  # instructions of SQLite's machine between two looks
@@ -69,51 +69,6 @@ class Log:
         return result
 
 
-class Reading:
-    """A reader whose replays are logged; all else is its own."""
-
-    def __init__(self, reader, log):
-        self._reader, self._log = reader, log
-
-    def __getattr__(self, name):
-        return getattr(self._reader, name)
-
-    def replay(self, requests, *, heads):
-        return self._log.call(
-            "replay", requests, lambda: self._reader.replay(requests, heads=heads)
-        )
-
-
-class Writing:
-    name = "writing"
-
-    def __init__(self, log):
-        self._log = log
-
-    def write(self, prompts, *, max_new_tokens):
-        return self._log.call("write", prompts, lambda: list(map(self._reply, prompts)))
-
-    def _reply(self, prompt):
-        usable = len(prompt) % 3 or ("asterisk" in prompt and len(prompt) % 2)
-        return first_sentences(prompt) if usable else "I cannot."
-
-
-class Streaming(Writing):
-    def replies(self, prompts, *, max_new_tokens):
-        for i in reversed(range(len(prompts))):
-            prompt = prompts[i]
-            yield i, self._log.call("write", prompt, partial(self._reply, prompt))
-
-
-class Embedding:
-    def __init__(self, embedder, log):
-        self._embedder, self._log = embedder, log
-        self.name, self.dimension = embedder.name, embedder.dimension
-
-    def embed(self, texts):
-        return self._log.call("embed", texts, lambda: self._embedder.embed(texts))
-
-
 WRITERS = {
     "extractive": None,
     "refresh": None,
@@ -126,7 +81,7 @@ WRITERS = {
 def documents(edited=False, sentences=(14, 20, 12)):
     rng = np.random.default_rng(0)
     for i, count in enumerate(sentences):
-        sentences = [random_text(rng, int(rng.integers(6, 14))) for _ in range(count)]
+        sentences = random_sentences(rng, count, words=(6, 13))
         if edited:
             sentences.insert(count // 2, "The umbrella of the new dragon is yellow.")
         yield Document(f"doc{i}", " ".join(sentences), f"Title {i}")
@@ -173,9 +128,9 @@ class World:
         trapped(trap)
         writer = WRITERS[self.mode]
         tools = Tools(
-            Reading(self.reader, log),
+            logged(self.reader, log),
             None if writer is None else writer(log),
-            Embedding(self.embedder, log),
+            logged(self.embedder, log),
             self.config,
             Prompts(),
         )
@@ -204,7 +159,7 @@ class World:
             extra.update(line.split()[1] for line in lines[-1:])
         ended = self.fork(path, log, Trap())
         assert ended == 0, f"the build that went on ended with {ended}"
-        same(entries(path), self.entries)
+        assert_same_entries(entries(path), self.entries, atol=1e-6)
         repeated = started(log) - self.calls
         assert not self.calls - started(log), "a call is missing"
         assert repeated <= extra, f"finished calls were made again: {repeated} beyond {extra}"
@@ -247,22 +202,6 @@ def counted(path):
 def entries(path):
     with Store.open(path, readonly=True) as store:
         return {entry.document.id: entry for entry in load_all(store)}
-
-
-def same(found, expected):
-    assert found.keys() == expected.keys()
-    for name, entry in found.items():
-        other = expected[name]
-        assert entry.document == other.document
-        assert entry.graph.nodes == other.graph.nodes
-        for one, two in (
-            (entry.graph.edges, other.graph.edges),
-            (entry.graph.raw, other.graph.raw),
-        ):
-            np.testing.assert_array_equal(one.indptr, two.indptr)
-            np.testing.assert_array_equal(one.indices, two.indices)
-            np.testing.assert_allclose(one.data, two.data, atol=1e-6)
-        np.testing.assert_allclose(entry.vectors, other.vectors, atol=1e-6)
 
 
 def world_of(folder, mode):

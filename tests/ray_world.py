@@ -4,6 +4,8 @@ import hashlib
 import os
 import signal
 
+from logged_models import logged
+
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag_lab.scripted import ScriptedLM
 
@@ -27,33 +29,7 @@ class Log:
         return made
 
 
-class Reading(ScriptedLM):
-    def __init__(self, log):
-        super().__init__()
-        self.log = log
-
-    def replay(self, requests, *, heads):
-        read = super().replay
-        return self.log.call("replay", requests, lambda: read(requests, heads=heads))
-
-    def write(self, prompts, *, max_new_tokens):
-        write = super().write
-        return self.log.call(
-            "write", prompts, lambda: write(prompts, max_new_tokens=max_new_tokens)
-        )
-
-
-class Embedding(HashingEmbedder):
-    def __init__(self, log):
-        super().__init__()
-        self.log = log
-
-    def embed(self, texts):
-        embed = super().embed
-        return self.log.call("embed", texts, lambda: embed(texts))
-
-
 def models(folder, dies_at=None):
     """A reader and an embedder that share a log."""
     log = Log(folder, dies_at)
-    return Reading(log), Embedding(log)
+    return logged(ScriptedLM(), log), logged(HashingEmbedder(), log)

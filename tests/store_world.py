@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
@@ -75,6 +75,24 @@ def assert_same(one: Entry, two: Entry) -> None:
         assert a.data.tobytes() == b.data.tobytes()
     assert one.vectors.dtype == two.vectors.dtype == np.float32
     assert one.vectors.tobytes() == two.vectors.tobytes()
+
+
+def assert_same_entries(
+    found: Mapping[str, Entry], expected: Mapping[str, Entry], *, atol: float = 0.0
+) -> None:
+    """The same documents in the same order, with the same graphs and vectors up to `atol`."""
+    assert list(found) == list(expected)
+    for name, one in found.items():
+        two = expected[name]
+        if atol == 0:
+            assert_same(one, two)
+            continue
+        assert (one.document, one.graph.nodes) == (two.document, two.graph.nodes)
+        for a, b in ((one.graph.edges, two.graph.edges), (one.graph.raw, two.graph.raw)):
+            assert np.array_equal(a.indptr, b.indptr)
+            assert np.array_equal(a.indices, b.indices)
+            np.testing.assert_allclose(a.data, b.data, atol=atol)
+        np.testing.assert_allclose(one.vectors, two.vectors, atol=atol)
 
 
 def assert_holds(store: Store, *entries: Entry) -> None:

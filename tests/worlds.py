@@ -42,15 +42,24 @@ def random_text(rng: np.random.Generator, words: int) -> str:
     return " ".join(rng.choice(WORDS, size=words)).capitalize() + "."
 
 
+def random_prose(
+    rng: np.random.Generator, sentences: int, *, words: tuple[int, int] = (4, 8)
+) -> str:
+    """That many sentences, each of at least and at most so many words."""
+    return " ".join(random_sentences(rng, sentences, words=words))
+
+
+def random_sentences(
+    rng: np.random.Generator, count: int, *, words: tuple[int, int] = (4, 8)
+) -> list[str]:
+    """So many sentences, each of at least and at most so many words."""
+    return [random_text(rng, int(rng.integers(words[0], words[1] + 1))) for _ in range(count)]
+
+
 def random_documents(seed: int, documents: int = 3, sentences: int = 12) -> list[Document]:
     """Documents of that many sentences, by the names d0, d1, ..."""
     rng = np.random.default_rng(seed)
-    return [
-        Document(
-            f"d{i}", " ".join(random_text(rng, int(rng.integers(5, 10))) for _ in range(sentences))
-        )
-        for i in range(documents)
-    ]
+    return [Document(f"d{i}", random_prose(rng, sentences, words=(5, 9))) for i in range(documents)]
 
 
 def random_graph(

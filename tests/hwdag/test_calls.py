@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from logged_models import Streaming, Writing, logged, reply_to
 from store_world import load_all
 from tiny import model, tokenizer
-from worlds import random_text
+from worlds import random_sentences
 
 from hwdag.building.builder import build
 from hwdag.building.calls import Calls, Embeddings, Picks, Replays, Replies
@@ -27,14 +28,13 @@ from hwdag.store.sqlite import Header, Store
 from hwdag.text.prompts import Prompts, SummaryPrompt
 from hwdag.trace.bars import Silent
 from hwdag.types import Document, Span, Usage
-from hwdag_lab.scripted import ScriptedLM, first_sentences
+from hwdag_lab.scripted import ScriptedLM
 
 CONFIG = BuildConfig(chunk_tokens=40, window_tokens=330, batch_size=2, edges="attention")
 
 
 def text_of(sentences, seed=0):
-    rng = np.random.default_rng(seed)
-    return [random_text(rng, int(rng.integers(6, 14))) for _ in range(sentences)]
+    return random_sentences(np.random.default_rng(seed), sentences, words=(6, 13))
 
 
 def prose(sentences, seed=0):
@@ -52,76 +52,17 @@ class Tape:
         self.made = []
         self.at = at
 
-    def note(self, *call):
+    def call(self, kind, content, make):
         if len(self.made) == self.at:
             raise Killed
-        self.made.append(call)
-
-
-class Reading(ScriptedLM):
-    def __init__(self, tape, **options):
-        super().__init__(**options)
-        self.tape = tape
-
-    def replay(self, requests, *, heads):
-        self.tape.note("replay", *(request.segments for request in requests))
-        return super().replay(requests, heads=heads)
-
-
-class Writing:
-    """A plain writer; every third reply holds no bullet, and of those every second retry."""
-
-    name = "writing"
-
-    def __init__(self, tape):
-        self.tape = tape
-
-    def write(self, prompts, *, max_new_tokens):
-        self.tape.note("write", *prompts)
-        return list(map(self.reply, prompts))
-
-    def reply(self, prompt):
-        usable = len(prompt) % 3 or ("asterisk" in prompt and len(prompt) % 2)
-        return first_sentences(prompt) if usable else "I cannot."
+        self.made.append((kind, *(getattr(part, "segments", part) for part in content)))
+        return make()
 
 
 class Batched(Writing):
     """One that says how many prompts it answers at a time, as a local model does."""
 
     concurrency = 3
-
-
-class Streaming(Writing):
-    """A concurrent writer, that finishes the last prompt first."""
-
-    concurrency = 8
-
-    def __init__(self, tape, fail_after=None):
-        super().__init__(tape)
-        self.fail_after = fail_after
-        self.given = []
-        self.closed = 0
-
-    def replies(self, prompts, *, max_new_tokens):
-        self.given.append(list(prompts))
-        try:
-            for done, i in enumerate(reversed(range(len(prompts)))):
-                if done == self.fail_after:
-                    raise ConnectionError("gone")
-                self.tape.note("write", prompts[i])
-                yield i, self.reply(prompts[i])
-        finally:
-            self.closed += 1
-
-
-class Embedding(HashingEmbedder):
-    def __init__(self, tape):
-        super().__init__(64)
-        self.tape = tape
-
-    def embed(self, texts):
-        self.tape.note("embed", *texts)
-        return super().embed(texts)
 
 
 class Renamed(Writing):
@@ -134,7 +75,8 @@ WRITERS = [None, Writing, Batched, Streaming]
 
 def tools_of(tape, writer=None, config=CONFIG):
     asked = None if writer is None else writer(tape)
-    return Tools(Reading(tape), asked, Embedding(tape), config, Prompts())
+    reader, embedder = logged(ScriptedLM(), tape), logged(HashingEmbedder(64), tape)
+    return Tools(reader, asked, embedder, config, Prompts())
 
 
 def built(document, tape, writer=None, cache=None, config=CONFIG):
@@ -238,7 +180,7 @@ def test_an_edited_document_pays_for_windows_whose_text_changed(writer):
 @pytest.mark.parametrize(
     ("change", "kinds"),
     [
-        (lambda tools, tape: {"reader": Reading(tape, name="other")}, ["replay"]),
+        (lambda tools, tape: {"reader": logged(ScriptedLM(name="other"), tape)}, ["replay"]),
         (lambda tools, tape: {"writer": Renamed(tape)}, ["write"]),
         (lambda tools, tape: {"prompts": Prompts(SummaryPrompt("{information}"))}, BOTH),
         (lambda tools, tape: {"config": replace(tools.config, language="German")}, BOTH),
@@ -355,7 +297,7 @@ def test_a_writer_of_batches_gets_prompts_of_similar_lengths_together():
     rest = Tape()
     found = replies(Batched(rest), prompts, cache, limit=20, batch_size=1)
     assert [list(given) for _, *given in rest.made] == asked[2:]
-    assert found == [Writing(rest).reply(prompt) for prompt in prompts]
+    assert found == list(map(reply_to, prompts))
 
 
 def test_a_concurrent_writer_gets_many_prompts_at_once():
@@ -482,7 +424,7 @@ def test_a_writer_that_counts_is_counted_beside_the_reader():
     assert isinstance(tools.writer, Metered)
     meter = Meter(tools.reader, tools.writer, Limits())
     build(prose(30), tools, Silent())
-    asked = [p for kind, *prompts in tools.writer.tape.made if kind == "write" for p in prompts]
+    asked = [p for kind, *prompts in tools.writer.log.made if kind == "write" for p in prompts]
     assert meter.writing.tokens == 100 * len(asked)
     assert meter.reading == tools.reader.usage
     both = Meter(tools.reader, tools.reader, Limits())

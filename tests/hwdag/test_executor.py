@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 from ray_world import models
+from store_world import assert_same_entries
 from worlds import random_text
 
 from hwdag import BuildConfig, Document, HWDAGIndex
@@ -30,13 +31,7 @@ def built(folder, documents, **options):
 
 
 def same(one, two):
-    assert list(one.entries) == list(two.entries)
-    for key, entry in one.entries.items():
-        other = two.entries[key]
-        assert entry.document == other.document
-        assert entry.graph.nodes == other.graph.nodes
-        assert (entry.graph.raw != other.graph.raw).nnz == 0
-        np.testing.assert_array_equal(entry.vectors, other.vectors)
+    assert_same_entries(one.entries, two.entries)
 
 
 def calls(folder):

@@ -4,10 +4,12 @@ import dataclasses
 import subprocess
 import sys
 import threading
+from functools import partial
 
+import index_world
 import numpy as np
 import pytest
-from worlds import random_text
+from index_world import documents
 
 from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
@@ -24,21 +26,9 @@ from hwdag.scope import Scope
 from hwdag.trace.provenance import provenance
 from hwdag_lab.scripted import ScriptedLM
 
-CONFIG = BuildConfig(chunk_tokens=30, window_tokens=400, edges="attention")
+CONFIG = dataclasses.replace(index_world.CONFIG, edges="attention")
+index_of = partial(index_world.index_of, config=CONFIG)
 BUDGET = SearchConfig(token_budget=120, progress="budget")
-
-
-def documents(count=3, sentences=20):
-    rng = np.random.default_rng(0)
-    return [
-        Document(f"doc{i}", " ".join(random_text(rng, 8) for _ in range(sentences)), f"Title {i}")
-        for i in range(count)
-    ]
-
-
-def index_of(docs, **options):
-    options = {"reader": ScriptedLM(), "embedder": HashingEmbedder(), "config": CONFIG} | options
-    return HWDAGIndex.from_documents(docs, **options)
 
 
 def same(one, two):
@@ -54,14 +44,14 @@ def same(one, two):
 
 
 def test_saved_and_loaded_equals_the_original(tmp_path):
-    index = index_of(documents())
+    index = index_of(documents(3))
     index.save(tmp_path / "a.hwdag")
     same(index, HWDAGIndex.load(tmp_path / "a.hwdag", reader=ScriptedLM()))
 
 
 @pytest.mark.parametrize("in_a_file", [False, True])
 def test_the_bytes_of_an_index_are_its_file_and_are_opened_in_memory(in_a_file, tmp_path):
-    index = index_of(documents(), path=tmp_path / "a.hwdag" if in_a_file else None)
+    index = index_of(documents(3), path=tmp_path / "a.hwdag" if in_a_file else None)
     again = HWDAGIndex.load(index.to_bytes(), reader=ScriptedLM())
     same(index, again)
     assert again.path is None
@@ -88,8 +78,8 @@ def test_loading_and_looking_needs_no_language_model(tmp_path):
 
 
 def test_a_bound_index_equals_one_in_memory(tmp_path):
-    bound = index_of(documents(), path=tmp_path / "a.hwdag")
-    same(bound, index_of(documents()))
+    bound = index_of(documents(3), path=tmp_path / "a.hwdag")
+    same(bound, index_of(documents(3)))
     same(bound, HWDAGIndex.load(tmp_path / "a.hwdag", reader=ScriptedLM()))
 
 
@@ -107,7 +97,7 @@ class Interrupted(ScriptedLM):
 
 
 def test_ctrl_c_keeps_finished_documents_and_the_next_run_repeats_none(tmp_path):
-    path, docs, whole = tmp_path / "a.hwdag", documents(), ScriptedLM()
+    path, docs, whole = tmp_path / "a.hwdag", documents(3), ScriptedLM()
     uninterrupted = index_of(docs, reader=whole)
     with pytest.raises(KeyboardInterrupt):
         index_of(docs, reader=Interrupted(at=whole.replays - 1), path=path)
@@ -123,7 +113,7 @@ def test_ctrl_c_keeps_finished_documents_and_the_next_run_repeats_none(tmp_path)
 
 
 def test_an_interrupted_index_in_memory_keeps_what_was_finished():
-    docs, whole = documents(), ScriptedLM()
+    docs, whole = documents(3), ScriptedLM()
     index_of(docs, reader=whole)
     index = index_of([], reader=Interrupted(at=whole.replays - 1))
     with pytest.raises(KeyboardInterrupt):
@@ -133,7 +123,7 @@ def test_an_interrupted_index_in_memory_keeps_what_was_finished():
 
 def test_insert_refresh_and_delete(tmp_path):
     path = tmp_path / "a.hwdag"
-    docs = documents()
+    docs = documents(3)
     index = index_of(docs[:1], path=path)
     assert index.insert(docs).built == ["doc1", "doc2"]
     changed = Document("doc1", "Something else entirely.")
@@ -169,16 +159,16 @@ def test_bare_texts_get_an_id_from_their_content():
     assert index_of(["Same.", "Same."]).documents.keys() == index_of(["Same."]).documents.keys()
 
 
-def test_search_is_restricted_to_documents():
-    index = index_of(documents())
+def test_search_is_restricted_to_documents(3):
+    index = index_of(documents(3))
     found = index.search("silver dragon", config=BUDGET, scope=Scope(["doc1"]))
     assert {step.node.document_id for step in found.steps} == {"doc1"}
     with pytest.raises(InputError, match="'nope'"):
         index.search("silver dragon", scope=Scope(["nope"]))
 
 
-def test_answers_cite_exact_sentences_of_the_documents():
-    index = index_of(documents())
+def test_answers_cite_exact_sentences_of_the_documents(3):
+    index = index_of(documents(3))
     answer = index.answer("Where is the silver dragon?", config=BUDGET)
     assert answer.citations
     assert sum(citation.weight for citation in answer.citations) <= 1 + 1e-9
@@ -190,7 +180,7 @@ def test_answers_cite_exact_sentences_of_the_documents():
 
 
 def test_streamed_pieces_make_up_the_answer():
-    index = index_of(documents())
+    index = index_of(documents(3))
     stream = index.stream("Where is the silver dragon?", config=BUDGET)
     assert stream.retrieval.steps
     assert "".join(stream).strip() == stream.answer.text

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from worlds import all_questions_ended, random_text
+from index_world import CONFIG, documents, index_of, opened
+from worlds import all_questions_ended
 
 from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
@@ -23,32 +24,9 @@ from hwdag.store.lock import build_lock
 from hwdag.store.sqlite import Store
 from hwdag_lab.scripted import ScriptedLM
 
-CONFIG = BuildConfig(chunk_tokens=30, window_tokens=400)
 BUDGET = SearchConfig(token_budget=120, progress="budget")
 ASKED = SearchConfig(token_budget=3000, progress="p_yes", patience=1000)  # read one by one
 QUESTION = "Where is the silver dragon?"
-
-
-def documents(count=4, sentences=12, seed=0, prefix="doc", **metadata):
-    rng = np.random.default_rng(seed)
-    return [
-        Document(
-            f"{prefix}{i}",
-            " ".join(random_text(rng, 8) for _ in range(sentences)),
-            f"Title {i}",
-            {"year": 2000 + i, **metadata},
-        )
-        for i in range(count)
-    ]
-
-
-def index_of(docs, **options):
-    options = {"reader": ScriptedLM(), "embedder": HashingEmbedder(), "config": CONFIG} | options
-    return HWDAGIndex.from_documents(docs, **options)
-
-
-def opened(path):
-    return HWDAGIndex.load(path, reader=ScriptedLM(), embedder=HashingEmbedder())
 
 
 def found(index, question=QUESTION, scope=None):

@@ -6,7 +6,7 @@ from io import StringIO
 
 import pytest
 from huggingface_hub.utils import are_progress_bars_disabled
-from test_living_index import documents, index_of
+from index_world import documents, index_of
 from transformers.utils import logging
 
 import hwdag

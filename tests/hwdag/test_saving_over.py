@@ -4,10 +4,10 @@ import shutil
 import sqlite3
 from contextlib import closing
 
+import index_world
 import pytest
 
 from hwdag import BuildConfig, Document, HWDAGIndex
-from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import IndexFileError, InputError
 from hwdag.store import unfinished
 from hwdag_lab.scripted import ScriptedLM
@@ -18,8 +18,7 @@ FERRY = Document("ferry", "The ferry crosses the river at dawn. Its bell wakes t
 
 
 def index_of(*documents, **options):
-    made = {"reader": ScriptedLM(), "embedder": HashingEmbedder(), "config": CHUNKS} | options
-    return HWDAGIndex.from_documents(documents, **made)
+    return index_world.index_of(documents, **{"config": CHUNKS} | options)
 
 
 def with_a_killed_write(path, change="CREATE TABLE big AS SELECT randomblob(1000000)"):

@@ -1,7 +1,7 @@
 """The commands that change an index and look after it; no language model, where none is needed."""
 
 import pytest
-from test_living_index import documents, index_of, opened
+from index_world import documents, index_of, opened
 
 from hwdag import Document
 from hwdag.cli.main import main
