@@ -159,7 +159,7 @@ def test_bare_texts_get_an_id_from_their_content():
     assert index_of(["Same.", "Same."]).documents.keys() == index_of(["Same."]).documents.keys()
 
 
-def test_search_is_restricted_to_documents(3):
+def test_search_is_restricted_to_documents():
     index = index_of(documents(3))
     found = index.search("silver dragon", config=BUDGET, scope=Scope(["doc1"]))
     assert {step.node.document_id for step in found.steps} == {"doc1"}
@@ -167,7 +167,7 @@ def test_search_is_restricted_to_documents(3):
         index.search("silver dragon", scope=Scope(["nope"]))
 
 
-def test_answers_cite_exact_sentences_of_the_documents(3):
+def test_answers_cite_exact_sentences_of_the_documents():
     index = index_of(documents(3))
     answer = index.answer("Where is the silver dragon?", config=BUDGET)
     assert answer.citations
