@@ -33,7 +33,7 @@ def main(file: Path, port: int) -> None:
     """Serve until killed; the number of nodes read stands in the file."""
     import uvicorn
 
-    from hwdag_serve.application import Access, Systems, application
+    from hwdag_serve.application import ServerConfig, application
 
     served = index()
     search = served.stream
@@ -48,7 +48,7 @@ def main(file: Path, port: int) -> None:
         return search(question, on_step=told, **options)
 
     served.stream = slowly
-    app = application(Systems(served, CONFIG), access=Access(token="a-token-for-tests"))
+    app = application(served, CONFIG, server=ServerConfig("a-token-for-tests"))
     uvicorn.run(app, host="127.0.0.1", port=port, log_level="warning")
 
 

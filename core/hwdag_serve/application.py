@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -18,21 +18,24 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from hwdag.building.report import BuildReport
+from hwdag.config import SearchConfig
 from hwdag.errors import HWDAGError, IndexBusy, InputError, ModelBusy
+from hwdag.index import HWDAGIndex
 from hwdag.page import built_file, served_page
+from hwdag.retriever import Retriever
 from hwdag.scope import Scope
 from hwdag.text.files import KNOWN_SUFFIXES, read_documents
 from hwdag.threads import in_builder_thread
 from hwdag.trace.bars import Advanced, Reporting
 from hwdag.types import Answer, Document, Retrieval, Step, shown_documents
 from hwdag.version import __version__
-from hwdag_serve.asking import Desk, events_of, logger, message_of
+from hwdag_serve.asking import Questions, events_of, logger, message_of
 from hwdag_serve.completions import Completions
+from hwdag_serve.config import ServerConfig
 from hwdag_serve.guard import (
-    Access,
+    MAX_UPLOADS,
     Events,
     Guard,
-    Limits,
     Slots,
     failure,
     frame,
@@ -41,45 +44,56 @@ from hwdag_serve.guard import (
 )
 from hwdag_serve.systems import Systems
 
-__all__ = ["Access", "Limits", "Systems", "application"]
+__all__ = ["ServerConfig", "application"]
 
 LONGEST_NAME = 200
-CLIENT_LEFT = 499  # what nginx logs for it; nobody reads it
+CLIENT_LEFT = 499  # what nginx logs; no client reads it
 
 
 def application(
-    systems: Systems, *, limits: Limits | None = None, access: Access | None = None
+    index: HWDAGIndex,
+    config: SearchConfig | None = None,
+    *,
+    others: Mapping[str, Retriever] | None = None,
+    server: ServerConfig | None = None,
 ) -> Starlette:
-    """Return the server of an index.
+    """Return the server of an index, which is searched with `config`.
 
-    Without a token in `access` only this machine should reach it.
+    Without a token only this machine should reach it.
+
+    Args:
+        index: what is served; uploads and deletions change it.
+        config: the default settings of a walk.
+        others: other methods by name, which hold the documents of the index and change with it.
+        server: who may ask, and how much the server takes on.
     """
-    limits, access = limits or Limits(), access or Access()
-    server = _Server(systems, limits, access)
-    completions = Completions(server.desk, limits)
+    server = server or ServerConfig()
+    systems = Systems(index, config, others)
+    questions = Questions(systems, server.max_questions)
+    pages, completions = _Pages(questions, server), Completions(questions)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
-        server.desk.close()
+        questions.close()
 
     get, post = ["GET"], ["POST"]
     return Starlette(
         routes=[
-            Route("/", server.page, methods=get),
+            Route("/", pages.page, methods=get),
             Route("/page.js", partial(_built, "page.js", "text/javascript"), methods=get),
             Route("/page.css", partial(_built, "page.css", "text/css"), methods=get),
-            Route("/health", server.health, methods=get),
-            Route("/metrics", server.metrics, methods=get),
-            Route("/api/state", server.state, methods=get),
-            Route("/api/graph", server.graph, methods=get),
-            Route("/api/ask", server.ask, methods=post),
-            Route("/api/documents/{name}", server.upload, methods=["PUT"]),
-            Route("/api/documents/{name:path}", server.delete, methods=["DELETE"]),
+            Route("/health", pages.health, methods=get),
+            Route("/metrics", pages.metrics, methods=get),
+            Route("/api/state", pages.state, methods=get),
+            Route("/api/graph", pages.graph, methods=get),
+            Route("/api/ask", pages.ask, methods=post),
+            Route("/api/documents/{name}", pages.upload, methods=["PUT"]),
+            Route("/api/documents/{name:path}", pages.delete, methods=["DELETE"]),
             Route("/v1/models", completions.models, methods=get),
             Route("/v1/chat/completions", completions.create, methods=post),
         ],
-        middleware=[Middleware(Guard, access=access)],
+        middleware=[Middleware(Guard, token=server.token)],
         exception_handlers={
             HTTPException: _said,
             HWDAGError: _refused,
@@ -90,12 +104,13 @@ def application(
     )
 
 
-class _Server:
-    def __init__(self, systems: Systems, limits: Limits, access: Access) -> None:
-        self.desk = Desk(systems, limits)
-        self._limits = limits
-        self._access = access
-        self._uploads = Slots(limits.uploads, "uploads")
+class _Pages:
+    def __init__(self, questions: Questions, server: ServerConfig) -> None:
+        self._questions = questions
+        self._systems = questions.systems
+        self._metrics = questions.metrics
+        self._server = server
+        self._uploads = Slots(MAX_UPLOADS, "uploads")
 
     async def page(self, request: Request) -> Response:
         return Response(served_page(), media_type="text/html")
@@ -104,57 +119,58 @@ class _Server:
         return JSONResponse({"status": "ok", "version": __version__})
 
     async def metrics(self, request: Request) -> Response:
-        self.desk.metrics.documents.set(len(self.desk.systems.index))
-        return PlainTextResponse(self.desk.metrics.text(), media_type="text/plain; version=0.0.4")
+        self._metrics.documents.set(len(self._systems.index))
+        return PlainTextResponse(self._metrics.text(), media_type="text/plain; version=0.0.4")
 
     async def state(self, request: Request) -> Response:
-        documents = await asyncio.to_thread(lambda: [*self.desk.systems.index.documents.values()])
+        documents = await asyncio.to_thread(lambda: [*self._systems.index.documents.values()])
         return JSONResponse(
             {
                 "version": __version__,
-                "systems": list(self.desk.systems),
+                "systems": list(self._systems),
                 "documents": [{"id": one.id, "title": one.title} for one in documents],
-                "read_only": self._access.read_only,
-                "upload_bytes": self._limits.upload_bytes,
+                "read_only": self._server.read_only,
+                "upload_bytes": self._server.max_upload_bytes,
                 "suffixes": sorted(KNOWN_SUFFIXES),
             }
         )
 
     async def graph(self, request: Request) -> Response:
-        """The graphs, of all documents or of those that `?document=` names."""
+        """Return the graphs of all documents, or of those that `?document=` names."""
         wanted = request.query_params.getlist("document") or None
-        return JSONResponse(await asyncio.to_thread(self.desk.systems.index.to_dict, wanted))
+        return JSONResponse(await asyncio.to_thread(self._systems.index.to_dict, wanted))
 
     async def ask(self, request: Request) -> Response:
         """Answer `{question, system, token_budget, documents}` as a stream of events.
 
-        `step` for every visited node, `walk`, `piece` for every piece of the answer, `answer`, or `error`.
+        They are `step` for each visited node, `walk`, `piece` for each piece of the answer, `answer`; or
+        `error`.
         """
-        body = await json_body(request, self._limits.json_bytes)
+        body = await json_body(request)
         question, name = body.get("question"), body.get("system", "hwdag")
         if not isinstance(question, str) or not question.strip():
             raise InputError("question must be a text that is not empty")
-        system = self.desk.systems.named(name, token_budget=body.get("token_budget"))
+        system = self._systems.named(name, token_budget=body.get("token_budget"))
         scope = None if body.get("documents") is None else Scope(body["documents"])
 
         async def frames() -> AsyncIterator[str]:
             try:
-                async for event in self.desk.ask(name, system, question, scope):
+                async for event in self._questions.ask(name, system, question, scope):
                     yield _shown(event)
             except Exception as error:
                 yield frame({"message": message_of(error)}, "error")
 
-        return Events(frames(), self.desk.slots)
+        return Events(frames(), self._questions.slots)
 
     async def upload(self, request: Request) -> Response:
-        """Read a document from the body and build it; the stream says how far it is."""
+        """Read a document from the body and build it, with its progress as a stream of events."""
         self._check_writable()
         name = safe_name(request.path_params["name"])
-        with self._uploads.one():  # while it arrives; the stream holds a slot of its own
+        with self._uploads.one():  # while the body arrives; the stream below takes its own slot
             folder = TemporaryDirectory(prefix="hwdag-upload-")
             try:
                 with (Path(folder.name) / name).open("wb") as file:
-                    async for piece in limited_body(request, self._limits.upload_bytes):
+                    async for piece in limited_body(request, self._server.max_upload_bytes):
                         await asyncio.to_thread(file.write, piece)
             except BaseException:
                 folder.cleanup()
@@ -164,7 +180,7 @@ class _Server:
     async def delete(self, request: Request) -> Response:
         """Remove a document."""
         self._check_writable()
-        await asyncio.to_thread(self.desk.systems.delete, request.path_params["name"])
+        await asyncio.to_thread(self._systems.delete, request.path_params["name"])
         return JSONResponse({"deleted": request.path_params["name"]})
 
     async def _inserted(self, folder: TemporaryDirectory[str], name: str) -> AsyncIterator[str]:
@@ -176,11 +192,11 @@ class _Server:
             if not isinstance(found, Document):
                 raise InputError(f"{name}: {found.reason}")
             document = replace(found, id=name, metadata={**found.metadata, "path": name})
-            tell(self.desk.systems.insert([document], Reporting(tell, shown=False)))
+            tell(self._systems.insert([document], Reporting(tell, shown=False)))
 
         outcome = "refused"
         try:
-            # why not stopped: what is being built is finished, whether somebody waits or not
+            # why not stopped: a build that has begun is finished, whether or not the client stays
             async for event in events_of(work, in_builder_thread, stops=False):
                 if isinstance(event, Advanced):
                     shown = {"stage": event.stage, "done": event.done, "total": event.total}
@@ -192,15 +208,15 @@ class _Server:
             if not isinstance(error, HWDAGError):
                 logger.exception("an upload failed")
             yield frame({"message": message_of(error)}, "error")
-        self.desk.metrics.uploads.labels(outcome).inc()
+        self._metrics.uploads.labels(outcome).inc()
 
     def _check_writable(self) -> None:
-        if self._access.read_only:
+        if self._server.read_only:
             raise HTTPException(403, "this server is read-only: its documents cannot be changed")
 
 
 def safe_name(name: str) -> str:
-    """Return the name of an uploaded file, the id of its document; `InputError` for one that is unsafe."""
+    """Return the name of an uploaded file, which becomes its id. Raises `InputError` if it is unsafe."""
     if (
         name != Path(name).name
         or name.startswith(".")
@@ -209,8 +225,8 @@ def safe_name(name: str) -> str:
         or len(name.encode()) > LONGEST_NAME
     ):
         raise InputError(
-            f"{name!r} is no file name: one that can be printed, without a slash, a backslash or a "
-            f"dot at its beginning, of at most {LONGEST_NAME} bytes"
+            f"{name!r} is no file name; give one of printable characters, at most {LONGEST_NAME} bytes, "
+            "without a slash or backslash and without a dot at its beginning"
         )
     if Path(name).suffix.lower() not in KNOWN_SUFFIXES:
         raise InputError(f"{name!r} must end in one of {', '.join(sorted(KNOWN_SUFFIXES))}")

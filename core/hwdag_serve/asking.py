@@ -1,4 +1,4 @@
-"""A question in a thread, its steps and its words as they come; it ends when nobody listens any more."""
+"""Questions in threads: their steps and words as events, until the answer or until the client leaves."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from typing import Any, TypeAlias, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 
+from hwdag.config import SearchConfig
 from hwdag.errors import HWDAGError
+from hwdag.retriever import Retriever
 from hwdag.scope import Scope
 from hwdag.types import Answer, Retrieval, Step
-from hwdag_serve.guard import Limits, Slots
+from hwdag_serve.guard import Slots
 from hwdag_serve.metrics import Metrics
-from hwdag_serve.systems import System, Systems
+from hwdag_serve.systems import Systems
 
+Asked: TypeAlias = tuple[Retriever, SearchConfig]
 Event: TypeAlias = Step | Retrieval | str | Answer
 T = TypeVar("T")
 
@@ -28,32 +31,34 @@ logger = logging.getLogger(__name__)
 
 
 class _Left(Exception):
-    """Raised in a thread once whoever asked has gone."""
+    """Raised in a thread whose client has left."""
 
 
-class Desk:
-    """Takes questions: so many at a time, each in a thread with a slot, all of them counted."""
+class Questions:
+    """Answers questions, a limited number at a time, each in a thread, and counts them."""
 
-    def __init__(self, systems: Systems, limits: Limits) -> None:
+    def __init__(self, systems: Systems, most: int) -> None:
         self.systems = systems
-        self.slots = Slots(limits.questions, "questions")
+        self.slots = Slots(most, "questions")
         self.metrics = Metrics()
-        # why: a thread may still be in its last step when the next question has its slot
-        self._threads = ThreadPoolExecutor(
-            2 * limits.questions, thread_name_prefix="hwdag-question"
-        )
+        # why twice: a thread may still be in its last step when the next question has its slot
+        self._threads = ThreadPoolExecutor(2 * most, thread_name_prefix="hwdag-question")
 
     async def ask(
-        self, name: str, system: System, question: str, scope: Scope | None = None
+        self,
+        name: str,
+        system: Asked,
+        question: str,
+        scope: Scope | None = None,
     ) -> AsyncGenerator[Event]:
         """Yield the steps of a walk, the walk, the pieces of the answer, and the answer.
 
-        Closing the iterator, or cancelling its task, ends the walk at its next step and the answer
-        at its next word.
+        To close the iterator, or cancel its task, ends the walk at its next step and the answer at its
+        next word.
         """
+        retriever, config = system
 
         def work(tell: Callable[[Event], None]) -> None:
-            retriever, config = system.retriever, system.config
             stream = retriever.stream(question, config=config, scope=scope, on_step=tell)
             tell(stream.retrieval)
             for piece in stream:
@@ -81,7 +86,7 @@ class Desk:
             self.metrics.questions.labels(name, outcome).inc()
 
     def close(self) -> None:
-        """Take no further question."""
+        """Take no more questions."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
@@ -91,9 +96,9 @@ async def events_of(
     *,
     stops: bool,
 ) -> AsyncGenerator[T]:
-    """Yield what `work` tells from the thread that `run` puts it into; raises what it raises.
+    """Yield what `work` tells, while `run` runs it in a thread; raise what it raises.
 
-    With `stops` it ends at the next thing that it tells once nobody listens any more.
+    With `stops`, work whose listener has left ends at the next thing it tells.
     """
     loop, left = asyncio.get_running_loop(), threading.Event()
     arrived: asyncio.Queue[T | Exception | None] = asyncio.Queue()
@@ -123,7 +128,7 @@ async def events_of(
 
 
 async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """Return what `work` returns; it is cancelled when the client leaves, with `ClientDisconnect`."""
+    """Return what `work` returns. If the client leaves, cancel it and raise `ClientDisconnect`."""
 
     async def left() -> None:
         while (await request.receive())["type"] != "http.disconnect":
@@ -141,5 +146,5 @@ async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
 
 
 def message_of(error: BaseException) -> str:
-    """Return what a client is told: errors of hwdag in full, of any other nothing but that it is one."""
+    """Return what a client may read of an error: those of hwdag in full, no detail of any other."""
     return str(error) if isinstance(error, HWDAGError) else "the server failed; its log says why"

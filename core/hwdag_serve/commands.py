@@ -1,4 +1,4 @@
-"""The commands `serve` and `mcp`, which join those of `hwdag`; imports none of what they do."""
+"""The commands `serve` and `mcp`, added to those of `hwdag`. Imports nothing heavy, so help is fast."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from hwdag.cli import options as shared
 from hwdag.cli.options import Commands
 from hwdag.config import SearchConfig
 from hwdag_lab.methods.registry import METHODS
+from hwdag_serve.config import ServerConfig
 
 
 def add(commands: Commands) -> None:
@@ -31,24 +32,16 @@ def _add_serve(commands: Commands) -> None:
         help="address to listen on; beyond this machine a token is asked for (default: %(default)s)",
     )
     serve.add_argument("--port", type=int, default=8000, help="(default: %(default)s)")
-    serve.add_argument("--read-only", action="store_true", help="no uploads and no deletions")
-    serve.add_argument(
-        "--max-upload", type=int, default=50, metavar="MB", help="of one document (default: 50)"
+    shared.add_config(
+        serve, ServerConfig(), only=("read_only", "max_upload_bytes", "max_questions")
     )
     serve.add_argument(
-        "--max-questions",
-        type=int,
-        default=16,
-        metavar="N",
-        help="answered at a time, others are told to come back (default: %(default)s)",
-    )
-    serve.add_argument(
-        "--beside",
+        "--compare",
         action="append",
         default=[],
         choices=METHODS,
         metavar="METHOD",
-        help="another method to compare with, built when the server starts (repeatable): %(choices)s",
+        help="offer another method too, built when the server starts (repeatable): %(choices)s",
     )
     shared.add_models(serve, writer=False)
     shared.add_settings(serve, "the walk", SearchConfig())

@@ -12,42 +12,40 @@ from starlette.responses import JSONResponse, Response
 
 from hwdag.errors import InputError
 from hwdag.types import Answer
-from hwdag_serve.asking import Desk, message_of, unless_gone
-from hwdag_serve.guard import Events, Limits, frame, json_body
-from hwdag_serve.systems import System
+from hwdag_serve.asking import Asked, Questions, message_of, unless_gone
+from hwdag_serve.guard import Events, frame, json_body
 
 REFUSED = ("tools", "functions", "response_format", "logprobs")
-"""Options that would change what an answer is; others that cannot be followed are passed over."""
+"""Options that would change what an answer is. Others that the server does not know are ignored."""
 
 
 class Completions:
-    """Answers the last message of a chat from the documents; a model is a system."""
+    """Answers the last message of a chat from the documents; the API's models are our systems."""
 
-    def __init__(self, desk: Desk, limits: Limits) -> None:
-        self._desk = desk
-        self._limits = limits
+    def __init__(self, questions: Questions) -> None:
+        self._questions = questions
 
     async def models(self, request: Request) -> Response:
         """List the systems."""
         listed = [
             {"id": name, "object": "model", "created": 0, "owned_by": "hwdag"}
-            for name in self._desk.systems
+            for name in self._questions.systems
         ]
         return JSONResponse({"object": "list", "data": listed})
 
     async def create(self, request: Request) -> Response:
-        """Answer, at once or as a stream of chunks; the last of them carries the citations."""
-        body = await json_body(request, self._limits.json_bytes)
+        """Answer, at once or as a stream of chunks, the last of which carries the citations."""
+        body = await json_body(request)
         question = question_of(body)
         name = body.get("model", "hwdag")
         wanted = body.get("max_completion_tokens") or body.get("max_tokens")
-        system = self._desk.systems.named(name, max_new_tokens=wanted)
+        system = self._questions.systems.named(name, max_new_tokens=wanted)
         head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": name}
         if body.get("stream"):
             usage = bool((body.get("stream_options") or {}).get("include_usage"))
             chunks = self._chunks(head, system, question, usage)
-            return Events(chunks, self._desk.slots)
-        with self._desk.slots.one():
+            return Events(chunks, self._questions.slots)
+        with self._questions.slots.one():
             answer, pieces = await unless_gone(request, self._whole(name, system, question))
         said = {"role": "assistant", "content": answer.text, "refusal": None}
         message = {**said, "citations": citations(answer)}
@@ -57,16 +55,16 @@ class Completions:
             | {"object": "chat.completion", "choices": [choice], "usage": _usage(answer, pieces)}
         )
 
-    async def _whole(self, name: str, system: System, question: str) -> tuple[Answer, int]:
+    async def _whole(self, name: str, system: Asked, question: str) -> tuple[Answer, int]:
         pieces = 0
-        async for event in self._desk.ask(name, system, question):
+        async for event in self._questions.ask(name, system, question):
             pieces += isinstance(event, str)
             if isinstance(event, Answer):
                 answer = event
         return answer, pieces
 
     async def _chunks(
-        self, head: dict[str, Any], system: System, question: str, with_usage: bool
+        self, head: dict[str, Any], system: Asked, question: str, with_usage: bool
     ) -> AsyncIterator[str]:
         head = head | {"object": "chat.completion.chunk"}
 
@@ -77,7 +75,7 @@ class Completions:
         pieces = 0
         yield chunk({"role": "assistant", "content": ""})
         try:
-            async for event in self._desk.ask(head["model"], system, question):
+            async for event in self._questions.ask(head["model"], system, question):
                 if isinstance(event, str):
                     pieces += 1
                     yield chunk({"content": event})
@@ -92,12 +90,12 @@ class Completions:
 
 
 def question_of(body: dict[str, Any]) -> str:
-    """Return the text of the last message of a user; `InputError` if there is none, or more is wanted."""
+    """Return the text of the user's last message. Raises `InputError` for none, or for a refused option."""
     if asked := [name for name in REFUSED if body.get(name)]:
         raise InputError(f"{', '.join(asked)}: not offered; leave it out")
     if body.get("n") not in (None, 1):
         raise InputError(
-            f"n must be 1, got {body['n']!r}: decoding is greedy, all would be the same"
+            f"n must be 1, got {body['n']!r}; decoding is greedy, so all answers would be the same"
         )
     messages = body.get("messages")
     if not isinstance(messages, list) or not all(isinstance(one, dict) for one in messages):
@@ -108,18 +106,18 @@ def question_of(body: dict[str, Any]) -> str:
         parts = [part for part in content if isinstance(part, dict)]
         content = "\n".join(str(part["text"]) for part in parts if part.get("type") == "text")
     if not isinstance(content, str) or not content.strip():
-        raise InputError("the last message of the role 'user' is the question; it holds no text")
+        raise InputError("the last message with role 'user' is the question, and it has no text")
     return content
 
 
 def citations(answer: Answer) -> list[dict[str, Any]]:
-    """Return the sentences that an answer rests on, best first; offsets count characters."""
+    """Return the sentences that support an answer, best first; offsets count characters."""
     found: list[dict[str, Any]] = answer.to_dict()["citations"]
     return found
 
 
 def _usage(answer: Answer, pieces: int) -> dict[str, int]:
-    """Tokens through the model; those of the answer are counted as it came."""
+    """Tokens through the model. Those of the answer are the pieces it came in."""
     total = answer.usage.tokens
     completion = min(pieces, total)
     return {

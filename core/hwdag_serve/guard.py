@@ -1,4 +1,4 @@
-"""What a server lets in: who may ask, what, how much at a time; and the events that it sends back."""
+"""What a server lets in: who may ask, and how much at a time; and the events that it sends back."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import hmac
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,10 +15,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hwdag.checks import whole
-
 OPEN_PATHS = ("/", "/page.js", "/page.css", "/health")
-"""The page itself and whether the server runs: no document, question or figure is in them."""
+"""The empty page, and whether the server runs. They hold no document, question or figure."""
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -34,51 +31,23 @@ HEADERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How much a server takes on.
+MAX_JSON_BYTES = 1_000_000
+"""Of a question and what comes with it."""
 
-    Attributes:
-        upload_bytes: of one document.
-        json_bytes: of a question with what stands around it.
-        questions: answered at a time; another one is told to come back (503).
-        uploads: read or waiting at a time; they are built one after the other.
-    """
-
-    upload_bytes: int = 50_000_000
-    json_bytes: int = 1_000_000
-    questions: int = 16
-    uploads: int = 4
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            whole(field.name, getattr(self, field.name), 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """Who may ask.
-
-    Attributes:
-        token: what requests must carry as `Authorization: Bearer ...`; None for nothing, which is
-            for a server that only its own machine reaches.
-        read_only: whether uploads and deletions are refused.
-    """
-
-    token: str | None = None
-    read_only: bool = False
+MAX_UPLOADS = 4
+"""Read or waiting at a time; they are built one after the other."""
 
 
 class Guard:
-    """Middleware: checks every request, and adds the headers that keep a page to itself.
+    """Middleware: checks every request, and adds headers that isolate the page from other sites.
 
-    Without a token only requests to a name of this machine are answered, and never one that a page of
-    another site sends.
+    Without a token it answers requests to this machine's own names only. It never answers a request that
+    a page of another site sends.
     """
 
-    def __init__(self, app: ASGIApp, access: Access) -> None:
+    def __init__(self, app: ASGIApp, token: str | None) -> None:
         self._app = app
-        self._access = access
+        self._token = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -98,7 +67,7 @@ class Guard:
             await refused(scope, receive, guarded)
 
     def _refused(self, path: str, headers: Headers) -> JSONResponse | None:
-        host, origin, token = headers.get("host", ""), headers.get("origin"), self._access.token
+        host, origin, token = headers.get("host", ""), headers.get("origin"), self._token
         if origin is not None and urlsplit(origin).netloc != host:
             return failure(403, f"a page of {origin!r} may not use this server")
         if token is None:
@@ -115,7 +84,7 @@ class Guard:
 
 
 class Slots:
-    """So many at a time; there is no queue that could grow."""
+    """A fixed number at a time, without a queue. `what` they hold is named in the refusal."""
 
     def __init__(self, count: int, what: str) -> None:
         self._count = count
@@ -128,7 +97,7 @@ class Slots:
         if self.taken >= self._count:
             raise HTTPException(
                 503,
-                f"{self._count} {self._what} at a time are what this server takes; try again soon",
+                f"this server takes {self._count} {self._what} at a time; try again soon",
                 {"Retry-After": "5"},
             )
         self.taken += 1
@@ -160,7 +129,7 @@ def failure(status: int, message: str) -> JSONResponse:
 
 
 class Events(StreamingResponse):
-    """A stream that holds a slot until it ends; refused (503) before it begins if none is free."""
+    """A stream of events that holds a slot until it ends. It is refused (503) if no slot is free."""
 
     def __init__(self, frames: AsyncIterator[str], slots: Slots) -> None:
         super().__init__(frames, media_type="text/event-stream")
@@ -174,17 +143,17 @@ class Events(StreamingResponse):
 
 
 def frame(data: object, event: str | None = None) -> str:
-    """Return one event. JSON has no line break, which would end it."""
+    """Return one server-sent event. A line break would end it; JSON has none."""
     name = "" if event is None else f"event: {event}\n"
     return f"{name}data: {json.dumps(data, ensure_ascii=False)}\n\n"
 
 
-async def json_body(request: Request, most: int) -> dict[str, Any]:
-    """Return the object that a request carries; `HTTPException` (413, 415, 400) if it carries none."""
-    # why: a page of another site can send any text without asking, but no JSON
+async def json_body(request: Request) -> dict[str, Any]:
+    """Return the JSON object in a request. Raises `HTTPException` (413, 415, 400)."""
+    # why: a page of another site may send plain text without a preflight request, but not JSON
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise HTTPException(415, "send JSON, with 'Content-Type: application/json'")
-    body = b"".join([piece async for piece in limited_body(request, most)])
+    body = b"".join([piece async for piece in limited_body(request, MAX_JSON_BYTES)])
     try:
         found = json.loads(body)
     except (ValueError, RecursionError) as error:

@@ -20,14 +20,14 @@ from hwdag.types import Document
 from hwdag.version import __version__
 
 URI = "hwdag://documents/"
-"""What the address of a document begins with; its id follows, percent-encoded."""
+"""Prefix of the address of a document; the percent-encoded id follows."""
 
 INSTRUCTIONS = (
     "Passages and answers from a fixed set of documents. `list` names the documents, `search` finds "
-    "passages for a question, `answer` answers it and cites, `sources` gives the text around a citation."
+    "passages for a question, `answer` answers it with citations, `sources` returns the text around one."
 )
 
-SHOWN = ("document_id", "text", "spans", "score", "pages")  # what a found passage is told with
+SHOWN = ("document_id", "text", "spans", "score", "pages")  # of a passage
 
 
 def mcp(options: argparse.Namespace) -> int:
@@ -44,11 +44,11 @@ def mcp(options: argparse.Namespace) -> int:
             "hwdag", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING"
         )
         for name, tool in tools(index, config, scope).items():
-            server.tool(name)(_explained(tool))
+            server.tool(name)(_with_errors(tool))
         _add_documents(server, index, scope)
         with redirect_stdout(
             sys.__stdout__
-        ):  # why: messages are bytes, and nothing else is printed
+        ):  # why: the protocol writes bytes, and nothing else is printed
             server.run("stdio")
     return 0
 
@@ -56,7 +56,7 @@ def mcp(options: argparse.Namespace) -> int:
 def tools(
     index: HWDAGIndex, config: SearchConfig, scope: Scope
 ) -> Mapping[str, Callable[..., Any]]:
-    """What a client may call, by name; all of it sees the documents of the scope alone."""
+    """What a client may call, by name. All of it is confined to the documents of the scope."""
 
     def search(question: str, k: int = 5) -> list[dict[str, Any]]:
         """Passages of the documents for a question, best first, with their character spans."""
@@ -67,9 +67,9 @@ def tools(
         return [{key: one[key] for key in SHOWN if key in one} for one in found]
 
     def answer(question: str) -> dict[str, Any]:
-        """A short answer to a question, its likelihood, and the sentences that it rests on.
+        """A short answer to a question, its likelihood, and the sentences that support it.
 
-        The likelihood is the mean log-probability per token: 0 is certain, and answers near it are right more often.
+        The likelihood is the mean log-probability per token: 0 is certain; answers near 0 are right more often.
         """
         found = index.answer(question, config=config, scope=scope).to_dict()
         return {key: found[key] for key in ("answer", "likelihood", "citations")}
@@ -94,15 +94,15 @@ def tools(
 
 
 def admitted(index: HWDAGIndex, scope: Scope) -> Iterator[Document]:
-    """The documents that the scope lets through."""
+    """The documents in the scope."""
     return (document for document in index.documents.values() if _is_in(scope, index, document))
 
 
 def document_of(index: HWDAGIndex, scope: Scope, document_id: str) -> Document:
-    """One of them. Raises `InputError` for any other."""
+    """A document in the scope. Raises `InputError` for any other id."""
     document = index.documents.get(document_id)
     if document is None or not _is_in(scope, index, document):
-        raise InputError(f"no document {document_id!r}; the tool `list` names those that there are")
+        raise InputError(f"no document {document_id!r}; the tool `list` names all documents")
     return document
 
 
@@ -112,8 +112,8 @@ def _is_in(scope: Scope, index: HWDAGIndex, document: Document) -> bool:
     return is_named and scope.admits(document.metadata, tenant)
 
 
-def _explained(tool: Callable[..., Any]) -> Callable[..., Any]:
-    """The tool; what hwdag says of an error reaches the client, who sees nothing of others."""
+def _with_errors(tool: Callable[..., Any]) -> Callable[..., Any]:
+    """The tool, with errors of hwdag passed on to the client; it sees no others."""
     from mcp.server.mcpserver.exceptions import ToolError
 
     @wraps(tool)
@@ -127,7 +127,7 @@ def _explained(tool: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _add_documents(server: Any, index: HWDAGIndex, scope: Scope) -> None:
-    """Every document as a resource; what is added later is found by its address alone."""
+    """Offer every document as a resource. One that is added later has an address, but is not listed."""
     from mcp.server.mcpserver.resources import FunctionResource, ResourceSecurity
 
     def text_of(document_id: str) -> str:

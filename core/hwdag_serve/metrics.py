@@ -1,4 +1,4 @@
-"""Figures for Prometheus."""
+"""Metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NODES = (1, 2, 5, 10, 20, 50, 100, 200)
 
 
 class Metrics:
-    """What a server has done so far; every server counts for itself."""
+    """What one server has done since it started."""
 
     def __init__(self) -> None:
         self._registry = own = CollectorRegistry()
@@ -21,7 +21,7 @@ class Metrics:
         self.asking = Gauge("hwdag_questions_running", "Questions being answered", registry=own)
         self.seconds = Histogram(
             "hwdag_question_seconds",
-            "Time of answered ones",
+            "Seconds of answered questions",
             ["system"],
             buckets=SECONDS,
             registry=own,
@@ -44,5 +44,5 @@ class Metrics:
         self.tflops.labels(system).inc(answer.usage.tflops)
 
     def text(self) -> bytes:
-        """Return all figures in the format of Prometheus."""
+        """Return all metrics in the text format of Prometheus."""
         return generate_latest(self._registry)

@@ -1,4 +1,4 @@
-"""What the command `serve` does: an index behind HTTP."""
+"""What the command `serve` does: put an index behind HTTP."""
 
 from __future__ import annotations
 
@@ -11,34 +11,27 @@ from ipaddress import ip_address
 
 from hwdag.cli.asking import search_config
 from hwdag.cli.inputs import reader
+from hwdag.cli.options import config_of
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
 from hwdag.retriever import Retriever
 from hwdag.store.opening import check_folder, holds_something
 
-TOKEN = "HWDAG_TOKEN"  # environment variable; on a command line others could read it
-
-MEGABYTE = 1_000_000
+TOKEN = "HWDAG_TOKEN"  # an environment variable: other users can read a command line
 
 
 def serve(options: argparse.Namespace) -> int:
-    """Serve an index until the process is ended; a file that is not there begins empty."""
+    """Serve an index until the process ends; a file that does not exist begins empty."""
     try:
         import uvicorn
 
-        from hwdag_serve.application import Access, Limits, Systems, application
+        from hwdag_serve.application import ServerConfig, application
     except ImportError as error:
         raise InputError(f'{error}; install it with: pip install "hwdag[serve]"') from error
-    config = search_config(options)
-    token = token_for(options.host)
+    config, token = search_config(options), token_for(options.host)
+    server = config_of(ServerConfig(token), options)
     with _opened(options) as index:
-        app = application(
-            Systems(index, config, others(options, index)),
-            limits=Limits(
-                upload_bytes=options.max_upload * MEGABYTE, questions=options.max_questions
-            ),
-            access=Access(token, options.read_only),
-        )
+        app = application(index, config, others=others(options, index), server=server)
         print(f"{index!r}")
         host = f"[{options.host}]" if ":" in options.host else options.host
         shown = "" if token is None else f"/#token={token}"
@@ -55,7 +48,7 @@ def serve(options: argparse.Namespace) -> int:
 
 
 def token_for(host: str) -> str | None:
-    """Return what clients must send: HWDAG_TOKEN, else a new one where others can reach the host."""
+    """Return the token clients must send: HWDAG_TOKEN, else a new one if others can reach the host."""
     token = os.environ.get(TOKEN)
     if token is None:
         return None if is_loopback(host) else secrets.token_urlsafe(24)
@@ -65,7 +58,7 @@ def token_for(host: str) -> str | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether only this machine reaches a host."""
+    """Whether only this machine reaches a host."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -77,17 +70,19 @@ def _opened(options: argparse.Namespace) -> HWDAGIndex:
     if holds_something(options.file):
         return HWDAGIndex.load(options.file, **models)
     if options.read_only:
-        raise InputError(f"there is no index {options.file}, and --read-only would leave it empty")
+        raise InputError(
+            f"there is no index {options.file}, and with --read-only it would stay empty"
+        )
     check_folder(options.file)
     return HWDAGIndex(path=options.file, **models)
 
 
 def others(options: argparse.Namespace, index: HWDAGIndex) -> Mapping[str, Retriever]:
-    """Build the methods that `--beside` names; they share the models of the index."""
+    """Build the methods that `--compare` names; they share the models of the index."""
     from hwdag_lab.methods.registry import retriever_class
 
     found: dict[str, Retriever] = {}
-    for name in dict.fromkeys(options.beside):
+    for name in dict.fromkeys(options.compare):
         cls = retriever_class(name)
         models = {r: getattr(index, r) for r in ("reader", "embedder") if r in cls.uses}
         found[name] = cls(**models)

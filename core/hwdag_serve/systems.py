@@ -1,9 +1,9 @@
-"""What is asked: one index, searched in several ways, and whatever other methods stand beside it."""
+"""The systems that a server offers: one index searched in several ways, and other methods."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from hwdag.building.report import BuildReport
@@ -15,20 +15,12 @@ from hwdag.trace.bars import Reporter
 from hwdag.types import Document
 
 
-@dataclass(frozen=True, slots=True)
-class System:
-    """A retriever with the settings that it is asked with."""
-
-    retriever: Retriever
-    config: SearchConfig
-
-
 class Systems:
-    """The systems by name; they hold the same documents.
+    """Retrievers by name, each with the settings it is asked with. They hold the same documents.
 
-    "hwdag" asks the index as `config` says, "garlic" with the papers' settings, "similarity" without
-    anything but the similarity to the question; the budget and the length of answers hold for all.
-    `others` are further methods by name, which hold the documents of the index already.
+    "hwdag" searches the index with `config`, "garlic" with the papers' settings, and "similarity" with
+    the similarity to the question alone. All have the token budget and the length of answers of `config`.
+    `others` are other methods by name, which already hold the documents of the index.
     """
 
     def __init__(
@@ -48,32 +40,30 @@ class Systems:
         papers = SearchConfig.garlic(
             token_budget=config.token_budget, max_new_tokens=config.max_new_tokens
         )
-        self._systems = {
-            "hwdag": System(index, config),
-            "garlic": System(index, papers),
-            "similarity": System(index, replace(config, scoring=alone, progress="budget")),
+        self._others = dict(others or {})
+        self._configs = {
+            "hwdag": config,
+            "garlic": papers,
+            "similarity": replace(config, scoring=alone, progress="budget"),
+            **dict.fromkeys(self._others, config),
         }
-        for name, other in (others or {}).items():
-            self._systems[name] = System(other, config)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._systems)
+        return iter(self._configs)
 
-    def named(self, name: object, **changed: Any) -> System:
-        """Return a system, its settings changed where a value is not None; raises `InputError`."""
-        if not isinstance(name, str) or name not in self._systems:
-            known = ", ".join(self._systems)
-            raise InputError(f"no system {name!r}; there are {known}")
-        system = self._systems[name]
+    def named(self, name: object, **changed: Any) -> tuple[Retriever, SearchConfig]:
+        """Return a system, its settings changed where a value is not None. Raises `InputError`."""
+        if not isinstance(name, str) or name not in self._configs:
+            raise InputError(f"no system {name!r}; there are {', '.join(self)}")
         wanted = {key: value for key, value in changed.items() if value is not None}
-        return replace(system, config=replace(system.config, **wanted))
+        return self._others.get(name, self.index), replace(self._configs[name], **wanted)
 
     def insert(self, documents: Iterable[Document], progress: Reporter) -> BuildReport:
-        """Add or replace documents in every system; the report is that of the index."""
+        """Add or replace documents in every system. The report is that of the index."""
         found = list(documents)
         report = self.index.refresh(found, show_progress=progress)
         built = [one for one in found if one.id in report.built]
-        for other in self._others():
+        for other in self._others.values():
             for one in built:
                 if one.id in other.documents:
                     other.delete(one.id)
@@ -81,12 +71,8 @@ class Systems:
         return report
 
     def delete(self, document_id: str) -> None:
-        """Remove a document from every system. Raises `InputError` if it is not there."""
+        """Remove a document from every system. Raises `InputError` if the index has no such document."""
         self.index.delete(document_id)
-        for other in self._others():
+        for other in self._others.values():
             if document_id in other.documents:
                 other.delete(document_id)
-
-    def _others(self) -> list[Retriever]:
-        retrievers = [system.retriever for system in self._systems.values()]
-        return [one for one in retrievers if one is not self.index]

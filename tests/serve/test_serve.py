@@ -18,11 +18,13 @@ pytest.importorskip("prometheus_client", reason="needs the extra serve")
 
 from starlette.testclient import TestClient
 
-from hwdag import BuildConfig, HWDAGIndex
-from hwdag.cli.main import main
+from hwdag import BuildConfig, Document, HWDAGIndex
+from hwdag.cli.main import main, parser
 from hwdag.errors import InputError, ModelBusy
-from hwdag_serve.application import Access, Limits, Systems, application, safe_name
-from hwdag_serve.serving import is_loopback, token_for
+from hwdag.trace.bars import Silent
+from hwdag_serve.application import ServerConfig, application, safe_name
+from hwdag_serve.serving import is_loopback, others, token_for
+from hwdag_serve.systems import Systems
 
 WORLD = Path(__file__).parents[1] / "serve_world.py"
 TOKEN = "a-token-for-tests"
@@ -36,7 +38,7 @@ def served():
 
 @pytest.fixture
 def client(served):
-    with TestClient(application(Systems(served, CONFIG)), base_url="http://localhost") as made:
+    with TestClient(application(served, CONFIG), base_url="http://localhost") as made:
         yield made
 
 
@@ -125,7 +127,7 @@ def test_a_name_that_a_path_hides_writes_nothing(client, tmp_path):
 
 
 def test_uploads_beyond_the_limit_are_refused_with_and_without_a_length(served):
-    app = application(Systems(served), limits=Limits(upload_bytes=100))
+    app = application(served, server=ServerConfig(max_upload_bytes=100))
     with TestClient(app, base_url="http://localhost") as client:
         pieces = (b"word " * 10 for _ in range(10))
         for content in (b"word " * 100, pieces):
@@ -139,7 +141,7 @@ def test_a_model_that_too_many_wait_for_is_a_503(served, monkeypatch):
 
     monkeypatch.setattr(served, "stream", refuses)
     body = {"messages": [{"role": "user", "content": QUESTION}]}
-    with TestClient(application(Systems(served, CONFIG)), base_url="http://localhost") as client:
+    with TestClient(application(served, CONFIG), base_url="http://localhost") as client:
         refused = client.post("/v1/chat/completions", json=body)
     assert refused.status_code == 503
     assert "256" in refused.json()["error"]["message"]
@@ -155,7 +157,7 @@ def test_no_more_questions_at_a_time_than_the_limit(served, monkeypatch):
 
     monkeypatch.setattr(served, "stream", held)
     asked = {"question": QUESTION}
-    app = application(Systems(served, CONFIG), limits=Limits(questions=1))
+    app = application(served, CONFIG, server=ServerConfig(max_questions=1))
     with TestClient(app, base_url="http://localhost") as client, ThreadPoolExecutor(1) as thread:
         first = thread.submit(client.post, "/api/ask", json=asked)
         assert begun.wait(60)
@@ -167,11 +169,11 @@ def test_no_more_questions_at_a_time_than_the_limit(served, monkeypatch):
         assert events(first.result(60))[-1][0] == "answer"
         assert events(client.post("/api/ask", json=asked))[-1][0] == "answer"
     with pytest.raises(InputError, match="questions"):
-        Limits(questions=0)
+        ServerConfig(max_questions=0)
 
 
 def test_a_token_opens_everything_and_without_it_only_the_empty_page_is_there(served):
-    app = application(Systems(served), access=Access(TOKEN))
+    app = application(served, server=ServerConfig(TOKEN))
     with TestClient(app, base_url="http://example.org") as client:
         for path in ("/", "/page.js", "/page.css", "/health"):
             response = client.get(path)
@@ -204,7 +206,7 @@ def test_every_answer_keeps_the_page_to_itself(client):
 
 
 def test_a_server_that_is_read_only_changes_nothing(served):
-    app = application(Systems(served), access=Access(read_only=True))
+    app = application(served, server=ServerConfig(read_only=True))
     with TestClient(app, base_url="http://localhost") as client:
         assert client.put("/api/documents/a.md", content=b"text").status_code == 403
         assert client.delete("/api/documents/harbour.md").status_code == 403
@@ -231,7 +233,23 @@ def test_figures_count_what_was_asked(client):
 
 def test_an_index_of_tenants_is_not_served():
     with HWDAGIndex(config=BuildConfig(tenant_key="owner")) as tenants, pytest.raises(InputError):
-        Systems(tenants)
+        application(tenants)
+
+
+def test_a_method_to_compare_with_holds_what_the_index_holds():
+    options = parser().parse_args(["serve", "a.hwdag", "--compare", "bm25", "--compare", "bm25"])
+    with index() as served:
+        systems = Systems(served, CONFIG, others(options, served))
+        assert list(systems) == ["hwdag", "garlic", "similarity", "bm25"]
+        other, _ = systems.named("bm25")
+        assert dict(other.documents) == {one.id: one for one in DOCUMENTS}
+        [first, *_] = other.search(QUESTION, config=CONFIG).steps
+        assert "Clara Holm" in first.node.text
+        new = Document("harbour.md", "The harbour was rebuilt by Ada Brun.")
+        systems.insert([new], Silent())
+        assert other.documents["harbour.md"] == served.documents["harbour.md"] == new
+        systems.delete("harbour.md")
+        assert set(other.documents) == set(served.documents) == {"keepers.txt"}
 
 
 def test_what_a_chat_cannot_be_asked_for_is_said(client):
