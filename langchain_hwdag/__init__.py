@@ -1,7 +1,7 @@
-"""hwdag for LangChain: an index that is a retriever, and the same weights as chat model.
+"""hwdag for LangChain: an index that is a retriever, and the same weights as an LLM.
 
 index = HWDAGIndex.from_documents(documents)
-chain = {"context": index | join, "question": RunnablePassthrough()} | prompt | index.as_chat_model()
+chain = {"context": index | join, "question": RunnablePassthrough()} | prompt | index.as_llm()
 
 Every other retriever of the core is one of LangChain's too:
 
@@ -27,7 +27,6 @@ except ModuleNotFoundError as error:
 _LAZY = {
     "BUILD_EVENT": "langchain_hwdag.events",
     "CoreRetriever": "langchain_hwdag.core_retriever",
-    "HWDAGChat": "langchain_hwdag.chat",
     "HWDAGIndex": "langchain_hwdag.index",
     "HWDAGLLM": "langchain_hwdag.llm",
     "HWDAGReranker": "langchain_hwdag.reranker",
@@ -38,7 +37,6 @@ _LAZY = {
 __all__ = sorted(_LAZY)
 
 if TYPE_CHECKING:
-    from langchain_hwdag.chat import HWDAGChat as HWDAGChat
     from langchain_hwdag.core_retriever import CoreRetriever as CoreRetriever
     from langchain_hwdag.events import BUILD_EVENT as BUILD_EVENT
     from langchain_hwdag.events import STEP_EVENT as STEP_EVENT

@@ -15,8 +15,6 @@ from hwdag.checks import refuse, under_one_name
 from hwdag.config import BuildConfig, SearchConfig
 from hwdag.errors import InputError, UnknownOption
 from hwdag.index import HWDAGIndex as CoreIndex
-from hwdag.lm.base import Writer
-from hwdag.lm.chat import as_chat
 from hwdag.search.passages import Returns
 from hwdag.text.prompts import Prompts
 from langchain_hwdag.adapters import (
@@ -27,7 +25,6 @@ from langchain_hwdag.adapters import (
     as_writer,
 )
 from langchain_hwdag.base_retriever import Filters, SearchOptions
-from langchain_hwdag.chat import HWDAGChat
 from langchain_hwdag.events import build_progress, building
 from langchain_hwdag.llm import DEFAULT_NEW_TOKENS, HWDAGLLM
 from langchain_hwdag.retrievers import HWDAGRetriever, MakingOptions
@@ -260,27 +257,9 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         return HWDAGRetriever(index=self.index, **options)
 
     def as_llm(self, *, max_new_tokens: int = DEFAULT_NEW_TOKENS) -> HWDAGLLM:
-        """The reader's weights as a LangChain LLM.
-
-        Raises:
-            InputError: the reader reads only (every `hwdag.HuggingFaceLM` also writes).
-        """
-        reader = self.index.reader
-        if not isinstance(reader, Writer):
-            raise InputError(
-                f"the reader {reader.name} cannot write; use another LangChain model in the chain"
-            )
-        return HWDAGLLM(reader=reader, max_new_tokens=max_new_tokens)
-
-    def as_chat_model(self, *, max_new_tokens: int = DEFAULT_NEW_TOKENS) -> HWDAGChat:
-        """The reader's weights as a chat model.
-
-        Raises:
-            InputError: the reader does not chat (every `hwdag.HuggingFaceLM` does).
-        """
-        reader = self.index.reader
-        as_chat(reader)
-        return HWDAGChat(reader=reader, max_new_tokens=max_new_tokens)
+        """The reader's weights as a LangChain LLM. Raises `ValidationError` if it only reads."""
+        reader: Any = self.index.reader  # which may write too
+        return HWDAGLLM(writer=reader, max_new_tokens=max_new_tokens)
 
     def save_local(self, folder: str | Path) -> None:
         """Write the index as `index.hwdag` into a folder, in place of one that is there.

@@ -33,7 +33,7 @@ SECONDS = {
     "test_benchmarks.py",
     "test_chat.py",
     "test_chat_decoding.py",
-    "test_chat_faces.py",
+    "test_llm_faces.py",
     "test_crash.py",
     "test_default_model.py",
     "test_easy.py",

@@ -19,7 +19,6 @@ from langchain_core.output_parsers import StrOutputParser
 from langchain_core.outputs import ChatGeneration, ChatResult, Generation, LLMResult
 from langchain_core.runnables import RunnableLambda
 from langchain_world import DOCUMENTS, QUESTION, an_index
-from pydantic import ValidationError
 
 import hwdag
 from hwdag.config import BuildConfig
@@ -30,12 +29,11 @@ from hwdag.errors import (
     ModelError,
     ModelNotFound,
     ReaderRequired,
-    UnknownOption,
     WriterFailed,
 )
 from hwdag.lm.base import ConcurrentWriter, Writer
 from hwdag_lab.scripted import ScriptedLM
-from langchain_hwdag import HWDAGLLM, HWDAGChat, HWDAGIndex
+from langchain_hwdag import HWDAGIndex
 from langchain_hwdag.adapters import as_embedder, as_reader, as_writer
 
 
@@ -253,24 +251,3 @@ def test_an_index_of_langchain_embeddings_asks_for_them_again(tmp_path):
     assert load(embedder=embeddings).invoke(QUESTION) == index.invoke(QUESTION)
     with pytest.raises(ModelNotFound, match="DeterministicFakeEmbedding"):
         load().invoke(QUESTION)
-
-
-def test_the_reader_is_a_chat_model_too():
-    index = an_index(reader=ScriptedLM(reply=lambda prompt: "One two three four"))
-    chat = index.as_chat_model(max_new_tokens=3)
-    assert isinstance(chat, HWDAGChat)
-    assert chat.reader is index.index.reader
-    assert chat.invoke("How many?").text == "One two three"
-
-
-def test_the_reader_is_an_llm_too():
-    index = an_index(reader=ScriptedLM(reply=lambda prompt: prompt.upper()))
-    llm = index.as_llm(max_new_tokens=3)
-    assert llm.invoke("one two three four") == "ONE TWO THREE"
-    assert llm.bind(max_new_tokens=1).invoke("one two") == "ONE"
-    assert llm.invoke("one two three", stop=["REE", "TWO"]) == "ONE"
-    assert llm._identifying_params == {"model_name": "scripted", "max_new_tokens": 3}
-    with pytest.raises(UnknownOption, match="'temperature'"):
-        llm.invoke("one", temperature=1)
-    with pytest.raises(ValidationError, match="temperature"):
-        HWDAGLLM(reader=ScriptedLM(), temperature=1)

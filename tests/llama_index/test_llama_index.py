@@ -312,25 +312,6 @@ def test_chat_engines_take_the_options_of_both_sides():
         built().as_chat_engine(ChatMode.REACT)
 
 
-async def test_the_llm_is_the_reader():
-    reader = ScriptedLM(reply=lambda prompt: prompt.upper())
-    llm = built(reader=reader).as_llm(max_new_tokens=2)
-    assert llm.complete("one two three").text == "ONE TWO"
-    assert (await llm.acomplete("one two three", max_new_tokens=1)).text == "ONE"
-    assert [piece.delta for piece in llm.stream_complete("one two three")] == ["ONE", " TWO"]
-    assert llm.metadata.context_window == reader.context_tokens
-    with pytest.raises(UnknownOption, match="temperature"):
-        llm.complete("one", temperature=1.0)
-
-
-def test_a_reader_that_only_reads_is_no_llm():
-    class ReaderOnly(ScriptedLM):
-        write = reply = None
-
-    with pytest.raises(InputError):
-        HWDAGLLM(ReaderOnly())
-
-
 class Keeping(BaseNodePostprocessor):
     """Keeps nodes that say something, and reads their provenance."""
 

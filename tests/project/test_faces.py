@@ -82,7 +82,6 @@ def test_retrievers_of_the_core_have_the_same_options():
 def test_models_have_the_same_options():
     llama_index, langchain = llama_index_hwdag.HWDAGIndex, langchain_hwdag.HWDAGIndex
     assert options(llama_index.as_llm) == options(langchain.as_llm) == {"max_new_tokens"}
-    assert options(langchain.as_chat_model) == {"max_new_tokens"}
 
 
 def test_both_keep_what_searches_and_what_was_built_under_the_same_names():

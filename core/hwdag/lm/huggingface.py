@@ -19,7 +19,13 @@ from transformers import (
 )
 
 from hwdag.config import PAPER_CONFIDENCE, PAPER_WINDOW_TOKENS, HeadList, Heads
-from hwdag.errors import ContextTooSmall, InputError, ModelNotFound, ReaderRequired
+from hwdag.errors import (
+    ContextTooSmall,
+    InputError,
+    ModelNotFound,
+    QuestionTooLong,
+    ReaderRequired,
+)
 from hwdag.lm.adapter import Adapter
 from hwdag.lm.attention import check_heads, check_supported
 from hwdag.lm.base import Message, Replay, ReplayRequest
@@ -233,8 +239,18 @@ class HuggingFaceLM:
         return [layout.replay(mean) for layout, mean in zip(layouts, means, strict=True)]
 
     def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
-        """Greedy replies to chat prompts, in left-padded batches of similar lengths."""
+        """Greedy replies to chat prompts, in left-padded batches of similar lengths.
+
+        Raises `QuestionTooLong` for a prompt that leaves the reply no room in the context.
+        """
         rows = [writing_ids(self.codec, self.turns, prompt) for prompt in prompts]
+        longest = max(map(len, rows), default=0)
+        if longest + max_new_tokens > self.context_tokens:
+            raise QuestionTooLong(
+                f"a prompt takes {longest} tokens and the reply may take {max_new_tokens}, but the "
+                f"context of {self.name} holds {self.context_tokens}; shorten the prompt, lower "
+                "max_new_tokens, or use a model with a longer context"
+            )
         written = [""] * len(rows)
         for batch in _batches([len(row) + max_new_tokens for row in rows], self.concurrency):
             together = [rows[i] for i in batch]
