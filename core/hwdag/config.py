@@ -55,8 +55,6 @@ class BuildConfig:
         edges: where the edges of a point come from. "attention": the reader's attention to the
             window while it reads the point. "auto": the same for written points; a picked point has
             one edge, to its source, and needs no model (`docs/evaluation.md` compares them).
-        tree: join the points of a window into one, so that every node has one parent: a tree of
-            summaries (GARLIC Table 2, "w/o graph-based summary"). Use a short window with it.
         points_ratio: tokens of extractive points per token of the window.
         summary_tokens: the share of `window_tokens` that is kept free for written points.
         language: language of written points: "same" as the text, or a name such as "German".
@@ -77,7 +75,6 @@ class BuildConfig:
     windows: Windows = "content"
     points: Points = "auto"
     edges: Edges = "auto"
-    tree: bool = False
     points_ratio: float = 0.2
     summary_tokens: float = 0.25
     language: str = "same"

@@ -123,8 +123,6 @@ def test_no_model_reads_points_that_were_picked(leaves):
             ]
             assert min(shared) > 0
             assert weights.tolist() == pytest.approx([s / sum(shared) for s in shared])
-    tree = built(prose(60), tree=True, **config).graph
-    assert tree.edges.nnz > len(tree) - len(tree.at_level(1))  # as the reader attends
 
 
 def test_a_copy_is_what_says_the_same():
@@ -145,10 +143,11 @@ def node(start, text, origin):
 
 
 def test_greedy_windows_are_filled_to_the_brim():
-    """A tree has a node for every window of leaves."""
-    document, options = prose(150), {"chunk_tokens": 40, "window_tokens": 300, "tree": True}
+    """One point is written per window of leaves."""
+    document, sizes = prose(150), {"chunk_tokens": 40, "window_tokens": 300}
+    options = sizes | {"writer": CallableWriter(lambda prompt: f"* {len(prompt)} characters")}
     greedy = built(document, windows="greedy", **options).graph
-    plan = WindowPlan.of(BuildConfig(**options), SummaryPrompt(), ScriptedLM(), extractive=True)
+    plan = WindowPlan.of(BuildConfig(**sizes), SummaryPrompt(), ScriptedLM(), extractive=False)
     costs = line_costs([greedy.nodes[i].text for i in greedy.at_level(1)], ScriptedLM())
     assert len(greedy.at_level(2)) == len(pack(costs, plan.content_tokens))
     assert len(greedy.at_level(2)) < len(built(document, **options).graph.at_level(2))
@@ -402,19 +401,6 @@ def test_a_fallback_over_written_points_does_not_pass_them_off_as_slices():
         if node.origin == "extractive":
             (span,) = node.sources
             assert document.text[span.start : span.end] == node.text
-
-
-def test_a_tree_gives_every_node_one_parent():
-    document = prose(60)
-    graph = built(document, tree=True, window_tokens=300, chunk_tokens=40).graph
-    assert graph.height >= 3
-    parents = np.bincount(graph.edges.indices, minlength=len(graph))
-    below_the_top = np.setdiff1d(np.arange(len(graph)), graph.top)
-    assert (parents[below_the_top] == 1).all()
-    for node in graph.nodes:
-        if node.origin == "extractive":
-            slices = [document.text[s.start : s.end] for s in node.sources]
-            assert node.text == " ".join(slices)
 
 
 def test_a_slice_is_embedded_behind_its_heading():

@@ -487,7 +487,7 @@ def test_the_ablations_of_the_papers_leave_one_part_out_of_their_settings():
     """Everything but the part is as in `hwdag-garlic`."""
     (garlic,) = systems(["hwdag-garlic"])
     changed = {
-        "hwdag-garlic-no-graph": {"tree", "window_tokens"},
+        "hwdag-garlic-no-graph": {"window_tokens"},
         "hwdag-garlic-no-progress": {"progress", "initial_share"},
         "hwdag-garlic-no-attention": {"scoring"},
         "hwdag-garlic-no-embedding": {"scoring"},
@@ -498,7 +498,7 @@ def test_the_ablations_of_the_papers_leave_one_part_out_of_their_settings():
             f.name for a, b in pairs for f in fields(a) if getattr(a, f.name) != getattr(b, f.name)
         }
         assert different <= changed[system.name]
-        assert different & {"tree", "progress", "scoring"}
+        assert different & {"progress", "scoring"} or system.tree
 
 
 def test_every_system_is_also_asked_at_what_the_walk_read_when_it_stopped(tmp_path):

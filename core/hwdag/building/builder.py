@@ -82,7 +82,7 @@ def build(
         for i, (window, its_points) in enumerate(zip(ranges, found, strict=True)):
             below = level[window.start : window.stop]
             edges = (
-                edges_of(its_points, below, replays[i], is_tree=tools.config.tree)
+                edges_of(its_points, below, replays[i])
                 if replays
                 else picked_edges(its_points, below)
             )

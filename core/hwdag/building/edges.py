@@ -80,13 +80,11 @@ def segment_attention(replayed: Replay) -> Floats:
 
 
 def edges_of(
-    points: Sequence[Point], window: Sequence[Node], replayed: Replay, *, is_tree: bool
+    points: Sequence[Point], window: Sequence[Node], replayed: Replay
 ) -> Iterator[tuple[Indices, Floats]]:
     """Yield for every point the places in its window that it has edges to, and its attention to them."""
     for point, attention in zip(points, segment_attention(replayed), strict=True):
-        # why not in a tree: a node has one parent there, and may be all that it was made of
-        is_paid = np.ones(len(window), np.bool_) if is_tree else edge_mask(point, window, attention)
-        paid = np.flatnonzero(is_paid)
+        paid = np.flatnonzero(edge_mask(point, window, attention))
         yield paid, attention[paid]
 
 

@@ -48,7 +48,7 @@ class Made:
 
 
 def make_points(windows: Sequence[Window], tools: Tools, calls: Calls, advance: Advance) -> Made:
-    """Write or pick the points of every window; a single one each where a tree is built."""
+    """Write or pick the points of every window."""
     pick = partial(
         extract,
         reader=tools.reader,
@@ -58,12 +58,8 @@ def make_points(windows: Sequence[Window], tools: Tools, calls: Calls, advance: 
         limit=tools.plan.points_tokens,
     )
     if tools.writer is None:
-        made = Made(pick(windows, advance=advance))
-    else:
-        made = _written(tools.writer, windows, tools, calls, advance, pick)
-    if tools.config.tree:
-        return Made([[_joined(points)] for points in made.points], made.retries, made.fallbacks)
-    return made
+        return Made(pick(windows, advance=advance))
+    return _written(tools.writer, windows, tools, calls, advance, pick)
 
 
 def _written(
@@ -156,9 +152,3 @@ def fitting(texts: list[str], reader: Reader, limit: int) -> list[str]:
         return []
     held = np.cumsum(line_costs(texts, reader))
     return texts[: int(np.searchsorted(held, limit, side="right"))]
-
-
-def _joined(points: Sequence[Point]) -> Point:
-    """Join the points of a window to one, a blank between them: the node of a tree of summaries."""
-    sources = tuple(span for point in points for span in point.sources)
-    return Point(" ".join(point.text for point in points), points[0].origin, sources)

@@ -31,4 +31,4 @@ class Tools:
     @property
     def reads_attention(self) -> bool:
         """Whether edges come from the reader's attention, not from what a point was picked from."""
-        return self.writer is not None or self.config.edges == "attention" or self.config.tree
+        return self.writer is not None or self.config.edges == "attention"

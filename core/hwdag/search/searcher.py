@@ -63,7 +63,7 @@ class Searcher:
     def _has_attention(self, corpus: Corpus, allowed: Mask | None) -> bool:
         """Whether edges of allowed nodes come from attention (`BuildConfig.edges`)."""
         configs = [store.header.config for _, store in self._store.parts]
-        if any(config.get("edges") == "attention" or config.get("tree") for config in configs):
+        if any(config.get("edges") == "attention" for config in configs):
             return True
         if allowed is None or not corpus.has_generated:
             return corpus.has_generated

@@ -94,9 +94,9 @@ class Builder:
             models = replace(models, reader=OtherEdges(models.reader, self._calls, system.edges))
         path = self._indexes / self._file_name(system, record)
         if path.exists():
-            return HWDAGIndex.load(path, **index_options(config, models))
+            return HWDAGIndex.load(path, **index_options(config, system.tree, models))
         self._indexes.mkdir(exist_ok=True)
-        index = HWDAGIndex(**index_options(config, models))
+        index = HWDAGIndex(**index_options(config, system.tree, models))
         measured = self._measured(system, record, index, models)
         partial = path.with_suffix(".partial")
         partial.unlink(missing_ok=True)

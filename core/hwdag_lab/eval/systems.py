@@ -42,12 +42,14 @@ EdgeSource: TypeAlias = Literal["attention", "shuffled", "uniform"]
 class Variant:
     """Settings of HWDAG; budget and length of the answer are those of the run.
 
-    `confidence` replaces that of the search on some data sets.
+    `tree` has one summary written per window, so that every node has one parent. `confidence`
+    replaces that of the search on some data sets.
     """
 
     build: BuildConfig = field(default_factory=BuildConfig)
     search: SearchConfig = field(default_factory=SearchConfig)
     edges: EdgeSource = "attention"
+    tree: bool = False
     confidence: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -82,7 +84,7 @@ VARIANTS: Mapping[str, Variant] = {
     "hwdag-all-heads": Variant(search=SearchConfig(heads="all")),
     "hwdag-stride-1": Variant(search=SearchConfig(stride=1)),
     "hwdag-garlic": Variant(_GARLIC, SearchConfig.garlic()),
-    "hwdag-garlic-no-graph": _ablated(build={"tree": True, "window_tokens": 2048}),
+    "hwdag-garlic-no-graph": replace(_ablated(build={"window_tokens": 2048}), tree=True),
     "hwdag-garlic-no-progress": _ablated(progress="budget", initial_share="equal"),
     "hwdag-garlic-no-attention": _ablated(scoring=replace(Scoring.garlic(), attention=0.0)),
     "hwdag-garlic-no-embedding": _ablated(scoring=replace(Scoring.garlic(), similarity=0.0)),
@@ -116,6 +118,7 @@ class ComparedSystem:
     # how it is asked, budget and length of the answer apart
     search: SearchConfig = field(default_factory=SearchConfig)
     edges: EdgeSource = "attention"  # of that graph
+    tree: bool = False  # whether that graph is a tree of summaries
     # that replaces the one of `search`, by data set
     confidence: Mapping[str, float] = field(default_factory=dict)
     bounded: bool = True  # False if it reads everything, whatever the token budget says
@@ -140,6 +143,8 @@ class ComparedSystem:
         search = asdict(self.search)
         del search["token_budget"], search["max_new_tokens"]
         found: dict[str, Any] = {"build": asdict(self.graph), "search": search}
+        if self.tree:
+            found["build"]["tree"] = True
         if self.edges != "attention":
             found["edges"] = self.edges
         return found | ({"confidence": dict(self.confidence)} if self.confidence else {})
@@ -198,30 +203,39 @@ def _system(name: str) -> ComparedSystem:
 
 def _hwdag(name: str, variant: Variant) -> ComparedSystem:
     """Variants that build alike share the graph of the first of them."""
-    graph = (variant.build, variant.edges)
-    build = next((other for other, v in VARIANTS.items() if (v.build, v.edges) == graph), name)
+
+    def graph(one: Variant) -> tuple[BuildConfig, EdgeSource, bool]:
+        return one.build, one.edges, one.tree
+
+    build = next(other for other, one in VARIANTS.items() if graph(one) == graph(variant))
     return ComparedSystem(
         name,
         build,
-        partial(_index, variant.build),
+        partial(_index, variant.build, variant.tree),
         graph=variant.build,
         search=variant.search,
         edges=variant.edges,
+        tree=variant.tree,
         confidence=variant.confidence,
     )
 
 
-def _index(config: BuildConfig, models: RunModels) -> Retriever:
+def _index(config: BuildConfig, tree: bool, models: RunModels) -> Retriever:
     from hwdag.index import HWDAGIndex
 
-    return HWDAGIndex(**index_options(config, models))
+    return HWDAGIndex(**index_options(config, tree, models))
 
 
-def index_options(config: BuildConfig, models: RunModels) -> dict[str, Any]:
+def index_options(config: BuildConfig, tree: bool, models: RunModels) -> dict[str, Any]:
     """What `HWDAGIndex` is given; a writer only where the config lets one write."""
+    writer = None if config.points == "extractive" else models.writer
+    if tree:
+        from hwdag_lab.eval.one_summary import OneSummaryWriter
+
+        writer = OneSummaryWriter(writer or models.reader, models.reader)
     return {
         "reader": models.reader,
-        "writer": None if config.points == "extractive" else models.writer,
+        "writer": writer,
         "embedder": models.embedder,
         "config": config,
     }
