@@ -27,8 +27,7 @@ import numpy as np
 from hwdag.arrays import Floats
 from hwdag.config import PAPER_CONFIDENCE, HeadList, Heads
 from hwdag.errors import ContextTooSmall, InputError, QuestionTooLong
-from hwdag.lm.base import Message, Reading, Replay, ReplayRequest
-from hwdag.lm.chat import Reply, check_context, plain
+from hwdag.lm.base import Reading, Replay, ReplayRequest
 from hwdag.text.prompts import SUMMARY, SearchPrompts
 from hwdag.types import Span, Usage
 
@@ -100,7 +99,7 @@ YesScript = Sequence[float] | Callable[[str, list[str]], float]
 
 
 class ScriptedLM:
-    """A Reader, a Writer and a Chat that follow a script.
+    """A Reader and a Writer that follow a script.
 
     Args:
         name: recorded in an index.
@@ -109,15 +108,12 @@ class ScriptedLM:
             template, so `template_tokens` is 0.
         p_yes: what probes read, anew for every session. By default the share of the question's
             content words that occur in the nodes read so far (0 for a question without any).
-        reply: from prompt to what is written; a chat becomes one prompt, as plain lines. By default
-            a bullet with the first sentence of every line of the information in the library's own
-            summary prompt.
+        reply: from prompt to what is written. By default a bullet with the first sentence of every
+            line of the information in the library's own summary prompt.
         prefers_extraction: whether points="auto" means "extractive".
 
     Attributes:
-        has_chat_template: always False.
         writes: prompts written so far.
-        replies: chats replied to so far.
         replays: windows replayed so far.
         reads: forwards over appended nodes so far, in all sessions.
         sessions: every session, in the order of their making; `texts` of each are its nodes.
@@ -141,9 +137,7 @@ class ScriptedLM:
         self.confidence = PAPER_CONFIDENCE
         self.search_prompts = SearchPrompts()
         self.known_heads: HeadList | None = None
-        self.has_chat_template = False
         self.writes = 0
-        self.replies = 0
         self.replays = 0
         self.reads = 0
         self.sessions: list[ScriptedSession] = []
@@ -170,15 +164,6 @@ class ScriptedLM:
             self.writes += len(prompts)
             self._usage += Usage(sum(self.count_tokens([*prompts, *replies])))
         return replies
-
-    def reply(
-        self, messages: Sequence[Message], *, max_new_tokens: int, stop: Sequence[str] = ()
-    ) -> ScriptedReply:
-        """What `write` gives for the chat as one prompt, a token at a time."""
-        reply = ScriptedReply(self, plain(messages), max_new_tokens=max_new_tokens, stop=stop)
-        with self._lock:
-            self.replies += 1
-        return reply
 
     def replay(self, requests: Sequence[ReplayRequest], *, heads: Heads) -> list[Replay]:
         """Lexical attention of every point to every unit; `heads` changes nothing.
@@ -375,29 +360,6 @@ class ScriptedDecoding:
             self._shown += piece
             self._session.charge(1)
             yield piece
-
-
-class ScriptedReply(Reply):
-    """See `hwdag.lm.chat.Reply`; the prompt is counted with the first token."""
-
-    def __init__(
-        self, lm: ScriptedLM, prompt: str, *, max_new_tokens: int, stop: Sequence[str]
-    ) -> None:
-        known = len(tokens_of(prompt))
-        super().__init__(prompt_tokens=known, max_new_tokens=max_new_tokens, stop=stop)
-        check_context(known, max_new_tokens, name=lm.name, context=lm.context_tokens)
-        self._lm = lm
-        self._prompt = prompt
-
-    def _decode(self) -> Iterator[str]:
-        self._charge(self.prompt_tokens)
-        for piece in self._counted(pieces_of(cut(self._lm._reply(self._prompt), self._limit))):
-            self._charge(1)
-            yield piece
-
-    def _charge(self, tokens: int) -> None:
-        self.usage += Usage(tokens)
-        self._lm.charge(tokens)
 
 
 def share_of_question(question: str, texts: list[str]) -> float:

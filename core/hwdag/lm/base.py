@@ -8,29 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from hwdag.arrays import Floats, Ints
-from hwdag.checks import one_of
 from hwdag.config import HeadList, Heads
-from hwdag.errors import InputError
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Span, Usage
-
-Role = Literal["system", "user", "assistant"]
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One turn of a chat. The text is untrusted: no control token can come out of it."""
-
-    role: Role
-    text: str
-
-    def __post_init__(self) -> None:
-        one_of("the role of a message", self.role, get_args(Role))
-        if not isinstance(self.text, str):
-            raise InputError(f"a message must be text, got {type(self.text).__name__}")
 
 
 @dataclass(frozen=True, slots=True)

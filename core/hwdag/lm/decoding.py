@@ -1,8 +1,8 @@
-"""Decoding, whatever the model: greedy tokens, whole characters, and what is shown of a reply."""
+"""Decoding with any model: greedy tokens, and whole characters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 REPLACEMENT = "\ufffd"  # what half of a multi-byte character is decoded to
 
@@ -46,39 +46,3 @@ def whole_characters(
             known, shown = len(window), decode(window)
     if rest := decode(window)[len(shown) :]:
         yield rest
-
-
-def visible(pieces: Iterable[str], stop: Sequence[str]) -> Generator[str, None, bool]:
-    """Pieces without the white space around the whole, up to the stop string that is complete first.
-
-    However the text is cut, the pieces join to the same. Returns whether a stop string was found.
-    """
-    held, begun = "", False
-    for piece in pieces:
-        held = held + piece if begun else (held + piece).lstrip()
-        found = _first(held, stop)
-        ready = held[: len(held) - _begun(held, stop) if found is None else found].rstrip()
-        if ready:
-            yield ready
-            held, begun = held[len(ready) :], True
-        if found is not None:
-            return True
-    if rest := held.rstrip():
-        yield rest
-    return False
-
-
-def _first(text: str, stop: Sequence[str]) -> int | None:
-    """Where the stop string begins that ends first; of several the longest."""
-    starts = ((text.find(end), len(end)) for end in stop)
-    found = [(start + length, start) for start, length in starts if start >= 0]
-    return min(found)[1] if found else None
-
-
-def _begun(text: str, stop: Sequence[str]) -> int:
-    """Characters at the end of a text that a stop string may begin with."""
-    longest = max((len(end) - 1 for end in stop), default=0)
-    for length in range(min(longest, len(text)), 0, -1):
-        if any(end.startswith(text[-length:]) for end in stop if len(end) > length):
-            return length
-    return 0

@@ -28,12 +28,12 @@ from hwdag.errors import (
 )
 from hwdag.lm.adapter import Adapter
 from hwdag.lm.attention import check_heads, check_supported
-from hwdag.lm.base import Message, Replay, ReplayRequest
+from hwdag.lm.base import Replay, ReplayRequest
 from hwdag.lm.devices import device_of, first_line, move, weights_dtype
 from hwdag.lm.engine import Engine, Weights
 from hwdag.lm.heads import HeadSource, head_file, resolve, warn_unknown
 from hwdag.lm.layout import ReplayLayout, writing_ids
-from hwdag.lm.session import KVReply, KVSession
+from hwdag.lm.session import KVSession
 from hwdag.quiet import without_bars
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Usage
@@ -104,7 +104,6 @@ class HuggingFaceLM:
         self.context_tokens = self.engine.context_tokens
         self.window_tokens = min(window_tokens, self.context_tokens)
         self.template_tokens = len(self.turns.head) + len(self.turns.summary_reply)
-        self.has_chat_template = not self.turns.are_plain
         self.concurrency = concurrency
         self._use_heads(heads)
 
@@ -259,12 +258,6 @@ class HuggingFaceLM:
             for i, reply in zip(batch, replies, strict=True):
                 written[i] = self.codec.decode(reply).strip()
         return written
-
-    def reply(
-        self, messages: Sequence[Message], *, max_new_tokens: int, stop: Sequence[str] = ()
-    ) -> KVReply:
-        """The greedy reply to chat messages, piece by piece; see `hwdag.lm.chat.Chat`."""
-        return KVReply(self.engine, messages, max_new_tokens=max_new_tokens, stop=stop)
 
     def pairs_of(self, heads: Heads) -> HeadList | None:
         """The (layer, head) pairs that a choice of heads stands for; None is all of them.

@@ -14,8 +14,7 @@ from jinja2 import TemplateError
 from hwdag.arrays import Floats
 from hwdag.errors import InputError, ModelError
 from hwdag.lm.attention import SpanRequest
-from hwdag.lm.base import Message, Replay, ReplayRequest
-from hwdag.lm.chat import plain, tidied, without_system
+from hwdag.lm.base import Replay, ReplayRequest
 from hwdag.lm.tokens import Codec, Range
 from hwdag.text.characters import one_line
 from hwdag.text.prompts import SearchPrompts
@@ -85,37 +84,9 @@ def _line(text: str) -> tuple[str, str, str]:
     return "* ", one_line(text), "\n"
 
 
-def chat_ids(codec: Codec, turns: Turns, messages: Sequence[Message]) -> list[int]:
-    """Token ids up to the reply; those of `writing_ids` for one message of the user.
-
-    Templates that know no system message, or show it out of its place, get its text before the
-    user's next one; `ModelError` if that does not help.
-    """
-    messages = tidied(messages)
-    if not turns.are_plain:
-        return _templated(codec, messages)
-    if [message.role for message in messages] == ["user"]:
-        return writing_ids(codec, turns, messages[0].text)
-    return [*codec.opening, *codec.encode(plain(messages))]
-
-
 def writing_ids(codec: Codec, turns: Turns, prompt: str) -> list[int]:
     """Token ids of a prompt that is written after."""
     return [*turns.head, *codec.encode(prompt), *turns.summary_reply]
-
-
-def _templated(codec: Codec, messages: list[Message]) -> list[int]:
-    try:
-        pieces = cut_conversation(codec, [message.role for message in messages])
-    except ModelError:
-        folded = without_system(messages)
-        if folded == messages:
-            raise
-        return _templated(codec, folded)
-    ids = list(pieces[0])
-    for message, piece in zip(messages, pieces[1:], strict=True):
-        ids += [*codec.encode(message.text), *piece]
-    return ids
 
 
 class SearchLayout:

@@ -16,11 +16,10 @@ from hwdag.arrays import Floats
 from hwdag.config import HeadList
 from hwdag.errors import InputError, ModelError, QuestionTooLong
 from hwdag.lm.attention import SpanRequest
-from hwdag.lm.base import Message, Reading
-from hwdag.lm.chat import NEXT_TURN, Reply, check_context
+from hwdag.lm.base import Reading
 from hwdag.lm.decoding import greedy, whole_characters
 from hwdag.lm.engine import Engine, Forward
-from hwdag.lm.layout import SearchLayout, chat_ids
+from hwdag.lm.layout import SearchLayout
 from hwdag.lm.tokens import Range
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Span, Usage
@@ -249,39 +248,6 @@ class KVDecoding:
                 yield token
 
         return whole_characters(kept(), self._engine.codec.decode)
-
-
-class KVReply(Reply):
-    """One chat reply with a cache of its own; replies interleave, with each other and with all else."""
-
-    def __init__(
-        self,
-        engine: Engine,
-        messages: Sequence[Message],
-        *,
-        max_new_tokens: int,
-        stop: Sequence[str],
-    ) -> None:
-        self._engine = engine
-        self._prompt = chat_ids(engine.codec, engine.turns, messages)
-        known = len(self._prompt)
-        super().__init__(prompt_tokens=known, max_new_tokens=max_new_tokens, stop=stop)
-        if engine.turns.are_plain and len(messages) > 1:
-            self._stop += (NEXT_TURN,)
-        check_context(known, max_new_tokens, name=engine.name, context=engine.context_tokens)
-
-    def _decode(self) -> Iterator[str]:
-        engine = self._engine
-        cache, ends = DynamicCache(config=engine.model.config), engine.end_tokens
-
-        def step(ids: list[int]) -> int:
-            found = engine.forward(ids, cache)
-            self.usage += found.cost
-            engine.charge(found.cost)
-            return int(found.logits[-1].argmax())
-
-        tokens = greedy(step, self._prompt, max_new_tokens=self._limit, end_tokens=ends)
-        return whole_characters(self._counted(tokens), engine.codec.decode)
 
 
 def logprobs(logits: torch.Tensor, ids: Sequence[int]) -> Floats:

@@ -1,6 +1,4 @@
-"""Pieces are whole characters, and stop strings are found, however a text is cut."""
-
-from itertools import pairwise
+"""Pieces are whole characters, however a text is cut into tokens."""
 
 import pytest
 from hypothesis import example, given
@@ -9,7 +7,7 @@ from tiny import tokenizer
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from hwdag.lm.decoding import visible, whole_characters
+from hwdag.lm.decoding import whole_characters
 from hwdag.lm.tokens import Codec
 
 
@@ -54,32 +52,3 @@ def test_pieces_are_whole_characters_and_join_to_the_text(codec, text):
     check_pieces(codec, codec.encode(text))
     opened = [*codec.encode(text), *codec.tokenizer.all_special_ids[:1], *codec.encode(text)]
     check_pieces(codec, opened)  # what is skipped loses no space after it
-
-
-def cut_whole(text, stop):
-    text = text.lstrip()
-    found = [(text.index(s) + len(s), text.index(s)) for s in stop if s in text]
-    return text[: min(found)[1] if found else None].rstrip(), bool(found)
-
-
-SHORT = st.text("ab \n", max_size=12)
-
-
-@given(
-    text=SHORT,
-    stop=st.lists(st.text("ab \n", min_size=1, max_size=4), max_size=3),
-    borders=st.lists(st.integers(0, 12), max_size=6),
-)
-@example(text="abd", stop=["abc", "b"], borders=[1, 2])
-@example(text=" a \n\nb", stop=["\n\n"], borders=[2, 3, 4])
-def test_stop_strings_are_found_however_the_text_is_cut(text, stop, borders):
-    cuts = [0, *sorted(min(border, len(text)) for border in borders), len(text)]
-    shown, pieces = visible((text[a:b] for a, b in pairwise(cuts)), stop), []
-    while True:
-        try:
-            pieces.append(next(shown))
-        except StopIteration as end:
-            found = end.value
-            break
-    assert ("".join(pieces), found) == cut_whole(text, stop)
-    assert all(pieces)
