@@ -34,7 +34,7 @@ from hwdag.lm.default import load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.tokens import Codec, Range
 from hwdag.search.corpus import Corpus
-from hwdag.search.walk import Query, walk
+from hwdag.search.searcher import Query, find
 from hwdag.store.sqlite import Entry
 from hwdag.text.prompts import Prompts, SearchPrompts
 from hwdag.text.sentences import sentences
@@ -221,7 +221,7 @@ def walked(reader: Reader, case: Case, attack: str | None) -> Retrieval:
         prompts=SearchPrompts(),
     )
     blocks = (Block.of(number, *entry) for number, entry in enumerate(entries, 1))
-    return walk(Corpus(read).extended(blocks), query).retrieval
+    return find(Corpus(read).extended(blocks), query).retrieval
 
 
 def entry_of(document: Document) -> Entry:

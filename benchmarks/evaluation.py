@@ -49,7 +49,7 @@ POOLS = (
 ABLATIONS = (
     "hwdag,hwdag-no-navigator,hwdag-p-yes,hwdag-no-references,hwdag-attention-edges,"
     "hwdag-no-attention,hwdag-no-sparse,hwdag-no-paragraph,"
-    "hwdag-no-embedding,hwdag-chunks,hwdag-all-heads,hwdag-stride-1"
+    "hwdag-no-embedding,hwdag-chunks,hwdag-all-heads"
 )
 ANSWERS = (
     "hwdag,hwdag-p-yes,bm25@sentence+title,bm25@100+title,dense@sentence+title,"

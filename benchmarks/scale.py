@@ -34,10 +34,9 @@ from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.scope import Scope
 from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier
-from hwdag.search.searcher import Searcher
+from hwdag.search.searcher import Query, Searcher
 from hwdag.search.similarity import References, Similarity
 from hwdag.search.snapshots import Snapshots
-from hwdag.search.walk import Query
 from hwdag.store.erasure import arrays_of, drop_arrays
 from hwdag.store.several import Stores
 from hwdag.store.sqlite import Header, Store
@@ -174,7 +173,7 @@ def timed(searcher: Searcher, rng: np.random.Generator) -> tuple[float, float]:
     config = SearchConfig(token_budget=400, progress="budget")
     models = {"reader": ScriptedLM(), "embedder": Random()}
     query = Query(question=sentence(rng), config=config, prompts=SearchPrompts(), **models)
-    searcher.walk(query, Scope(), None)
+    searcher.find(query, Scope(), None)
     return lap(began), round(time.process_time() - used, 3)
 
 
@@ -217,11 +216,11 @@ def steps_of_the_frontier(corpus: Corpus, rng: np.random.Generator) -> float:
         frontier = Frontier(corpus, likeness, scoring=scoring, references=references)
         for _ in range(STEPS):
             began = time.process_time()
-            [best] = frontier.best(lambda indices: [1] * len(indices), 100)
+            best = frontier.best(lambda indices: [1] * len(indices), 100)
             chosen = time.process_time()
             [node] = corpus.fetch([best])
             fetched = time.process_time()
-            frontier.visit(best, node.text)
+            frontier.visit(best, node)
             frontier.pass_on(best, float(rng.uniform(0.1, 1)))
             taken.append(chosen - began + time.process_time() - fetched)
     return round(1000 * float(np.median(taken)), 3)

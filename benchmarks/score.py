@@ -28,7 +28,7 @@ from hwdag.lm.base import Reader
 from hwdag.lm.default import converted, embedded_gguf
 from hwdag.search.corpus import Corpus
 from hwdag.search.navigator import navigator_of
-from hwdag.search.walk import Query, walk
+from hwdag.search.searcher import Query, find
 from hwdag.text.chunking import leaves
 from hwdag.text.headings import headings
 from hwdag.text.prompts import SearchPrompts
@@ -118,7 +118,7 @@ def measured(
                     for_answer=False,
                 )
                 navigator = navigator_of(config, embedder, waits=False)
-                retrieval = walk(corpus, query, navigator=navigator, waits=False).retrieval
+                retrieval = find(corpus, query, navigator=navigator, has_edges=False).retrieval
                 scores = retrieval_scores([s.node for s in retrieval.steps], record, question)
                 found.setdefault(name, []).append([scores[metric] for metric in METRICS])
     return {"documents": documents, "scores": found}

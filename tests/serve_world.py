@@ -19,7 +19,7 @@ DOCUMENTS = [
     Document("keepers.txt", "\n\n".join(LINES)),
 ]
 QUESTION = "Who built the harbour?"
-CONFIG = SearchConfig(token_budget=2000, progress="budget", stride=1)
+CONFIG = SearchConfig(token_budget=2000, progress="budget")
 
 
 def index(**options):

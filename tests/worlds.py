@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from hwdag.arrays import Mask, Vectors
 from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG, EdgeRow, union_of_spans
-from hwdag.search import walk as search
+from hwdag.search.context import Evidence
 from hwdag.search.corpus import Corpus
 from hwdag.search.navigator import Navigator
-from hwdag.search.walk import Query, Walked
+from hwdag.search.searcher import Query, find
 from hwdag.text.headings import Outline
 from hwdag.text.prompts import SearchPrompts
 from hwdag.threads import MAX_QUESTIONS, in_question_thread
@@ -128,11 +128,11 @@ def walk(
     navigator: Navigator | None = None,
     follows_edges: bool = True,
     **asked: Any,
-) -> Walked:
+) -> Evidence:
     """The walk for a question; `asked` is what else a `Query` has."""
     query = Query(question=question, prompts=prompts or SearchPrompts(), **asked)
-    waits = follows_edges and query.config.scoring.attention > 0
-    return search.walk(corpus, query, allowed=allowed, navigator=navigator, waits=waits)
+    has_edges = follows_edges and query.config.scoring.attention > 0
+    return find(corpus, query, allowed=allowed, navigator=navigator, has_edges=has_edges)
 
 
 def graphs(*, max_chunks: int = 9, max_levels: int = 4) -> st.SearchStrategy[HWDAG]:

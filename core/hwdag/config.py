@@ -222,9 +222,6 @@ class SearchConfig:
         initial_share: share of the budget for the most similar top-level nodes, which are read
             first: a number, or "equal" for 1 / number of levels (GARLIC 4.4). "auto" is "equal" for
             written points and 0 for extractive ones, which only repeat leaves.
-        stride: nodes that are chosen at a time. None is 1, as in the papers, or 4 where relevance is
-            passed on after each forward and p_yes stops nothing: a small forward takes about as long
-            as a middling one.
         max_new_tokens: the longest answer, in tokens.
         max_seconds: read no more nodes after this time, and answer from what was read.
         words: how the reader is asked. "reader": as it is used to, in one turn where nobody trained
@@ -239,7 +236,6 @@ class SearchConfig:
     scoring: Scoring = field(default_factory=Scoring)
     navigator: str | None = "auto"
     initial_share: float | Literal["auto", "equal"] = "auto"
-    stride: int | None = None
     max_new_tokens: int = 64
     max_seconds: float | None = None
     words: Words = "reader"
@@ -247,8 +243,6 @@ class SearchConfig:
     def __post_init__(self) -> None:
         for name in ("token_budget", "patience", "max_new_tokens"):
             whole(name, getattr(self, name), 1)
-        if self.stride is not None:
-            whole("stride", self.stride, 1)
         if self.max_seconds is not None:
             positive("max_seconds", self.max_seconds)
         one_of("progress", self.progress, get_args(Progress))
@@ -280,7 +274,6 @@ class SearchConfig:
             "initial_share": 1.0,
             "confidence": PAPER_CONFIDENCE,
             "patience": PAPER_PATIENCE,
-            "stride": 1,
             "words": "papers",
         }
         return cls(**papers | options)

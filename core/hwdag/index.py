@@ -26,10 +26,11 @@ from hwdag.models import Models
 from hwdag.page import framed, page
 from hwdag.scope import Scope, required_filter, tenant_of
 from hwdag.search.answering import AnswerStream
+from hwdag.search.context import Evidence
 from hwdag.search.passages import Returns, checked_returns, returned
 from hwdag.search.progress import Interruption, StopFlag
+from hwdag.search.searcher import Query
 from hwdag.search.snapshots import some
-from hwdag.search.walk import Query, Walked
 from hwdag.store.lock import ThreadLock, on_error
 from hwdag.store.opening import holds_something
 from hwdag.store.sqlite import Entry, Store
@@ -315,7 +316,7 @@ class HWDAGIndex:
         config = config or SearchConfig()
         interruption = Interruption(stop, config.max_seconds)
         checked_returns(returns)
-        found = self._walk(
+        found = self._find(
             question,
             config,
             scope,
@@ -360,8 +361,8 @@ class HWDAGIndex:
         """Walk, then return the answer as a stream of text pieces; see `search`."""
         config = config or SearchConfig()
         interruption = Interruption(stop, config.max_seconds)
-        walked = self._walk(question, config, scope, on_step, query_vector, interruption)
-        return AnswerStream(walked, config.max_new_tokens, interruption)
+        found = self._find(question, config, scope, on_step, query_vector, interruption)
+        return AnswerStream(found, config.max_new_tokens, interruption)
 
     ainsert = asynchronous(insert, builds=True)
     arefresh = asynchronous(refresh, builds=True)
@@ -570,7 +571,7 @@ class HWDAGIndex:
         few = store is not None and 0 < store.node_count() <= MOST_FRAMED
         return framed(self.to_html()) if few else None
 
-    def _walk(
+    def _find(
         self,
         question: str,
         config: SearchConfig,
@@ -581,7 +582,7 @@ class HWDAGIndex:
         k: int | None = None,
         *,
         for_answer: bool = True,
-    ) -> Walked:
+    ) -> Evidence:
         if not question.strip():
             raise InputError("the question is empty or only white space")
         scope = scope or Scope()
@@ -601,9 +602,9 @@ class HWDAGIndex:
                 on_step=telling(opened, on_step),
                 interruption=interruption,
             )
-            walked = searcher.walk(query, scope, tenant)
-            add_retrieval(opened, walked.retrieval)
-        return walked
+            found = searcher.find(query, scope, tenant)
+            add_retrieval(opened, found.retrieval)
+        return found
 
     def _words(self, config: SearchConfig) -> SearchPrompts:
         return SearchPrompts() if config.words == "papers" else self.reader.search_prompts

@@ -24,9 +24,7 @@ WORDS = 640
 """Words and signs that a walk may read: somewhat more than the 512 tokens of the longest example."""
 
 BUILD = BuildConfig(max_levels=2, points_ratio=0.01)
-SEARCH = SearchConfig(
-    token_budget=WORDS, progress="budget", stride=1, scoring=Scoring(attention=0.0)
-)
+SEARCH = SearchConfig(token_budget=WORDS, progress="budget", scoring=Scoring(attention=0.0))
 
 
 def merged(documents: Sequence[Json]) -> Json:

@@ -12,7 +12,7 @@ from hwdag.arrays import Floats, Indices, Vectors
 from hwdag.search.frontier import Frontier
 from hwdag.search.navigator import Signals
 from hwdag.search.similarity import Similarity
-from hwdag.types import Span
+from hwdag.types import Node, Span
 from hwdag_lab.eval.evidence import HALF, TOUCHED
 from hwdag_lab.eval.schema import Question
 
@@ -47,27 +47,33 @@ def choices(
     """
     corpus, nodes = world.corpus, world.nodes
     similarity = Similarity(corpus, question.text, vector, SCORING)
-    frontier = Frontier.of(corpus, question.text, similarity.values, SCORING)
-    signals = Signals(corpus, question.text, similarity, frontier, corpus.fetch)
+    signals = Signals(corpus, question.text, similarity, corpus.fetch)
     read: list[int] = []
     found: list[Choice] = []
 
-    def judge(indices: Indices, scores: Floats) -> Floats:
-        gained = gains(world, question, read, indices)
-        if gained.min() < gained.max():
-            found.append(Choice(signals.of(indices, scores).astype(np.float32), gained))
-        return scores
+    class Noting:
+        """A guide that keeps the order of the scores."""
 
+        def judge(self, frontier: Frontier, indices: Indices, scores: Floats) -> Floats:
+            gained = gains(world, question, read, indices)
+            if gained.min() < gained.max():
+                signs = signals.of(frontier, indices, scores).astype(np.float32)
+                found.append(Choice(signs, gained))
+            return scores
+
+        def visit(self, index: int, node: Node) -> Floats | None:
+            signals.visit(index)
+            read.append(index)
+            if len(read) > reads:
+                return None
+            similarity.add(embed(question.text, [node.text]))
+            return similarity.values
+
+    frontier = Frontier.of(corpus, question.text, similarity.values, SCORING, guide=Noting())
     room = WORDS
-    while best := frontier.best(world.lengths, room, 1, judge):
-        room -= world.lengths(best)[0]
-        text = nodes[best[0]].text
-        frontier.visit(best[0], text)
-        signals.visit(best[0])
-        read += best
-        if len(read) <= reads:
-            similarity.add(embed(question.text, [text]))
-            frontier.resemble(similarity.values)
+    while (best := frontier.best(world.lengths, room)) is not None:
+        room -= world.lengths([best])[0]
+        frontier.visit(best, nodes[best])
     return found
 
 

@@ -121,9 +121,12 @@ def _first_reads(world: World, question: str, vector: Vectors, reads: int) -> li
     similarity = Similarity(corpus, question, vector, SCORING)
     frontier = Frontier.of(corpus, question, similarity.values, SCORING)
     found: list[int] = []
-    while len(found) < reads and (best := frontier.best(lambda some: [1] * len(some), 1)):
-        found += best
-        frontier.visit(best[0], nodes[best[0]].text)
+    while len(found) < reads:
+        best = frontier.best(lambda some: [1] * len(some), 1)
+        if best is None:
+            break
+        found.append(best)
+        frontier.visit(best, nodes[best])
     return found
 
 

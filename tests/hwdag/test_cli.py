@@ -254,7 +254,7 @@ def test_the_help_of_a_command_has_the_fields_of_its_config_and_not_those_of_con
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        (["--stride", "x"], "'x'"),
+        (["--patience", "x"], "'x'"),
         (["--heads", "8-x"], "'8-x'"),
         (["--initial-share", "half"], "'half'"),
         (["--scoring-scale", "half"], "'half'"),

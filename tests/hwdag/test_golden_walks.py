@@ -43,7 +43,6 @@ class Mode:
 
 BUDGET = SearchConfig(token_budget=120)
 LEAVES = SearchConfig(token_budget=120, initial_share=0.0)
-ALONG = SearchConfig(token_budget=120, stride=1)
 ENOUGH = SearchConfig(token_budget=200, progress="p_yes")
 ATTENTION = BuildConfig(edges="attention")
 WRITTEN = BuildConfig.garlic(chunk_tokens=40, window_tokens=300)
@@ -53,10 +52,9 @@ MODES = {
     "default": Mode(search=BUDGET, town=3, twenty=3, is_answered=False),
     "evidence": Mode(search=LEAVES, town=3, twenty=3, has_points=False),
     "p_yes": Mode(search=ENOUGH),
-    "attention": Mode(ATTENTION, ALONG, twenty=0),
-    "attention, four at a time": Mode(ATTENTION, BUDGET, town=1, twenty=0),
+    "attention": Mode(ATTENTION, BUDGET, twenty=0),
     "attention, p_yes": Mode(ATTENTION, ENOUGH, town=1, twenty=0),
-    "attention, written": Mode(WRITTEN, ALONG, town=0, is_written=True),
+    "attention, written": Mode(WRITTEN, BUDGET, town=0, is_written=True),
     "garlic": Mode(ATTENTION, GARLIC, twenty=0),
     "garlic, written": Mode(WRITTEN, GARLIC, town=0, is_written=True),
     "pecan": Mode(ATTENTION, PECAN, town=1, twenty=0),

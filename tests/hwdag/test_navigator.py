@@ -82,20 +82,20 @@ def test_another_similarity_midway_is_as_if_it_had_been_there_before(seed):
     before, after = (Similarity(corpus, QUESTION, v, scoring).values for v in vectors)
     changed = Frontier.of(corpus, QUESTION, before, scoring)
     expected = Frontier.of(corpus, QUESTION, after, scoring)
-    texts = [node.text for node in corpus.fetch(range(len(corpus)))]
+    nodes = corpus.fetch(range(len(corpus)))
     read = rng.permutation(len(corpus))[:4].tolist()
     for at, index in enumerate(read):
         if at == 2:
-            changed.resemble(after)
+            changed.set_likeness(after)
         relevance = float(rng.random())
         for frontier in (changed, expected):
-            frontier.visit(index, texts[index])
+            frontier.visit(index, nodes[index])
             frontier.pass_on(index, relevance)
 
     def costs(some):
         return [1] * len(some)
 
-    assert changed.best(costs, 50, 5) == expected.best(costs, 50, 5)
+    assert changed.best(costs, 50) == expected.best(costs, 50)
     assert changed.ranking(9).tolist() == expected.ranking(9).tolist()
     assert changed.parts(0) == expected.parts(0)
 

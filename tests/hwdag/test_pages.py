@@ -42,9 +42,7 @@ def index():
 
 @pytest.fixture(scope="module")
 def answer(index):
-    return index.answer(
-        QUESTION, config=SearchConfig(token_budget=200, progress="budget", stride=1)
-    )
+    return index.answer(QUESTION, config=SearchConfig(token_budget=200, progress="budget"))
 
 
 @pytest.fixture(scope="module")

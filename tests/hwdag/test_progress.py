@@ -43,7 +43,7 @@ def stopping_point(told, confidence, patience):
 def test_p_yes_ends_the_walk_where_it_would_have_gone_on(seed):
     rng = np.random.default_rng(seed)
     script, confidence, patience = rng.random(40), 0.6, 1 + seed % 3
-    options = {"token_budget": 250, "stride": 1, "confidence": confidence, "patience": patience}
+    options = {"token_budget": 250, "confidence": confidence, "patience": patience}
     whole = searched(ScriptedLM(p_yes=script), SearchConfig(progress="budget", **options), seed)
     found = searched(ScriptedLM(p_yes=script), SearchConfig(progress="p_yes", **options), seed)
     end = stopping_point(readings(whole.retrieval), confidence, patience)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hwdag.config import SearchConfig
 from hwdag.index import HWDAGIndex
-from hwdag.search.reading import Sections, by_section, with_headings
+from hwdag.search.context import Sections, by_section, with_headings
 from hwdag.text.sentences import sentences
 from hwdag.types import Document, Node, Span
 from hwdag_lab.scripted import ScriptedLM

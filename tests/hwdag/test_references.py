@@ -32,9 +32,7 @@ QUESTION = "Where was the colleague of Ada Byron born?"
 def visited(scoring):
     index = HWDAGIndex(reader=ScriptedLM(), embedder=HashingEmbedder(), config=BuildConfig())
     index.insert([Document("d", TEXT)])
-    config = SearchConfig(
-        token_budget=60, progress="budget", stride=1, scoring=scoring, initial_share=0.0
-    )
+    config = SearchConfig(token_budget=60, progress="budget", scoring=scoring, initial_share=0.0)
     return [step.node.text for step in index.search(QUESTION, config=config).steps]
 
 
@@ -56,7 +54,7 @@ def test_the_parts_of_a_score_are_reported_and_add_up(scale):
     index = HWDAGIndex(reader=ScriptedLM(), embedder=HashingEmbedder(), config=built)
     index.insert([Document("d", TEXT)])
     scoring = Scoring(attention=0.5, similarity=0.7, sparse=0.4, scale=scale)
-    config = SearchConfig(token_budget=500, progress="budget", stride=1, scoring=scoring)
+    config = SearchConfig(token_budget=500, progress="budget", scoring=scoring)
     steps = index.search(QUESTION, config=config).steps
     assert any(step.reference > 0 for step in steps)
     assert any(step.attention > 0 for step in steps)

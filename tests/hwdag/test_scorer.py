@@ -102,11 +102,11 @@ def world(seed, chunks=9, levels=3):
     return corpus, graph, rng
 
 
-def a_walk(corpus, vector, scoring=None):
+def a_walk(corpus, vector, scoring=None, guide=None):
     scoring = scoring or Scoring(attention=0.0)
     similarity = Similarity(corpus, QUESTION, vector, scoring)
-    frontier = Frontier.of(corpus, QUESTION, similarity.values, scoring)
-    return similarity, frontier, Signals(corpus, QUESTION, similarity, frontier, corpus.fetch)
+    frontier = Frontier.of(corpus, QUESTION, similarity.values, scoring, guide=guide)
+    return similarity, frontier, Signals(corpus, QUESTION, similarity, corpus.fetch)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -115,13 +115,13 @@ def test_signals_are_what_they_say(seed):
     similarity, frontier, signals = a_walk(corpus, random_vectors(rng, 1)[0])
     read = rng.permutation(9)[:3].tolist()
     for index in read:
-        frontier.visit(index, graph.nodes[index].text)
+        frontier.visit(index, graph.nodes[index])
         signals.visit(index)
     similarity.add(random_vectors(rng, 1))
-    frontier.resemble(similarity.values)
+    frontier.set_likeness(similarity.values)
     rows = np.flatnonzero(frontier.open)
     scores = rng.random(len(rows))
-    found = signals.of(rows, scores)
+    found = signals.of(frontier, rows, scores)
     assert found.shape == (len(rows), COUNT)
     vectors = corpus.vectors(range(len(corpus)))
     asked = set(content_words(QUESTION))
@@ -158,7 +158,9 @@ def test_signals_know_how_much_of_a_paragraph_was_read():
     for count, index in enumerate(order):
         share = sum(sizes[i] for i in order[:count]) / sum(sizes)
         rows = np.array(order[count:])
-        for values, row in zip(signals.of(rows, np.zeros(len(rows))), rows.tolist(), strict=True):
+        for values, row in zip(
+            signals.of(frontier, rows, np.zeros(len(rows))), rows.tolist(), strict=True
+        ):
             named = dict(zip(SIGNALS, values.tolist(), strict=True))
             own = sizes[row] / sum(sizes)
             assert named["paragraph_reads"] == count
@@ -166,7 +168,7 @@ def test_signals_know_how_much_of_a_paragraph_was_read():
             assert named["share"] == pytest.approx(own)
             assert named["would_half"] == (share < 0.5 <= share + own)
             assert named["would_touch"] == (share < 0.1 <= share + own)
-        frontier.visit(index, graph.nodes[index].text)
+        frontier.visit(index, graph.nodes[index])
         signals.visit(index)
 
 
@@ -183,9 +185,22 @@ def test_a_point_may_be_picked_from_a_paragraph_that_no_leaf_begins_in():
     corpus = corpus_of([graph], [random_vectors(np.random.default_rng(0), 2)], [text])
     assert [corpus.paragraph(i).tolist() for i in (0, 1)] == [[0], [1]]
     assert corpus.lengths(np.array([0, 1])).tolist() == [len(text), len(text) - 26]
-    _, _, signals = a_walk(corpus, random_vectors(np.random.default_rng(1), 1)[0])
-    for values in signals.of(np.array([0, 1]), np.zeros(2)):
+    _, frontier, signals = a_walk(corpus, random_vectors(np.random.default_rng(1), 1)[0])
+    for values in signals.of(frontier, np.array([0, 1]), np.zeros(2)):
         assert dict(zip(SIGNALS, values.tolist(), strict=True))["share"] == 1.0
+
+
+class Judge:
+    """A guide that judges by a function of nodes and scores, and that visits do not change."""
+
+    def __init__(self, judge):
+        self._judge = judge
+
+    def judge(self, frontier, nodes, scores):
+        return self._judge(nodes, scores)
+
+    def visit(self, index, node):
+        return None
 
 
 def costs(indices):
@@ -196,7 +211,6 @@ def costs(indices):
 def test_a_judge_chooses_among_the_best_nodes_that_fit(seed):
     corpus, graph, rng = world(seed, chunks=70, levels=2)
     vector = random_vectors(rng, 1)[0]
-    _, frontier, _ = a_walk(corpus, vector)
     liked = rng.random(len(corpus))
     asked = []
 
@@ -205,23 +219,20 @@ def test_a_judge_chooses_among_the_best_nodes_that_fit(seed):
         asked.append(rows.tolist())
         return liked[rows] - 7
 
+    _, frontier, _ = a_walk(corpus, vector, guide=Judge(judge))
     for room in (50, 2, 1):
         before = frontier.ranking(len(corpus)).tolist()
-        [best, second] = frontier.best(costs, room, 2, judge) if room > 3 else [None, None]
-        if best is None:
-            [best] = frontier.best(costs, room, 1, judge)
+        best = frontier.best(costs, room)
         shown = asked[-1]
         assert len(shown) <= JUDGED and len(set(shown)) == len(shown)
         assert all(costs([i])[0] <= room for i in shown)
         assert best == max(shown, key=lambda i: liked[i])
         assert shown == [i for i in before if i in shown]
         runners_up = sorted(shown, key=lambda i: -liked[i])
-        if second is not None:
-            assert runners_up[1] == second
         copies = {best, *corpus.inside(best).tolist(), *corpus.copies(best).tolist()}
         expected = [i for i in runners_up if i not in copies][:2]
-        assert frontier.passed_over([best], 2) == expected
-        frontier.visit(best, graph.nodes[best].text)
+        assert frontier.passed_over(best, 2) == expected
+        frontier.visit(best, graph.nodes[best])
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -230,10 +241,10 @@ def test_a_judge_that_agrees_with_the_scores_changes_nothing(seed):
     vector = random_vectors(rng, 1)[0]
     walks = []
     for judge in (None, lambda rows, scores: scores):
-        _, frontier, _ = a_walk(corpus, vector)
+        _, frontier, _ = a_walk(corpus, vector, guide=judge and Judge(judge))
         read = []
-        while best := frontier.best(lambda some: [1] * len(some), 1, 1, judge):
-            read += best
-            frontier.visit(best[0], graph.nodes[best[0]].text)
+        while (best := frontier.best(lambda some: [1] * len(some), 1)) is not None:
+            read.append(best)
+            frontier.visit(best, graph.nodes[best])
         walks.append(read)
     assert walks[0] == walks[1]

@@ -91,9 +91,7 @@ def test_every_token_passes_the_model_once():
     inner.register_forward_pre_hook(lambda _, args: forwards.append(args[0][0].tolist()))
     graph = random_graph(rng, chunks=6, levels=3)
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
-    walked = search(
-        graph, vectors, query, lm, SearchConfig(token_budget=2000, progress="budget", stride=1)
-    )
+    walked = search(graph, vectors, query, lm, SearchConfig(token_budget=2000, progress="budget"))
 
     steps = walked.retrieval.steps
     initial = sum(step.initial for step in steps)
@@ -125,9 +123,7 @@ def test_the_answer_equals_generation_from_scratch():
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
     seen = []
     hook = lm.model.register_forward_pre_hook(lambda _, args: seen.append(args[0][0].tolist()))
-    walked = search(
-        graph, vectors, query, lm, SearchConfig(token_budget=400, progress="budget", stride=1)
-    )
+    walked = search(graph, vectors, query, lm, SearchConfig(token_budget=400, progress="budget"))
     slot = len(lm.turns.reply)
     context = [token for ids in seen for token in ids[:-slot]]
     seen.clear()
@@ -144,9 +140,7 @@ def test_attention_of_the_answer_is_reported_for_the_asked_spans():
     lm, rng = HuggingFaceLM(model(), tokenizer()), np.random.default_rng(2)
     graph = random_graph(rng, chunks=5, levels=2)
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
-    walked = search(
-        graph, vectors, query, lm, SearchConfig(token_budget=400, progress="budget", stride=1)
-    )
+    walked = search(graph, vectors, query, lm, SearchConfig(token_budget=400, progress="budget"))
     nodes = [step.node for step in walked.retrieval.steps]
     spans = [(i, Span(0, len(node.text))) for i, node in enumerate(nodes)]
     decoding = walked.session.decode(enough=True, max_new_tokens=4, spans=spans)
@@ -162,7 +156,7 @@ def test_context_tokens_stay_within_the_budget(budget):
         rng = np.random.default_rng(seed)
         graph = random_graph(rng, chunks=10, levels=3)
         vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
-        config = SearchConfig(token_budget=budget, progress="budget", stride=1)
+        config = SearchConfig(token_budget=budget, progress="budget")
         found = search(graph, vectors, query, lm, config).retrieval
         spent = sum(len(lm.codec.encode(f"* {step.node.text}\n")) for step in found.steps)
         assert spent == found.context_tokens <= budget
@@ -174,7 +168,7 @@ def test_a_budget_beyond_the_context_is_cut_and_said():
     rng = np.random.default_rng(0)
     graph = random_graph(rng, chunks=30, levels=2)
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
-    config = SearchConfig(token_budget=10_000, progress="budget", stride=1, max_new_tokens=8)
+    config = SearchConfig(token_budget=10_000, progress="budget", max_new_tokens=8)
     walked = search(graph, vectors, query, lm, config)
     assert any("cut to the" in note for note in walked.retrieval.notes)
     list(walked.session.decode(enough=True, max_new_tokens=8))
@@ -219,6 +213,7 @@ def test_a_walk_is_read_by_section_before_its_answer(family, seed):
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
     lm = HuggingFaceLM(model(family), tokenizer())
     options = {"token_budget": 9000, "patience": 1000, "scoring": Scoring(attention=0)}
+    options["initial_share"] = 0.0
     config = SearchConfig(**options)
     along = search(graph, vectors, query, lm, SearchConfig(progress="p_yes", **options)).retrieval
     walked = search(graph, vectors, query, lm, config)
@@ -256,8 +251,8 @@ def headed(rng, graph):
 @pytest.mark.parametrize(
     ("family", "seed"), [("llama", 0), ("llama", 1), ("gemma2", 2), ("mistral", 0)]
 )
-def test_a_walk_read_ahead_ends_where_one_read_node_by_node_does(family, seed):
-    """The same nodes, p_yes, cache and answer, in fewer forwards, wherever p_yes ends it."""
+def test_p_yes_ends_a_walk_where_nodes_read_one_by_one_say_so(family, seed):
+    """The same nodes, p_yes, cache and answer, wherever p_yes ends it."""
     rng = np.random.default_rng(seed)
     graph = random_graph(rng, chunks=30, levels=2)
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
@@ -295,7 +290,7 @@ def test_a_walk_read_ahead_ends_where_one_read_node_by_node_does(family, seed):
         assert answers[0] == answers[1]
 
 
-def test_nodes_read_in_vain_are_the_first_of_those_beyond():
+def test_after_a_stop_k_nodes_are_filled_up_by_what_would_come_next():
     """Whoever asks for k gets k nodes: what the walk would have visited next, then by score."""
     rng = np.random.default_rng(3)
     graph = random_graph(rng, chunks=20, levels=2)
@@ -333,9 +328,9 @@ def test_a_walk_that_is_ended_keeps_what_was_read():
     walked = search(graph, vectors, query, ScriptedLM(), config)
     whole = walked.retrieval
     assert found.stop == "stopped"
-    assert found.steps == whole.steps[: len(found.steps)] and 0 < len(found.steps) < len(
-        whole.steps
-    )
+    count = len(found.steps)
+    assert [s.node for s in found.steps] == [s.node for s in whole.steps[:count]]
+    assert 0 < count < len(whole.steps)
     assert found.context_tokens == sum(walked.session.cost(s.node.text) for s in found.steps)
     assert all(step.relevance for step in found.steps)
 
@@ -358,7 +353,7 @@ def test_the_walk_follows_the_heavier_edge():
         vectors,
         vectors[0],
         ScriptedLM(),
-        SearchConfig.garlic(progress="budget", stride=1),
+        SearchConfig.garlic(progress="budget"),
     )
     assert [step.node.text for step in found.retrieval.steps] == ["top", "alpha", "beta"]
     np.testing.assert_allclose([s.attention for s in found.retrieval.steps], [0, 0.9, 0.1])
@@ -411,7 +406,7 @@ def test_pecan_adds_the_similarity_as_it_is():
 def test_the_presets_are_the_papers():
     garlic, pecan = SearchConfig.garlic(), SearchConfig.pecan("qasper")
     assert (garlic.progress, garlic.confidence, garlic.patience) == ("p_yes", 0.5, 1)
-    assert (garlic.initial_share, garlic.heads, garlic.stride) == (1.0, "all", 1)
+    assert (garlic.initial_share, garlic.heads) == (1.0, "all")
     assert (garlic.token_budget, pecan.token_budget) == (1024, 1024)
     assert (pecan.confidence, pecan.scoring) == (0.98, Scoring.pecan())
     assert [SearchConfig.pecan(data).confidence for data in ("hotpotqa", "musique")] == [0.5, 0.55]
@@ -437,7 +432,7 @@ def test_a_flag_and_a_time_end_the_walk_before_its_next_step():
     rng = np.random.default_rng(3)
     graph = random_graph(rng, chunks=8, levels=3)
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
-    config = SearchConfig(token_budget=5000, progress="budget", stride=1, initial_share=0.0)
+    config = SearchConfig(token_budget=5000, progress="budget", initial_share=0.0)
     flag, seen = threading.Event(), []
 
     def on_step(step):
@@ -471,7 +466,7 @@ def test_the_frontier_equals_the_matrix_product():
         similarity = rng.uniform(0, 1, len(graph))
         frontier, r = Frontier(corpus, similarity), np.zeros(len(graph))
         for _ in range(5):
-            [index] = frontier.best(free, 1)
+            index = frontier.best(free, 1)
             r[index] = rng.uniform(0, 1)
             frontier.visit(index)
             frontier.pass_on(index, r[index])
@@ -486,7 +481,7 @@ def test_only_allowed_nodes_are_scored_and_shown():
     graphs = [random_graph(rng, chunks=5, levels=3, document_id=f"d{i}") for i in range(3)]
     vectors = [random_vectors(rng, len(graph)) for graph in graphs]
     query = random_vectors(rng, 1)[0]
-    lm, config = ScriptedLM(), SearchConfig(token_budget=5000, progress="budget", stride=1)
+    lm, config = ScriptedLM(), SearchConfig(token_budget=5000, progress="budget")
     corpus = corpus_of(graphs, vectors)
     options = {"reader": lm, "embedder": FixedEmbedder(query), "config": config}
     options |= {"prompts": SearchPrompts()}
@@ -553,32 +548,12 @@ def test_hashing_embedder_drives_the_similarity_part():
         "ee",
         reader=ScriptedLM(),
         embedder=embedder,
-        config=SearchConfig.garlic(progress="budget", stride=1),
+        config=SearchConfig.garlic(progress="budget"),
         prompts=SearchPrompts(),
     ).retrieval
     read = [step.node.text for step in found.steps]
     assert read[:2] == ["aa bb.", "ee ff."]
     assert len(read) == len(set(read))
-
-
-def test_several_nodes_per_forward_are_the_best_ones_and_none_within_another():
-    lm = ScriptedLM()
-    for seed in range(5):
-        rng = np.random.default_rng(seed)
-        graph = random_graph(rng, chunks=10, levels=3)
-        vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
-        config = SearchConfig(token_budget=60, progress="budget", stride=3)
-        found = search(graph, vectors, query, lm, config).retrieval
-        assert found.context_tokens <= 60
-        assert len({step.node.id for step in found.steps}) == len(found.steps)
-        corpus = corpus_of([graph], [vectors])
-        frontier = Frontier(corpus, rng.uniform(0, 1, len(graph)))
-        several = frontier.best(free, 5, 5)
-        scores = part(frontier, "similarity")
-        assert several == sorted(several, key=lambda i: -scores[i])
-        others = set(range(len(graph))) - set(several)
-        others -= {int(j) for i in several for j in corpus.inside(i)}
-        assert not others or scores[several].min() >= scores[list(others)].max()
 
 
 def test_each_step_keeps_the_best_candidates_that_it_passed_over():
@@ -587,7 +562,7 @@ def test_each_step_keeps_the_best_candidates_that_it_passed_over():
         rng = np.random.default_rng(seed)
         graph = random_graph(rng, chunks=10, levels=3)
         vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
-        config = SearchConfig.garlic(progress="budget", stride=1, initial_share=0.0)
+        config = SearchConfig.garlic(progress="budget", initial_share=0.0)
         found = search(graph, vectors, query, lm, config).retrieval
         numbers = {node.id: i for i, node in enumerate(graph.nodes)}
         corpus = corpus_of([graph], [vectors])
@@ -601,5 +576,5 @@ def test_each_step_keeps_the_best_candidates_that_it_passed_over():
             for one in step.passed_over:
                 parts = frontier.parts(numbers[one.node.id])
                 assert (one.attention, one.similarity) == (parts.attention, parts.similarity)
-            frontier.visit(index, step.node.text)
+            frontier.visit(index, step.node)
             frontier.pass_on(index, step.relevance)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from hwdag.arrays import Floats
 from hwdag.errors import InputError
+from hwdag.search.context import Evidence
 from hwdag.search.progress import Interruption
-from hwdag.search.walk import Walked
 from hwdag.text.sentences import sentences
 from hwdag.types import Answer, Citation, Node, Span, Usage
 
@@ -32,19 +32,19 @@ class AnswerStream:
     """
 
     def __init__(
-        self, walked: Walked, max_new_tokens: int, interruption: Interruption | None = None
+        self, found: Evidence, max_new_tokens: int, interruption: Interruption | None = None
     ) -> None:
-        self._walked, self.retrieval = walked, walked.retrieval
+        self._found, self.retrieval = found, found.retrieval
         self._interruption = interruption or Interruption()
-        steps = walked.retrieval.steps
-        self._nodes = [steps[i].node for i, _ in walked.shown]
+        steps = found.retrieval.steps
+        self._nodes = [steps[i].node for i, _ in found.shown]
         self._units = [
             unit
-            for at, (i, shown) in enumerate(walked.shown)
+            for at, (i, shown) in enumerate(found.shown)
             for unit in _units_of(at, steps[i].node, len(shown) - len(steps[i].node.text))
         ]
-        self._decoding = walked.session.decode(
-            enough=walked.says_yes,
+        self._decoding = found.session.decode(
+            enough=found.says_yes,
             max_new_tokens=max_new_tokens,
             spans=[(unit.node, unit.within) for unit in self._units],
         )
@@ -54,7 +54,7 @@ class AnswerStream:
     @property
     def usage(self) -> Usage:
         """Cost so far, of the search too."""
-        return self._walked.spent + self._walked.session.usage
+        return self._found.spent + self._found.session.usage
 
     def __iter__(self) -> Iterator[str]:
         return self._pieces
@@ -69,7 +69,7 @@ class AnswerStream:
                 "the answer is being decoded already, so no other one can be scored in its place; "
                 "call likelihoods() before iterating or reading `answer`"
             )
-        return self._walked.session.likelihoods(texts, enough=self._walked.says_yes)
+        return self._found.session.likelihoods(texts, enough=self._found.says_yes)
 
     @property
     def answer(self) -> Answer:

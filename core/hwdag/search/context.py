@@ -1,243 +1,217 @@
-"""What one walk puts before the reader: nodes in order, each with the score it was chosen by."""
+"""What a reader is shown of the nodes that were found, and the tokens that it takes.
+
+A sentence taken out of its section has lost what it is about. Where nodes are read as they are visited,
+each comes with its heading. Where they are read together (ours), those of a section come together, in
+the order of the document, with the heading once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
-from typing import Literal
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 
-from hwdag.arrays import Mask
-from hwdag.lm.base import Reading, WalkSession
+from hwdag.lm.base import Session
 from hwdag.search.corpus import Corpus
-from hwdag.search.frontier import Frontier, highest
-from hwdag.search.progress import ProgressControl
-from hwdag.search.reading import Sections, by_section
+from hwdag.search.frontier import Frontier
 from hwdag.text.headings import searched_text
-from hwdag.types import Candidate, Node, OnStep, Step
+from hwdag.types import Candidate, Node, Retrieval, Step, Usage
 
 FIRST_POSITION = 2  # the question is at position 1 (PECAN App. C)
 MOST_PASSED_OVER = 3  # candidates that are kept with each choice
-FETCHED_AT_ONCE = 32  # nodes of the initial set that are fetched together
 
 READ_TOGETHER = 1024
-"""Tokens of a forward, at least, where only an answer needs it: a longer one would hold up a walk
-that is interrupted."""
+"""Tokens of a forward, at least, where nodes are read for an answer alone: one forward over everything
+could not be interrupted."""
 
 
-LEAST_AHEAD, MOST_AHEAD = 4, 16
-"""Nodes of a forward where the walk may end with each of them: as many as were read before, since
-those behind its end are read in vain."""
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A finished search, and the KV cache that the answer is decoded from.
 
-Reads = Literal["along", "ahead", "together", "never"]
-"""When nodes are read: as they are chosen, since the next choice waits for it; a few at a time, since
-only the end of the walk waits for it; many at a time and by section, as only an answer needs it; or
-not at all."""
+    Attributes:
+        retrieval: what was found.
+        session: its cache holds `shown`.
+        says_yes: the reader's last word on whether it has enough; True where it was not asked.
+        shown: ordinals of steps with their texts as they were read, in the order of the cache.
+        spent: cost of the search outside of the session.
+    """
+
+    retrieval: Retrieval
+    session: Session
+    says_yes: bool
+    shown: Sequence[tuple[int, str]]
+    spent: Usage = field(default_factory=Usage)
 
 
-class Context:
-    """The nodes that were visited, `steps`, and their `tokens`, which never exceed the `budget`.
+class Budget:
+    """Tokens that nodes may take, `limit` in all; fetches each node and counts each text once.
 
-    `reads` says when the session reads them; frontier and progress are told of it, and `on_step` of every
-    step once it was read, or chosen where nothing is read. `shown` is what the session has, in its
-    order: the ordinal of a step, and its text, behind its heading where that was shown.
+    `count` counts the tokens of texts as nodes. Nodes are counted behind their headings, or as they
+    are read `by_section`.
     """
 
     def __init__(
         self,
         corpus: Corpus,
-        session: WalkSession,
-        frontier: Frontier,
-        progress: ProgressControl,
+        count: Callable[[Sequence[str]], list[int]],
+        limit: int,
         *,
-        allowed: Mask | None,
-        budget: int,
-        reads: Reads,
-        on_step: OnStep | None,
+        by_section: bool = False,
     ) -> None:
-        self._corpus, self._session = corpus, session
-        self._frontier, self._progress = frontier, progress
-        self._allowed, self._reads = allowed, reads
-        self._on_step = on_step or (lambda step: None)
+        self._corpus, self._count = corpus, count
         self._nodes: dict[int, Node] = {}
-        self._counted: dict[str, int] = {}  # tokens of texts
-        self._sections = Sections(self._tokens_of)  # of what waits to be read together
-        self._costs: list[int] = []  # of the steps
-        self._unread: list[int] = []  # nodes of the last steps
-        self._dropped: list[Step] = []
-        self.shown: list[tuple[int, str]] = []
-        self.budget = budget
-        self.steps: list[Step] = []
+        self._counted: dict[str, int] = {}
+        self._sections = Sections(self._tokens_of) if by_section else None
+        self.limit = limit
         self.tokens = 0
 
     @property
     def room(self) -> int:
-        """Tokens of the budget that are left."""
-        return self.budget - self.tokens
-
-    def visit(self, indices: Sequence[int], *, initial: bool = False) -> list[Step]:
-        """Put nodes behind those that are there; the new steps, as they are before they are read."""
-        others = () if initial else self._passed_over(indices)
-        first = len(self.steps)
-        for index, node in zip(indices, self.fetch(indices), strict=True):
-            part = self._frontier.parts(index)
-            step = Step(
-                len(self.steps) + FIRST_POSITION,
-                node,
-                initial,
-                # why: of the initial set, nothing but the similarity has chosen a node
-                attention=0.0 if initial else part.attention,
-                similarity=part.similarity,
-                reference=0.0 if initial else part.reference,
-                passed_over=others if index == indices[-1] else (),
-            )
-            shown = searched_text(node)
-            cost = self._sections.add(node) if self._by_section else self._tokens_of(shown)
-            self._costs.append(cost)
-            self.tokens += self._costs[-1]
-            self.steps.append(step)
-        new = self.steps[first:]
-        for index, step in zip(indices, new, strict=True):
-            self._frontier.visit(index, step.node.text)
-        if self._reads == "never":
-            for step in new:
-                self._on_step(step)
-        else:
-            self._unread += indices
-        if self._is_time_to_read:
-            self.read()
-        return new
-
-    @property
-    def _by_section(self) -> bool:
-        return self._reads in ("together", "never")
-
-    @property
-    def _is_time_to_read(self) -> bool:
-        if self._by_section:
-            return self._sections.tokens >= READ_TOGETHER
-        if not self._unread:
-            return False
-        if self._reads == "ahead":
-            known = len(self.steps) - len(self._unread)
-            return len(self._unread) >= nodes_ahead(known) or self.steps[-1].initial
-        return True
-
-    def read(self) -> bool:
-        """Read what is unread in one forward, if anything is: relevance of each node, and p_yes.
-
-        It is p_yes after the last one, or ahead of the end of the walk after each; what then stands
-        behind that end is taken back.
-        """
-        self._sections = Sections(self._tokens_of)
-        if not self._unread:
-            return False
-        first = len(self.steps) - len(self._unread)
-        nodes = [step.node for step in self.steps[first:]]
-        shown = by_section(nodes) if self._by_section else enumerate(map(searched_text, nodes))
-        self.shown += ((first + i, text) for i, text in shown)
-        texts = [text for _, text in self.shown[first:]]
-        each = self._reads == "ahead" and not self.steps[first].initial
-        for reading in self._session.read_each(texts) if each else [self._session.read(texts)]:
-            self._take(reading)
-            if self._progress.reason:
-                break
-        self._session.forget(len(self._unread))
-        self.drop_unread()
-        return True
-
-    def _take(self, reading: Reading) -> None:
-        """Put down what was read of the first of the unread steps."""
-        count = len(reading.attention)
-        first = len(self.steps) - len(self._unread)
-        last = first + count - 1
-        for ordinal, mean in enumerate(reading.attention, start=first):
-            at, _ = self.shown[ordinal]
-            self.steps[at] = replace(
-                self.steps[at],
-                relevance=(ordinal + FIRST_POSITION) * float(mean),
-                p_yes=reading.p_yes if at == last else None,
-            )
-        for index, step in zip(self._unread[:count], self.steps[first : last + 1], strict=True):
-            if self._reads == "along":
-                self._frontier.pass_on(index, step.relevance or 0.0)
-            self._progress.take(step)
-            self._on_step(step)
-        del self._unread[:count]
-
-    def drop_unread(self) -> None:
-        """Take back what was chosen and is not read."""
-        if self._unread:
-            first = len(self.steps) - len(self._unread)
-            self._dropped = self.steps[first:]
-            self.tokens -= sum(self._costs[first:])
-            del self.steps[first:], self._costs[first:], self.shown[first:]
-            self._unread = []
-
-    def initial_set(self, share: float | Literal["auto", "equal"]) -> list[int]:
-        """All top-level nodes; where their share of the budget is too small, the most similar ones.
-
-        The most similar node may take more than the share (`SearchConfig.initial_share`), but with a
-        share of 0 the set is empty. What does not fit ends the set: the walk spends the rest better.
-        In document order.
-        """
-        top = self._corpus.top(self._allowed)
-        if isinstance(share, str):
-            height = max(1, self._corpus.height(self._allowed))
-            # why none: all that extractive top nodes say is among the leaves
-            extractive = height > 1 and not self._corpus.any_generated(top)
-            share = 0.0 if extractive and share == "auto" else 1 / height  # after GARLIC 4.4
-        if share == 0:
-            return []
-        room = int(self.budget * share)
-        # why no more than the budget: every node takes a token
-        order = top[highest(self._frontier.likeness[top], self.budget + 1)].tolist()
-        chosen: list[int] = []
-        for start in range(0, len(order), FETCHED_AT_ONCE):
-            some = order[start : start + FETCHED_AT_ONCE]
-            for index, cost in zip(some, self.costs(some), strict=True):
-                if cost > (room if chosen else self.budget):
-                    return sorted(chosen)
-                chosen.append(index)
-                room -= cost
-        return sorted(chosen)
-
-    def _passed_over(self, chosen: Sequence[int]) -> tuple[Candidate, ...]:
-        found = self._frontier.passed_over(chosen, MOST_PASSED_OVER)
-        return tuple(
-            Candidate(node, **asdict(self._frontier.parts(index)))
-            for index, node in zip(found, self.fetch(found), strict=True)
-        )
+        """Tokens that are left."""
+        return self.limit - self.tokens
 
     def costs(self, indices: Sequence[int]) -> list[int]:
         """Tokens that each of these nodes would take, at most."""
-        shown = self._sections.text if self._by_section else searched_text
+        shown = searched_text if self._sections is None else self._sections.text
         return self._counts(list(map(shown, self.fetch(indices))))
+
+    def take(self, index: int) -> Node:
+        """Count a node in."""
+        [node] = self.fetch([index])
+        alone = self._sections is None
+        self.tokens += self._tokens_of(searched_text(node)) if alone else self._sections.add(node)
+        return node
+
+    def fetch(self, indices: Sequence[int]) -> list[Node]:
+        """Nodes with their texts, (k,)."""
+        if missing := [index for index in indices if index not in self._nodes]:
+            self._nodes.update(zip(missing, self._corpus.fetch(missing), strict=True))
+        return [self._nodes[index] for index in indices]
 
     def _counts(self, texts: Sequence[str]) -> list[int]:
         if missing := [text for text in dict.fromkeys(texts) if text not in self._counted]:
-            self._counted.update(zip(missing, self._session.costs(missing), strict=True))
+            self._counted.update(zip(missing, self._count(missing), strict=True))
         return [self._counted[text] for text in texts]
 
     def _tokens_of(self, text: str) -> int:
         return self._counts([text])[0]
 
-    def beyond(self, count: int) -> Iterator[Step]:
-        """The `count` best nodes that were not visited: those chosen already, then by score."""
-        yield from self._dropped[: max(0, count)]
-        count -= len(self._dropped)
-        best = self._frontier.ranking(count).tolist()
-        first = len(self.steps) + len(self._dropped) + FIRST_POSITION
-        for position, (index, node) in enumerate(zip(best, self.fetch(best), strict=True), first):
-            parts = asdict(self._frontier.parts(index))
-            yield Step(position, node, False, **parts)
 
-    def fetch(self, indices: Sequence[int]) -> list[Node]:
-        """Nodes with their texts, (k,); each is taken from the store once."""
-        if missing := [index for index in indices if index not in self._nodes]:
-            self._nodes.update(zip(missing, self._corpus.fetch(missing), strict=True))
-        return [self._nodes[index] for index in indices]
+def choice(frontier: Frontier, budget: Budget, index: int, position: int) -> Step:
+    """Take the best node of a frontier: the step, as it is before anything is read."""
+    passed_over = frontier.passed_over(index, MOST_PASSED_OVER)
+    others = tuple(
+        Candidate(node, **asdict(frontier.parts(other)))
+        for other, node in zip(passed_over, budget.fetch(passed_over), strict=True)
+    )
+    parts = asdict(frontier.parts(index))
+    step = Step(position, budget.take(index), False, **parts, passed_over=others)
+    frontier.visit(index, step.node)
+    return step
 
 
-def nodes_ahead(known: int) -> int:
-    """Nodes that are read ahead in one forward once so many are known."""
-    return min(max(known, LEAST_AHEAD), MOST_AHEAD)
+def beyond(frontier: Frontier, budget: Budget, count: int, position: int) -> Iterator[Step]:
+    """The `count` best nodes that were not visited, by score."""
+    best = frontier.ranking(count).tolist()
+    for i, (index, node) in enumerate(zip(best, budget.fetch(best), strict=True)):
+        yield Step(position + i, node, False, **asdict(frontier.parts(index)))
+
+
+def read_by_section(
+    session: Session, steps: Sequence[Step], interrupted: Callable[[], object]
+) -> tuple[list[Step], list[tuple[int, str]], list[Step]]:
+    """Read what was selected, for an answer.
+
+    Forwards have `READ_TOGETHER` tokens; p_yes is read after each. Returns the steps with their
+    relevance, what was shown as in `Evidence`, and the steps that were not read because it was
+    `interrupted` between two forwards.
+    """
+    shown = by_section([step.node for step in steps])
+    read, done = dict[int, Step](), 0
+    while done < len(shown) and not (done and interrupted()):
+        part = _of_length(session, shown[done:])
+        reading = session.read([text for _, text in part])
+        for ordinal, ((i, _), mean) in enumerate(zip(part, reading.attention, strict=True), done):
+            read[i] = replace(steps[i], relevance=(ordinal + FIRST_POSITION) * float(mean))
+        last = max(i for i, _ in part)
+        read[last] = replace(read[last], p_yes=reading.p_yes)
+        done += len(part)
+    kept = sorted(read)
+    unread = [step for i, step in enumerate(steps) if i not in read]
+    return [read[i] for i in kept], [(kept.index(i), text) for i, text in shown[:done]], unread
+
+
+def _of_length(session: Session, shown: list[tuple[int, str]]) -> list[tuple[int, str]]:
+    tokens = 0
+    for count, (_, text) in enumerate(shown, 1):
+        tokens += session.cost(text)
+        if tokens >= READ_TOGETHER:
+            return shown[:count]
+    return shown
+
+
+def by_section(nodes: Sequence[Node]) -> list[tuple[int, str]]:
+    """Return the numbers of nodes in the order in which they are read, each with its text as shown.
+
+    Sections stand as the walk came to them, the nodes of each in document order. A section is what stands
+    under one heading of one document. Where nothing has a heading, documents are sections.
+    """
+    sections: dict[tuple[str, str], list[int]] = {}
+    for i, node in enumerate(nodes):
+        sections.setdefault(_section_of(node), []).append(i)
+    order = [
+        i for section in sections.values() for i in sorted(section, key=lambda i: _start(nodes[i]))
+    ]
+    return list(zip(order, with_headings([nodes[i] for i in order]), strict=True))
+
+
+def with_headings(nodes: Sequence[Node]) -> list[str]:
+    """Return the texts of nodes, behind the heading where the one before stands under another."""
+    return [read_after(last, node) for last, node in zip([None, *nodes], nodes, strict=False)]
+
+
+def read_after(last: Node | None, node: Node) -> str:
+    """Return the text of a node, behind its heading unless `last` stands under the same."""
+    is_same = last is not None and _section_of(last) == _section_of(node)
+    return node.text if is_same else searched_text(node)
+
+
+class Sections:
+    """Counts the tokens of nodes that will be read by section; `tokens_of` counts those of one text."""
+
+    def __init__(self, tokens_of: Callable[[str], int]) -> None:
+        self._tokens_of = tokens_of
+        self._first: dict[tuple[str, str], Node] = {}
+        self.tokens = 0
+
+    def cost(self, node: Node) -> int:
+        """Tokens that one more node takes, at most."""
+        return self._tokens_of(self.text(node))
+
+    def text(self, node: Node) -> str:
+        """What one more node is counted as: its text, behind its heading where it would be the first."""
+        return searched_text(node) if self._leads(node) else node.text
+
+    def add(self, node: Node) -> int:
+        """Count a node in; returns how many tokens more there are, fewer where the heading moves."""
+        added = self.cost(node)
+        if self._leads(node):
+            if first := self._first.get(_section_of(node)):
+                added += self._tokens_of(first.text) - self._tokens_of(searched_text(first))
+            self._first[_section_of(node)] = node
+        self.tokens += added
+        return added
+
+    def _leads(self, node: Node) -> bool:
+        """Whether it would be the first of its section."""
+        first = self._first.get(_section_of(node))
+        return first is None or _start(node) < _start(first)
+
+
+def _section_of(node: Node) -> tuple[str, str]:
+    # why: a text that a model wrote may rest on several sections, and names what it is about
+    return node.document_id, "" if node.origin == "generated" else node.heading
+
+
+def _start(node: Node) -> int:
+    return node.sources[0].start

@@ -1,14 +1,15 @@
 """Which node next: attention propagated along the edges, similarity, and references.
 
-The first two are the papers' (GARLIC 3.2.2, PECAN Eq. 1), what visited nodes refer to is ours. Pure:
+The first two are the papers' (GARLIC 3.2.2, PECAN Eq. 1); what visited nodes refer to is ours. Pure:
 no model, no I/O. z = E^T r and the scores are kept up to date as nodes are visited: a choice among a
-million nodes takes milliseconds, as only what a visit changed is computed again.
+million nodes takes milliseconds, since only what a visit changed is computed again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -16,14 +17,12 @@ from hwdag.arrays import Floats, Indices, Mask
 from hwdag.config import Scoring
 from hwdag.search.corpus import Corpus
 from hwdag.search.similarity import References
+from hwdag.types import Node
 
 Costs = Callable[[Sequence[int]], Sequence[int]]  # tokens that each of these nodes takes
 
-Judge = Callable[[Indices, Floats], Floats]
-"""Open nodes and their scores, best first, to numbers of any scale: which of them to read first."""
-
 JUDGED = 48
-"""Nodes that a judge chooses from, as many as in its training (`examples/train_navigator`)."""
+"""Nodes that a guide chooses from, as many as in its training (`examples/train_navigator`)."""
 
 MOST_MISFITS = 100
 """A walk ends after so many nodes that did not fit: what would still fit has little to do with the
@@ -31,6 +30,16 @@ question, and each try takes a text and its tokens. With 1,000, nothing more was
 70,148 nodes (180 questions, 256 and 512 tokens)."""
 
 MOST_AT_ONCE = 128  # nodes that are fetched at a time to see which of them fit
+
+
+class Guide(Protocol):
+    """A navigator during one search (`hwdag.search.navigator.Guide`)."""
+
+    def judge(self, frontier: Frontier, nodes: Indices, scores: Floats) -> Floats:
+        """How soon to read open nodes with these scores, best first, (k,); on any scale."""
+
+    def visit(self, index: int, node: Node) -> Floats | None:
+        """Take note of a visited node; the similarity of all nodes, (n,), where that changed it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +55,8 @@ class Frontier:
     """The scores of all nodes during one walk.
 
     `likeness` is the similarity of every node to the question, not negative, (n,); only `allowed` nodes
-    are scored and shown, (n,). Without `scoring` the papers' formula is used.
+    are scored and shown, (n,). Without `scoring` the papers' formula is used. A `guide` chooses among
+    the nodes with the highest scores.
     """
 
     def __init__(
@@ -57,8 +67,10 @@ class Frontier:
         *,
         scoring: Scoring | None = None,
         references: References | None = None,
+        guide: Guide | None = None,
     ) -> None:
         self._corpus = corpus
+        self._guide = guide
         self._scoring = scoring or Scoring.garlic()
         self._references = references
         visible = corpus.visible(allowed)
@@ -84,13 +96,14 @@ class Frontier:
         likeness: Floats,
         scoring: Scoring,
         allowed: Mask | None = None,
+        guide: Guide | None = None,
     ) -> Frontier:
         """The scores for a question before anything is read, with what visited nodes will refer to."""
         references = References(corpus, question, scoring, allowed) if scoring.refers else None
-        return cls(corpus, likeness, allowed, scoring=scoring, references=references)
+        return cls(corpus, likeness, allowed, scoring=scoring, references=references, guide=guide)
 
-    def resemble(self, likeness: Floats) -> None:
-        """Replace the similarity of every node to the question, (n,): what was read has changed it."""
+    def set_likeness(self, likeness: Floats) -> None:
+        """Replace the similarity of every node to the question, (n,)."""
         self.likeness = self._scaled(likeness, self._visible)
         self._base = np.where(self.open, self._scoring.similarity * self.likeness, -np.inf)
         self._score = self._base + self._reference(np.arange(len(self._corpus)))
@@ -128,13 +141,17 @@ class Frontier:
             float(self._reference(one)[0]),
         )
 
-    def visit(self, index: int, text: str = "") -> None:
-        """Mark a node as visited, and what lies inside its text with it; let its text refer."""
+    def visit(self, index: int, node: Node | None = None) -> None:
+        """Mark a node as visited, with what lies inside its text; let its text refer."""
         visited = np.append(self._corpus.inside(index), index)
         self._unread[visited] = False
         self._close(visited)
+        if node is None:
+            return
         if self._references is not None:
-            self._gained.append(self._references.visit(index, text))
+            self._gained.append(self._references.visit(index, node.text))
+        if self._guide is not None and (likeness := self._guide.visit(index, node)) is not None:
+            self.set_likeness(likeness)
 
     def pass_on(self, index: int, relevance: float) -> None:
         """Pass the relevance r of a visited node, and of its copies a level down, on along their edges."""
@@ -162,33 +179,22 @@ class Frontier:
         scores = self._reference(unread) + scores + self._attention(unread)
         return unread[highest(scores, count)]
 
-    def best(
-        self, costs: Costs, room: int, count: int = 1, judge: Judge | None = None
-    ) -> list[int]:
-        """The `count` open nodes with the highest scores that fit together; fewer, if no more do.
+    def best(self, costs: Costs, room: int) -> int | None:
+        """The open node to read next, of those that fit; None where none does.
 
-        With a `judge`, those that it prefers of the first `JUDGED`. Nodes that do not fit are closed for
-        good, even if one whose heading is shown for another later would take a few tokens less. Ties go
-        to the earlier node.
+        It has the highest score, or the guide prefers it among the `JUDGED` highest. Nodes that do not
+        fit are closed for good, even if one whose heading is shown for another later would take a few
+        tokens less. Ties go to the earlier node.
         """
         # only where a part of a score or its scale changed
         changed = np.concatenate([self._reached, *self._gained])
         self._score[changed] = self._reference(changed) + self._base[changed]
         self._score[self._reached] += self._attention(self._reached)
         self._gained = []
-        if judge is not None:
-            self._put_first(self._fitting(costs, room), judge)
-        chosen: list[int] = []
-        taken: set[int] = set()
-        for index, cost in self._candidates(costs, count, taken):
-            if index in taken or self._misfit(index, cost, room):
-                continue
-            chosen.append(index)
-            taken.update([index], self._corpus.inside(index).tolist())
-            room -= cost
-            if len(chosen) == count:
-                break
-        return chosen
+        if self._guide is not None:
+            self._put_first(self._fitting(costs, room), self._guide)
+        found = self._candidates(costs, 1, set())
+        return next((index for index, cost in found if not self._misfit(index, cost, room)), None)
 
     def _fitting(self, costs: Costs, room: int) -> Indices:
         """Those of the first `JUDGED` open nodes that fit, none twice, best first; at least one, if any."""
@@ -206,10 +212,10 @@ class Frontier:
                 break
         return np.array(found, np.intp)
 
-    def _put_first(self, indices: Indices, judge: Judge) -> None:
-        """Put open nodes before all others, in the order of a judge, until the next choice."""
+    def _put_first(self, indices: Indices, guide: Guide) -> None:
+        """Put open nodes before all others, in the order of a guide, until the next choice."""
         if len(indices):
-            judged = judge(indices, self._score[indices])
+            judged = guide.judge(self, indices, self._score[indices])
             self._score[indices] = self._score[indices[0]] + 1 + judged - judged.min()
             self._gained.append(indices)
 
@@ -220,17 +226,14 @@ class Frontier:
             self._close(np.array([index]))
         return cost > room
 
-    def passed_over(self, chosen: Sequence[int], count: int) -> list[int]:
-        """The `count` best open nodes of the last choice that were not chosen, nor their copies."""
-        same = set(chosen)
-        for index in chosen:
-            same.update(self._corpus.inside(index).tolist(), self._corpus.copies(index).tolist())
+    def passed_over(self, index: int, count: int) -> list[int]:
+        """The `count` best open nodes of the last choice beside the chosen one and its copies."""
+        same = {index, *self._corpus.inside(index).tolist(), *self._corpus.copies(index).tolist()}
         found = highest(self._score, count + len(same)).tolist()
         return [index for index in found if index not in same][:count]
 
-    def _candidates(self, costs: Costs, count: int, taken: set[int]) -> Iterator[tuple[int, int]]:
+    def _candidates(self, costs: Costs, wanted: int, taken: set[int]) -> Iterator[tuple[int, int]]:
         """Open nodes that are not taken, best first, with their costs, which need texts: a few at once."""
-        wanted = count
         complete = False
         while not complete:
             found = highest(self._score, wanted + len(taken)).tolist()

@@ -235,6 +235,30 @@ class _Facts:
     heading_asked: float
 
 
+class Guide:
+    """A navigator during one search: `hwdag.search.frontier.Guide`."""
+
+    def __init__(
+        self, navigator: Navigator, question: str, similarity: Similarity, signals: Signals
+    ) -> None:
+        self._navigator, self._question = navigator, question
+        self._similarity, self._signals = similarity, signals
+        self._visits = 0
+
+    def judge(self, frontier: Frontier, nodes: Indices, scores: Floats) -> Floats:
+        """Judge open nodes with these scores, (k,); higher is to be read sooner."""
+        return self._navigator.scorer(self._signals.of(frontier, nodes, scores))
+
+    def visit(self, index: int, node: Node) -> Floats | None:
+        """Take note of a visited node, and embed the question with it if it is among the first."""
+        self._signals.visit(index)
+        self._visits += 1
+        if self._visits > self._navigator.reads:
+            return None
+        self._similarity.add(self._navigator.embed(self._question, [node.text]))
+        return self._similarity.values
+
+
 class Signals:
     """The signals of nodes during one walk; `visit` is told of every node that was read."""
 
@@ -243,11 +267,10 @@ class Signals:
         corpus: Corpus,
         question: str,
         similarity: Similarity,
-        frontier: Frontier,
         fetch: Callable[[Sequence[int]], Sequence[Node]],
         allowed: Mask | None = None,
     ) -> None:
-        self._corpus, self._similarity, self._frontier = corpus, similarity, frontier
+        self._corpus, self._similarity = corpus, similarity
         self._fetch = fetch
         seen = similarity.first if allowed is None else similarity.first[allowed]
         self._size = len(seen)
@@ -273,10 +296,10 @@ class Signals:
         self._shares[paragraph] = self._shares.get(paragraph, 0.0) + facts.share
         self._headings[facts.heading] += 1
 
-    def of(self, indices: Indices, scores: Floats) -> Floats:
+    def of(self, frontier: Frontier, indices: Indices, scores: Floats) -> Floats:
         """The signals of some open nodes, with their scores, best first; (k, signals)."""
         known = self._known(indices.tolist())
-        likeness, similarity = self._frontier.likeness, self._similarity
+        likeness, similarity = frontier.likeness, self._similarity
         cosine, navigated = similarity.first[indices], similarity.cosine[indices]
         like = likeness[indices]
         first = [int(facts.paragraph[0]) for facts in known]
@@ -287,8 +310,8 @@ class Signals:
         columns = (
             scores,
             like,
-            self._frontier.mentions[indices],
-            self._frontier.echoes[indices],
+            frontier.mentions[indices],
+            frontier.echoes[indices],
             cosine,
             (cosine - self._mean) / self._spread,
             navigated,

@@ -1,38 +1,153 @@
-"""Searching a store that changes: a walk over the documents of one moment, begun anew if need be."""
+"""Searching a store that changes: over the documents of one moment, begun anew if need be."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from reprlib import repr as brief
 
 import numpy as np
 
 from hwdag.arrays import Mask, Vectors
+from hwdag.config import SearchConfig
 from hwdag.embedding.base import Embedder
 from hwdag.errors import EmptyIndex, IndexBusy, IndexMismatch, InputError
 from hwdag.filters import Equals
+from hwdag.lm.base import Reader
 from hwdag.scope import Scope
+from hwdag.search.context import FIRST_POSITION, Budget, Evidence, beyond, read_by_section
 from hwdag.search.corpus import Corpus, Vanished
-from hwdag.search.navigator import navigator_of
+from hwdag.search.frontier import Frontier
+from hwdag.search.navigator import Guide, Navigator, Signals, navigator_of
+from hwdag.search.progress import Interruption, ProgressControl
+from hwdag.search.select import select
+from hwdag.search.similarity import Similarity
 from hwdag.search.snapshots import Snapshots
-from hwdag.search.walk import Query, Walked, walk
+from hwdag.search.walk import initial_set, walk
 from hwdag.store.sqlite import Store
-from hwdag.types import Document, Retrieval
+from hwdag.text.headings import searched_text
+from hwdag.text.prompts import SearchPrompts
+from hwdag.types import Document, OnStep, Retrieval, Step
 
 MAX_RESTARTS = 5
-"""Walks that are begun anew because a document was deleted under them, before giving up."""
+"""Searches that are begun anew because a document was deleted under them, before giving up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A question, and how it is searched for; see `HWDAGIndex.search`.
+
+    Without a `query_vector`, (dimension,), the embedder is asked. Unless it is `for_answer`, nothing is
+    read that the search itself does not need.
+    """
+
+    question: str
+    reader: Reader
+    embedder: Embedder
+    config: SearchConfig
+    prompts: SearchPrompts
+    query_vector: Sequence[float] | Vectors | None = None
+    k: int | None = None
+    for_answer: bool = True
+    on_step: OnStep | None = None
+    interruption: Interruption | None = None
+
+
+def find(
+    corpus: Corpus,
+    query: Query,
+    *,
+    allowed: Mask | None = None,
+    navigator: Navigator | None = None,
+    has_edges: bool = True,
+) -> Evidence:
+    """Select nodes for a question, or walk where a model is to be asked.
+
+    Only `allowed` nodes, (n,), are scored and shown. A model is asked where p_yes may end the search, or
+    the graph `has_edges` of attention to pass relevance on along. Raises `QuestionTooLong`, and `Vanished`
+    where a document is deleted that is about to be read.
+    """
+    question, config = query.question, query.config
+    interruption = query.interruption or Interruption(max_seconds=config.max_seconds)
+    progress = ProgressControl(config, query.reader, interruption)
+    session = query.reader.session(
+        question, prompts=query.prompts, heads=config.heads, max_new_tokens=config.max_new_tokens
+    )
+    walks = has_edges or progress.steers
+    limit = min(config.token_budget, session.room)
+    budget = Budget(corpus, session.costs, limit, by_section=not walks)
+    allowed = corpus.visible(allowed)
+    frontier = _frontier(corpus, query, budget, allowed, navigator, has_edges)
+    on_step = query.on_step or (lambda step: None)
+    unread: list[Step] = []
+    if walks:
+        top, share = corpus.top(allowed), _initial_share(config, corpus, allowed)
+        initial = initial_set(frontier, budget, top, share)
+        steps = walk(frontier, session, progress, budget, initial, on_step)
+        shown = list(enumerate(searched_text(step.node) for step in steps))
+    else:
+        steps, shown = select(frontier, budget, interruption, on_step), []
+        if query.for_answer:
+            steps, shown, unread = read_by_section(session, steps, lambda: interruption.reason)
+    notes = progress.notes
+    if limit < config.token_budget:
+        notes.append(f"the budget was cut to the {limit} tokens that fit into the context")
+    wanted = (query.k or 0) - len(steps)
+    position = len(steps) + len(unread) + FIRST_POSITION
+    rest = beyond(frontier, budget, wanted - len(unread), position)
+    retrieval = Retrieval(
+        question,
+        tuple(steps),
+        progress.reason or ("budget" if frontier.left_out else "exhausted"),
+        sum(session.costs([text for _, text in shown])) if unread else budget.tokens,
+        session.usage,
+        tuple(notes),
+        (*unread[: max(0, wanted)], *rest),
+    )
+    return Evidence(retrieval, session, progress.says_yes, shown)
+
+
+def _frontier(
+    corpus: Corpus,
+    query: Query,
+    budget: Budget,
+    allowed: Mask | None,
+    navigator: Navigator | None,
+    has_edges: bool,
+) -> Frontier:
+    """The scores of all nodes before anything is read."""
+    question, vector = query.question, query.query_vector
+    vector = query.embedder.embed_query(question) if vector is None else np.asarray(vector)
+    # picked points have edges too, to what they were picked from; those are not attention
+    scoring = query.config.scoring if has_edges else replace(query.config.scoring, attention=0.0)
+    similarity = Similarity(corpus, question, vector, scoring, allowed)
+    guide = None
+    if navigator is not None:
+        signals = Signals(corpus, question, similarity, budget.fetch, allowed)
+        guide = Guide(navigator, question, similarity, signals)
+    return Frontier.of(corpus, question, similarity.values, scoring, allowed, guide)
+
+
+def _initial_share(config: SearchConfig, corpus: Corpus, allowed: Mask | None) -> float:
+    """Share of the budget for the top level (`SearchConfig.initial_share`)."""
+    share = config.initial_share
+    if not isinstance(share, str):
+        return share
+    height = max(1, corpus.height(allowed))
+    # why none: all that extractive top nodes say is among the leaves
+    extractive = height > 1 and not corpus.any_generated(corpus.top(allowed))
+    return 0.0 if extractive and share == "auto" else 1 / height  # after GARLIC 4.4
 
 
 class Searcher:
-    """Walks over whatever a store holds at the moment; threads may share it."""
+    """Searches whatever a store holds at the moment; threads may share it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._snapshots = Snapshots(store)
 
-    def walk(self, query: Query, scope: Scope, tenant: Equals | None) -> Walked:
-        """Walk for a question; begun anew where a document is deleted that is about to be read.
+    def find(self, query: Query, scope: Scope, tenant: Equals | None) -> Evidence:
+        """Search for a question; begun anew where a document is deleted that is about to be read.
 
         Errors as in `HWDAGIndex.search`, and `IndexBusy` where documents disappear faster than they
         are read.
@@ -48,13 +163,18 @@ class Searcher:
                 if query.query_vector is None:
                     query = replace(query, query_vector=self._embedded(query.question, embedder))
                 allowed = self._snapshots.visible(corpus, scope, tenant)
-                waits = config.scoring.attention > 0 and self._has_attention(corpus, allowed)
-                navigator = navigator_of(config, embedder, waits=waits)
-                walked = walk(corpus, query, allowed=allowed, navigator=navigator, waits=waits)
-                sources = self._sources(walked.retrieval, corpus)
+                has_edges = config.scoring.attention > 0 and self._has_attention(corpus, allowed)
+                found = find(
+                    corpus,
+                    query,
+                    allowed=allowed,
+                    navigator=navigator_of(config, embedder, waits=has_edges),
+                    has_edges=has_edges,
+                )
+                sources = self._sources(found.retrieval, corpus)
             except Vanished:
                 continue
-            return replace(walked, retrieval=replace(walked.retrieval, sources=sources))
+            return replace(found, retrieval=replace(found.retrieval, sources=sources))
         raise IndexBusy(
             f"documents were deleted while they were read, {MAX_RESTARTS} times in a row; search "
             "again when fewer changes are made"

@@ -82,7 +82,6 @@ VARIANTS: Mapping[str, Variant] = {
     "hwdag-no-paragraph": Variant(search=SearchConfig(scoring=Scoring(paragraph=0.0))),
     "hwdag-chunks": Variant(build=BuildConfig(leaves="chunks")),
     "hwdag-all-heads": Variant(search=SearchConfig(heads="all")),
-    "hwdag-stride-1": Variant(search=SearchConfig(stride=1)),
     "hwdag-garlic": Variant(_GARLIC, SearchConfig.garlic()),
     "hwdag-garlic-no-graph": replace(_ablated(build={"window_tokens": 2048}), tree=True),
     "hwdag-garlic-no-progress": _ablated(progress="budget", initial_share="equal"),

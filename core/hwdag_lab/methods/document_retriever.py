@@ -32,9 +32,7 @@ from hwdag.models import Models
 from hwdag.page import page
 from hwdag.scope import Scope, knows_no_tenants
 from hwdag.search.answering import AnswerStream
-from hwdag.search.context import FIRST_POSITION
-from hwdag.search.reading import with_headings
-from hwdag.search.walk import Walked
+from hwdag.search.context import FIRST_POSITION, Evidence, with_headings
 from hwdag.store.calls import CallCache, key_of
 from hwdag.text.characters import without_surrogates
 from hwdag.text.prompts import SearchPrompts
@@ -241,8 +239,8 @@ class DocumentRetriever(ABC, Generic[T]):
         if retrieval.steps:
             last = replace(retrieval.steps[-1], p_yes=reading.p_yes)
             retrieval = replace(retrieval, steps=(*retrieval.steps[:-1], last))
-        walked = Walked(retrieval, session, True, list(enumerate(texts)), spent=retrieval.usage)
-        return AnswerStream(walked, config.max_new_tokens)
+        read = Evidence(retrieval, session, True, list(enumerate(texts)), spent=retrieval.usage)
+        return AnswerStream(read, config.max_new_tokens)
 
     def answer(
         self,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hwdag.arrays import Floats
 from hwdag.config import SearchConfig
-from hwdag.search.reading import read_after
+from hwdag.search.context import read_after
 from hwdag.types import Node, Usage
 
 

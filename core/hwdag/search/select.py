@@ -1,0 +1,26 @@
+"""Choose nodes without a model, from the question and the texts alone (ours).
+
+A node's score is its similarity to the question (embedding and BM25), raised where what was chosen
+before refers to it; a navigator then chooses among the best (`hwdag.search.navigator`). Relations:
+`hwdag.search.walk` reads every node before it chooses the next one.
+"""
+
+from __future__ import annotations
+
+from hwdag.search.context import FIRST_POSITION, Budget, choice
+from hwdag.search.frontier import Frontier
+from hwdag.search.progress import Interruption
+from hwdag.types import OnStep, Step
+
+
+def select(
+    frontier: Frontier, budget: Budget, interruption: Interruption, on_step: OnStep
+) -> list[Step]:
+    """Choose the best node, again and again, until the budget is used or nothing is left."""
+    steps: list[Step] = []
+    while (
+        not interruption.reason and (index := frontier.best(budget.costs, budget.room)) is not None
+    ):
+        steps.append(choice(frontier, budget, index, len(steps) + FIRST_POSITION))
+        on_step(steps[-1])
+    return steps
