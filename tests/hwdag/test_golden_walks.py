@@ -9,16 +9,18 @@ records all walks again and prints which of them changed; the commit names the c
 
 import json
 import sys
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from math import isclose
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 
 from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
 from hwdag.graph.dag import HWDAG
 from hwdag.lm.default import default_reader
+from hwdag.store.sqlite import Header, Store
 from hwdag_lab.scripted import ScriptedLM, first_sentences
 
 pytestmark = pytest.mark.model
@@ -143,14 +145,16 @@ def built(world, config, is_written):
 @cache
 def without_points(world, config):
     """The same index with nothing but leaves in its graphs."""
-    index, entries = built(world, config, False), []
-    for entry in index.entries.values():
-        leaves = [node for node in entry.graph.nodes if node.level == 1]
-        graph = HWDAG.from_rows(leaves, [])
-        entries.append(type(entry)(entry.document, graph, entry.vectors[: len(leaves)]))
-    return HWDAGIndex.from_entries(
-        entries, built_by=index.built_by, reader=index.reader, config=config
-    )
+    index, path = built(world, config, False), Path(mkdtemp()) / "leaves.hwdag"
+    dimension = index.embedder.dimension
+    with Store.create(
+        path, Header(index.built_by, index.embedder.name, dimension, asdict(config))
+    ) as store:
+        for entry in index.entries.values():
+            leaves = [node for node in entry.graph.nodes if node.level == 1]
+            graph = HWDAG.from_rows(leaves, [])
+            store.put(entry.document, graph, entry.vectors[: len(leaves)])
+    return HWDAGIndex.load(path, reader=index.reader)
 
 
 def written(prompt):

@@ -58,7 +58,8 @@ def test_a_question_is_told_step_by_step_and_answered_as_by_the_index(client, se
     told = events(client.post("/api/ask", json={"question": QUESTION}))
     answer = served.answer(QUESTION, config=CONFIG)
     steps = [data for event, data in told if event == "step"]
-    assert steps == [step.to_dict() for step in answer.retrieval.steps]
+    found = served.search(QUESTION, config=CONFIG)  # told as they are chosen, before they are read
+    assert steps == [step.to_dict() for step in found.steps]
     assert "".join(data["text"] for event, data in told if event == "piece") == answer.text
     event, whole = told[-1]
     assert event == "answer"

@@ -78,8 +78,10 @@ class Budget:
     def take(self, index: int) -> Node:
         """Count a node in."""
         [node] = self.fetch([index])
-        alone = self._sections is None
-        self.tokens += self._tokens_of(searched_text(node)) if alone else self._sections.add(node)
+        sections = self._sections
+        self.tokens += (
+            self._tokens_of(searched_text(node)) if sections is None else sections.add(node)
+        )
         return node
 
     def fetch(self, indices: Sequence[int]) -> list[Node]:
@@ -122,8 +124,8 @@ def read_by_section(
 ) -> tuple[list[Step], list[tuple[int, str]], list[Step]]:
     """Read what was selected, for an answer.
 
-    Forwards have `READ_TOGETHER` tokens; p_yes is read after each. Returns the steps with their
-    relevance, what was shown as in `Evidence`, and the steps that were not read because it was
+    Forwards have `READ_TOGETHER` tokens. Returns the steps with their relevance, the last with p_yes
+    after everything; what was shown, as in `Evidence`; and the steps that were not read because it was
     `interrupted` between two forwards.
     """
     shown = by_section([step.node for step in steps])
@@ -133,10 +135,10 @@ def read_by_section(
         reading = session.read([text for _, text in part])
         for ordinal, ((i, _), mean) in enumerate(zip(part, reading.attention, strict=True), done):
             read[i] = replace(steps[i], relevance=(ordinal + FIRST_POSITION) * float(mean))
-        last = max(i for i, _ in part)
-        read[last] = replace(read[last], p_yes=reading.p_yes)
         done += len(part)
     kept = sorted(read)
+    if kept:
+        read[kept[-1]] = replace(read[kept[-1]], p_yes=reading.p_yes)
     unread = [step for i, step in enumerate(steps) if i not in read]
     return [read[i] for i in kept], [(kept.index(i), text) for i, text in shown[:done]], unread
 
