@@ -9,6 +9,7 @@ from typing import Any
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.types import Document
 from hwdag_lab.methods.graphreader import GraphReaderConfig, GraphReaderRetriever
+from hwdag_lab.methods.graphreader.graph import FactGraph
 from hwdag_lab.scripted import ScriptedLM
 
 PARAGRAPHS = (
@@ -101,6 +102,9 @@ class Script:
         return reply(prompt) if callable(reply) else reply
 
 
+count = ScriptedLM().count_tokens
+
+
 def retriever(
     script: Script | None = None, documents: Sequence[Document] | None = None, **options: Any
 ) -> GraphReaderRetriever:
@@ -139,3 +143,8 @@ READING = {
     "chunk": act("termination()", "She was born in Arden."),
 }
 THREE = GraphReaderConfig(chunk_tokens=16, initial_nodes=3)
+
+
+def graph_of(**options: Any) -> FactGraph:
+    """The graph of the one document of a retriever."""
+    return retriever(**options).graphs["doc"]

@@ -84,3 +84,8 @@ def cold_logprobs(lm: HuggingFaceLM, ids: list[int], last: int) -> NDArray[np.fl
         rows = lm.model(torch.tensor([ids]), use_cache=False).logits[0].double().log_softmax(-1)
     where = range(len(ids) - last, len(ids))
     return np.array([float(rows[i - 1, ids[i]]) for i in where])
+
+
+def tiny_lm(family: str = "llama", *, seed: int = 3, **overrides: object) -> HuggingFaceLM:
+    """A random model as a reader; `overrides` are config values."""
+    return HuggingFaceLM(model(family, seed=seed, **overrides), tokenizer())

@@ -43,16 +43,17 @@ def random_text(rng: np.random.Generator, words: int) -> str:
 
 
 def random_prose(
-    rng: np.random.Generator, sentences: int, *, words: tuple[int, int] = (4, 8)
+    seed: int | np.random.Generator, sentences: int, *, words: tuple[int, int] = (4, 8)
 ) -> str:
     """That many sentences, each of at least and at most so many words."""
-    return " ".join(random_sentences(rng, sentences, words=words))
+    return " ".join(random_sentences(seed, sentences, words=words))
 
 
 def random_sentences(
-    rng: np.random.Generator, count: int, *, words: tuple[int, int] = (4, 8)
+    seed: int | np.random.Generator, count: int, *, words: tuple[int, int] = (4, 8)
 ) -> list[str]:
     """So many sentences, each of at least and at most so many words."""
+    rng = np.random.default_rng(seed)  # a generator as it is
     return [random_text(rng, int(rng.integers(words[0], words[1] + 1))) for _ in range(count)]
 
 

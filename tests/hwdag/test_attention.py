@@ -1,11 +1,10 @@
 """Captured span attention equals eager `output_attentions`, whatever the architecture."""
 
 import os
-import subprocess
-import sys
 
 import pytest
 import torch
+from processes import python
 from tiny import FAMILIES, model
 from transformers import (
     BloomConfig,
@@ -188,9 +187,6 @@ for family in sys.argv[1:]:  # each in a process of its own, since a peak never 
 def test_no_attention_matrix_per_head_exists():
     """8 heads x 4096 x 4096 in float32 would take 512 MB; a block of scores takes 64."""
     families = ("llama", "gemma2")  # with the kernel of torch, and from blocks
-    run = subprocess.run(
-        [sys.executable, "-c", MEMORY, *families], capture_output=True, text=True, check=True
-    )
-    grown = dict(line.split() for line in run.stdout.splitlines())
+    grown = dict(line.split() for line in python(MEMORY, *families).stdout.splitlines())
     assert set(grown) == set(families)
     assert max(map(float, grown.values())) < 400, grown

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny import model, tokenizer
-from worlds import random_text
+from worlds import random_prose, random_text
 
 from hwdag.building.builder import build
 from hwdag.building.edges import edge_mask, segment_attention, source_units
@@ -28,9 +28,7 @@ from hwdag_lab.scripted import ScriptedLM, attention_between
 
 
 def prose(sentences, seed=0):
-    rng = np.random.default_rng(seed)
-    text = " ".join(random_text(rng, int(rng.integers(5, 12))) for _ in range(sentences))
-    return Document("prose", text)
+    return Document("prose", random_prose(seed, sentences, words=(5, 11)))
 
 
 def built(document, *, reader=None, writer=None, prompts=None, **config):

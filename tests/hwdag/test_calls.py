@@ -34,7 +34,7 @@ CONFIG = BuildConfig(chunk_tokens=40, window_tokens=330, batch_size=2, edges="at
 
 
 def text_of(sentences, seed=0):
-    return random_sentences(np.random.default_rng(seed), sentences, words=(6, 13))
+    return random_sentences(seed, sentences, words=(6, 13))
 
 
 def prose(sentences, seed=0):

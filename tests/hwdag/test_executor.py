@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from ray_world import models
 from store_world import assert_same_entries
-from worlds import random_text
+from worlds import random_prose
 
 from hwdag import BuildConfig, Document, HWDAGIndex
 from hwdag.errors import WriterFailed
@@ -18,8 +18,11 @@ CONFIG = BuildConfig(chunk_tokens=40, window_tokens=330, batch_size=2, points="g
 
 def corpus(count=7):
     rng = np.random.default_rng(0)
-    texts = [" ".join(random_text(rng, 9) for _ in range(8 + 11 * (i % 3))) for i in range(count)]
-    return [Document(f"doc{i}", text) for i, text in enumerate(texts)]
+    lengths = [8 + 11 * (i % 3) for i in range(count)]
+    return [
+        Document(f"doc{i}", random_prose(rng, length, words=(9, 9)))
+        for i, length in enumerate(lengths)
+    ]
 
 
 def built(folder, documents, **options):

@@ -7,14 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import cache
 
-import numpy as np
 import pytest
 from hostile import ATTACKS, CONTROL_TOKENS, LINE_BREAKS, TAKEOVER
 from store_world import assert_same, load_all
 from tiny import model, tokenizer
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
-from worlds import corpus_of, random_text, walk
+from worlds import corpus_of, random_prose, walk
 
 from hwdag.building.insertion import Insertion
 from hwdag.building.tools import Tools
@@ -43,8 +42,7 @@ EMBEDDER = HashingEmbedder(64)
 
 
 def prose(sentences, seed):
-    rng = np.random.default_rng(seed)
-    return " ".join(random_text(rng, int(rng.integers(5, 12))) for _ in range(sentences))
+    return random_prose(seed, sentences, words=(5, 11))
 
 
 BENIGN = [Document(f"benign-{seed}", prose(36, seed), f"Title {seed}") for seed in range(2)]

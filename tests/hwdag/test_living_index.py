@@ -3,17 +3,15 @@
 import asyncio
 import json
 import os
-import subprocess
-import sys
-import textwrap
+import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from index_world import CONFIG, documents, index_of, opened
+from processes import python, started
 from worlds import all_questions_ended
 
 from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
@@ -301,8 +299,7 @@ def test_processes_that_search_see_whole_states_only_while_one_inserts(tmp_path)
         steps = index_of(docs[:n]).search(QUESTION, config=BUDGET).steps
         states.append([(s.node.id, s.node.text, s.score) for s in steps])
     index = index_of(docs[:1], path=path)
-    command = [sys.executable, "-c", textwrap.dedent(SEARCHER), path, str(len(docs)), QUESTION]
-    searchers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    searchers = [started(SEARCHER, path, len(docs), QUESTION) for _ in range(4)]
     for searcher in searchers:
         assert searcher.stdout.readline() == "ready\n"
     for doc in docs[1:]:
@@ -337,9 +334,9 @@ def test_processes_that_insert_take_turns(tmp_path):
             text = f"The {sys.argv[2]} wrote sentence {i}. It is about rivers and castles. " * 5
             index.insert([Document(f"{sys.argv[2]}{i}", text)])
     """
-    command = [sys.executable, "-c", textwrap.dedent(script), path]
-    writers = [subprocess.Popen([*command, name]) for name in ("first", "second")]
-    assert [writer.wait(timeout=120) for writer in writers] == [0, 0]
+    with started(script, path, "first") as one, started(script, path, "second") as two:
+        pass
+    assert (one.returncode, two.returncode) == (0, 0)
     names = {f"{name}{i}" for name in ("first", "second") for i in range(5)}
     assert set(opened(path).documents) == names | {"doc0"}
 
@@ -501,8 +498,7 @@ def test_a_forked_process_is_told_to_load_the_index_again(tmp_path):
             assert "load" in str(error), error
             os._exit(7)
     """
-    run = subprocess.run([sys.executable, "-c", textwrap.dedent(script), path], check=False)
-    assert run.returncode == 7
+    python(script, path, ends=7)
 
 
 def test_a_file_whose_first_write_was_killed_is_filled(tmp_path):
@@ -517,7 +513,7 @@ def test_a_file_whose_first_write_was_killed_is_filled(tmp_path):
         connection.executemany("INSERT INTO header VALUES (?)", [("x" * 900,)] * 500)
         os.kill(os.getpid(), signal.SIGKILL)
     """
-    subprocess.run([sys.executable, "-c", textwrap.dedent(script), path], check=False)
+    python(script, path, ends=-signal.SIGKILL)
     assert path.stat().st_size > 0
     assert path.with_name("a.hwdag-journal").exists()
     assert seen(index_of(documents(1), path=path)) == {"doc0"}
@@ -613,7 +609,7 @@ def test_a_fork_during_a_build_waits_for_nothing(tmp_path, in_memory):
     path = tmp_path / "a.hwdag"
     script = """
         import os, signal, sys, threading
-        from test_living_index import documents, index_of
+        from index_world import documents, index_of
         from hwdag.errors import IndexFileError
         from hwdag_lab.scripted import ScriptedLM
 
@@ -647,10 +643,7 @@ def test_a_fork_during_a_build_waits_for_nothing(tmp_path, in_memory):
         assert list(index.documents) == ["doc0"]
         sys.exit(status)
     """
-    paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
-    command = [sys.executable, "-c", textwrap.dedent(script), "" if in_memory else path]
-    run = subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, check=False)
-    assert run.returncode == 7
+    python(script, "" if in_memory else path, ends=7)
 
 
 TWO_PARAGRAPHS = (

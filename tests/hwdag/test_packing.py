@@ -7,7 +7,7 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 import numpy as np
 import pytest
 import torch
-from tiny import FAMILIES, model, tokenizer
+from tiny import FAMILIES, model, tiny_lm
 from transformers import DynamicCache
 from worlds import WORDS
 
@@ -16,7 +16,6 @@ from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import ModelBusy
 from hwdag.lm import packing
 from hwdag.lm.attention import Capture, SpanRequest, capture
-from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.packing import Row, packed_forward
 from hwdag.text.prompts import SearchPrompts
 
@@ -57,7 +56,7 @@ def forwards_of(lm):
 
 
 def test_questions_at_once_have_the_same_nodes_and_answers_in_fewer_forwards():
-    lm = HuggingFaceLM(model(seed=3), tokenizer())
+    lm = tiny_lm()
     models = {"reader": lm, "embedder": HashingEmbedder()}
     picked = BuildConfig(points="extractive")  # a random model writes until it may not
     with HWDAGIndex.from_documents([TEXT], config=picked, **models) as index:
@@ -86,7 +85,7 @@ def session(lm, question="Who?"):
 
 
 def test_whoever_leaves_does_not_hold_up_the_others():
-    lm = HuggingFaceLM(model(seed=3), tokenizer())
+    lm = tiny_lm()
     texts = [f"The {word} is here." for word in WORDS]
 
     def read(count):
@@ -101,7 +100,7 @@ def test_whoever_leaves_does_not_hold_up_the_others():
 
 
 def test_an_error_reaches_all_who_were_in_the_forward_and_nobody_else():
-    lm = HuggingFaceLM(model(seed=3), tokenizer())
+    lm = tiny_lm()
     expected = session(lm).read(["The fox."]).p_yes
 
     def fails(*_):
@@ -123,7 +122,7 @@ def test_an_error_reaches_all_who_were_in_the_forward_and_nobody_else():
 
 def test_who_comes_to_a_long_line_is_refused_and_who_has_begun_is_not(monkeypatch):
     monkeypatch.setattr(packing, "MOST_WAITING", 2)
-    lm = HuggingFaceLM(model(seed=3), tokenizer())
+    lm = tiny_lm()
     reader, texts = session(lm), ["The fox.", "The palace."]
     expected = [reader.read([text]).p_yes for text in texts]
     begun = session(lm)
@@ -159,7 +158,7 @@ def test_who_comes_to_a_long_line_is_refused_and_who_has_begun_is_not(monkeypatc
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_fork_has_a_thread_of_its_own():
-    lm = HuggingFaceLM(model(seed=3), tokenizer())
+    lm = tiny_lm()
     expected = session(lm).read(["The fox."]).p_yes
     child = os.fork()
     if not child:

@@ -1,14 +1,11 @@
 """Threads for what would block an event loop."""
 
 import os
-import subprocess
-import sys
-import textwrap
 
 import pytest
+from processes import python
 
-FORKED = textwrap.dedent(
-    """
+FORKED = """
     import asyncio, os
     from hwdag.threads import in_builder_thread, in_question_thread
 
@@ -24,10 +21,9 @@ FORKED = textwrap.dedent(
     except BaseException:
         os._exit(1)
     """
-)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_process_has_threads_of_its_own():
     """The pools of the parent have none in the copy, where work would wait for ever."""
-    assert subprocess.run([sys.executable, "-c", FORKED], timeout=60).returncode == 0
+    python(FORKED)

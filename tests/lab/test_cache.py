@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from worlds import WORDS, random_text
+from worlds import WORDS, random_prose
 
 from hwdag.building.writing import replies
 from hwdag.config import SearchConfig
@@ -43,7 +43,7 @@ def world(seed=0, documents=3):
     return [
         Document(
             f"d{i}",
-            " ".join(random_text(rng, int(rng.integers(5, 9))) for _ in range(20)),
+            random_prose(rng, 20, words=(5, 8)),
             f"Title {i}",
             {"year": 2000 + i, "tags": ["a", "b"]},
         )

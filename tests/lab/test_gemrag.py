@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from worlds import random_text
+from worlds import random_prose
 
 from hwdag.building.calls import Calls
 from hwdag.config import SearchConfig
@@ -46,14 +46,9 @@ def gem(**options):
     return GemRagRetriever(**defaults | options)
 
 
-def text_of(sentences, seed=0):
-    rng = np.random.default_rng(seed)
-    return " ".join(random_text(rng, int(rng.integers(4, 9))) for _ in range(sentences))
-
-
 def built(sentences=40, seed=0, **options):
     retriever = gem(**options)
-    retriever.insert([Document("doc", text_of(sentences, seed))])
+    retriever.insert([Document("doc", random_prose(seed, sentences))])
     return retriever
 
 
@@ -386,7 +381,7 @@ def test_fewer_questions_than_asked_for_weigh_as_much():
 
 def test_without_a_writer_everything_is_verbatim_and_said():
     retriever = gem()
-    report = retriever.insert([Document("doc", text_of(40))])
+    report = retriever.insert([Document("doc", random_prose(0, 40))])
     memory = memory_of(retriever)
     assert {node.origin for node in memory.nodes} == {"chunk", "extractive"}
     for node, asked in zip(memory.nodes, memory.questions, strict=True):

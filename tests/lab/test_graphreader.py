@@ -10,6 +10,8 @@ from graphreader_world import (
     TEXT,
     Script,
     act,
+    count,
+    graph_of,
     in_two,
     retriever,
     write_facts,
@@ -24,17 +26,9 @@ from hwdag.scope import Scope
 from hwdag.types import Document
 from hwdag_lab.methods.graphreader import GraphReaderConfig, GraphReaderRetriever
 from hwdag_lab.methods.graphreader.graph import FactGraph, paragraph_chunks
-from hwdag_lab.scripted import ScriptedLM, tokens_of
+from hwdag_lab.scripted import ScriptedLM
 
 PLENTY = SearchConfig(token_budget=500)
-
-
-def count(texts):
-    return [len(tokens_of(text)) for text in texts]
-
-
-def graph_of(**options):
-    return retriever(**options).graphs["doc"]
 
 
 def names(graph, indices):

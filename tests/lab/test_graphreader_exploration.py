@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from graphreader_world import QUESTION, TEXT, Script, act, retriever
+from graphreader_world import QUESTION, TEXT, Script, act, count, retriever
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,12 +10,7 @@ from hwdag.config import SearchConfig
 from hwdag.errors import ContextTooSmall, QuestionTooLong
 from hwdag.types import Document
 from hwdag_lab.methods.graphreader import FunctionCall, GraphReaderConfig
-from hwdag_lab.scripted import ScriptedLM, tokens_of
-
-
-def count(texts):
-    return [len(tokens_of(text)) for text in texts]
-
+from hwdag_lab.scripted import ScriptedLM
 
 # the exploration
 

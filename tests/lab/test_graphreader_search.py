@@ -4,25 +4,27 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from graphreader_world import PARAGRAPHS, QUESTION, READING, TEXT, THREE, Script, act, retriever
+from graphreader_world import (
+    PARAGRAPHS,
+    QUESTION,
+    READING,
+    TEXT,
+    THREE,
+    Script,
+    act,
+    count,
+    retriever,
+)
 
 from hwdag.config import SearchConfig
 from hwdag_lab.methods.graphreader import GraphReaderConfig
-from hwdag_lab.scripted import ScriptedLM, tokens_of
+from hwdag_lab.scripted import ScriptedLM
 
 PLENTY = SearchConfig(token_budget=500)
 
 
-def count(texts):
-    return [len(tokens_of(text)) for text in texts]
-
-
 def texts(retrieval):
     return [step.node.text for step in retrieval.steps]
-
-
-def graph_of(**options):
-    return retriever(**options).graphs["doc"]
 
 
 # evidence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
-from worlds import random_text
+from worlds import random_prose
 
 from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
@@ -122,9 +122,7 @@ def test_a_question_without_an_entity_is_answered_by_dense_retrieval():
 
 def test_dos_rag_reads_what_dense_retrieval_finds_in_the_order_of_the_documents():
     rng = np.random.default_rng(4)
-    documents = [
-        Document(f"d{i}", " ".join(random_text(rng, 7) for _ in range(30))) for i in range(2)
-    ]
+    documents = [Document(f"d{i}", random_prose(rng, 30, words=(7, 7))) for i in range(2)]
     options = {"reader": ScriptedLM(), "embedder": HashingEmbedder(64)}
     dense = DenseRetriever.from_documents(documents, **options, granularity="sentence")
     ordered = DosRagRetriever.from_documents(documents, **options, granularity="sentence")

@@ -10,14 +10,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted_scoring import ScoringLM
-from tiny import model, tokenizer
-from worlds import random_text
+from tiny import tiny_lm
+from worlds import random_prose
 
 from hwdag import Document, SearchConfig
 from hwdag.errors import InputError, QuestionTooLong, ReaderRequired
 from hwdag.lm.base import Reader
 from hwdag.lm.default import default_reader
-from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.text.chunking import chunk
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Span
@@ -44,12 +43,7 @@ MIXED = (
 
 
 def text_of(seed: int, sentences: int) -> str:
-    rng = np.random.default_rng(seed)
-    return " ".join(random_text(rng, int(rng.integers(4, 14))) for _ in range(sentences))
-
-
-def tiny_lm(**overrides: object) -> HuggingFaceLM:
-    return HuggingFaceLM(model(seed=3, **overrides), tokenizer())
+    return random_prose(seed, sentences, words=(4, 13))
 
 
 def searched(retriever, text, budget, question=QUESTION):

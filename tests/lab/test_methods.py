@@ -11,7 +11,7 @@ import pytest
 from langchain_core.documents import Document as LangChainDocument
 from llama_index.core import Document as LlamaIndexDocument
 from scripted_scoring import ScoringLM
-from worlds import random_text
+from worlds import random_prose
 
 import langchain_hwdag
 import llama_index_hwdag
@@ -67,10 +67,7 @@ def make(name, documents=()):
 
 def world(seed=0, documents=3):
     rng = np.random.default_rng(seed)
-    return [
-        Document(f"d{i}", " ".join(random_text(rng, int(rng.integers(5, 9))) for _ in range(12)))
-        for i in range(documents)
-    ]
+    return [Document(f"d{i}", random_prose(rng, 12, words=(5, 8))) for i in range(documents)]
 
 
 def search(retriever, question, *, budget=60, **options):
@@ -284,7 +281,7 @@ def test_what_is_kept_is_shown_on_the_page_of_graphs(name):
     cls, options = options_of(name)
     retriever = cls(**options)
     rng = np.random.default_rng(3)
-    texts = {f"d{i}": " ".join(random_text(rng, 8) for _ in range(12)) for i in range(2)}
+    texts = {f"d{i}": random_prose(rng, 12, words=(8, 8)) for i in range(2)}
     retriever.insert([Document(key, text) for key, text in texts.items()])
     shown = retriever.to_dict()
     assert {one["id"]: one["text"] for one in shown["documents"]} == texts

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import string
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from itertools import groupby
@@ -12,6 +11,7 @@ from itertools import groupby
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from processes import python
 from rouge_score.rouge_scorer import RougeScorer
 from rouge_score.tokenizers import DefaultTokenizer
 from sacrebleu.metrics import BLEU
@@ -178,15 +178,14 @@ def test_a_missing_library_is_named_with_the_way_to_get_it(
 
 @pytest.mark.slow
 def test_the_libraries_are_loaded_by_the_metrics_that_need_them() -> None:
-    code = (
-        "import sys, logging\n"
-        "from hwdag_lab.eval import text_metrics as m\n"
-        "m.f1('a b', ['b']), m.exact_match('a', ['b'])\n"
-        "assert not {'rouge_score', 'sacrebleu', 'nltk', 'torch'} & set(sys.modules)\n"
-        "m.rouge_l('a b', ['b']), m.bleu4('a b', ['b'])\n"
-        "assert not logging.getLogger().handlers\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    python("""
+        import sys, logging
+        from hwdag_lab.eval import text_metrics as m
+        m.f1("a b", ["b"]), m.exact_match("a", ["b"])
+        assert not {"rouge_score", "sacrebleu", "nltk", "torch"} & set(sys.modules)
+        m.rouge_l("a b", ["b"]), m.bleu4("a b", ["b"])
+        assert not logging.getLogger().handlers
+    """)
 
 
 def test_rouge_says_nothing(caplog: pytest.LogCaptureFixture) -> None:

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from worlds import random_text
+from worlds import random_prose
 
 from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder, unit_rows
@@ -36,11 +36,6 @@ SMALL = RaptorConfig(
 )
 
 
-def text_of(sentences, seed=0):
-    rng = np.random.default_rng(seed)
-    return " ".join(random_text(rng, int(rng.integers(4, 9))) for _ in range(sentences))
-
-
 def raptor(**options):
     defaults = {"reader": ScriptedLM(), "embedder": HashingEmbedder(64), "config": SMALL}
     return RaptorRetriever(**defaults | options)
@@ -54,7 +49,7 @@ def tree_of(retriever, document="doc"):
 def built(sentences=60, seed=0, **options):
     """One document; what was built alike is shared, so no test may change it."""
     retriever = raptor(**options)
-    retriever.insert([Document("doc", text_of(sentences, seed))])
+    retriever.insert([Document("doc", random_prose(seed, sentences))])
     return retriever
 
 
@@ -225,7 +220,7 @@ def test_long_replies_are_cut_to_whole_sentences():
 def test_where_nothing_is_written_the_summary_is_extracted_and_counted():
     replies = iter(["Written.", "  "] * 100)
     retriever = raptor(writer=CallableWriter(lambda prompt: next(replies), name="lazy"))
-    report = retriever.insert([Document("doc", text_of(60))])
+    report = retriever.insert([Document("doc", random_prose(0, 60))])
     tree = tree_of(retriever)
     extracted = sum(node.origin == "extractive" for node in tree.nodes if node.level > 1)
     assert report.fallbacks == extracted < report.retries
@@ -240,7 +235,7 @@ def test_a_failing_writer_is_an_error_and_no_summary():
 
     retriever = raptor(writer=fail)
     with pytest.raises(WriterFailed, match="OSError"):
-        retriever.insert([Document("doc", text_of(60))])
+        retriever.insert([Document("doc", random_prose(0, 60))])
     assert not retriever.documents
 
     class Forgetful:
@@ -367,7 +362,7 @@ def test_verbatim_nodes_that_say_nothing_new_come_last():
 @pytest.mark.parametrize("mode", ["collapsed", "tree"])
 def test_trees_of_several_documents_stand_side_by_side(mode):
     retriever = raptor(mode=mode)
-    texts = {"short": "A kettle boils.", "long": text_of(70, 3), "other": text_of(50, 4)}
+    texts = {"short": "A kettle boils.", "long": random_prose(3, 70), "other": random_prose(4, 50)}
     retriever.insert([Document(name, text) for name, text in texts.items()])
     config = SearchConfig(token_budget=100)
     steps = retriever.search("kettle boils", config=config).steps

@@ -13,7 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted_scoring import ScoringLM
-from tiny import FAMILIES, model, tokenizer
+from tiny import FAMILIES, tiny_lm, tokenizer
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import DynamicCache
@@ -42,10 +42,6 @@ TEXT = (
     "The ferry crosses the river at dawn. Its bell wakes the village. The smith mends the bell of "
     "the ferry and is paid in grain."
 )
-
-
-def tiny_lm(family: str = "llama", **overrides: object) -> HuggingFaceLM:
-    return HuggingFaceLM(model(family, seed=3, **overrides), tokenizer())
 
 
 def scores_of(retriever, question=QUESTION, **options):
@@ -215,7 +211,7 @@ def test_forwards_end_with_the_last_head_and_count_what_runs(heads, memory):
 
 def counting() -> tuple[HuggingFaceLM, list[int]]:
     """A model, and the numbers of tokens of its forwards."""
-    lm, forwards = HuggingFaceLM(model(seed=3), tokenizer()), list[int]()
+    lm, forwards = tiny_lm(), list[int]()
     logits = lm.engine.logits
     lm.engine.logits = lambda rows, **options: (  # type: ignore[method-assign]
         forwards.append(sum(map(len, rows))) or logits(rows, **options)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import subprocess
-import sys
 from copy import deepcopy
 from operator import itemgetter
 from pathlib import Path
@@ -20,6 +18,7 @@ from langchain_core.prompts import PromptTemplate
 from langchain_core.runnables import RunnableParallel, RunnablePassthrough
 from langchain_core.tools import create_retriever_tool
 from langchain_world import CHUNKS, DOCUMENTS, FERRY, QUESTION, an_index, available, texts
+from processes import python
 from pydantic import ValidationError
 
 import hwdag
@@ -344,19 +343,14 @@ def test_traces_name_the_method(retriever, name):
 # --- the package --------------------------------------------------------------------------------
 
 
-def run_python(code):
-    root = Path(__file__).parents[2]
-    path = f"import sys; sys.path[:0] = [{str(root / 'core')!r}, {str(root)!r}]\n"
-    return subprocess.run(
-        [sys.executable, "-c", path + code], capture_output=True, text=True, check=False
-    )
-
-
 def test_a_missing_framework_is_named_with_the_command():
-    result = run_python("sys.modules['langchain_core'] = None\nimport langchain_hwdag")
-    assert result.returncode == 1
-    assert result.stderr.strip().endswith(
-        'ImportError: langchain_hwdag needs langchain-core: pip install "hwdag[langchain]"'
+    code = "import sys; sys.modules['langchain_core'] = None; import langchain_hwdag"
+    assert (
+        python(code, ends=1)
+        .stderr.strip()
+        .endswith(
+            'ImportError: langchain_hwdag needs langchain-core: pip install "hwdag[langchain]"'
+        )
     )
 
 
