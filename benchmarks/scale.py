@@ -3,11 +3,9 @@
 Synthetic documents of 100 nodes and about 1,000 edges are put into one file until it holds the asked
 number of nodes. Then a fresh process searches it without the arrays that are kept beside a file, and
 another one with them, adds documents, and walks, with the scripted model as reader, so that what is
-measured is the index and not a language model. With `--times 10` it is searched as if ten files like
-it were one index: the cost of ten times the nodes, without ten times the disk. Run:
+measured is the index and not a language model. Run:
 
     python benchmarks/scale.py 1000 10000 100000 1000000 --folder /tmp/scale
-    python benchmarks/scale.py 1000000 --times 10 --folder /tmp/scale
     python benchmarks/scale.py --plot docs/images/growth.svg --folder /tmp/scale
 
 The last one draws what the runs before it have measured.
@@ -38,7 +36,6 @@ from hwdag.search.searcher import Query, Searcher
 from hwdag.search.similarity import References, Similarity
 from hwdag.search.snapshots import Snapshots
 from hwdag.store.erasure import arrays_of, drop_arrays
-from hwdag.store.several import Stores
 from hwdag.store.sqlite import Header, Store
 from hwdag.text.prompts import SearchPrompts
 from hwdag_lab.scripted import ScriptedLM
@@ -61,13 +58,10 @@ def main() -> None:
         "--folder", type=Path, required=True, help="for the index files, and growth.jsonl"
     )
     parser.add_argument("--plot", type=Path, help="draw growth.jsonl there")
-    parser.add_argument(
-        "--times", type=int, default=1, help="search the file so many times at once"
-    )
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
-        print(json.dumps(measure(options.measure, options.times)))
+        print(json.dumps(measure(options.measure)))
         return
     options.folder.mkdir(parents=True, exist_ok=True)
     log = options.folder / "growth.jsonl"
@@ -76,13 +70,12 @@ def main() -> None:
         if not file.exists():
             fill(file, size)
         command = [sys.executable, __file__, "0", "--folder", ".", "--measure", str(file)]
-        report: dict[str, object] = {"nodes": size * options.times, "machine": platform.machine()}
-        if options.times == 1 or not list(arrays_of(file)):
-            drop_arrays(file)
-            fresh = child(command)
-            for name in ("first_search_s", "first_search_cpu_s", "peak_gb"):
-                report[f"without_arrays_{name}"] = fresh[name]
-        report |= child([*command, "--times", str(options.times)])
+        report: dict[str, object] = {"nodes": size, "machine": platform.machine()}
+        drop_arrays(file)
+        fresh = child(command)
+        for name in ("first_search_s", "first_search_cpu_s", "peak_gb"):
+            report[f"without_arrays_{name}"] = fresh[name]
+        report |= child(command)
         report["arrays_mb"] = round(sum(f.stat().st_size for *_, f in arrays_of(file)) / 1e6, 1)
         print(json.dumps(report), flush=True)
         with log.open("a", encoding="utf-8") as lines:
@@ -137,12 +130,12 @@ def fill(file: Path, size: int) -> None:
     unfinished.rename(file)
 
 
-def measure(file: Path, times: int) -> dict[str, object]:
+def measure(file: Path) -> dict[str, object]:
     """Seconds of every operation, and the memory of this process."""
     rng = np.random.default_rng(1)
     found: dict[str, object] = {"file_mb": round(file.stat().st_size / 1e6, 1)}
     began = time.perf_counter()
-    store = Repeated([Store.open(file) for _ in range(times)])
+    store = Store.open(file)
     searcher = Searcher(store)
     found["open_s"] = lap(began)
     found["first_search_s"], found["first_search_cpu_s"] = timed(searcher, rng)
@@ -154,17 +147,8 @@ def measure(file: Path, times: int) -> dict[str, object]:
     corpus = Snapshots(store).current()
     found["edges"] = sum(len(part.children) for part in corpus.segments)
     found["step_cpu_ms"] = steps_of_the_frontier(corpus, rng)
-    if times == 1:
-        found["add_s"], found["search_after_add_s"] = additions(file, rng)
+    found["add_s"], found["search_after_add_s"] = additions(file, rng)
     return found
-
-
-class Repeated(Stores):
-    """The same file several times, as if each was another one."""
-
-    def ids(self) -> list[str]:
-        """All ids, without those of further copies."""
-        return self.parts[0][1].ids()
 
 
 def timed(searcher: Searcher, rng: np.random.Generator) -> tuple[float, float]:
@@ -173,7 +157,7 @@ def timed(searcher: Searcher, rng: np.random.Generator) -> tuple[float, float]:
     config = SearchConfig(token_budget=400, progress="budget")
     models = {"reader": ScriptedLM(), "embedder": Random()}
     query = Query(question=sentence(rng), config=config, prompts=SearchPrompts(), **models)
-    searcher.find(query, Scope(), None)
+    searcher.find(query, Scope())
     return lap(began), round(time.process_time() - used, 3)
 
 

@@ -19,7 +19,6 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import (
     ConfigDict,
     InstanceOf,
-    PlainSerializer,
     PlainValidator,
     PrivateAttr,
     WithJsonSchema,
@@ -30,7 +29,7 @@ from hwdag.building.report import BuildReport
 from hwdag.checks import refuse
 from hwdag.config import SearchConfig, checked_k
 from hwdag.errors import EmptyIndex, InputError
-from hwdag.filters import Filter, as_filter
+from hwdag.filters import Filter, predicate
 from hwdag.retriever import Retriever
 from hwdag.scope import Scope
 from hwdag.search.passages import Returns, returned
@@ -40,8 +39,14 @@ from langchain_hwdag.events import STEP_EVENT, in_thread
 
 OnStep = Callable[[Step], None]
 
-Filters = Filter | Mapping[str, Any] | None
-"""A filter of the core, or its JSON form."""
+Filters = Filter | None
+"""A filter as JSON, see `hwdag.filters`."""
+
+
+def _checked(filters: Filters) -> Filters:
+    if filters is not None:
+        predicate(filters)
+    return filters
 
 
 class SearchOptions(TypedDict, total=False):
@@ -71,8 +76,7 @@ class CoreSearchRetriever(BaseRetriever):
     document_ids: tuple[str, ...] | None = None
     filters: Annotated[
         Filters,
-        PlainValidator(as_filter),
-        PlainSerializer(lambda found: None if found is None else found.to_dict()),
+        PlainValidator(_checked),
         WithJsonSchema({"anyOf": [{"type": "object"}, {"type": "null"}]}),
     ] = None
     returns: Returns = "nodes"

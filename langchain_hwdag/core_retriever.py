@@ -32,8 +32,8 @@ class CoreRetriever(CoreSearchRetriever):
         search: token budget and heads; a dict is read as the options of `SearchConfig`.
         k: number of nodes; as the following three also an option of `invoke`.
         document_ids: only these documents are searched; None for all.
-        filters: only documents whose metadata match are searched: a filter of `hwdag.filters`, or
-            its JSON form, such as `{"lang": "de"}`.
+        filters: only documents whose metadata match are searched: a filter of
+            `hwdag.filters`, such as `{"lang": "de"}`.
         returns: "nodes" as they were read; "sources", with what a node rests on in the original
             document as its text, one per line; or "passages", the whole paragraphs that these are
             in, each once.

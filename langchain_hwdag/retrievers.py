@@ -14,7 +14,6 @@ from pydantic import Field, field_validator
 
 from hwdag.checks import under_one_name
 from hwdag.config import BuildConfig, SearchConfig
-from hwdag.filters import Filter
 from hwdag.index import HWDAGIndex as CoreIndex
 from hwdag.search.passages import Returns
 from hwdag.text.prompts import Prompts
@@ -52,8 +51,8 @@ class HWDAGRetriever(CoreSearchRetriever):
         search: budget, progress control, heads; a dict is read as the options of `SearchConfig`.
         k: number of nodes; as the following three also an option of `invoke`.
         document_ids: only these documents are walked; None for all.
-        filters: only documents whose metadata match are walked: a filter of `hwdag.filters`, or its
-            JSON form, such as `{"lang": "de"}`.
+        filters: only documents whose metadata match are walked: a filter of
+            `hwdag.filters`, such as `{"lang": "de"}`.
         returns: "nodes" as they were read; "sources", with what a node rests on in the original
             document as its text, one per line; or "passages", the whole paragraphs that these are
             in, each once.
@@ -155,8 +154,6 @@ class HWDAGRetriever(CoreSearchRetriever):
     def lc_attributes(self) -> dict[str, Any]:
         """The arguments that `dumps` writes as JSON."""
         found: dict[str, Any] = {"index": str(self.index.path)}
-        if isinstance(self.filters, Filter):
-            found["filters"] = self.filters.to_dict()
         if self.search is not None:
             found["search"] = asdict(self.search)
         return found

@@ -45,7 +45,6 @@ SECONDS = {
     "test_heads_detection.py",
     "test_hostile_text.py",
     "test_huggingface.py",
-    "test_integrity.py",
     "test_likelihood.py",
     "test_living_index.py",
     "test_llama_index_storage.py",
@@ -65,6 +64,7 @@ SECONDS = {
     "test_store_sharing.py",
     "test_text_likelihood.py",
     "test_typical_programs.py",
+    "test_verify.py",
     "test_youra.py",
 }
 """Files whose tests run models, start processes and browsers, or take many seconds together, their imports included."""

@@ -6,13 +6,6 @@ from hwdag.config import BuildConfig as BuildConfig
 from hwdag.config import Scoring as Scoring
 from hwdag.config import SearchConfig as SearchConfig
 from hwdag.errors import HWDAGError as HWDAGError
-from hwdag.filters import And as And
-from hwdag.filters import Equals as Equals
-from hwdag.filters import Exists as Exists
-from hwdag.filters import In as In
-from hwdag.filters import Not as Not
-from hwdag.filters import Or as Or
-from hwdag.filters import Range as Range
 from hwdag.index import HWDAGIndex as HWDAGIndex
 from hwdag.lm.huggingface import HuggingFaceLM as HuggingFaceLM
 from hwdag.lm.openai_compatible import OpenAIWriter as OpenAIWriter

@@ -45,14 +45,8 @@ class Binding:
         """Take a store for the one."""
         self.path, self.store, self._searcher = store.path, store, Searcher(store)
 
-    def check_single(self) -> None:
-        """Raise `InputError` where several files are open as one."""
-        if self.store is not None:
-            _ = self.store.database
-
     def bind_existing(self) -> None:
         """Open the file that somebody else has made meanwhile; `IndexMismatch` if it is another index."""
-        self.check_single()
         if self.store is None and self.path is not None and holds_something(self.path):
             store = Store.open(self.path)
             with on_error(store.close):

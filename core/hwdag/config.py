@@ -63,8 +63,6 @@ class BuildConfig:
         batch_size: windows that are replayed in one forward. Also the number of prompts that a
             writer gets at a time, if it does not say how many it answers at once.
         max_levels: the graph ends at this level, even if the text does not shrink.
-        tenant_key: metadata field that names the owner of a document. Every document must have it,
-            every search must name a tenant, and tenants share nothing.
     """
 
     leaves: Leaves = "sentences"
@@ -81,7 +79,6 @@ class BuildConfig:
     edge_heads: Heads = "auto"
     batch_size: int = 4
     max_levels: int = 12
-    tenant_key: str | None = None
 
     def __post_init__(self) -> None:
         for name, least in (("chunk_tokens", 8), ("batch_size", 1), ("max_levels", 2)):
@@ -109,12 +106,6 @@ class BuildConfig:
         if not isinstance(self.language, str) or not self.language.strip():
             raise InputError(
                 f'language must be "same" or a name such as "German", got {self.language!r}'
-            )
-        key = self.tenant_key
-        if key is not None and (not isinstance(key, str) or key in ("", "and", "or", "not")):
-            raise InputError(
-                f"tenant_key is {key!r}; name a metadata field (a filter reserves and, or "
-                "and not), or leave it out"
             )
 
     @classmethod

@@ -24,7 +24,7 @@ from hwdag.graph.dag import HWDAG
 from hwdag.lm.base import Reader, Writer
 from hwdag.models import Models
 from hwdag.page import framed, page
-from hwdag.scope import Scope, required_filter, tenant_of
+from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
 from hwdag.search.context import Evidence
 from hwdag.search.passages import Returns, checked_returns, returned
@@ -44,7 +44,7 @@ from hwdag.types import Answer, Document, OnStep, Retrieval, shown_document, sho
 
 if TYPE_CHECKING:
     from hwdag.page.widget import PageWidget
-    from hwdag.store.integrity import Compacted, Verdict
+    from hwdag.store.verify import Compacted, Verdict
 
 LEAST_SHOWN = 0.01  # weight below which an edge is left out of a page
 MOST_FRAMED = 20_000  # nodes that a notebook shows as a page
@@ -166,28 +166,21 @@ class HWDAGIndex:
         return cls._over(Store.open(path), reader, embedder, prompts, writer=writer, config=config)
 
     @classmethod
-    def open_all(
-        cls,
-        paths: Sequence[str | Path],
-        *,
-        reader: Reader | str | None = None,
-        embedder: Embedder | str | None = None,
-        prompts: Prompts | None = None,
-    ) -> Self:
-        """Open several index files, to be searched as one; nothing can be changed in it.
+    def merge(cls, paths: Sequence[str | Path], *, path: str | Path) -> Self:
+        """Copy the finished documents of several index files into a new one, and open it.
 
-        Results are those of one index that holds the documents of all files, in their order. The
-        files may change meanwhile, as with `load`. Arguments as in `load`; the reader is by default
-        that of the first file.
+        The result is that of one build of all documents in this order, and no model is asked. So
+        several processes may build a file each. The files stay as they are; cached calls are copied too.
 
         Raises:
             NotAnIndex, IndexVersionError, IndexCorrupt: a file cannot be used.
-            IndexMismatch: files have different embedders or tenant keys, or the embedder is not theirs.
-            InputError: there is no path, or a document is in two files.
+            IndexMismatch: the files were built with different models or options.
+            InputError: there is something at `path`, no file is named, or a document is in two files.
         """
-        from hwdag.store.several import Stores
+        from hwdag.store.copying import merge
 
-        return cls._over(Stores.open_all(paths), reader, embedder, prompts)
+        merge(paths, path)
+        return cls.load(path)
 
     @classmethod
     def _over(
@@ -277,8 +270,7 @@ class HWDAGIndex:
         self._binding.bind_existing()
         store = self._binding.store
         if store is None or not store.delete(document_id):
-            listed = "" if self.config.tenant_key else f"; there are {some(self.documents)}"
-            raise InputError(f"no document {document_id!r}{listed}")
+            raise InputError(f"no document {document_id!r}; there are {some(self.documents)}")
 
     def search(
         self,
@@ -401,7 +393,6 @@ class HWDAGIndex:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the path of the file, which is opened where it is unpickled, with its own models."""
-        self._binding.check_single()
         if self.path is None:
             raise TypeError(
                 "an index in memory cannot be pickled; save() it to a file, and pickle load(file)"
@@ -484,9 +475,8 @@ class HWDAGIndex:
         Raises:
             InputError: it is not bound to a file.
         """
-        from hwdag.store.integrity import verify
+        from hwdag.store.verify import verify
 
-        self._binding.check_single()
         if self._binding.path is None:
             raise InputError("an index in memory has no file to verify; save() it first")
         return verify(self._binding.path, show_progress=show_progress)
@@ -498,7 +488,7 @@ class HWDAGIndex:
             drop_calls: forget finished model calls too; unfinished builds and later versions of a
                 document then pay for them again.
         """
-        from hwdag.store.integrity import compact
+        from hwdag.store.verify import compact
 
         store = self._binding.filled
         # why: on a connection of its own searches here wait no longer than those of others
@@ -586,7 +576,6 @@ class HWDAGIndex:
         if not question.strip():
             raise InputError("the question is empty or only white space")
         scope = scope or Scope()
-        tenant = required_filter(self.config.tenant_key, scope)
         question = without_surrogates(question)[0]
         with span("hwdag.walk", "RETRIEVER", **{"input.value": question}) as opened:
             searcher = self._binding.searcher
@@ -602,7 +591,7 @@ class HWDAGIndex:
                 on_step=telling(opened, on_step),
                 interruption=interruption,
             )
-            found = searcher.find(query, scope, tenant)
+            found = searcher.find(query, scope)
             add_retrieval(opened, found.retrieval)
         return found
 
@@ -622,7 +611,7 @@ class HWDAGIndex:
         with self._changes:
             self._binding.bind_existing()
             _ = self._tools().plan  # what cannot be built must not make a file
-            checked: Iterable[Document] = map(self._checked, documents)
+            checked: Iterable[Document] = map(as_document, documents)
             if isinstance(documents, Collection):  # what is wrong is told before anything is built
                 checked = list(checked)
             with self._binding.building(WAIT_SECONDS) as store:
@@ -639,13 +628,6 @@ class HWDAGIndex:
                     if opened is not None:
                         opened.set_attribute("hwdag.built", len(report.built))
                 return report
-
-    def _checked(self, document: Document | str) -> Document:
-        document, store = as_document(document), self._binding.store
-        tenant_of(document, self.config.tenant_key)
-        if store is not None:
-            store.check_tenant(document)
-        return document
 
     def _tools(self) -> Tools:
         reader = self.reader

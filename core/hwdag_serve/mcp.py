@@ -14,7 +14,7 @@ from hwdag.cli.asking import opened, scope_of, search_config
 from hwdag.config import SearchConfig
 from hwdag.errors import HWDAGError, InputError
 from hwdag.index import HWDAGIndex
-from hwdag.scope import Scope, required_filter
+from hwdag.scope import Scope
 from hwdag.trace.provenance import provenance
 from hwdag.types import Document
 from hwdag.version import __version__
@@ -107,9 +107,8 @@ def document_of(index: HWDAGIndex, scope: Scope, document_id: str) -> Document:
 
 
 def _is_in(scope: Scope, index: HWDAGIndex, document: Document) -> bool:
-    tenant = required_filter(index.config.tenant_key, scope)
     is_named = scope.document_ids is None or document.id in scope.document_ids
-    return is_named and scope.admits(document.metadata, tenant)
+    return is_named and scope.admits(document.metadata)
 
 
 def _with_errors(tool: Callable[..., Any]) -> Callable[..., Any]:

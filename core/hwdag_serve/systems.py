@@ -29,11 +29,6 @@ class Systems:
         config: SearchConfig | None = None,
         others: Mapping[str, Retriever] | None = None,
     ) -> None:
-        if index.config.tenant_key is not None:
-            raise InputError(
-                "the documents of this index belong to tenants, and a server tells nobody apart; "
-                "serve an index per tenant, or call HWDAGIndex from an application of your own"
-            )
         self.index = index
         config = config or SearchConfig()
         alone = replace(config.scoring, attention=0.0, mentions=0.0, echoes=0.0, paragraph=0.0)

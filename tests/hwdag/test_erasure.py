@@ -8,10 +8,11 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from store_world import HEADER, assert_holds, change_file, entry, fill, secret
+from store_world import HEADER, assert_holds, entry, fill, secret
 
-from hwdag.store.integrity import repair, verify
+from hwdag.store.copying import repair
 from hwdag.store.sqlite import Store
+from hwdag.store.verify import verify
 
 SENTENCE = "The unmentionable wombat sleeps. "
 
@@ -35,7 +36,7 @@ DIE_WHEN_CUTTING = """
         assert libc.prctl(38, 1, 0, 0, 0) == 0
         assert libc.prctl(22, 2, program, 0, 0) == 0, os.strerror(ctypes.get_errno())
 
-    from hwdag.store.integrity import compact
+    from hwdag.store.verify import compact
     from hwdag.store.sqlite import Store
     with Store.open(sys.argv[1]) as store:
         die_when_cutting(sys.argv[1])
@@ -66,7 +67,7 @@ def test_a_compaction_that_is_killed_at_its_end_leaves_nothing_to_stay(tmp_path)
     content = path.read_bytes()
     end = int.from_bytes(content[28:32], "big") * 4096
     assert b"wombat" in content[end:]
-    assert not verify(path).sound
+    assert verify(path).sound
     with Store.open(path) as store:
         store.delete("secret")
     assert b"wombat" not in path.read_bytes()
@@ -91,7 +92,7 @@ AT_THE_END = """
     from hwdag import HWDAGIndex
     from hwdag_lab.scripted import ScriptedLM
     from hwdag.store.exporting import export_index
-    from hwdag.store.integrity import repair
+    from hwdag.store.copying import merge, repair
     for name in ("link", "replace", "rename"):
         setattr(os, name, lambda *a, **o: os.kill(os.getpid(), signal.SIGKILL))
     path, other = sys.argv[1:]
@@ -142,20 +143,13 @@ def again(path, other):
     export_index(path, other)
 
 
-@pytest.mark.parametrize("last", ["link", "replace"])
-def test_a_repair_that_was_killed_runs_again(path, tmp_path, last):
-    """Killed before the damaged file has its second name, and behind that."""
-    change_file(path, "UPDATE documents SET title = 'x' WHERE id = 'a'")
-    damaged = path.read_bytes()
-    keep = "" if last == "link" else "    import posix; os.link = posix.link\n"
-    code = AT_THE_END + keep + "    repair(path)"
-    assert run(code, path, "") == -signal.SIGKILL
-    assert [name for name in names(tmp_path) if name.startswith("x.hwdag.unfinished-")]
-    assert (tmp_path / "x.hwdag.damaged").exists() == (last == "replace")
-    repaired = repair(path)
-    assert (repaired.kept, repaired.lost) == (("secret",), ("a",))
-    assert (tmp_path / "x.hwdag.damaged").read_bytes() == damaged
-    assert names(tmp_path) == ["x.hwdag", "x.hwdag.damaged"]
+@pytest.mark.parametrize("how", ["repair(path, other)", "merge([path], other)"])
+def test_a_new_file_whose_making_was_killed_is_seen_and_goes(path, tmp_path, how):
+    other = tmp_path / "y.hwdag"
+    assert run(AT_THE_END + f"    {how}", path, other) == -signal.SIGKILL
+    assert [name for name in names(tmp_path) if name.startswith("y.hwdag.unfinished-")]
+    assert repair(path, other).kept == ("a", "secret")
+    assert names(tmp_path) == ["x.hwdag", "y.hwdag"]
 
 
 def test_a_copy_that_somebody_is_writing_stays(path):

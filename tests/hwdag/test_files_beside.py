@@ -12,8 +12,9 @@ from hwdag import Document, HWDAGIndex
 from hwdag.cli.main import main
 from hwdag.errors import IndexFileError
 from hwdag.store.calls import CallCache
-from hwdag.store.integrity import compact, repair, verify
+from hwdag.store.copying import repair
 from hwdag.store.sqlite import Store
+from hwdag.store.verify import compact, verify
 from hwdag_lab.scripted import ScriptedLM
 
 LONG = Document("long", "The miller keeps grain. He counts the sacks at night. " * 99)

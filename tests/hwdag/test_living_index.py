@@ -19,7 +19,6 @@ from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import ContextTooSmall, IndexBusy, IndexMismatch, InputError, UnknownOption
 from hwdag.scope import Scope
 from hwdag.store.lock import build_lock
-from hwdag.store.sqlite import Store
 from hwdag_lab.scripted import ScriptedLM
 
 BUDGET = SearchConfig(token_budget=120, progress="budget")
@@ -112,35 +111,6 @@ def test_filters_and_document_ids_hold_together():
     index = index_of(documents())
     scope = Scope(["doc0", "doc1"], {"year": {"gte": 2001}})
     assert seen(index, scope=scope) == {"doc1"}
-
-
-TENANTS = BuildConfig(chunk_tokens=30, window_tokens=400, tenant_key="customer")
-
-
-def test_tenants_see_nothing_of_each_other():
-    ours = documents(2, customer="ours")
-    theirs = documents(2, seed=7, prefix="theirs", customer="theirs")
-    index = index_of([*ours, *theirs], config=TENANTS)
-    assert seen(index, scope=Scope(tenant="ours")) == {"doc0", "doc1"}
-    assert seen(index, scope=Scope(tenant="nobody")) == set()
-    close_to(
-        found(index, scope=Scope(tenant="ours")),
-        found(index_of(ours, config=TENANTS), scope=Scope(tenant="ours")),
-    )
-    assert seen(index, scope=Scope(filters={"year": 2001}, tenant="ours")) == {"doc1"}
-
-
-def test_a_search_without_a_tenant_is_refused_where_there_are_tenants():
-    index = index_of(documents(1, customer="ours"), config=TENANTS)
-    with pytest.raises(InputError, match="tenant_key"):
-        index.search(QUESTION)
-    with pytest.raises(InputError, match="tenant_key"):
-        index_of(documents(1)).search(QUESTION, scope=Scope(tenant="ours"))
-
-
-def test_a_document_that_belongs_to_nobody_is_refused_where_there_are_tenants():
-    with pytest.raises(InputError, match="'doc0'"):
-        index_of(documents(1), config=TENANTS)
 
 
 def test_a_second_index_on_the_file_sees_every_change_at_once(tmp_path):
@@ -373,7 +343,7 @@ def test_a_file_that_comes_after_the_look_for_it_is_gone_on_with(tmp_path, monke
 def test_a_file_that_was_made_meanwhile_with_another_config_is_refused(tmp_path):
     path = tmp_path / "a.hwdag"
     index = HWDAGIndex(reader=ScriptedLM(), embedder=HashingEmbedder(), config=CONFIG, path=path)
-    index_of(documents(1, customer="x"), config=TENANTS, path=path).close()
+    index_of(documents(1), config=replace(CONFIG, chunk_tokens=40), path=path).close()
     with pytest.raises(IndexMismatch):
         index.insert(documents(1))
 
@@ -391,30 +361,6 @@ def test_a_document_that_became_blank_is_gone():
     assert report.deleted == ["doc0"]
     assert [name for name, _ in report.skipped] == ["doc0"]
     assert seen(index) == {"doc1"}
-
-
-def test_tenants_learn_nothing_of_each_others_ids():
-    index = index_of(
-        [*documents(1, customer="ours"), *documents(1, prefix="secret", customer="theirs")],
-        config=TENANTS,
-    )
-    said = []
-    for name in ("secret0", "nobody"):
-        with pytest.raises(InputError) as raised:
-            index.search(QUESTION, scope=Scope([name], tenant="ours"))
-        said.append(str(raised.value).replace(name, "..."))
-    assert said[0] == said[1]
-    with pytest.raises(InputError, match="'nobody'"):
-        index.delete("nobody")
-    with pytest.raises(InputError, match="tenant"):
-        index.refresh([Document("secret0", "Mine now.", metadata={"customer": "ours"})])
-
-
-def test_to_prune_for_one_tenant_leaves_the_others_alone():
-    ours, theirs = documents(2, customer="ours"), documents(1, prefix="t", customer="theirs")
-    index = index_of([*ours, *theirs], config=TENANTS)
-    assert index.refresh(ours[:1], prune=True).deleted == ["doc1"]
-    assert set(index.documents) == {"doc0", "t0"}
 
 
 def test_to_prune_forgets_what_was_begun_and_never_finished(tmp_path):
@@ -555,52 +501,6 @@ def test_a_search_that_takes_too_long_says_so():
     assert index_of(documents(1)).search(QUESTION, config=config).stop == "time"
     with pytest.raises(InputError, match="max_seconds"):
         SearchConfig(max_seconds=0)
-
-
-def test_a_tenant_cannot_take_an_id_while_it_waits_for_its_turn(tmp_path):
-    """The id was free when the build was asked for, and is taken when the build begins."""
-    path = tmp_path / "a.hwdag"
-    index_of(documents(1, customer="ours"), config=TENANTS, path=path).close()
-    ours, theirs = opened(path), opened(path)
-    mine = Document("new", "Ours. " * 30, metadata={"customer": "ours"})
-    asked, released = threading.Event(), threading.Event()
-
-    class Late(list):
-        """A list that is checked at once, as every list; the build has not begun then."""
-
-        def __iter__(self):
-            yield from [Document("new", "Theirs now. " * 30, metadata={"customer": "theirs"})]
-            asked.set()
-            assert released.wait(60)
-
-    with ThreadPoolExecutor(1) as pool:
-        change = pool.submit(theirs.refresh, Late([1]))
-        assert asked.wait(60)
-        ours.insert([mine])
-        released.set()
-        with pytest.raises(InputError, match="tenant"):
-            change.result()
-    assert ours.documents["new"] == mine
-    entry = ours.entries["new"]
-    taken = pytest.raises(InputError, match="tenant")
-    with Store.open(path) as store, taken:
-        store.put(Document("new", mine.text, "", {"customer": "theirs"}), *entry[1:])
-    assert ours.documents["new"] == mine
-
-
-def test_to_prune_for_a_tenant_forgets_what_it_has_begun(tmp_path):
-    path = tmp_path / "a.hwdag"
-    reader = ScriptedLM(prefers_extraction=False)
-    ours = documents(1, customer="ours")
-    index = index_of(ours, path=path, reader=reader, config=TENANTS)
-    for customer, word in (("ours", "unmentionable"), ("theirs", "wombat")):
-        begun = Document(word, f"The {word} word stands here. " * 60, "", {"customer": customer})
-        assert index.refresh([begun], max_tokens=1).stopped
-    assert index.refresh(ours, prune=True).deleted == []
-    assert b"unmentionable" not in path.read_bytes()
-    assert b"wombat" in path.read_bytes()
-    with pytest.raises(InputError, match="tenant"):
-        index.refresh([Document("wombat", "Mine now.", "", {"customer": "ours"})])
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")

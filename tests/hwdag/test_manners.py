@@ -108,7 +108,6 @@ def test_show_has_all_nodes_of_a_document(file, capsys):
     ("option", "message"),
     [
         (["--document", "nope"], "'nope'"),
-        (["--tenant", "a"], "tenant_key"),
         (["--budget", "0"], "token_budget"),
         (["--filter", "{"], "--filter"),
         ([], "/nowhere/nothing"),

@@ -14,7 +14,6 @@ from hwdag.config import BuildConfig, Scoring, SearchConfig
 from hwdag.embedding.default import default_embedder
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError, ModelNotFound
-from hwdag.filters import Equals
 from hwdag.index import HWDAGIndex
 from hwdag.scope import Scope
 from hwdag.search.frontier import Frontier
@@ -248,9 +247,9 @@ def test_the_scorer_chooses_what_a_walk_reads(trained):
 @pytest.mark.model
 def test_nobody_may_see_anything_and_the_walk_ends_at_once(trained):
     index = HWDAGIndex(reader=ScriptedLM(), config=BuildConfig())
-    index.insert([Document("towns", RECORD.text, metadata={"tenant": "a"})])
+    index.insert([Document("towns", RECORD.text, metadata={"town": "a"})])
     config = SearchConfig(navigator=str(trained / "plain"))
-    found = index.search("Who?", config=config, scope=Scope(filters=Equals("tenant", "b")))
+    found = index.search("Who?", config=config, scope=Scope(filters={"town": "b"}))
     assert found.steps == ()
 
 

@@ -19,9 +19,9 @@ from hwdag.search import segments, sidecar
 from hwdag.search.corpus import Corpus
 from hwdag.search.sidecar import Sidecar
 from hwdag.search.snapshots import Snapshots
-from hwdag.store.integrity import compact
 from hwdag.store.sqlite import Store
 from hwdag.store.unfinished import take_place
+from hwdag.store.verify import compact
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="no arrays are kept on Windows")
 

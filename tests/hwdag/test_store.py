@@ -31,9 +31,9 @@ from hwdag.errors import (
 from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG
 from hwdag.store import records, rows, sqlite
-from hwdag.store.integrity import verify
 from hwdag.store.schema import SCHEMA_VERSION
 from hwdag.store.sqlite import Entry, Header, Store, content_hash
+from hwdag.store.verify import verify
 from hwdag.store.views import Stored
 from hwdag.types import Document, Node, Span
 

@@ -8,8 +8,9 @@ import pytest
 from store_world import entry, fill, load_all
 
 from hwdag.errors import IndexCorrupt
-from hwdag.store.integrity import repair, verify
+from hwdag.store.copying import repair
 from hwdag.store.sqlite import Store
+from hwdag.store.verify import verify
 
 PAGE = 4096
 ENDLESS = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT"
@@ -64,8 +65,8 @@ def test_what_was_whole_before_is_saved_without_it(path):
         "CREATE TRIGGER t AFTER INSERT ON documents BEGIN DELETE FROM documents; END"
     )
     connection.close()
-    assert repair(path).kept == ("a", "b", "c")
-    with Store.open(path) as store:
+    assert repair(path, path.with_name("new")).kept == ("a", "b", "c")
+    with Store.open(path.with_name("new")) as store:
         store.put(*entry("d", 4))
         assert store.ids() == ["a", "b", "c", "d"]
 

@@ -38,13 +38,22 @@ def test_verify_says_that_a_file_is_sound_or_what_is_damaged(file, capsys):
 
 def test_repair_keeps_what_is_whole_and_says_what_is_lost(file, capsys):
     damage(file, opened(file).documents["doc1"].text[:40].encode())
-    assert main(["repair", str(file), "--quiet"]) == 1
+    new = file.with_name("new.hwdag")
+    assert main(["repair", str(file), "-o", str(new), "--quiet"]) == 1
     shown = capsys.readouterr().out
     assert "lost doc1; insert it again" in shown
     assert "2 documents kept, 1 lost" in shown
-    assert list(HWDAGIndex.load(file).documents) == ["doc0", "doc2"]
-    assert main(["verify", str(file), "--quiet"]) == 0
-    assert file.with_name("a.hwdag.damaged").exists()
+    assert list(HWDAGIndex.load(new).documents) == ["doc0", "doc2"]
+    assert main(["verify", str(new), "--quiet"]) == 0
+
+
+def test_files_are_merged_into_a_new_one(file, tmp_path, capsys):
+    more, new = tmp_path / "b.hwdag", tmp_path / "new.hwdag"
+    index_of([Document("more", "The mill grinds no more.")], path=more).close()
+    assert main(["merge", str(file), str(more), "-o", str(new), "--quiet"]) == 0
+    assert list(HWDAGIndex.load(new).documents) == ["doc0", "doc1", "doc2", "more"]
+    assert main(["merge", str(file), str(file), "-o", str(tmp_path / "c"), "--quiet"]) == 2
+    assert "doc0" in capsys.readouterr().err
 
 
 def test_compact_gives_space_back(file, capsys):
@@ -113,8 +122,7 @@ def test_to_prune_keeps_what_could_not_be_read_and_adds_metadata(tmp_path, capsy
     folder.mkdir()
     for name in ("harbour", "quarry", "mill"):
         (folder / f"{name}.txt").write_text(f"The {name} is old.")
-    build = ["build", str(folder), "-o", str(path), "--tenant-key", "town", "--quiet"]
-    assert main(build) == 2
+    build = ["build", str(folder), "-o", str(path), "--quiet"]
     assert main([*build, "--metadata", "town=Brightwater"]) == 0
     (folder / "harbour.txt").unlink()
     (folder / "quarry.txt").unlink()

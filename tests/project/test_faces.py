@@ -146,7 +146,7 @@ def found(retriever: Any) -> list[tuple[str, str, Any]]:
         {"k": 99, "returns": "passages"},
         {"document_ids": ["mill"]},
         {"filters": {"year": {"gte": 2}}, "k": 99},
-        {"filters": hwdag.Not(hwdag.Equals("owner", "elm"))},
+        {"filters": {"owner": {"ne": "elm"}}},
         {"search": hwdag.SearchConfig(token_budget=20, progress="budget")},
     ],
 )

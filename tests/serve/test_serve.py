@@ -18,7 +18,7 @@ pytest.importorskip("prometheus_client", reason="needs the extra serve")
 
 from starlette.testclient import TestClient
 
-from hwdag import BuildConfig, Document, HWDAGIndex
+from hwdag import Document
 from hwdag.cli.main import main, parser
 from hwdag.errors import InputError, ModelBusy
 from hwdag.trace.bars import Silent
@@ -230,11 +230,6 @@ def test_figures_count_what_was_asked(client):
     assert figure(answered) == 1
     assert figure("hwdag_questions_running") == 0
     assert figure('hwdag_tokens_total{system="hwdag"}') == told[-1][1]["answer"]["tokens"]
-
-
-def test_an_index_of_tenants_is_not_served():
-    with HWDAGIndex(config=BuildConfig(tenant_key="owner")) as tenants, pytest.raises(InputError):
-        application(tenants)
 
 
 def test_a_method_to_compare_with_holds_what_the_index_holds():

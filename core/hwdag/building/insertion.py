@@ -21,7 +21,6 @@ from hwdag.building.tools import Tools
 from hwdag.checks import positive
 from hwdag.errors import IndexCorrupt, InputError
 from hwdag.lm.base import Metered, Reader
-from hwdag.scope import tenant_of
 from hwdag.store.calls import DocumentCalls, Withdrawn
 from hwdag.store.sqlite import Entry, Store, content_hash
 from hwdag.text.characters import without_surrogates
@@ -114,7 +113,7 @@ class Insertion:
     """One-use state of an insertion: documents are finished and stored one by one, in order.
 
     With `replace` a document takes the place of another one with its id. `prune` says which documents
-    that do not come are deleted, none of a tenant of whom no document comes.
+    that do not come are deleted.
     """
 
     def __init__(
@@ -142,7 +141,6 @@ class Insertion:
         self._meter = self._metered(tools.reader, tools.writer)
         self._report = BuildReport()
         self._seen: set[str] = set()
-        self._tenants: set[str | None] = set()
         self._titles: Counter[str] = Counter()
 
     def run(self, documents: Iterable[Document | str], reporter: Reporter) -> BuildReport:
@@ -183,8 +181,6 @@ class Insertion:
             self._finish()
         document, field = titled(document, self._tools.config.title_from)
         self._titles.update(filter(None, [field]))
-        self._store.check_tenant(document)  # again in the transaction that writes
-        self._tenants.add(tenant_of(document, self._tools.config.tenant_key))
         text, replaced = without_surrogates(document.text)
         if replaced:
             document = replace(document, text=text)
@@ -207,8 +203,7 @@ class Insertion:
         self._advance()
 
     def _is_gone(self, identity: str) -> bool:
-        tenants = self._tenants if self._tools.config.tenant_key else {None}
-        if identity in self._seen or self._store.tenant_under(identity) not in tenants:
+        if identity in self._seen:
             return False
         return self._prune(identity) if callable(self._prune) else True
 

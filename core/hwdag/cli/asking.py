@@ -17,7 +17,7 @@ from hwdag.config import SearchConfig
 from hwdag.errors import EmptyIndex, HWDAGError, InputError
 from hwdag.index import HWDAGIndex
 from hwdag.retriever import Retriever
-from hwdag.scope import Scope, required_filter
+from hwdag.scope import Scope
 from hwdag.store.opening import check_folder
 from hwdag.text.characters import visible
 from hwdag.trace import render
@@ -113,7 +113,7 @@ def scope_of(options: argparse.Namespace) -> Scope:
         raise InputError(
             f'--filter must be JSON such as \'{{"year": {{"gte": 2020}}}}\', got {brief(filters)}: {error}'
         ) from error
-    return Scope(options.document, filters, options.tenant)
+    return Scope(options.document, filters)
 
 
 def opened(options: argparse.Namespace, scope: Scope) -> HWDAGIndex:
@@ -124,7 +124,6 @@ def opened(options: argparse.Namespace, scope: Scope) -> HWDAGIndex:
     with HWDAGIndex.load(options.file) as index:
         if not len(index):
             raise EmptyIndex(f"{options.file} holds no document; insert some first")
-        required_filter(index.config.tenant_key, scope)
         documents = index.documents
         for one in scope.document_ids or ():
             if one not in documents:

@@ -77,10 +77,16 @@ def _add_upkeep(commands: Commands) -> None:
     shared.add_html(show, "the graphs")
     about = "check every byte of an index file that counts"
     verify = _command(commands, "verify", "upkeep:verify", about)
-    about = "save the whole documents of a damaged index file"
+    about = "copy the whole documents of a damaged index file to a new one"
     repair = _command(commands, "repair", "upkeep:repair", about)
     repair.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="write there, and leave FILE as it is"
+        "-o", "--output", type=Path, required=True, metavar="NEW", help="the new index file"
+    )
+    about = "copy the documents of several index files to a new one"
+    merge = _command(commands, "merge", "upkeep:merge", about, file=False)
+    merge.add_argument("files", nargs="+", type=Path, metavar="FILE", help="index files, in order")
+    merge.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="NEW", help="the new index file"
     )
     about = "give back the space of deleted documents"
     compact = _command(commands, "compact", "upkeep:compact", about)
@@ -94,7 +100,7 @@ def _add_upkeep(commands: Commands) -> None:
     export.add_argument(
         "output", type=Path, metavar="OUTPUT", help="a new file, .jsonl or .graphml"
     )
-    for command in (verify, repair, export):
+    for command in (verify, repair, merge, export):
         shared.add_quiet(command)
 
 

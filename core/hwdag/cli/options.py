@@ -169,7 +169,7 @@ def add_paths(command: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="a text in the metadata of all these documents, such as their tenant (repeatable)",
+        help="a text in the metadata of all these documents (repeatable)",
     )
 
 
@@ -185,9 +185,6 @@ def add_scope(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--filter", metavar="JSON", help='only documents whose metadata match: {"year": 2020}'
-    )
-    command.add_argument(
-        "--tenant", metavar="NAME", help="whose documents, if they belong to tenants"
     )
 
 

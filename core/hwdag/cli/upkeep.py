@@ -1,4 +1,4 @@
-"""The commands for an index file that ask no model: show, verify, repair, compact, export."""
+"""The commands for an index file that ask no model: show, verify, repair, compact, merge, export."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 from hwdag.cli.terminal import width
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
+from hwdag.store.copying import merge as merge_files
+from hwdag.store.copying import repair as repair_file
 from hwdag.store.exporting import export_index
-from hwdag.store.integrity import compact as compact_file
-from hwdag.store.integrity import repair as repair_file
-from hwdag.store.integrity import verify as verify_file
+from hwdag.store.verify import compact as compact_file
+from hwdag.store.verify import verify as verify_file
 from hwdag.trace import render
 
 EXIT_DAMAGED = 1
@@ -60,22 +61,19 @@ def verify(options: argparse.Namespace) -> int:
 
 
 def repair(options: argparse.Namespace) -> int:
-    """Save the documents that are whole; the exit status is 1 if some were lost."""
+    """Copy the documents that are whole to a new file; the exit status is 1 if some were lost."""
     found = repair_file(options.file, options.output, show_progress=not options.quiet)
     for name in found.lost:
         print(f"lost {name}; insert it again")
-    if found.unnamed:
-        print(f"lost {found.unnamed} more, whose ids cannot be read")
-    if found.lost_calls:
-        print(f"cached calls that were damaged: {found.lost_calls}; they will be made again")
-    if found.damaged is None and options.output is None:
-        print(f"{found.path}: sound, {len(found.kept)} documents; nothing was done")
-        return 0
-    lost = len(found.lost) + found.unnamed
-    print(f"{found.path}: {len(found.kept)} documents kept, {lost} lost, {found.calls} calls kept")
-    if found.damaged is not None:
-        print(f"the damaged file is {found.damaged}")
-    return EXIT_DAMAGED if lost else 0
+    print(f"{found.path}: {len(found.kept)} documents kept, {len(found.lost)} lost")
+    return EXIT_DAMAGED if found.lost else 0
+
+
+def merge(options: argparse.Namespace) -> int:
+    """Copy the documents of several index files into a new one."""
+    merge_files(options.files, options.output, show_progress=not options.quiet)
+    print(f"{options.output}: written")
+    return 0
 
 
 def compact(options: argparse.Namespace) -> int:

@@ -12,7 +12,6 @@ from hwdag.arrays import Mask, Vectors
 from hwdag.config import SearchConfig
 from hwdag.embedding.base import Embedder
 from hwdag.errors import EmptyIndex, IndexBusy, IndexMismatch, InputError
-from hwdag.filters import Equals
 from hwdag.lm.base import Reader
 from hwdag.scope import Scope
 from hwdag.search.context import FIRST_POSITION, Budget, Evidence, beyond, read_by_section
@@ -146,7 +145,7 @@ class Searcher:
         self._store = store
         self._snapshots = Snapshots(store)
 
-    def find(self, query: Query, scope: Scope, tenant: Equals | None) -> Evidence:
+    def find(self, query: Query, scope: Scope) -> Evidence:
         """Search for a question; begun anew where a document is deleted that is about to be read.
 
         Errors as in `HWDAGIndex.search`, and `IndexBusy` where documents disappear faster than they
@@ -162,7 +161,7 @@ class Searcher:
                     raise EmptyIndex
                 if query.query_vector is None:
                     query = replace(query, query_vector=self._embedded(query.question, embedder))
-                allowed = self._snapshots.visible(corpus, scope, tenant)
+                allowed = self._snapshots.visible(corpus, scope)
                 has_edges = config.scoring.attention > 0 and self._has_attention(corpus, allowed)
                 found = find(
                     corpus,
@@ -182,8 +181,8 @@ class Searcher:
 
     def _has_attention(self, corpus: Corpus, allowed: Mask | None) -> bool:
         """Whether edges of allowed nodes come from attention (`BuildConfig.edges`)."""
-        configs = [store.header.config for _, store in self._store.parts]
-        if any(config.get("edges") == "attention" for config in configs):
+        config = self._store.header.config
+        if config.get("edges") == "attention":
             return True
         if allowed is None or not corpus.has_generated:
             return corpus.has_generated

@@ -112,10 +112,6 @@ class Segment(NodeArrays):
         alive[at] = False
         return replace(self, alive=alive)
 
-    def moved(self, by: int) -> Segment:
-        """The same documents with numbers that are so much higher."""
-        return replace(self, numbers=self.numbers + by) if by else self
-
     def compacted(self) -> Segment:
         """Only the living documents."""
         if self.alive.all():

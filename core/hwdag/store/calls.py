@@ -52,13 +52,10 @@ class CallCache:
     The owner is the id of a document, with which its calls go, or None.
     """
 
-    def __init__(
-        self, database: Database, owner: str | None = None, tenant: str | None = None
-    ) -> None:
+    def __init__(self, database: Database, owner: str | None = None) -> None:
         """Use `open`, or `Store.calls`."""
         self._database = database
         self._owner = owner
-        self._tenant = tenant
         self._written = False
 
     @classmethod
@@ -92,12 +89,12 @@ class CallCache:
         """Return what was put under the key; None where nothing was, or where it is damaged."""
         with self._database.reading() as connection:
             rows = connection.execute(
-                "SELECT owner, tenant, key, checksum, value FROM calls "
+                "SELECT owner, key, checksum, value FROM calls "
                 "WHERE owner_slot IS ? AND key_slot = ?",
                 [owner_slot(self._owner), slot_of(key)],
             )
-            for owner, tenant, found, checksum, value in rows:
-                sound = checksum == digest_of((owner, tenant, found, value))
+            for owner, found, checksum, value in rows:
+                sound = checksum == digest_of((owner, found, value))
                 if sound and (owner, found) == (self._owner, key) and isinstance(value, bytes):
                     return value
         return None
@@ -105,7 +102,7 @@ class CallCache:
     def put_all(self, items: Mapping[bytes, bytes]) -> None:
         """Keep values by key, all of them or none; on disk when it returns."""
         if items:
-            rows = [encode_call(self._owner, self._tenant, *item) for item in items.items()]
+            rows = [encode_call(self._owner, *item) for item in items.items()]
             with self._database.writing() as connection:
                 self.check(connection)
                 connection.executemany(
@@ -127,9 +124,9 @@ class CallCache:
 class DocumentCalls(CallCache):
     """The cache of a document that is being built; raises `Withdrawn` once the document was deleted."""
 
-    def __init__(self, database: Database, document_id: str, tenant: str | None = None) -> None:
+    def __init__(self, database: Database, document_id: str) -> None:
         """Use `Store.building`."""
-        super().__init__(database, document_id, tenant)
+        super().__init__(database, document_id)
         self._document = document_id
         with database.reading() as connection:
             self._number = find(connection, document_id)
@@ -165,10 +162,3 @@ def last_call(connection: sqlite3.Connection, owner: str) -> int:
     query = "SELECT coalesce(max(number), 0) FROM calls WHERE owner_slot IS ?"
     (number,) = connection.execute(query, [owner_slot(owner)]).fetchone()
     return int(number)
-
-
-def tenant_of_calls(connection: sqlite3.Connection, owner: str) -> str | None:
-    """Say whose the document is that there are calls of; None if there are none."""
-    query = "SELECT tenant FROM calls WHERE owner_slot IS ? LIMIT 1"
-    row = connection.execute(query, [owner_slot(owner)]).fetchone()
-    return None if row is None else row[0]

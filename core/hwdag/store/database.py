@@ -48,12 +48,17 @@ class Database:
         *,
         create: bool = False,
         readonly: bool = False,
+        alone: bool = False,
         image: bytes | None = None,
     ) -> None:
-        """Connect; only with `create` may the file be missing. In memory, begin with an `image`."""
+        """Connect; only with `create` may the file be missing. In memory, begin with an `image`.
+
+        With `alone` the file is read as it is, without locks; what lies beside it is not used.
+        """
         self.path = path
         self.name = "the index in memory" if path is None else str(path)
-        self.readonly = readonly
+        self.readonly = readonly or alone
+        self._alone = alone
         self._lock = ThreadLock(self.name)
         self._connection: sqlite3.Connection | None = None
         self._steps, self._most_steps = 0, MOST_STEPS_PER_PAGE
@@ -75,8 +80,9 @@ class Database:
         uri = "file::memory:"
         if self.path:
             whole = self.path.resolve()
-            check_beside(whole)
-            uri = f"{whole.as_uri()}?mode={mode}"
+            if not self._alone:
+                check_beside(whole)
+            uri = whole.as_uri() + ("?mode=ro&immutable=1" if self._alone else f"?mode={mode}")
         with self._explained():
             # isolation_level=None: transactions begin where we say so, see _transaction
             self._connection = sqlite3.connect(
@@ -91,7 +97,7 @@ class Database:
             if self.readonly:
                 self._connection.execute("PRAGMA query_only = ON")
             (journal,) = self._connection.execute("PRAGMA journal_mode").fetchone()
-            if journal not in ("delete", "memory"):
+            if journal not in ("delete", "memory") and not self._alone:
                 raise _foreign(self.name, f"its journal mode is {journal!r}", _NO_WAL)
             self._connection.set_progress_handler(self._is_endless, STEPS)
 
@@ -108,7 +114,7 @@ class Database:
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Let all reads inside see the same moment."""
         with self._transaction("BEGIN") as connection:
-            self._bound(connection)
+            self.bound()
             yield connection
 
     @contextmanager
@@ -121,7 +127,7 @@ class Database:
                 path = self.path
                 if path and self.is_in(path) and erasure.cut_behind_the_end(connection, path):
                     continue  # in a transaction that knows the new length
-                self._bound(connection, writing=True)
+                self.bound(writing=True)
                 yield connection
                 return
 
@@ -136,7 +142,7 @@ class Database:
         """Write the file anew without gaps; others may read meanwhile. It stays whole throughout."""
         with self._lock, self._explained():
             connection = self._open()
-            self._bound(connection, writing=True)
+            self.bound(writing=True)
             # SQLite makes a copy first, which memory could not hold; it is a file without a name
             connection.execute("PRAGMA temp_store = FILE")
             try:
@@ -148,7 +154,7 @@ class Database:
         """Write all of one moment to a file that does not exist."""
         with self._lock, self._explained():
             connection = self._open()
-            self._bound(connection, writing=True)
+            self.bound(writing=True)
             # why a URI: a name need not be UTF-8
             connection.execute("VACUUM INTO ?", [target.resolve().as_uri()])
 
@@ -157,8 +163,9 @@ class Database:
         with self._lock, self._explained():
             return self._open().serialize()
 
-    def _bound(self, connection: sqlite3.Connection, *, writing: bool = False) -> None:
-        """Limit what one transaction reads to what a file of this size can hold."""
+    def bound(self, *, writing: bool = False) -> None:
+        """Limit what the transaction reads from now on to what a file of this size can hold."""
+        connection = self._open()
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         self._steps, self._most_steps = 0, 10 * STEPS + pages * MOST_STEPS_PER_PAGE
         length = _LONGEST if writing else min(_LONGEST, (pages + 1) * PAGE_SIZE)
@@ -173,7 +180,7 @@ class Database:
             again = "it is gone" if self.path is None else "open it again"
             raise IndexFileError(f"the store of {self.name} is closed; {again}")
         place = self.place
-        if place is not None:
+        if place is not None and not self._alone:
             check_beside(place)
             if journal_of(place).exists() and not self.is_in(place):
                 # why: SQLite would apply the journal of what is there now, and delete it

@@ -26,7 +26,7 @@ Row = tuple[Any, ...]  # values in the order of the columns, whatever SQLite fou
 
 DOCUMENT_COLUMNS = ("slot", "node_count", "id", "title", "metadata", "content_hash", "text")
 NODE_COLUMNS = ("position", "data")
-CALL_COLUMNS = ("owner_slot", "key_slot", "owner", "tenant", "key", "checksum", "value")
+CALL_COLUMNS = ("owner_slot", "key_slot", "owner", "key", "checksum", "value")
 
 _TYPES = {
     "levels": "<i4",
@@ -332,11 +332,11 @@ def _postings(data: NDArray[np.uint8]) -> Postings:
 # Calls
 
 
-def encode_call(owner: str | None, tenant: str | None, key: bytes, value: bytes) -> Row:
+def encode_call(owner: str | None, key: bytes, value: bytes) -> Row:
     """Make the row of a finished call; raises `InputError` if the owner is not Unicode text."""
-    _check_unicode((owner or "") + (tenant or ""), f"document {owner!r}")
-    checksum = digest_of((owner, tenant, key, value))
-    return (owner_slot(owner), slot_of(key), owner, tenant, key, checksum, value)
+    _check_unicode(owner or "", f"document {owner!r}")
+    checksum = digest_of((owner, key, value))
+    return (owner_slot(owner), slot_of(key), owner, key, checksum, value)
 
 
 def owner_slot(owner: str | None) -> int | None:

@@ -7,8 +7,8 @@ erased, see `hwdag.store.erasure`; before it are only numbers, and 64-bit hashes
 keys to find rows by.
 
 The definitions are the same in every file, and so are the pages where tables begin, new or written
-anew: first all tables, then all indexes, short enough for the first page. So a file that has others
-is not ours, and a damaged first page can be replaced.
+anew: first all tables, then all indexes, short enough for the first page. So a file that has others is not
+ours.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hwdag.errors import IndexCorrupt, IndexVersionError, NotAnIndex
 from hwdag.version import __version__
 
 APPLICATION_ID = 0x48574447  # the letters HWDG
-SCHEMA_VERSION = 6  # raised with every change of the format; files of other formats are refused
+SCHEMA_VERSION = 7  # raised with every change of the format; files of other formats are refused
 
 PAGE_SIZE = 4096
 """Bytes of a page. Larger ones do not read long arrays faster (8 and 16 KiB were tried), and cost
@@ -43,9 +43,8 @@ CREATE TABLE calls (
     key_slot INTEGER NOT NULL,    -- hash of the key
     guard BLOB NOT NULL,
     owner TEXT,                   -- id of the document, NULL for none
-    tenant TEXT,                  -- whose the document is, NULL for nobody's
     key BLOB NOT NULL,            -- SHA-256 of everything that the result depends on
-    checksum BLOB NOT NULL,       -- SHA-256 of owner, tenant, key and value
+    checksum BLOB NOT NULL,       -- SHA-256 of owner, key and value
     value BLOB NOT NULL
 );
 CREATE INDEX calls_by_slot ON calls (owner_slot, key_slot);
@@ -127,12 +126,12 @@ Definition = tuple[object, ...]
 
 
 @cache
-def expected() -> tuple[frozenset[Definition], bytes]:
-    """Return the definitions of every file, and the first page of one without rows."""
+def expected() -> frozenset[Definition]:
+    """Return the definitions of every file."""
     with closing(sqlite3.connect(":memory:")) as fresh:
         fresh.execute(f"PRAGMA page_size = {PAGE_SIZE}")
         define(fresh)
-        return definitions(fresh), fresh.serialize()[:PAGE_SIZE]
+        return definitions(fresh)
 
 
 def definitions(connection: sqlite3.Connection) -> frozenset[Definition]:
@@ -144,8 +143,11 @@ def definitions(connection: sqlite3.Connection) -> frozenset[Definition]:
     return frozenset(connection.execute(query).fetchall())
 
 
-def check_format(connection: sqlite3.Connection, name: str) -> None:
-    """Refuse what is not an index of this format, before anything else is read of it."""
+def check_format(connection: sqlite3.Connection, name: str, *, tables_only: bool = False) -> None:
+    """Refuse what is not an index of this format, before anything else is read of it.
+
+    With `tables_only` the tables must be those of an index; indexes may be missing, and others be there.
+    """
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION_ID:
@@ -158,7 +160,12 @@ def check_format(connection: sqlite3.Connection, name: str) -> None:
             f"{name} has format version {version}, this hwdag reads version {SCHEMA_VERSION}; "
             + ("upgrade hwdag" if version > SCHEMA_VERSION else "build it anew from its documents")
         )
-    if wrong := definitions(connection) ^ expected()[0]:
+    found = definitions(connection)
+    if tables_only:
+        wrong = {one for one in expected() - found if one[0] == "table"}
+    else:
+        wrong = set(found ^ expected())
+    if wrong:
         names = sorted({f"{kind} {name}"[:60] for kind, name, *_ in wrong})
         raise IndexCorrupt(
             f"{name} is damaged or was not written by hwdag: {', '.join(names[:5])} should not be "

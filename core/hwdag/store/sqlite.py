@@ -18,9 +18,8 @@ from hwdag.arrays import Vectors
 from hwdag.errors import IndexCorrupt, IndexFileError, InputError, NotAnIndex
 from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG
-from hwdag.scope import check_same_tenant, tenant_of
 from hwdag.store import records, rows
-from hwdag.store.calls import CallCache, DocumentCalls, forget_calls, last_call, tenant_of_calls
+from hwdag.store.calls import CallCache, DocumentCalls, forget_calls, last_call
 from hwdag.store.database import Database
 from hwdag.store.erasure import drop_arrays
 from hwdag.store.lock import on_error
@@ -57,11 +56,6 @@ class Store:
     def name(self) -> str:
         """What messages call it."""
         return self.database.name
-
-    @property
-    def parts(self) -> list[tuple[int, Store]]:
-        """The stores that it consists of, each with what its numbers are higher by."""
-        return [(0, self)]
 
     @classmethod
     def create(cls, path: str | os.PathLike[str] | None, header: Header) -> Self:
@@ -148,7 +142,7 @@ class Store:
             The number of this version.
 
         Raises:
-            InputError: the three do not belong together, or the id is taken by another tenant's document.
+            InputError: the three do not belong together.
             IndexFileError: the file cannot be written; it stays as it was.
         """
         encoded = records.encode(Entry(document, graph, vectors), dimension=self.header.dimension)
@@ -157,9 +151,6 @@ class Store:
                 building.check(connection)
             before = rows.find(connection, document.id)
             if before is not None:
-                # why here: whose an id is may change until this transaction began
-                tenant = tenant_of(document, self._tenant_key)
-                check_same_tenant(document.id, tenant, self._tenant_under(connection, document.id))
                 self._remove(connection, before)
             forget_calls(connection, document.id, calls or ())
             return rows.write_rows(connection, encoded, last_call(connection, document.id))
@@ -185,7 +176,7 @@ class Store:
 
     def building(self, document: Document) -> DocumentCalls:
         """Return its cache for a build, which keeps nothing of a deleted document: it raises `Withdrawn`."""
-        return DocumentCalls(self.database, document.id, tenant_of(document, self._tenant_key))
+        return DocumentCalls(self.database, document.id)
 
     def abandon(self, document_id: str) -> None:
         """Drop the calls of a version of a stored document that was begun and is not wanted now."""
@@ -203,34 +194,6 @@ class Store:
         query = "SELECT last_call FROM documents WHERE number = ?"
         row = connection.execute(query, [rows.find(connection, document_id)]).fetchone()
         return None if row is None else int(row[0])
-
-    # Tenants
-
-    def tenant_under(self, document_id: str) -> str | None:
-        """Say whose the document under an id is, or the one that was begun; None if there is none."""
-        with self.database.reading() as connection:
-            return self._tenant_under(connection, document_id)
-
-    def check_tenant(self, document: Document) -> None:
-        """Raise `InputError` if a document does not say whose it is, or its id is another tenant's."""
-        tenant = tenant_of(document, self._tenant_key)
-        check_same_tenant(document.id, tenant, self.tenant_under(document.id))
-
-    @property
-    def _tenant_key(self) -> str | None:
-        return self.header.config.get("tenant_key")
-
-    def _tenant_under(self, connection: sqlite3.Connection, document_id: str) -> str | None:
-        key = self._tenant_key
-        if key is None:
-            return None
-        found = rows.find_document(connection, document_id)
-        if found is None:
-            return tenant_of_calls(connection, document_id)
-        with self._blaming(document_id):
-            return records.decode_metadata(
-                found[1][records.DOCUMENT_COLUMNS.index("metadata")]
-            ).get(key)
 
     # One document
 

@@ -30,7 +30,7 @@ from hwdag.graph.dag import HWDAG
 from hwdag.lm.base import Metered, Reader, Session, Writer
 from hwdag.models import Models
 from hwdag.page import page
-from hwdag.scope import Scope, knows_no_tenants
+from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
 from hwdag.search.context import FIRST_POSITION, Evidence, with_headings
 from hwdag.store.calls import CallCache, key_of
@@ -425,8 +425,6 @@ class DocumentRetriever(ABC, Generic[T]):
     def _chosen(self, scope: Scope | None) -> Mapping[str, tuple[Document, T]]:
         """What is held of the documents in scope."""
         held, scope = self._held, scope or Scope()
-        if scope.tenant is not None:
-            raise knows_no_tenants(self.name)
         if not held:
             raise EmptyIndex(f"{self.name} holds no document; insert some first")
         wanted = held.keys() if scope.document_ids is None else set(scope.document_ids)

@@ -23,15 +23,15 @@ from store_world import (
 )
 
 from hwdag.errors import (
-    HWDAGError,
     IndexCorrupt,
     IndexFileError,
     IndexVersionError,
     InputError,
     NotAnIndex,
 )
-from hwdag.store.integrity import Problem, Verdict, compact, repair, verify
+from hwdag.store.copying import Repaired, repair
 from hwdag.store.sqlite import Store
+from hwdag.store.verify import Problem, Verdict, compact, verify
 
 ENTRIES = {name: entry(name, seed) for seed, name in enumerate(["a", "b", "ü '", "d", "e"])}
 IDS = tuple(ENTRIES)
@@ -58,7 +58,8 @@ def path(sound, tmp_path):
 def write(path, content):
     """The file alone, without what was left beside it."""
     for other in path.parent.iterdir():
-        other.unlink()
+        if other.is_file():
+            other.unlink()
     path.write_bytes(content)
 
 
@@ -186,8 +187,8 @@ def test_files_that_are_no_index(tmp_path, path):
         other.write_bytes(content)
         with pytest.raises(NotAnIndex):
             verify(other)
-        with pytest.raises(IndexCorrupt):
-            repair(other)
+        with pytest.raises(IndexFileError):
+            repair(other, tmp_path / "new")
         assert other.read_bytes() == content
     other.unlink()
     change_file(other, "CREATE TABLE documents (id TEXT)")
@@ -197,7 +198,7 @@ def test_files_that_are_no_index(tmp_path, path):
     ):
         verify(other)
     change_file(path, "PRAGMA user_version = 99")
-    for work in (verify, repair):
+    for work in (verify, lambda path: repair(path, tmp_path / "new")):
         with pytest.raises(IndexVersionError, match=r"\b99\b"):
             work(path)
     change_file(path, "PRAGMA application_id = 7")
@@ -207,7 +208,7 @@ def test_files_that_are_no_index(tmp_path, path):
 
 def test_verifying_while_another_process_writes(path):
     code = """
-from test_integrity import *
+from test_verify import *
 with Store.open(sys.argv[1]) as store:
     print("open", flush=True)
     for seed in range(40):
@@ -230,153 +231,114 @@ with Store.open(sys.argv[1]) as store:
 # Repair
 
 
-def test_a_sound_file_is_left_alone(path, tmp_path):
+@pytest.fixture
+def new(tmp_path):
+    """Where a repair writes."""
+    (tmp_path / "new").mkdir()
+    return tmp_path / "new" / "new.hwdag"
+
+
+def repaired(path, new):
+    """What is kept, checked to be as it was; None where nothing can be saved. The damaged file stays."""
+    new.unlink(missing_ok=True)
     before = path.read_bytes()
-    repaired = repair(path)
-    assert (repaired.damaged, repaired.kept, repaired.lost) == (None, IDS, ())
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
-    copied = repair(path, tmp_path / "copy.hwdag")
-    assert (copied.path, copied.damaged, copied.kept) == (tmp_path / "copy.hwdag", None, IDS)
-    assert_whole(copied.path)
+    try:
+        found = repair(path, new)
+    except (IndexCorrupt, NotAnIndex, IndexVersionError):
+        assert list(new.parent.iterdir()) == []
+        return None
+    finally:
+        assert path.read_bytes() == before
+    assert list(new.parent.iterdir()) == [new]
+    assert verify(new) == Verdict(found.kept, ())
+    assert not set(found.kept) & set(found.lost)
+    with Store.open(new) as store:
+        assert_holds(store, *(ENTRIES[name] for name in found.kept))
+    return found
 
 
-def test_all_but_the_damaged_document_is_kept(path, tmp_path):
+def test_a_sound_file_is_copied(path, new):
+    assert repaired(path, new) == Repaired(new, IDS)
+    assert_whole(new)
+
+
+def test_all_but_the_damaged_document_is_kept(path, new):
     change_file(path, "UPDATE documents SET text = 'x' WHERE id = 'b'")
-    before = path.read_bytes()
-    repaired = repair(path)
-    assert repaired.kept == ("a", "ü '", "d", "e")
-    assert (repaired.lost, repaired.unnamed, repaired.calls) == (("b",), 0, 10)
-    assert repaired.damaged == tmp_path / "x.hwdag.damaged"
-    assert repaired.damaged.read_bytes() == before
-    assert verify(path) == Verdict(repaired.kept, ())
-    assert_whole(path, repaired.kept)
-    with Store.open(path) as store:  # inserting it again makes the index complete
+    found = repaired(path, new)
+    assert (found.kept, found.lost) == (("a", "ü '", "d", "e"), ("b",))
+    assert_whole(new, found.kept)
+    with Store.open(new) as store:  # inserting it again makes the index complete
         calls = [store.calls("b").get(bytes([i]) * 32) for i in range(2)]
         assert calls == [b"call 0 of b", b"call 1 of b"]
-        assert store.put(*ENTRIES["b"]) == 6
+        store.put(*ENTRIES["b"])
         assert_same(store.load("b"), ENTRIES["b"])
 
 
-def test_nothing_is_overwritten(path, tmp_path):
-    change_file(path, "UPDATE documents SET text = 'x' WHERE id = 'b'")
-    before = path.read_bytes()
-    other = tmp_path / "x.hwdag.damaged"
-    other.write_text("something")
-    for output in (None, other):
-        with pytest.raises(InputError, match="exists"):
-            repair(path, output)
-    assert other.read_text() == "something"
-    repaired = repair(path, tmp_path / "y.hwdag")
-    assert (repaired.path, repaired.damaged) == (tmp_path / "y.hwdag", path)
-    assert path.read_bytes() == before
-    assert_whole(repaired.path, repaired.kept)
-
-
-def assert_repaired(path, damaged):
-    """What is kept is right, the damaged file is kept too; None if nothing can be saved."""
-    write(path, damaged)
-    try:
-        repaired = repair(path)
-    except HWDAGError as error:
-        assert isinstance(error, IndexCorrupt | IndexVersionError)
-        assert path.read_bytes() == damaged
-        assert list(path.parent.iterdir()) == [path]
-        return None
-    if repaired.damaged is None:
-        assert path.read_bytes() == damaged
-    else:
-        assert repaired.damaged.read_bytes() == damaged
-        assert set(path.parent.iterdir()) == {path, repaired.damaged}
-    assert verify(path) == Verdict(repaired.kept, ())
-    assert not set(repaired.kept) & set(repaired.lost)
+def test_calls_of_a_version_that_was_begun_stay_behind_those_of_the_stored_one(path, new):
     with Store.open(path) as store:
-        assert_holds(store, *(ENTRIES[name] for name in repaired.kept))
-    return repaired.kept
+        store.put(*entry("b", 7), calls=[bytes(32)])
+        store.calls("b").put_all({b"later": b"of a version that was begun"})
+    repair(path, new.with_name("x.hwdag"))
+    with Store.open(new.with_name("x.hwdag")) as store:
+        assert store.calls("b").get(b"later") is not None
+        store.abandon("b")
+        assert store.calls("b").get(b"later") is None
+        assert store.calls("b").get(bytes(32)) == b"call 0 of b"
 
 
-def test_a_flipped_byte_costs_its_page_at_most(sound, path):
+def test_nothing_is_overwritten(path, new):
+    new.write_text("something")
+    with pytest.raises(InputError):
+        repair(path, new)
+    assert new.read_text() == "something"
+
+
+def test_a_flipped_byte_costs_its_page_at_most(sound, path, new):
     rng = np.random.default_rng(1)
     kept = []
     for position in positions(sound, rng, 4):
         damaged = bytearray(sound)
         damaged[position] ^= int(rng.integers(1, 256))
-        if not 60 <= position < 64 and (found := assert_repaired(path, damaged)) is not None:
-            kept.append(len(found))
+        write(path, damaged)
+        if position >= PAGE and (found := repaired(path, new)) is not None:
+            kept.append(len(found.kept))
     assert np.mean(kept) > 4
 
 
-def test_the_first_page_costs_nothing(sound, path):
-    rng = np.random.default_rng(2)
-    for position in rng.integers(0, PAGE, 20):
-        damaged = bytearray(sound)
-        damaged[position] ^= int(rng.integers(1, 256))
-        if not 60 <= position < 64:  # the format version: it might be a newer one
-            assert assert_repaired(path, damaged) == IDS
-    assert assert_repaired(path, bytes(PAGE) + sound[PAGE:]) == IDS
-    write(path, sound)
-    compact(path)
-    compacted = path.read_bytes()
-    assert assert_repaired(path, bytes(PAGE) + compacted[PAGE:]) == IDS
-
-
-def test_lost_pages_and_truncated_files(sound, path):
+def test_lost_pages_and_truncated_files(sound, path, new):
     rng = np.random.default_rng(3)
     some = 0
     for _ in range(12):
         damaged = bytearray(sound)
         for page in rng.integers(1, len(sound) // PAGE, 2):
             damaged[page * PAGE : (page + 1) * PAGE] = bytes(PAGE)
-        some += bool(assert_repaired(path, damaged))
+        write(path, damaged)
+        some += repaired(path, new) is not None
     assert some > 5
     for size in range(2 * PAGE, len(sound), 11_000):
-        assert_repaired(path, sound[:size])
-
-
-def test_a_damaged_index_of_a_table_costs_nothing(sound, path):
-    connection = sqlite3.connect(path)
-    rows = connection.execute("SELECT rootpage FROM sqlite_master WHERE type = 'index'").fetchall()
-    connection.close()
-    for (page,) in rows:
-        damaged = bytearray(sound)
-        damaged[(page - 1) * PAGE : page * PAGE] = bytes(PAGE)
-        assert assert_repaired(path, damaged) == IDS
+        write(path, sound[:size])
+        repaired(path, new)
 
 
 @pytest.mark.parametrize(
-    "statement",
+    "damage",
     [
         "UPDATE header SET value = '9' WHERE name = 'dimension'",
         "DELETE FROM header WHERE name = 'embedder'",
         "DROP TABLE header",
     ],
 )
-def test_of_a_damaged_header_nothing_can_be_saved(path, statement):
-    change_file(path, statement)
-    before = path.read_bytes()
-    with pytest.raises(IndexCorrupt):
-        repair(path)
-    assert path.read_bytes() == before
-    assert list(path.parent.iterdir()) == [path]
+def test_of_a_damaged_header_nothing_can_be_saved(path, new, damage):
+    change_file(path, damage)
+    with pytest.raises(IndexCorrupt, match="saved"):
+        repair(path, new)
+    assert repaired(path, new) is None
 
 
-def test_a_journal_of_the_damaged_file_does_not_reach_the_new_one(path, tmp_path):
-    change_file(path, "UPDATE documents SET text = 'x' WHERE id = 'b'")
-    journal = tmp_path / "x.hwdag-journal"
-    journal.write_bytes(b"not a journal that anybody could apply" * 100)
-    repaired = repair(path)
-    assert repaired.damaged is not None
-    assert not journal.exists()
-    assert_whole(path, repaired.kept)
-
-
-def test_a_full_disk_leaves_the_damaged_file(path, tmp_path):
-    change_file(path, "UPDATE documents SET text = 'x' WHERE id = 'b'")
-    before = path.read_bytes()
+def test_a_full_disk_leaves_no_part_of_a_new_file(path, new):
     with files_no_longer_than(60_000), pytest.raises(IndexFileError):
-        repair(path)
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
+        repair(path, new)
+    assert list(new.parent.iterdir()) == []
 
 
 # Compact

@@ -1,0 +1,190 @@
+"""Finished documents copied from file to file as they are: `merge` of whole files, `repair` of damaged ones."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from hwdag.errors import IndexCorrupt, IndexFileError, IndexMismatch, InputError
+from hwdag.store import records
+from hwdag.store.database import Database
+from hwdag.store.erasure import insert_guarded
+from hwdag.store.opening import check_free, header_in
+from hwdag.store.rows import read_rows, write_rows
+from hwdag.store.schema import Header, check_format
+from hwdag.store.sqlite import Store
+from hwdag.store.unfinished import beside, explained, settle, sync
+from hwdag.store.verify import UNREADABLE, id_of, moment, numbers_of, sound_calls
+from hwdag.trace.bars import Reporter, as_reporter
+
+
+def merge(
+    paths: Sequence[str | os.PathLike[str]],
+    path: str | os.PathLike[str],
+    *,
+    show_progress: bool | Reporter = False,
+) -> None:
+    """Copy the documents of index files, in their order, into a new one; see `HWDAGIndex.merge`."""
+    if isinstance(paths, str | os.PathLike) or not paths:
+        raise InputError(f"paths must be a list of index files, got {paths!r}")
+    with ExitStack() as stack:
+        sources = [stack.enter_context(Store.open(one, readonly=True)) for one in paths]
+        _check_alike(sources)
+        total = sum(map(len, sources))
+        advance = stack.enter_context(as_reporter(show_progress).stage("merge", total, "documents"))
+        new = stack.enter_context(_new_file(path, sources[0].header))
+        target = stack.enter_context(new.database.writing())
+        found = dict[str, Store]()
+        for source in sources:
+            connection = stack.enter_context(source.database.reading())
+            before = _copy_calls(connection, new, target)
+            for number in numbers_of(connection):
+                name = id_of(connection, number) or f"number {number}"
+                if name in found:
+                    raise InputError(
+                        f"document {name!r} is in {found[name].name} and in {source.name}; delete it "
+                        "from one of them"
+                    )
+                found[name] = source
+                try:
+                    _copy(connection, new, target, number, before)
+                except UNREADABLE as error:
+                    raise IndexCorrupt(
+                        f"document {name!r} of {source.name} is damaged: {error}; run `hwdag repair`"
+                    ) from error
+                advance()
+
+
+def _check_alike(sources: Sequence[Store]) -> None:
+    """Raise `IndexMismatch` unless one build could have made all of them."""
+    first = sources[0]
+    for other in sources[1:]:
+        one, two = (
+            {"reader": h.reader, "embedder": h.embedder, "dimension": h.dimension, **h.config}
+            for h in (first.header, other.header)
+        )
+        if differing := [key for key in one | two if one.get(key) != two.get(key)]:
+            key = differing[0]
+            raise IndexMismatch(
+                f"{other.name} was built with {key}={two.get(key)!r} and {first.name} with "
+                f"{one.get(key)!r}; build files to be merged with the same models and options"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """What a repair did: the new file, ids of its documents, and of those that were lost.
+
+    A document that was lost has the name "number N" where its id cannot be read.
+    """
+
+    path: Path
+    kept: tuple[str, ...]
+    lost: tuple[str, ...] = ()
+
+
+def repair(
+    path: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    show_progress: bool | Reporter = False,
+) -> Repaired:
+    """Copy every document whose checksums hold, and every cached call, into a new file.
+
+    The damaged file stays as it is, but that the journal of a killed writer is rolled back. What lies
+    beside it and is not ours is not used. Other programs should have closed it.
+
+    Raises:
+        InputError: `output` exists.
+        IndexFileError: there is no such file, or the new one cannot be written.
+        NotAnIndex, IndexVersionError: of somebody else, or of another format.
+        IndexCorrupt: nothing can be saved: header or first page are damaged.
+    """
+    path, kept, lost = Path(path).resolve(), dict[str, None](), list[str]()
+    if not path.is_file():
+        raise IndexFileError(f"there is no file {path}; check the path")
+    with suppress(IndexFileError):
+        Database(path).close()
+    with (
+        _reading_alone(path) as (source, header),
+        _new_file(output, header) as new,
+        new.database.writing() as target,
+    ):
+        _copy_calls(source, new, target)
+        numbers = numbers_of(source)
+        reporter = as_reporter(show_progress)
+        with reporter.stage("repair", len(numbers), "documents") as advance:
+            for number in numbers:
+                try:
+                    kept[_copy(source, new, target, number)] = None
+                except UNREADABLE:
+                    lost.append(id_of(source, number) or f"number {number}")
+                advance()
+        if lost and not kept:
+            raise _nothing_in(path)
+    return Repaired(Path(output).resolve(), tuple(kept), tuple(lost))
+
+
+@contextmanager
+def _reading_alone(path: Path) -> Iterator[tuple[sqlite3.Connection, Header]]:
+    try:
+        database = Database(path, alone=True)
+    except IndexCorrupt as error:
+        raise _nothing_in(path) from error
+    with closing(database), moment(database) as connection:
+        try:
+            check_format(connection, str(path), tables_only=True)
+            header = header_in(connection)
+        except UNREADABLE as error:
+            raise _nothing_in(path) from error
+        yield connection, header
+
+
+def _nothing_in(path: Path) -> IndexCorrupt:
+    return IndexCorrupt(
+        f"nothing of {path} can be saved; check the path, restore a copy of the file, or build anew"
+    )
+
+
+@contextmanager
+def _new_file(path: str | os.PathLike[str], header: Header) -> Iterator[Store]:
+    """Make an index that has its name when it is complete."""
+    target = Path(path).resolve()
+    check_free(target)
+    with explained(), beside(target) as unfinished:
+        with Store.create(unfinished, header) as store:
+            yield store
+        sync(unfinished)
+        target.unlink(missing_ok=True)  # an empty file, as a build killed at its start leaves
+        settle(unfinished, target)
+
+
+def _copy(
+    source: sqlite3.Connection, new: Store, target: sqlite3.Connection, number: int, before: int = 0
+) -> str:
+    """Copy a document; returns its id. Raises one of `UNREADABLE` if a checksum does not hold."""
+    found = read_rows(source, number)
+    if found is None:
+        raise IndexCorrupt("only parts of it are there")
+    rows, checksum = found
+    name = records.decode(rows, checksum=checksum, dimension=new.header.dimension).document.id
+    query = "SELECT last_call FROM documents WHERE number = ?"
+    ((last,),) = source.execute(query, [number]).fetchall()
+    new.database.bound(writing=True)
+    write_rows(target, rows, before + (last if isinstance(last, int) else 0))
+    return name
+
+
+def _copy_calls(source: sqlite3.Connection, new: Store, target: sqlite3.Connection) -> int:
+    """Copy the calls that are whole; returns by how much their numbers are larger now."""
+    (before,) = target.execute("SELECT coalesce(max(number), 0) FROM calls").fetchone()
+    columns = ("number", *records.CALL_COLUMNS)
+    for number, _, row in sound_calls(source):
+        if row is not None:
+            new.database.bound(writing=True)
+            insert_guarded(target, "calls", columns, [(before + number, *row)])
+    return int(before)
