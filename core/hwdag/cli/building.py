@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,58 +19,55 @@ from hwdag.index import HWDAGIndex
 from hwdag.lm.heads import HeadFile
 from hwdag.store.opening import check_folder, holds_something
 from hwdag.text.files import Skipped
-from hwdag.types import Document
 
 EXIT_STOPPED = 3
-"""A budget was used up: the index is whole, and the same command goes on from there."""
+"""A limit was reached: the index is whole, and the same command continues the build."""
 
 
 def build(options: argparse.Namespace) -> int:
-    """Build or extend an index file; interrupted, it keeps every finished call."""
+    """Build or extend an index file. An interrupted build keeps every finished call."""
     config = config_of(BuildConfig.garlic() if options.garlic else BuildConfig(), options)
     if options.head_list is not None and options.edge_heads is None:
         # why: recorded, so that later insertions have edges of the same heads
         config = replace(config, edge_heads=HeadFile.load(options.head_list).pairs)
-    check_folder(options.output)
+    file: Path = options.output
+    check_folder(file)
     documents, skipped = named_documents(options)
-    is_new = not holds_something(options.output)
-
-    def run() -> tuple[HWDAGIndex, BuildReport]:
+    is_new = not holds_something(file)
+    with _interruptible(file):
         index = HWDAGIndex.from_documents(
-            documents,
-            **_models(options, options.output),
-            config=config,
-            path=options.output,
-            **_limits(options),
+            documents, config=config, path=file, **_models(options, file), **_limits(options)
         )
-        assert index.report is not None  # from_documents has just made it
-        if is_new and not (len(index) or index.report.stopped):
-            index.close()
-            options.output.unlink()
-            raise InputError(f"nothing was built, so there is no {options.output}\n{index.report}")
-        return index, index.report
-
-    return _reported(run, options.output, skipped)
+    report = index.report
+    assert report is not None  # from_documents has just made it
+    with index:
+        is_empty = is_new and not (len(index) or report.stopped)
+        if not is_empty:
+            return _reported(index, report, file, skipped)
+    file.unlink()
+    raise InputError(f"nothing was built, so there is no {file}\n{report}")
 
 
 def insert(options: argparse.Namespace) -> int:
-    """Add documents to an index; an id that is taken by other content is an error."""
-    return _changed(options, lambda index, found, _: index.insert(found, **_limits(options)))
+    """Add documents to an index; an id that other content has is an error."""
+    documents, skipped = named_documents(options)
+    with _interruptible(options.file), _loaded(options) as index:
+        report = index.insert(documents, **_limits(options))
+        return _reported(index, report, options.file, skipped)
 
 
 def refresh(options: argparse.Namespace) -> int:
-    """Add what is new, rebuild what changed; with --prune, delete what is gone."""
+    """Add new documents and rebuild changed ones; with --prune, delete those that are gone."""
+    documents, skipped = named_documents(options)
+    unread = [Path(file.path).as_posix() for file in skipped]
 
-    def change(index: HWDAGIndex, found: list[Document], skipped: Sequence[Skipped]) -> BuildReport:
-        unread = [Path(file.path).as_posix() for file in skipped]
+    def gone(identity: str) -> bool:
+        # why: a file that cannot be read now, or lies in such a folder, need not be gone
+        return not any(identity == path or identity.startswith(f"{path}/") for path in unread)
 
-        def gone(identity: str) -> bool:
-            # why: what cannot be read at present, or lies below it, need not be gone
-            return not any(identity == path or identity.startswith(f"{path}/") for path in unread)
-
-        return index.refresh(found, prune=options.prune and gone, **_limits(options))
-
-    return _changed(options, change)
+    with _interruptible(options.file), _loaded(options) as index:
+        report = index.refresh(documents, prune=options.prune and gone, **_limits(options))
+        return _reported(index, report, options.file, skipped)
 
 
 def delete(options: argparse.Namespace) -> int:
@@ -82,35 +80,29 @@ def delete(options: argparse.Namespace) -> int:
     return 0
 
 
-def _changed(
-    options: argparse.Namespace,
-    change: Callable[[HWDAGIndex, list[Document], Sequence[Skipped]], BuildReport],
-) -> int:
-    documents, skipped = named_documents(options)
-
-    def run() -> tuple[HWDAGIndex, BuildReport]:
-        index = HWDAGIndex.load(options.file, **_models(options, options.file))
-        return index, change(index, documents, skipped)
-
-    return _reported(run, options.file, skipped)
-
-
-def _reported(
-    run: Callable[[], tuple[HWDAGIndex, BuildReport]], file: Path, skipped: Iterable[Skipped]
-) -> int:
+@contextmanager
+def _interruptible(file: Path) -> Iterator[None]:
     try:
-        index, report = run()
+        yield
     except KeyboardInterrupt:
         print(
             f"\n{file} holds every call that was finished; the same command goes on from there",
             file=sys.stderr,
         )
         raise
-    report.skipped += [(str(file.path), file.reason) for file in skipped]
-    with index:
-        print(report)
-        print(f"{file}: {len(index)} documents")
+
+
+def _reported(
+    index: HWDAGIndex, report: BuildReport, file: Path, skipped: Iterable[Skipped]
+) -> int:
+    report.skipped += [(str(one.path), one.reason) for one in skipped]
+    print(report)
+    print(f"{file}: {len(index)} documents")
     return EXIT_STOPPED if report.stopped else 0
+
+
+def _loaded(options: argparse.Namespace) -> HWDAGIndex:
+    return HWDAGIndex.load(options.file, **_models(options, options.file))
 
 
 def _models(options: argparse.Namespace, file: Path) -> dict[str, Any]:
