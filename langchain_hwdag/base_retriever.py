@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Annotated, Any, NoReturn, TypedDict
+from typing import Any, NoReturn, TypeAlias, TypedDict
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -19,9 +19,7 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import (
     ConfigDict,
     InstanceOf,
-    PlainValidator,
     PrivateAttr,
-    WithJsonSchema,
     field_validator,
 )
 
@@ -29,7 +27,6 @@ from hwdag.building.report import BuildReport
 from hwdag.checks import refuse
 from hwdag.config import SearchConfig, checked_k
 from hwdag.errors import EmptyIndex, InputError
-from hwdag.filters import Filter, predicate
 from hwdag.retriever import Retriever
 from hwdag.scope import Scope
 from hwdag.search.passages import Returns, returned
@@ -39,18 +36,12 @@ from langchain_hwdag.events import STEP_EVENT, in_thread
 
 OnStep = Callable[[Step], None]
 
-Filters = Filter | None
-"""A filter as JSON, see `hwdag.filters`."""
-
-
-def _checked(filters: Filters) -> Filters:
-    if filters is not None:
-        predicate(filters)
-    return filters
+Filters: TypeAlias = Mapping[str, Any] | None
+"""A filter of `hwdag.filters`, as JSON."""
 
 
 class SearchOptions(TypedDict, total=False):
-    """The fields of a retriever that say how it searches."""
+    """How a retriever searches; `CoreSearchRetriever` explains them."""
 
     search: SearchConfig | None
     k: int | None
@@ -62,11 +53,22 @@ class SearchOptions(TypedDict, total=False):
 class CoreSearchRetriever(BaseRetriever):
     """Searches with a retriever of the core; the nodes that it reads are the documents.
 
-    Of one call `invoke(question, k=..., document_ids=..., filters=...)` take the place
-    of the fields. All fields may be made configurable (`configurable_fields`).
+    Without `k` come the nodes that fit into the token budget, in the order in which the reader reads
+    them. With `k` exactly min(k, available) come, best first. Every document carries its provenance under
+    `metadata["hwdag"]`; every node that is read is a custom event `hwdag.step` as it happens.
 
-    Relations: `HWDAGRetriever` walks graphs, `CoreRetriever` takes any retriever of the core; both
-    explain the options.
+    All fields may be made configurable (`configurable_fields`); of one call
+    `invoke(question, k=..., document_ids=..., filters=...)` take their place.
+
+    Attributes:
+        search: token budget, progress control, heads; a dict is read as the options of `SearchConfig`.
+        k: number of nodes.
+        document_ids: only these documents are searched; None for all.
+        filters: only documents whose metadata match are searched: a filter of `hwdag.filters`, such as
+            `{"lang": "de"}`.
+        returns: "nodes" as they were read; "sources", with what a node rests on in the original
+            document as its text, one per line; or "passages", the whole paragraphs that these are
+            in, each once.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -74,11 +76,7 @@ class CoreSearchRetriever(BaseRetriever):
     search: InstanceOf[SearchConfig] | None = None
     k: int | None = None
     document_ids: tuple[str, ...] | None = None
-    filters: Annotated[
-        Filters,
-        PlainValidator(_checked),
-        WithJsonSchema({"anyOf": [{"type": "object"}, {"type": "null"}]}),
-    ] = None
+    filters: dict[str, Any] | None = None
     returns: Returns = "nodes"
 
     _report: BuildReport | None = PrivateAttr(default=None)
@@ -97,6 +95,13 @@ class CoreSearchRetriever(BaseRetriever):
     @classmethod
     def _options(cls, value: object) -> object:
         return SearchConfig.from_dict(value) if isinstance(value, Mapping) else value
+
+    @field_validator("filters")
+    @classmethod
+    def _filter(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
+        if value is not None:
+            Scope(filters=value)  # which refuses what is none
+        return value
 
     @field_validator("k", mode="before")
     @classmethod

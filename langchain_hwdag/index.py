@@ -12,10 +12,9 @@ from langchain_core.indexing import DeleteResponse, UpsertResponse
 from langchain_core.indexing.base import DocumentIndex
 
 from hwdag.checks import refuse, under_one_name
-from hwdag.config import BuildConfig, SearchConfig
+from hwdag.config import BuildConfig
 from hwdag.errors import InputError, UnknownOption
 from hwdag.index import HWDAGIndex as CoreIndex
-from hwdag.search.passages import Returns
 from hwdag.text.prompts import Prompts
 from langchain_hwdag.adapters import (
     as_core_document,
@@ -28,9 +27,6 @@ from langchain_hwdag.base_retriever import Filters, SearchOptions
 from langchain_hwdag.events import build_progress, building
 from langchain_hwdag.llm import DEFAULT_NEW_TOKENS, HWDAGLLM
 from langchain_hwdag.retrievers import HWDAGRetriever, MakingOptions
-
-SEARCH_KWARGS = ("k", "document_ids", "filters")
-"""What `search_kwargs` may hold."""
 
 FILTERS = {"filter": "filters"}
 """Names of vector stores, and ours."""
@@ -199,29 +195,19 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         self,
         *,
         search_type: str = "similarity",
-        search: SearchConfig | None = None,
-        k: int | None = None,
-        document_ids: Iterable[str] | None = None,
-        filters: Filters = None,
-        returns: Returns | None = None,
+        search_kwargs: Mapping[str, Any] | None = None,
         tags: list[str] | None = None,
         metadata: dict[str, Any] | None = None,
-        search_kwargs: Mapping[str, Any] | None = None,
-        **unknown: Any,
+        **options: Unpack[SearchOptions],
     ) -> HWDAGRetriever:
-        """Return a retriever that sees later changes; None takes the index's own value.
+        """Return a retriever that sees later changes; what is not given is as in the index.
 
         Args:
             search_type: "similarity", the only type that a walk has an equal of.
-            search: see `HWDAGRetriever`, as the following.
-            k: number of nodes.
-            document_ids: only these documents.
-            filters: only documents whose metadata match.
-            returns: nodes, or what they rest on.
+            search_kwargs: the options as vector stores take them: `{"k": 4, "filter": {...}}`.
             tags: for traces and callbacks, as with every retriever of LangChain.
             metadata: likewise.
-            search_kwargs: the same options as vector stores take them: `{"k": 4, "filter": {...}}`.
-            unknown: refused by name.
+            options: see `CoreSearchRetriever`.
 
         Raises:
             UnknownOption: there is no such option.
@@ -231,30 +217,14 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
                 f'search_type must be "similarity", got {search_type!r}: a walk chooses nodes that '
                 "add to what was read by itself; leave the option out"
             )
-        if search_kwargs:
-            wanted = {FILTERS.get(name, name): value for name, value in search_kwargs.items()}
-            refuse(
-                {name: value for name, value in wanted.items() if name not in SEARCH_KWARGS},
-                "search_kwargs",
-                ", ".join(SEARCH_KWARGS) + " (filter is filters)",
-            )
-            k = wanted.get("k", k)
-            document_ids = wanted.get("document_ids", document_ids)
-            filters = wanted.get("filters", filters)
-        passed: dict[str, Any] = {
-            "search": search,
-            "k": k,
-            "document_ids": document_ids,
-            "filters": filters,
-            "returns": returns,
-            "tags": tags,
-            "metadata": metadata,
-        }
-        refuse(unknown, "as_retriever", ", ".join(passed))
-        options = {
-            name: getattr(self, name) if value is None else value for name, value in passed.items()
-        }
-        return HWDAGRetriever(index=self.index, **options)
+        named = {FILTERS.get(name, name): value for name, value in (search_kwargs or {}).items()}
+        given = {**options, **named}
+        unknown = {k: v for k, v in given.items() if k not in SearchOptions.__annotations__}
+        refuse(unknown, "as_retriever", ", ".join(SearchOptions.__annotations__))
+        given |= {"tags": tags, "metadata": metadata}
+        own = {name: getattr(self, name) for name in (*SearchOptions.__annotations__, *given)}
+        own |= {name: value for name, value in given.items() if value is not None}
+        return HWDAGRetriever(index=self.index, **own)
 
     def as_llm(self, *, max_new_tokens: int = DEFAULT_NEW_TOKENS) -> HWDAGLLM:
         """The reader's weights as a LangChain LLM. Raises `ValidationError` if it only reads."""

@@ -13,12 +13,11 @@ from langchain_core.load.serializable import SerializedConstructor, SerializedNo
 from pydantic import Field, field_validator
 
 from hwdag.checks import under_one_name
-from hwdag.config import BuildConfig, SearchConfig
+from hwdag.config import BuildConfig
 from hwdag.index import HWDAGIndex as CoreIndex
-from hwdag.search.passages import Returns
 from hwdag.text.prompts import Prompts
 from langchain_hwdag.adapters import as_core_document, as_embedder, as_reader, as_writer
-from langchain_hwdag.base_retriever import CoreSearchRetriever, Filters, SearchOptions, unwrapped
+from langchain_hwdag.base_retriever import CoreSearchRetriever, SearchOptions, unwrapped
 from langchain_hwdag.events import build_progress, building
 
 
@@ -37,9 +36,7 @@ class MakingOptions(SearchOptions, total=False):
 class HWDAGRetriever(CoreSearchRetriever):
     """Walks the graphs of an index for a question; the visited nodes are the documents.
 
-    Without `k` the walk decides how much is enough, and nodes come in visiting order. With `k`
-    exactly min(k, available) come, best first. Every document carries its provenance under
-    `metadata["hwdag"]`; every visited node is a custom event `hwdag.step` as it happens.
+    Without `k` the walk decides how much is enough, and nodes come in visiting order.
 
     Relations: `HWDAGIndex` is this plus changes to the index; `CoreRetriever` is the same over any
     other retriever of the core.
@@ -48,14 +45,6 @@ class HWDAGRetriever(CoreSearchRetriever):
         index: the core index, or the path of its file; a `langchain_hwdag.HWDAGIndex` is taken for
             its core. Over a file `dumps` and pickling keep the path, which `loads` opens with the
             models that the file names; over an index in memory both are refused.
-        search: budget, progress control, heads; a dict is read as the options of `SearchConfig`.
-        k: number of nodes; as the following three also an option of `invoke`.
-        document_ids: only these documents are walked; None for all.
-        filters: only documents whose metadata match are walked: a filter of
-            `hwdag.filters`, such as `{"lang": "de"}`.
-        returns: "nodes" as they were read; "sources", with what a node rests on in the original
-            document as its text, one per line; or "passages", the whole paragraphs that these are
-            in, each once.
     """
 
     index: CoreIndex = Field(exclude=True, repr=False)
@@ -73,11 +62,7 @@ class HWDAGRetriever(CoreSearchRetriever):
         prompts: Prompts | None = None,
         path: str | Path | None = None,
         show_progress: bool = False,
-        search: SearchConfig | None = None,
-        k: int | None = None,
-        document_ids: Iterable[str] | None = None,
-        filters: Filters = None,
-        returns: Returns = "nodes",
+        **search: Unpack[SearchOptions],
     ) -> Self:
         """Build the graphs of whole documents; the core does the chunking.
 
@@ -97,20 +82,9 @@ class HWDAGRetriever(CoreSearchRetriever):
             prompts: replacements for the papers' prompts.
             path: file that every finished call is written to; one that exists is continued.
             show_progress: bars on standard error.
-            search: kept for retrieval, as the following; see the class.
-            k: number of nodes.
-            document_ids: only these documents.
-            filters: only documents whose metadata match.
-            returns: nodes, or what they rest on.
+            search: kept for retrieval; see `CoreSearchRetriever`.
         """
-        made = cls(
-            index=CoreIndex(),  # why: a wrong option is told before an expensive build
-            search=search,
-            k=k,
-            document_ids=document_ids,  # type: ignore[arg-type]  # pydantic makes it a tuple
-            filters=filters,
-            returns=returns,
-        )
+        made: Self = cls(index=CoreIndex(), **search)  # type: ignore[arg-type]  # pydantic makes tuples
         found = [as_core_document(document) for document in documents]
         made.index = CoreIndex.from_documents(
             found,

@@ -134,9 +134,8 @@ class CoreRetriever(BaseRetriever):
         ours = {k: v for k, v in options.items() if k in SearchOptions.__annotations__}
         theirs = {k: v for k, v in options.items() if k not in ours}
         if isinstance(retriever, str):
-            from hwdag_lab.methods.registry import (
-                retriever_class,  # why here: nothing else needs it
-            )
+            # why here: nothing else needs the lab
+            from hwdag_lab.methods.registry import retriever_class
 
             retriever = retriever_class(retriever)
         made = make_retriever(_unwrapped(retriever), theirs, MODELS)
