@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, NoReturn, TypeAlias, TypedDict
+from typing import Any, NoReturn, TypedDict
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -27,6 +27,7 @@ from hwdag.building.report import BuildReport
 from hwdag.checks import refuse
 from hwdag.config import SearchConfig, checked_k
 from hwdag.errors import EmptyIndex, InputError
+from hwdag.filters import Filter, predicate
 from hwdag.retriever import Retriever
 from hwdag.scope import Scope
 from hwdag.search.passages import Returns, returned
@@ -36,9 +37,6 @@ from langchain_hwdag.events import STEP_EVENT, in_thread
 
 OnStep = Callable[[Step], None]
 
-Filters: TypeAlias = Mapping[str, Any] | None
-"""A filter of `hwdag.filters`, as JSON."""
-
 
 class SearchOptions(TypedDict, total=False):
     """How a retriever searches; `CoreSearchRetriever` explains them."""
@@ -46,7 +44,7 @@ class SearchOptions(TypedDict, total=False):
     search: SearchConfig | None
     k: int | None
     document_ids: Iterable[str] | None
-    filters: Filters
+    filters: Filter | None
     returns: Returns
 
 
@@ -100,7 +98,7 @@ class CoreSearchRetriever(BaseRetriever):
     @classmethod
     def _filter(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
         if value is not None:
-            Scope(filters=value)  # which refuses what is none
+            predicate(value)  # which refuses what is none
         return value
 
     @field_validator("k", mode="before")
@@ -138,7 +136,7 @@ class CoreSearchRetriever(BaseRetriever):
         *,
         k: int | None = None,
         document_ids: Collection[str] | None = None,
-        filters: Filters = None,
+        filters: Filter | None = None,
         **unknown: Any,
     ) -> list[Document]:
         """Search with the options of a call, or else the own ones."""

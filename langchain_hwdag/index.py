@@ -14,6 +14,7 @@ from langchain_core.indexing.base import DocumentIndex
 from hwdag.checks import refuse, under_one_name
 from hwdag.config import BuildConfig
 from hwdag.errors import InputError, UnknownOption
+from hwdag.filters import Filter
 from hwdag.index import HWDAGIndex as CoreIndex
 from hwdag.text.prompts import Prompts
 from langchain_hwdag.adapters import (
@@ -23,7 +24,7 @@ from langchain_hwdag.adapters import (
     as_reader,
     as_writer,
 )
-from langchain_hwdag.base_retriever import Filters, SearchOptions
+from langchain_hwdag.base_retriever import SearchOptions
 from langchain_hwdag.events import build_progress, building
 from langchain_hwdag.llm import DEFAULT_NEW_TOKENS, HWDAGLLM
 from langchain_hwdag.retrievers import HWDAGRetriever, MakingOptions
@@ -138,21 +139,21 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         return self.add_documents(_as_documents(texts, metadatas, ids))
 
     def similarity_search(
-        self, query: str, k: int = 4, filter: Filters = None, **unknown: Any
+        self, query: str, k: int = 4, filter: Filter | None = None, **unknown: Any
     ) -> list[Document]:
         """`invoke`, as vector stores call it: the `k` best nodes, best first."""
         refuse(unknown, "similarity_search", "k, filter")
         return self.invoke(query, k=k, filters=filter)
 
     async def asimilarity_search(
-        self, query: str, k: int = 4, filter: Filters = None, **unknown: Any
+        self, query: str, k: int = 4, filter: Filter | None = None, **unknown: Any
     ) -> list[Document]:
         """`ainvoke`, as vector stores call it; see `similarity_search`."""
         refuse(unknown, "asimilarity_search", "k, filter")
         return await self.ainvoke(query, k=k, filters=filter)
 
     def similarity_search_with_score(
-        self, query: str, k: int = 4, filter: Filters = None, **unknown: Any
+        self, query: str, k: int = 4, filter: Filter | None = None, **unknown: Any
     ) -> list[tuple[Document, float]]:
         """The same with scores, higher is better, which only compare nodes of one question."""
         refuse(unknown, "similarity_search_with_score", "k, filter")

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, Unpack
+from typing import Any, Self, TypedDict, Unpack
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.callbacks.base import CallbackManager
@@ -27,6 +27,18 @@ from llama_index_hwdag.llm import DEFAULT_NEW_TOKENS, HWDAGLLM
 from llama_index_hwdag.nodes import checked_nodes, text_node
 from llama_index_hwdag.retriever import HWDAGRetriever, SearchOptions
 from llama_index_hwdag.storing import checked, note, opened
+
+
+class BuildOptions(TypedDict, total=False):
+    """How an index is built and where it is kept; `HWDAGIndex.__init__` explains them."""
+
+    reader: object
+    writer: object
+    embedder: object
+    embed_model: object
+    config: BuildConfig | None
+    prompts: Prompts | None
+    path: str | Path | None
 
 
 class WholeDocument(TransformComponent):
@@ -125,21 +137,14 @@ class HWDAGIndex(ChangingIndex):
         )
 
     @classmethod
-    def from_documents(  # type: ignore[override]  # why: no **kwargs, which would be swallowed
+    def from_documents(  # type: ignore[override]  # the options by name
         cls,
         documents: Sequence[Document],
         storage_context: StorageContext | None = None,
         show_progress: bool = False,
         callback_manager: CallbackManager | None = None,
         transformations: list[TransformComponent] | None = None,
-        *,
-        reader: object = None,
-        writer: object = None,
-        embedder: object = None,
-        embed_model: object = None,
-        config: BuildConfig | None = None,
-        prompts: Prompts | None = None,
-        path: str | Path | None = None,
+        **options: Unpack[BuildOptions],
     ) -> Self:
         """Build the graphs of whole documents; see `__init__` for the arguments.
 
@@ -155,13 +160,7 @@ class HWDAGIndex(ChangingIndex):
             callback_manager=callback_manager,
             transformations=transformations,
             show_progress=show_progress,
-            reader=reader,
-            writer=writer,
-            embedder=embedder,
-            embed_model=embed_model,
-            config=config,
-            prompts=prompts,
-            path=path,
+            **options,
         )
         with index._changing("index_construction"):
             index._insert_documents(documents)

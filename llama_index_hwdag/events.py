@@ -34,7 +34,14 @@ DOCUMENTS = "documents"
 """Name of the stage of a build that advances with every document, in their order."""
 
 
-class HWDAGStepEvent(BaseEvent):
+class _Event(BaseEvent):
+    @classmethod
+    def class_name(cls) -> str:
+        """Under which handlers see it."""
+        return cls.__name__
+
+
+class HWDAGStepEvent(_Event):
     """A node was visited; names as in `Step.to_dict()`."""
 
     node_id: str
@@ -54,40 +61,25 @@ class HWDAGStepEvent(BaseEvent):
     p_yes: float | None = None
 
     @classmethod
-    def class_name(cls) -> str:
-        """Under which handlers see it."""
-        return "HWDAGStepEvent"
-
-    @classmethod
     def of(cls, step: Step) -> Self:
         """The event of a step."""
         record = step.to_dict()
         return cls(node_id=record.pop("id"), **record)
 
 
-class HWDAGBuildStartEvent(BaseEvent):
+class HWDAGBuildStartEvent(_Event):
     """Documents are about to be brought into the index."""
 
     document_ids: list[str]
 
-    @classmethod
-    def class_name(cls) -> str:
-        """Under which handlers see it."""
-        return "HWDAGBuildStartEvent"
 
-
-class HWDAGDocumentStartEvent(BaseEvent):
+class HWDAGDocumentStartEvent(_Event):
     """A document is next."""
 
     document_id: str
 
-    @classmethod
-    def class_name(cls) -> str:
-        """Under which handlers see it."""
-        return "HWDAGDocumentStartEvent"
 
-
-class HWDAGWindowEvent(BaseEvent):
+class HWDAGWindowEvent(_Event):
     """`done` of the `total` windows of a stage are done, such as the points of a level."""
 
     document_id: str
@@ -95,24 +87,14 @@ class HWDAGWindowEvent(BaseEvent):
     done: int
     total: int
 
-    @classmethod
-    def class_name(cls) -> str:
-        """Under which handlers see it."""
-        return "HWDAGWindowEvent"
 
-
-class HWDAGDocumentEndEvent(BaseEvent):
+class HWDAGDocumentEndEvent(_Event):
     """A document is finished: built, or unchanged, or skipped."""
 
     document_id: str
 
-    @classmethod
-    def class_name(cls) -> str:
-        """Under which handlers see it."""
-        return "HWDAGDocumentEndEvent"
 
-
-class HWDAGBuildEndEvent(BaseEvent):
+class HWDAGBuildEndEvent(_Event):
     """All documents are finished; what became of them, as in `hwdag`'s `BuildReport`."""
 
     built: list[str]
@@ -120,11 +102,6 @@ class HWDAGBuildEndEvent(BaseEvent):
     skipped: list[tuple[str, str]]
     nodes: int
     tokens: int
-
-    @classmethod
-    def class_name(cls) -> str:
-        """Under which handlers see it."""
-        return "HWDAGBuildEndEvent"
 
     @classmethod
     def of(cls, report: BuildReport) -> Self:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from llama_index.core.vector_stores.types import (
@@ -13,15 +13,13 @@ from llama_index.core.vector_stores.types import (
 )
 
 from hwdag.errors import InputError, UnknownOption
+from hwdag.filters import Filter
 
-CoreFilter: TypeAlias = Mapping[str, Any]
-"""The JSON form of a filter, see `hwdag.filters`."""
-
-Filters: TypeAlias = CoreFilter | MetadataFilters
+Filters: TypeAlias = Filter | MetadataFilters
 """What the option `filters` takes."""
 
 
-def as_core_filter(filters: Filters | None) -> CoreFilter | None:
+def as_core_filter(filters: Filters | None) -> Filter | None:
     """A filter of the core; None where every document matches.
 
     What is missing matches `!=`, `nin` and `is_empty` alone, as in LlamaIndex's own vector store.
@@ -35,7 +33,7 @@ def as_core_filter(filters: Filters | None) -> CoreFilter | None:
     return _combined(filters) if filters.filters else None
 
 
-def _combined(filters: MetadataFilters) -> CoreFilter:
+def _combined(filters: MetadataFilters) -> Filter:
     if not filters.filters:
         raise InputError("a nested MetadataFilters holds no filter; leave it out")
     parts = [
@@ -49,7 +47,7 @@ def _combined(filters: MetadataFilters) -> CoreFilter:
     return {"and": parts}
 
 
-def _translated(part: MetadataFilter) -> CoreFilter:
+def _translated(part: MetadataFilter) -> Filter:
     make = _OPERATORS.get(part.operator)
     if make is None:
         known = ", ".join(operator.value for operator in _OPERATORS)
@@ -67,24 +65,24 @@ def _several(key: str, value: Any) -> Sequence[Any]:
     return value
 
 
-def _by(operator: str) -> Callable[[str, Any], CoreFilter]:
+def _by(operator: str) -> Callable[[str, Any], Filter]:
     return lambda key, value: {key: {operator: value}}
 
 
-def _in(key: str, value: Any) -> CoreFilter:
+def _in(key: str, value: Any) -> Filter:
     return {key: {"in": _several(key, value)}}
 
 
-def _all(key: str, value: Any) -> CoreFilter:
+def _all(key: str, value: Any) -> Filter:
     parts = [{key: {"eq": each}} for each in _several(key, value)]
     return {"and": parts} if parts else {key: {"exists": True}}
 
 
-def _is_empty(key: str, value: Any) -> CoreFilter:
+def _is_empty(key: str, value: Any) -> Filter:
     return {"or": [{key: {"exists": False}}, {key: {"in": [None, ""]}}, {key: {"eq": []}}]}
 
 
-_OPERATORS: dict[FilterOperator, Callable[[str, Any], CoreFilter]] = {
+_OPERATORS: dict[FilterOperator, Callable[[str, Any], Filter]] = {
     FilterOperator.EQ: _by("eq"),
     FilterOperator.NE: _by("ne"),
     FilterOperator.GT: _by("gt"),

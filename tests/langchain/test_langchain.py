@@ -162,7 +162,7 @@ def test_unknown_options_are_refused_by_name(make):
         make(index=index.index, top_k=3)
     with pytest.raises(ValidationError, match="'budget'"):
         make(index=index.index, search={"budget": 3})
-    with pytest.raises(TypeError, match="top_k"):
+    with pytest.raises(ValidationError, match="top_k"):
         make.from_documents(DOCUMENTS, top_k=3)
     with pytest.raises(UnknownOption, match="'top_k'"):
         make(index=index.index).invoke(QUESTION, top_k=3)

@@ -62,7 +62,7 @@ def test_texts_are_documents():
         HWDAGIndex.from_texts(["a", "b"], metadatas=[{}], **options)
     with pytest.raises(InputError, match="texts"):
         HWDAGIndex.from_texts(MILL, **options)
-    with pytest.raises(TypeError, match="top_k"):
+    with pytest.raises(ValidationError, match="top_k"):
         HWDAGIndex.from_texts(["a"], **options, top_k=2)
 
 
