@@ -96,7 +96,6 @@ def test_documents_carry_their_metadata_and_json_able_provenance():
     assert FERRY[start:end] == document.page_content
     parts = ("score", "attention", "similarity", "reference", "relevance")
     assert {type(provenance[part]) for part in parts} == {float}
-    assert provenance["p_yes"] is None  # a walk to the budget does not ask
     assert provenance["score"] == sum(provenance[part] for part in parts[1:4])
     assert (provenance["level"], provenance["origin"]) == (1, "chunk")
     assert provenance["stop"] in ("sufficient", "budget", "exhausted")
