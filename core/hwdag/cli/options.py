@@ -1,4 +1,4 @@
-"""Options that several commands share, and options that are the fields of a config."""
+"""Options: those that are the fields of a config, and those that several commands share."""
 
 from __future__ import annotations
 
@@ -9,9 +9,20 @@ from dataclasses import fields, is_dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+Options: TypeAlias = "dict[str, dict[str, Any]]"
+"""What argparse has to know of options, by their names, which are separated by blanks."""
+
 Config = TypeVar("Config")
 
 SHORT = {"token_budget": "--budget"}  # second names of options
@@ -119,36 +130,20 @@ READERS: dict[Any, tuple[Callable[[str], Any], str]] = {
 """How a type is read, and what stands for it in the help."""
 
 
-def add_models(
-    command: argparse.ArgumentParser, *, writer: bool = True, heads: bool = True
-) -> None:
-    """Add the options that name models."""
-    command.add_argument("--reader", metavar="NAME", help="hub name or path of a causal LM")
-    command.add_argument("--dtype", help="of the reader: float32, bfloat16, ... (default: auto)")
-    command.add_argument("--device", help="of the reader: cpu, cuda, mps, ... (default: the best)")
-    if heads:
-        command.add_argument(
-            "--head-list",
-            metavar="FILE",
-            help="retrieval heads of the reader, as `hwdag heads detect` writes them (default: those "
-            "that are shipped for it, else all)",
-        )
-    command.add_argument("--embedder", metavar="NAME", help="sentence-transformers name or path")
-    if not writer:
-        return
-    command.add_argument(
-        "--writer", metavar="MODEL", help="who writes the points: a model of an OpenAI-like server"
-    )
-    command.add_argument(
-        "--writer-url",
-        metavar="URL",
-        help="that server, such as http://localhost:11434/v1 (default: OpenAI's)",
-    )
+def add_options(command: argparse._ActionsContainer, options: Options) -> None:
+    """Add options to a command."""
+    for names, about in options.items():
+        command.add_argument(*names.split(), **about)
 
 
-def add_file(command: argparse.ArgumentParser, help: str = "index file") -> None:
-    """Add the index file that a command is for."""
-    command.add_argument("file", type=Path, metavar="FILE", help=help)
+def add_command(
+    commands: Commands, name: str, place: str, help: str, options: Options, **about: Any
+) -> argparse.ArgumentParser:
+    """Add a command that runs `module:function`."""
+    command = commands.add_parser(name, help=help, **about)
+    command.set_defaults(run=lazily(place))
+    add_options(command, options)
+    return command
 
 
 def add_settings(command: argparse.ArgumentParser, group: str, config: Any) -> None:
@@ -161,40 +156,53 @@ def add_settings(command: argparse.ArgumentParser, group: str, config: Any) -> N
     add_config(command.add_argument_group(group, more or None), config)
 
 
-def add_paths(command: argparse.ArgumentParser) -> None:
-    """Add the documents that a command reads, and what is added to their metadata."""
-    command.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files or folders")
-    command.add_argument(
-        "--metadata",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="a text in the metadata of all these documents (repeatable)",
-    )
+def page_of(what: str) -> Options:
+    """The option that writes a page which shows something."""
+    about = f"also write a page that shows {what} to FILE"
+    return {"--html": {"type": Path, "metavar": "FILE", "help": about}}
 
 
-def add_quiet(command: argparse.ArgumentParser) -> None:
-    """Add the switch that leaves out progress bars."""
-    command.add_argument("-q", "--quiet", action="store_true", help="no progress bars")
-
-
-def add_scope(command: argparse.ArgumentParser) -> None:
-    """Add the options that say which documents a search may see."""
-    command.add_argument(
-        "--document", action="append", metavar="ID", help="only this document (repeatable)"
-    )
-    command.add_argument(
-        "--filter", metavar="JSON", help='only documents whose metadata match: {"year": 2020}'
-    )
-
-
-def add_html(command: argparse.ArgumentParser, what: str) -> None:
-    """Add the option that writes a page."""
-    command.add_argument(
-        "--html", type=Path, metavar="FILE", help=f"write a page that shows {what} to FILE as well"
-    )
-
-
-def add_json(command: argparse.ArgumentParser) -> None:
-    """Add the switch for output that programs read."""
-    command.add_argument("--json", action="store_true", help="one JSON object instead of text")
+FILE: Options = {"file": {"type": Path, "metavar": "FILE", "help": "index file"}}
+NEW_FILE: Options = {"-o --output": {"type": Path, "required": True, "metavar": "NEW_FILE"}}
+PATHS: Options = {
+    "paths": {"nargs": "+", "type": Path, "metavar": "PATH", "help": "files or folders"},
+    "--metadata": {
+        "action": "append",
+        "default": [],
+        "metavar": "KEY=VALUE",
+        "help": "a text in the metadata of all these documents (repeatable)",
+    },
+}
+MODELS: Options = {
+    "--reader": {"metavar": "NAME", "help": "hub name or path of a causal LM"},
+    "--dtype": {"help": "of the reader: float32, bfloat16, ... (default: auto)"},
+    "--device": {"help": "of the reader: cpu, cuda, mps, ... (default: the best)"},
+    "--embedder": {"metavar": "NAME", "help": "sentence-transformers name or path"},
+}
+HEAD_LIST: Options = {
+    "--head-list": {
+        "metavar": "FILE",
+        "help": "retrieval heads of the reader, as `hwdag heads detect` writes them (default: those "
+        "that are shipped for it, else all)",
+    }
+}
+WRITER: Options = {
+    "--writer": {
+        "metavar": "MODEL",
+        "help": "the model on an OpenAI-like server that writes points",
+    },
+    "--writer-url": {
+        "metavar": "URL",
+        "help": "that server, such as http://localhost:11434/v1 (default: OpenAI's)",
+    },
+}
+LIMITS: Options = {
+    "--max-tokens": {"type": int, "metavar": "N", "help": "no call after the models took N tokens"},
+    "--max-seconds": {"type": float, "metavar": "S", "help": "no call after S seconds"},
+}
+SCOPE: Options = {
+    "--document": {"action": "append", "metavar": "ID", "help": "only this document (repeatable)"},
+    "--filter": {"metavar": "JSON", "help": 'only documents whose metadata match: {"year": 2020}'},
+}
+JSON: Options = {"--json": {"action": "store_true", "help": "one JSON object instead of text"}}
+QUIET: Options = {"-q --quiet": {"action": "store_true", "help": "no progress bars"}}

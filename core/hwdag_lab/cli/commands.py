@@ -6,15 +6,18 @@ import argparse
 from pathlib import Path
 
 from hwdag.cli.options import (
+    HEAD_LIST,
+    JSON,
+    MODELS,
+    PATHS,
+    QUIET,
+    SCOPE,
+    WRITER,
     Commands,
     add_config,
-    add_html,
-    add_json,
-    add_models,
-    add_paths,
-    add_quiet,
-    add_scope,
+    add_options,
     lazily,
+    page_of,
 )
 from hwdag.config import SearchConfig
 from hwdag_lab.eval.formats import FORMATS
@@ -46,7 +49,7 @@ def _add_try(commands: Commands) -> None:
     )
     command.set_defaults(run=lazily("hwdag_lab.cli.methods:try_method"))
     command.add_argument("method", choices=METHODS, metavar="METHOD", help="%(choices)s")
-    add_paths(command)
+    add_options(command, PATHS)
     command.add_argument("-Q", "--question", required=True)
     command.add_argument(
         "--cache",
@@ -61,12 +64,9 @@ def _add_try(commands: Commands) -> None:
         metavar="NAME=VALUE",
         help="of the method, such as granularity=sentence or mode=tree (repeatable)",
     )
-    add_models(command)
-    add_scope(command)
+    add_options(command, MODELS | HEAD_LIST | WRITER | SCOPE)
     add_config(command, SearchConfig(), only=("token_budget", "heads", "max_new_tokens"))
-    add_json(command)
-    add_html(command, "the answer and its sources")
-    add_quiet(command)
+    add_options(command, JSON | page_of("the answer and its sources") | QUIET)
 
 
 def _add_eval(commands: Commands) -> None:
@@ -88,7 +88,7 @@ def _add_eval(commands: Commands) -> None:
     asked = ("systems", "budgets", "max_new_tokens", "answers", "match", "retry_errors")
     add_config(command, plan, only=asked)
     _add_choice(command, plan.limit)
-    add_models(command, writer=False)
+    add_options(command, MODELS | HEAD_LIST)
     command.add_argument(
         "--writer",
         metavar="NAME",
@@ -100,7 +100,7 @@ def _add_eval(commands: Commands) -> None:
         help="embedder of the dense systems only (default: that of all)",
     )
     _add_malformed(command)
-    add_quiet(command)
+    add_options(command, QUIET)
 
 
 def _add_compare(commands: Commands) -> None:
@@ -189,7 +189,7 @@ def _add_detect(actions: Commands) -> None:
     )
     _add_malformed(command)
     command.add_argument("-o", "--output", type=Path, metavar="FILE", help="where the list goes")
-    add_quiet(command)
+    add_options(command, QUIET)
 
 
 def _add_show(actions: Commands) -> None:
