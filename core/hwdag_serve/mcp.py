@@ -1,4 +1,4 @@
-"""The command `mcp`: an index as a server of the Model Context Protocol, over standard input and output."""
+"""The command `mcp`: serve an index over the Model Context Protocol, on standard input and output."""
 
 from __future__ import annotations
 
@@ -95,18 +95,18 @@ def tools(
 
 def admitted(index: HWDAGIndex, scope: Scope) -> Iterator[Document]:
     """The documents in the scope."""
-    return (document for document in index.documents.values() if _is_in(scope, index, document))
+    return (document for document in index.documents.values() if _is_in(scope, document))
 
 
 def document_of(index: HWDAGIndex, scope: Scope, document_id: str) -> Document:
     """A document in the scope. Raises `InputError` for any other id."""
     document = index.documents.get(document_id)
-    if document is None or not _is_in(scope, index, document):
+    if document is None or not _is_in(scope, document):
         raise InputError(f"no document {document_id!r}; the tool `list` names all documents")
     return document
 
 
-def _is_in(scope: Scope, index: HWDAGIndex, document: Document) -> bool:
+def _is_in(scope: Scope, document: Document) -> bool:
     is_named = scope.document_ids is None or document.id in scope.document_ids
     return is_named and scope.admits(document.metadata)
 

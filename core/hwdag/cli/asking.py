@@ -1,4 +1,4 @@
-"""The commands `ask` and `chat`: questions to answers, the walk shown as it happens."""
+"""The commands `ask` and `chat`: answer questions, and show the walk as it happens."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hwdag.types import Answer, Step
 
 
 def ask(options: argparse.Namespace) -> int:
-    """Answer a question; the walk is shown as it happens."""
+    """Answer a question, and show the walk as it happens."""
     if not options.question.strip():
         raise InputError("the question is empty or only white space")
     for page in (options.html, options.graph):
@@ -40,7 +40,7 @@ def ask(options: argparse.Namespace) -> int:
 
 
 def chat(options: argparse.Namespace) -> int:
-    """Answer one question after the other, each for itself, until the input ends."""
+    """Answer question after question, each on its own, until the input ends."""
     config, scope = search_config(options), scope_of(options)
     with opened(options, scope) as index:
         print(f"{index!r}; one question per line, Ctrl-D ends")
@@ -72,13 +72,13 @@ def print_answer(
 def show_answer(
     index: Retriever, question: str, config: SearchConfig, scope: Scope | None = None
 ) -> Answer:
-    """Walk, answer and print everything on the way."""
+    """Walk and answer, and print each step and piece as it comes."""
     began, columns = time.perf_counter(), width()
     is_first = True
 
     def on_step(step: Step) -> None:
         nonlocal is_first
-        if is_first:  # why: what is wrong with a question is told before anything is printed
+        if is_first:  # why: an error in the question comes before any output
             print(f"question: {question}")
             print_styled(render.HEADER, "dim")
             is_first = False
@@ -100,12 +100,12 @@ def show_answer(
 
 
 def search_config(options: argparse.Namespace) -> SearchConfig:
-    """Return the settings of the walk that the command line asks for."""
+    """Return the settings of the walk, as the command line has them."""
     return config_of(SearchConfig.garlic() if options.garlic else SearchConfig(), options)
 
 
 def scope_of(options: argparse.Namespace) -> Scope:
-    """Return which documents the command line asks for."""
+    """Return the documents to search, as the command line names them."""
     filters = options.filter
     try:
         filters = None if filters is None else json.loads(filters)
@@ -117,9 +117,9 @@ def scope_of(options: argparse.Namespace) -> Scope:
 
 
 def opened(options: argparse.Namespace, scope: Scope) -> HWDAGIndex:
-    """Return the index with the models that were asked for.
+    """Return the index with the models that the command line names.
 
-    Raises `InputError` for documents that it has not, before a model is loaded.
+    Raises `InputError` for an unknown document before it loads a model.
     """
     with HWDAGIndex.load(options.file) as index:
         if not len(index):

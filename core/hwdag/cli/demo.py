@@ -1,4 +1,4 @@
-"""`hwdag demo`: the whole method on real prose, hwdag's own documentation, with the default models."""
+"""`hwdag demo`: the whole method on real prose, hwdag's documentation, with the default models."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ QUESTIONS = (
     ),
     ("an overview", "How does a question walk the graph?"),
 )
-"""What kind of walk a question shows, and the question."""
+"""Kind of question, and the question."""
 
 PAGES = ("how-it-works", "index-files", "method", "models", "writers")
-"""Of hwdag's own documentation: prose enough for a walk, little enough for two cores."""
+"""Pages of the documentation: enough prose for a walk, little enough for two cores."""
 
 
 PAPERS_WAY = "How does a question walk the graph?"
-"""Asked of the first page alone, whose points the model writes: that takes it half a minute."""
+"""Asked of the first page alone: to write its points takes the model half a minute."""
 
 
 def demo(options: argparse.Namespace) -> int:
-    """Build (or reuse) the index and ask every question, then one in the way of the papers."""
+    """Build (or reuse) the index and ask every question, then one in the papers' way."""
     folder = options.docs or documentation()
     files = [folder] if options.docs else [folder / f"{page}.md" for page in PAGES]
     model = default_reader().name.rsplit("/")[-1].lower()
@@ -68,7 +68,7 @@ def demo(options: argparse.Namespace) -> int:
 def build_or_reuse(
     folder: Path, files: Sequence[Path], path: Path, config: BuildConfig | None = None
 ) -> HWDAGIndex:
-    """The index over files of a folder; documents that did not change cost nothing."""
+    """The index over files of a folder. Unchanged documents cost nothing."""
     found, _ = read(files)
     # ids that do not depend on where the package is installed
     documents = [replace(d, id=Path(d.id).relative_to(folder).as_posix()) for d in found]
@@ -82,7 +82,7 @@ def build_or_reuse(
 
 
 def documentation() -> Path:
-    """The documentation: inside the installed package, or beside it in a checkout."""
+    """The folder of the documentation, in the installed package or in a checkout."""
     package = Path(__file__).parents[1]
     for folder in (package / "documentation", package.parent.parent / "docs"):
         if folder.is_dir():

@@ -1,4 +1,4 @@
-"""The models and documents that a command line names."""
+"""The models and documents that the command line names."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ MOST_NAMED = 10  # files that a message names
 
 
 def reader(options: argparse.Namespace, file: Path | None) -> Reader | str | None:
-    """The reader that was asked for; None leaves it to the index.
+    """The reader that the command line names; None leaves the choice to the index.
 
-    A dtype, a device or heads alone go to the model that the file names, or to the default one.
+    Without a name, a dtype, a device or a head list applies to the model of the file, or to the default.
     """
     file_of_heads = getattr(options, "head_list", None)
     heads = None if file_of_heads is None else HeadFile.load(file_of_heads)
@@ -38,7 +38,7 @@ def reader(options: argparse.Namespace, file: Path | None) -> Reader | str | Non
 
 
 def writer(options: argparse.Namespace) -> Writer | None:
-    """The server that writes the points, if one was named."""
+    """The model on a server that writes the points, if the command line names one."""
     if options.writer is None:
         if options.writer_url is not None:
             raise InputError("--writer-url needs --writer, the name of a model on that server")
@@ -52,14 +52,14 @@ def writer(options: argparse.Namespace) -> Writer | None:
 
 
 def read(paths: Iterable[Path]) -> tuple[list[Document], list[Skipped]]:
-    """Documents of files and folders, and what could not be read."""
+    """Documents from files and folders, and the files that could not be read."""
     found = list(read_documents(paths))
     documents = [item for item in found if isinstance(item, Document)]
     return documents, [item for item in found if isinstance(item, Skipped)]
 
 
 def named_documents(options: argparse.Namespace) -> tuple[list[Document], list[Skipped]]:
-    """As `read`, with the metadata of the command line."""
+    """`read`, with the metadata of the command line added."""
     added = {}
     for pair in options.metadata:
         key, equals, value = pair.partition("=")
@@ -69,5 +69,5 @@ def named_documents(options: argparse.Namespace) -> tuple[list[Document], list[S
     documents, skipped = read(options.paths)
     if not documents:
         reasons = "".join(f"\n  {file.path}: {file.reason}" for file in skipped[:MOST_NAMED])
-        raise InputError(f"no document was found, so nothing is done{reasons}")
+        raise InputError(f"found no document, so there is nothing to do{reasons}")
     return [replace(d, metadata={**d.metadata, **added}) for d in documents], skipped

@@ -1,4 +1,4 @@
-"""The command `hwdag`: parses the command line and turns errors into messages."""
+"""The command `hwdag`: parse the command line, and turn errors into messages."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ EXIT_INTERRUPTED = 130
 EXIT_PIPE = 141
 
 PLUGINS = "hwdag.commands"
-"""Group of the entry points that add commands: functions that get what `add_subparsers` returns.
+"""Group of entry points that add commands. Each is a function of what `add_subparsers` returns.
 
-Each command that they add has `set_defaults(run=...)`, a function from the parsed options to the exit
-status. They are called for `hwdag --help` too, so they import what is heavy when a command runs.
+A command sets `run` to a function from the parsed options to the exit status. `hwdag --help` calls the
+entry points too, so they import heavy modules only when a command runs.
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status.
 
-    0 is success, 1 a damaged index (`verify`, `repair`), 2 an error of hwdag (the message is on
-    standard error), 3 a budget that was used up, 130 an interruption.
+    0 is success, 1 a damaged index (`verify`, `repair`), 2 an error of hwdag (with a message on
+    standard error), 3 a limit that ended a build, 130 an interruption.
     """
     options = parser().parse_args(arguments)
     options.arguments = list(sys.argv[1:] if arguments is None else arguments)
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except HWDAGError as error:
         print(f"hwdag: {visible(str(error))}", file=sys.stderr)
         return EXIT_ERROR
-    except BrokenPipeError:  # whoever read the output has seen enough
+    except BrokenPipeError:  # the reader of the output has left, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_PIPE
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Options: those that are the fields of a config, and those that several commands share."""
+"""Options of commands: the fields of configs, and tables of options that commands share."""
 
 from __future__ import annotations
 
@@ -9,32 +9,24 @@ from dataclasses import fields, is_dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import NoneType
-from typing import (
-    Any,
-    Literal,
-    TypeAlias,
-    TypeVar,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 Options: TypeAlias = "dict[str, dict[str, Any]]"
-"""What argparse has to know of options, by their names, which are separated by blanks."""
+"""Arguments of `add_argument`, by the names of the option, which blanks separate."""
 
 Config = TypeVar("Config")
 
 SHORT = {"token_budget": "--budget"}  # second names of options
 
 DOCUMENTED = re.compile(r"^ {8}(\w+): (.*(?:\n {12}.*)*)", re.MULTILINE)
-"""A field in the docstring of a config, and what is said about it."""
+"""A field in the docstring of a config, and its description."""
 
 END_OF_SENTENCE = re.compile(r"(?<=\w[\w)])\.(?:\s|$)")
 
 
 def lazily(place: str) -> Callable[..., Any]:
-    """Return a function that imports `module:function` when it runs: help must not wait for torch."""
+    """Return a function that imports and calls `module:function`, so that help need not wait for torch."""
 
     def run(*arguments: Any) -> Any:
         module, _, name = place.partition(":")
@@ -50,10 +42,10 @@ def add_config(
     only: tuple[str, ...] = (),
     prefix: str = "",
 ) -> None:
-    """Add an option for each field of a config, or for those in `only`; the docstring is their help.
+    """Add an option for each field of a config, or for those in `only`, with help from the docstring.
 
-    A field that is a config itself has one option for each field of its own, `--FIELD-NAME`. The help
-    leaves those out.
+    A field that is itself a config gets one option, `--FIELD-NAME`, for each of its own fields. The help
+    of the command omits them.
     """
     about = dict(DOCUMENTED.findall(type(config).__doc__ or ""))
     hints = get_type_hints(type(config))
@@ -78,7 +70,7 @@ def add_config(
 
 
 def config_of(config: Config, options: argparse.Namespace, *, prefix: str = "") -> Config:
-    """Return a config, changed as the command line says. Raises `InputError` as the config does."""
+    """Return a config with the changes of the command line. Raises `InputError` as the config does."""
     changed: dict[str, Any] = {}
     for field in fields(config):  # type: ignore[arg-type] # a dataclass
         usual = getattr(config, field.name)
@@ -91,7 +83,7 @@ def config_of(config: Config, options: argparse.Namespace, *, prefix: str = "") 
 
 
 def _kind(hint: Any) -> dict[str, Any]:
-    """What argparse has to know of a field's type."""
+    """Arguments of `add_argument` for a field of this type."""
     kinds = [kind for kind in _members(hint) if kind is not NoneType]
     words = [kind for kind in kinds if isinstance(kind, str)]
     if kinds == words:
@@ -127,7 +119,7 @@ READERS: dict[Any, tuple[Callable[[str], Any], str]] = {
     tuple[str, ...]: (lambda text: tuple(filter(None, text.split(","))), "NAME,..."),
     tuple[int, ...]: (lambda text: tuple(map(int, text.split(","))), "N,..."),
 }
-"""How a type is read, and what stands for it in the help."""
+"""How to read a value of a type, and its placeholder in the help."""
 
 
 def add_options(command: argparse._ActionsContainer, options: Options) -> None:
@@ -147,9 +139,11 @@ def add_command(
 
 
 def add_settings(command: argparse.ArgumentParser, group: str, config: Any) -> None:
-    """Add a group with the fields of a config, and the switch to the papers' values of them."""
+    """Add the fields of a config as a group, and the switch to the papers' values."""
     command.add_argument(
-        "--garlic", action="store_true", help="the papers' settings, but for what is set otherwise"
+        "--garlic",
+        action="store_true",
+        help="the papers' settings, except for options that are given",
     )
     inner = [field for field in fields(config) if is_dataclass(getattr(config, field.name))]
     more = "; ".join(f"--{field.name}-NAME for each field NAME of {field.type}" for field in inner)
@@ -157,7 +151,7 @@ def add_settings(command: argparse.ArgumentParser, group: str, config: Any) -> N
 
 
 def page_of(what: str) -> Options:
-    """The option that writes a page which shows something."""
+    """The option that writes a page of something."""
     about = f"also write a page that shows {what} to FILE"
     return {"--html": {"type": Path, "metavar": "FILE", "help": about}}
 

@@ -1,6 +1,6 @@
-"""What commands print comes from documents, models and servers: a terminal must obey none of it.
+"""Output to a terminal that obeys no text of documents, models or servers.
 
-Colours are ours alone, and only where standard output is a terminal (https://no-color.org).
+Colours are our own, and only for a terminal (https://no-color.org).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ Style = Literal["plain", "bold", "dim", "green", "yellow", "blue"]
 CODES: dict[Style, str] = {"bold": "1", "dim": "2", "green": "32", "yellow": "33", "blue": "34"}
 
 STEP: tuple[tuple[int, Style], ...] = ((7, "plain"), (16, "yellow"), (27, "blue"), (37, "green"))
-"""Where a part of a line of a walk ends, and its style: the colours of the pages."""
+"""End and style of each part of a line of a walk, in the colours of the pages."""
 
 
 class Visible(TextIOBase):
-    """A stream that spells out control, reordering and hidden characters; JSON stays the same."""
+    """A stream that spells out control, reordering and hidden characters. JSON stays as it is."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -43,7 +43,7 @@ class Visible(TextIOBase):
         return len(text)
 
     def write_styled(self, text: str, style: Style) -> None:
-        """Write the text in a style, as far as the stream has any."""
+        """Write the text in a style, if the stream is a terminal that has styles."""
         plain = os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb"
         if plain or style == "plain" or not self.isatty():
             self.write(text)
@@ -56,12 +56,12 @@ class Visible(TextIOBase):
 
 
 def visible_output() -> AbstractContextManager[object]:
-    """Whatever is printed meanwhile is shown and not obeyed."""
+    """Show whatever is printed within it, and obey none of it."""
     return redirect_stdout(Visible(sys.stdout))
 
 
 def print_styled(text: str, style: Style, *, end: str = "\n") -> None:
-    """Print at once, in a style on a terminal that has any."""
+    """Print at once, in a style if the terminal has styles."""
     out = sys.stdout
     if isinstance(out, Visible):
         out.write_styled(text, style)

@@ -1,4 +1,4 @@
-"""The commands for an index file that ask no model: show, verify, repair, compact, merge, export."""
+"""The commands for an index file that need no model: show, verify, repair, merge, compact, export."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def merge(options: argparse.Namespace) -> int:
 
 
 def compact(options: argparse.Namespace) -> int:
-    """Give back the space of what was deleted."""
+    """Give back the space of deleted documents."""
     found = compact_file(options.file, drop_calls=options.drop_calls)
     print(f"{options.file}: {found.before:,} bytes before, {found.after:,} after")
     return 0
