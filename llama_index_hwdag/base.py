@@ -6,25 +6,28 @@ import threading
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Self, TypedDict, Unpack, get_args
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.callbacks.base import CallbackManager
 from llama_index.core.chat_engine.types import BaseChatEngine, ChatMode
 from llama_index.core.llms.utils import LLMType
+from llama_index.core.query_engine.retriever_query_engine import RetrieverQueryEngine
 from llama_index.core.schema import BaseNode, Document, TextNode, TransformComponent
 from llama_index.core.storage.storage_context import StorageContext
 
-from hwdag.checks import refuse, under_one_name
+from hwdag.checks import one_of, refuse, under_one_name
 from hwdag.config import BuildConfig
+from hwdag.errors import UnknownOption
 from hwdag.text.prompts import Prompts
 from hwdag.threads import in_builder_thread
 from llama_index_hwdag.adapters import as_embedder, as_reader, as_writer
 from llama_index_hwdag.changing import ChangingIndex
-from llama_index_hwdag.engines import AnswerMode, chat_engine, query_engine
+from llama_index_hwdag.engines import AnswerMode, chat_engine_of, resolved_llm, split_options
 from llama_index_hwdag.index_struct import HWDAGIndexStruct
 from llama_index_hwdag.llm import DEFAULT_NEW_TOKENS, HWDAGLLM
 from llama_index_hwdag.nodes import checked_nodes, text_node
+from llama_index_hwdag.query_engine import HWDAGQueryEngine
 from llama_index_hwdag.retriever import HWDAGRetriever, SearchOptions
 from llama_index_hwdag.storing import checked, note, opened
 
@@ -171,11 +174,6 @@ class HWDAGIndex(ChangingIndex):
         """`from_documents` in a thread, with the same options; the loop goes on."""
         return await in_builder_thread(partial(cls.from_documents, documents, **options))
 
-    @property
-    def callback_manager(self) -> CallbackManager:
-        """Who is told of what happens, in LlamaIndex's older way."""
-        return self._callback_manager
-
     def nodes(self) -> list[TextNode]:
         """All leaves, equal to those that a retriever returns: for BM25 and others beside it."""
         return [
@@ -212,7 +210,7 @@ class HWDAGIndex(ChangingIndex):
     def as_retriever(  # type: ignore[override]  # the options by name
         self, **options: Unpack[SearchOptions]
     ) -> HWDAGRetriever:
-        """Return a retriever over this index; see `CoreSearchRetriever` for the options.
+        """Return a retriever over this index; see `CoreRetriever` for the options.
 
         Raises:
             UnknownOption: any other option, or both names of `k` with different numbers.
@@ -246,7 +244,18 @@ class HWDAGIndex(ChangingIndex):
         Raises:
             UnknownOption: any other argument.
         """
-        return query_engine(self, llm, answer_mode, kwargs)
+        if answer_mode == "walk":
+            if llm is not None:
+                raise UnknownOption(
+                    'answer_mode="walk" answers with the reader and takes no llm; leave it out, or '
+                    'use answer_mode="synthesize"'
+                )
+            ours, theirs = split_options(kwargs, HWDAGQueryEngine, "as_query_engine")
+            return HWDAGQueryEngine(self.as_retriever(**ours), **theirs)
+        one_of("answer_mode", answer_mode, get_args(AnswerMode))
+        ours, theirs = split_options(kwargs, RetrieverQueryEngine.from_args, "as_query_engine")
+        model = resolved_llm(llm, self._callback_manager, self.as_llm)
+        return RetrieverQueryEngine.from_args(self.as_retriever(**ours), llm=model, **theirs)
 
     def as_chat_engine(
         self, chat_mode: ChatMode | str = ChatMode.BEST, llm: LLMType | None = None, **kwargs: Any
@@ -258,4 +267,11 @@ class HWDAGIndex(ChangingIndex):
         Raises:
             UnknownOption: any other argument, or a mode that LlamaIndex no longer has.
         """
-        return chat_engine(self, chat_mode, llm, kwargs)
+        make, source = chat_engine_of(chat_mode)
+        ours, theirs = split_options(kwargs, make, "as_chat_engine")
+        model = resolved_llm(llm, self._callback_manager, self.as_llm)
+        if source == "retriever":
+            theirs["retriever"] = self.as_retriever(**ours)
+        elif source == "query_engine":
+            theirs["query_engine"] = self.as_query_engine(model, **ours)
+        return make(llm=model, **theirs)

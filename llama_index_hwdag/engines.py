@@ -1,4 +1,4 @@
-"""Query and chat engines of LlamaIndex over an index; options go to whom they belong to."""
+"""What the engines of LlamaIndex are made of: who answers, and which options are whose."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import inspect
 import logging
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal
 
 from llama_index.core import Settings
-from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.callbacks.base import CallbackManager
 from llama_index.core.chat_engine import (
     CondensePlusContextChatEngine,
@@ -20,12 +19,10 @@ from llama_index.core.chat_engine import (
 from llama_index.core.chat_engine.types import BaseChatEngine, ChatMode
 from llama_index.core.llms import LLM
 from llama_index.core.llms.utils import LLMType, resolve_llm
-from llama_index.core.query_engine.retriever_query_engine import RetrieverQueryEngine
 
 from hwdag.checks import refuse
 from hwdag.errors import UnknownOption
-from llama_index_hwdag.query_engine import HWDAGQueryEngine
-from llama_index_hwdag.retriever import HWDAGRetriever, SearchOptions
+from llama_index_hwdag.retriever import SearchOptions
 
 logger = logging.getLogger(__name__)
 
@@ -42,78 +39,27 @@ CHAT_ENGINES: dict[ChatMode, tuple[Callable[..., BaseChatEngine], str]] = {
 """How each mode is made, and what it is given besides an LLM."""
 
 
-class AskedIndex(Protocol):
-    """What the engines need of an index, which is `llama_index_hwdag.HWDAGIndex`."""
-
-    @property
-    def as_retriever(self) -> Callable[..., HWDAGRetriever]:
-        """Makes a retriever."""
-
-    @property
-    def as_query_engine(self) -> Callable[..., BaseQueryEngine]:
-        """Makes a query engine."""
-
-    @property
-    def as_llm(self) -> Callable[[], LLM]:
-        """Makes an LLM of the reader."""
-
-    @property
-    def callback_manager(self) -> CallbackManager:
-        """Who is told of what happens."""
-
-
-def query_engine(
-    index: AskedIndex, llm: LLMType | None, answer_mode: AnswerMode, options: Mapping[str, Any]
-) -> BaseQueryEngine:
-    """See `HWDAGIndex.as_query_engine`."""
-    if answer_mode == "walk":
-        if llm is not None:
-            raise UnknownOption(
-                'answer_mode="walk" answers with the reader and takes no llm; leave it out, or '
-                'use answer_mode="synthesize"'
-            )
-        ours, rest = _split(options, HWDAGQueryEngine, 'as_query_engine(answer_mode="walk")')
-        return HWDAGQueryEngine(index.as_retriever(**ours), **rest)
-    if answer_mode != "synthesize":
-        raise UnknownOption(
-            f"answer_mode must be one of {', '.join(get_args(AnswerMode))}, got {answer_mode!r}"
-        )
-    ours, rest = _split(options, RetrieverQueryEngine.from_args, "as_query_engine")
-    return RetrieverQueryEngine.from_args(
-        index.as_retriever(**ours), llm=_resolved(index, llm), **rest
+def chat_engine_of(mode: ChatMode | str) -> tuple[Callable[..., BaseChatEngine], str]:
+    """How a mode is made; see `CHAT_ENGINES`. Raises `UnknownOption` if LlamaIndex has it no longer."""
+    for known, engine in CHAT_ENGINES.items():
+        if known.value == mode:
+            return engine
+    raise UnknownOption(
+        f"chat_mode must be one of {', '.join(known.value for known in CHAT_ENGINES)}, got "
+        f"{mode!r}; agents take the query engine as a tool"
     )
 
 
-def chat_engine(
-    index: AskedIndex,
-    chat_mode: ChatMode | str,
-    llm: LLMType | None,
-    options: Mapping[str, Any],
-) -> BaseChatEngine:
-    """See `HWDAGIndex.as_chat_engine`."""
-    mode = next((known for known in CHAT_ENGINES if known.value == chat_mode), None)
-    if mode is None:
-        raise UnknownOption(
-            f"chat_mode must be one of {', '.join(known.value for known in CHAT_ENGINES)}, got "
-            f"{chat_mode!r}; agents take the query engine as a tool"
-        )
-    make, source = CHAT_ENGINES[mode]
-    ours, rest = _split(options, make, f"as_chat_engine({mode.value!r})")
-    model = _resolved(index, llm)
-    if source == "retriever":
-        rest["retriever"] = index.as_retriever(**ours)
-    elif source == "query_engine":
-        rest["query_engine"] = index.as_query_engine(model, **ours)
-    return make(llm=model, **rest)
-
-
-def _resolved(index: AskedIndex, llm: LLMType | None) -> Any:
+def resolved_llm(
+    llm: LLMType | None, callback_manager: CallbackManager, reader: Callable[[], LLM]
+) -> LLM:
+    """The LLM that was passed, else that of `Settings`, else the reader's."""
     # why not `Settings.llm`: where nothing was set it makes OpenAI's, or fails
     wanted = Settings._llm if llm is None else llm
     if wanted is None:
         _say_who_answers()
-        return index.as_llm()
-    return resolve_llm(wanted, callback_manager=index.callback_manager)
+        return reader()
+    return resolve_llm(wanted, callback_manager=callback_manager)
 
 
 @cache
@@ -125,7 +71,7 @@ def _say_who_answers() -> None:
     )
 
 
-def _split(
+def split_options(
     options: Mapping[str, Any], make: Callable[..., object], where: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Options of the retriever and those of `make`. Raises `UnknownOption` for all others."""
