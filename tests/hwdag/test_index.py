@@ -287,6 +287,16 @@ def test_an_empty_index_says_so():
         index_of([]).search("who?")
 
 
+def test_a_query_vector_that_does_not_compare_is_refused():
+    index = index_of(documents(1))
+    for vector in ([0.5] * 3, [float("nan")] * 256, ["a"], [[0.5] * 256]):
+        with pytest.raises(InputError, match="query_vector"):
+            index.search("Where?", query_vector=vector)
+    own = index.embedder.embed_query("Where?")
+    for ask in (index.answer, lambda *a, **o: index.stream(*a, **o).answer):
+        assert ask("Where?", query_vector=own).text == index.answer("Where?").text
+
+
 def test_wrong_kinds_of_arguments_are_named():
     with pytest.raises(InputError, match="int"):
         index_of([3])

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from hwdag.config import BuildConfig
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.errors import IndexFileError, InputError, UnknownOption, WriterFailed
+from hwdag.errors import InputError, UnknownOption, WriterFailed
 from hwdag_lab.scripted import ScriptedLM
 from langchain_hwdag import HWDAGIndex
 
@@ -210,34 +210,3 @@ def test_saving_again_replaces_and_a_loaded_index_writes_through(tmp_path):
     loaded.add_documents(DOCUMENTS[:1])
     loaded.save_local(tmp_path)
     assert set(load().index.documents) == {"mill", "ferry"}
-
-
-def test_an_index_that_is_saved_where_it_was_loaded_from_goes_on(tmp_path):
-    an_index(DOCUMENTS[:1]).save_local(tmp_path)
-    load = partial(HWDAGIndex.load_local, tmp_path, reader=ScriptedLM())
-    loaded = load()
-    loaded.save_local(tmp_path)
-    loaded.add_documents(DOCUMENTS[1:])
-    assert set(load().index.documents) == {"mill", "ferry"}
-
-
-def test_an_index_whose_file_was_replaced_keeps_its_own_documents(tmp_path):
-    an_index(DOCUMENTS[:1]).save_local(tmp_path)
-    load = partial(HWDAGIndex.load_local, reader=ScriptedLM())
-    old = load(tmp_path)
-    an_index(DOCUMENTS[1:]).save_local(tmp_path)
-    with pytest.raises(IndexFileError):
-        old.add_documents([Document(page_content="More of it.")])
-    old.save_local(tmp_path / "other")
-    assert load(tmp_path / "other").get(["mill", "ferry"]) == DOCUMENTS[:1]
-    old.save_local(tmp_path)
-    assert load(tmp_path).get(["mill", "ferry"]) == DOCUMENTS[:1]
-
-
-def test_a_path_keeps_what_was_built(tmp_path):
-    path = tmp_path / "village.hwdag"
-    first = an_index(path=path)
-    lm = ScriptedLM()
-    again = an_index(path=path, reader=lm)
-    assert lm.replays == 0
-    assert again.invoke(QUESTION) == first.invoke(QUESTION)

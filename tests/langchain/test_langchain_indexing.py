@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from langchain_world import FERRY, MILL, CountingEmbedder, an_index, texts
 
 from hwdag.errors import WriterFailed
 from hwdag_lab.scripted import ScriptedLM
-from langchain_hwdag import HWDAGIndex
 
 CLEANUPS = ["incremental", "full", "scoped_full"]
 
@@ -93,41 +91,12 @@ def test_duplicates_are_built_once():
     assert village.held == sorted([MILL, FERRY])
 
 
-@pytest.mark.parametrize("cleanup", CLEANUPS)
-def test_changed_metadata_replace_the_document(cleanup):
-    village = Village(cleanup)
-    village.run(THREE)
-    changed = Document(page_content=MILL, metadata={"source": "a.txt", "year": 1871})
-    assert village.run([changed, FERRIES, SMITHS]) == (1, 2, 1)
-    assert village.held == sorted(texts(THREE))
-    found = village.index.invoke("mill", k=99, filters={"year": 1871})
-    assert {document.metadata["source"] for document in found} == {"a.txt"}
-
-
 def test_a_forced_update_of_what_is_unchanged_costs_nothing():
     village = Village()
     village.run(THREE)
     spent = village.spent
     assert village.run(THREE, force_update=True) == (0, 0, 0)
     assert village.spent == spent
-
-
-def test_stable_ids_keep_the_finished_calls_of_an_edited_document():
-    asked: list[str] = []
-
-    def write(prompt: str) -> str:
-        asked.append(prompt)
-        return "* a point"
-
-    first = Document(id="book", page_content=MILL, metadata={"edition": 1})
-    second = Document(id="book", page_content=MILL, metadata={"edition": 2})
-    index = an_index([], writer=write)
-    index.upsert([first])
-    calls = len(asked)
-    assert calls > 0
-    assert index.upsert([second])["succeeded"] == ["book"]
-    assert len(asked) == calls
-    assert index.get(["book"]) == [second]
 
 
 @pytest.mark.parametrize("batch_size", [1, 100])
@@ -176,14 +145,3 @@ def test_the_indexing_function_may_show_progress(capsys):
     village = Village()
     village.run([MILLS], upsert_kwargs={"show_progress": True})
     assert "documents" in capsys.readouterr().err
-
-
-def test_one_index_in_two_sources():
-    make = partial(Document, page_content=MILL)
-    village = Village("scoped_full")
-    village.run([make(metadata={"source": "a.txt"}), make(metadata={"source": "b.txt"})])
-    assert village.held == [MILL, MILL]
-    village.run([make(metadata={"source": "a.txt", "n": 1})])
-    assert village.held == [MILL, MILL]
-    found: HWDAGIndex = village.index
-    assert {d.metadata.get("n") for d in found.invoke("mill", k=99)} == {None, 1}

@@ -161,16 +161,6 @@ def test_the_embedding_of_another_model_is_left_aside(caplog):
     assert "hashing-256" in caplog.text
 
 
-def test_a_query_vector_that_does_not_compare_is_refused_by_the_core():
-    core = built("mill").core
-    for vector in ([0.5] * 3, [float("nan")] * 256, ["a"], [[0.5] * 256]):
-        with pytest.raises(InputError, match="query_vector"):
-            core.search(QUESTION, query_vector=vector)
-    own = core.embedder.embed_query(QUESTION)
-    for ask in (core.answer, lambda *a, **o: core.stream(*a, **o).answer):
-        assert ask(QUESTION, query_vector=own).text == core.answer(QUESTION).text
-
-
 def test_retrievers_that_embed_nothing_do_not_mind():
     core = BM25Retriever(reader=ScriptedLM())
     core.insert([hwdag.Document("mill", TEXTS["mill"])])
