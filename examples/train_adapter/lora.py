@@ -77,10 +77,13 @@ def save(
     rank: int,
     alpha: float,
     base: str,
-    turns: int,
+    turns: int | None = None,
     projections: Sequence[str] = PROJECTIONS,
 ) -> None:
-    """Write the adapter as PEFT does, in bfloat16, and with it the turns that it was trained on."""
+    """Write the adapter as PEFT does, in bfloat16, and with it the turns that it was trained on.
+
+    An adapter of an embedder has no `turns`.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     tensors, layers = {}, set()
     for name, module in _adapted(model):
@@ -99,8 +102,7 @@ def save(
         "r": rank,
         "target_modules": list(projections),
         "task_type": "CAUSAL_LM",
-        TURNS: turns,
-    }
+    } | ({} if turns is None else {TURNS: turns})
     (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
