@@ -40,10 +40,6 @@ DROP_CALLS: Options = {
         "help": "forget finished model calls too: unfinished builds and edits then pay for them again",
     }
 }
-DEMO: Options = {
-    "--docs": {"type": Path, "help": "folder of documents instead of the shipped ones"},
-    "-o --output": {"type": Path, "help": "index file to keep (default: user cache)"},
-}
 
 
 def add(commands: Commands) -> None:
@@ -52,7 +48,7 @@ def add(commands: Commands) -> None:
     _add_asking(commands)
     _add_upkeep(commands)
     about = "build an index over hwdag's documentation and ask it"
-    add_command(commands, "demo", "hwdag.cli.demo:demo", about, DEMO)
+    add_command(commands, "demo", "hwdag.cli.demo:demo", about, {})
 
 
 def _add_building(commands: Commands) -> None:

@@ -27,34 +27,29 @@ QUESTIONS = (
 """Kind of question, and the question."""
 
 PAGES = ("how-it-works", "index-files", "method", "models", "writers")
-"""Pages of the documentation: enough prose for a walk, little enough for two cores."""
+"""Pages of the documentation: enough prose for a walk, little enough for two cores.
 
-
-PAPERS_WAY = "How does a question walk the graph?"
-"""Asked of the first page alone: to write its points takes the model half a minute."""
+The model writes points for the first one alone, in half a minute.
+"""
 
 
 def demo(options: argparse.Namespace) -> int:
-    """Build (or reuse) the index and ask every question, then one in the papers' way."""
-    folder = options.docs or documentation()
-    files = [folder] if options.docs else [folder / f"{page}.md" for page in PAGES]
+    """Build (or reuse) the index and ask every question, the last one in the papers' way too."""
+    files = [documentation() / f"{page}.md" for page in PAGES]
     model = default_reader().name.rsplit("/")[-1].lower()
     # another model, or another version, has another file
-    name = f"demo-{__version__}-{SCHEMA_VERSION}-{model}.hwdag"
-    path = options.output or cache_folder() / name
+    path = cache_folder() / f"demo-{__version__}-{SCHEMA_VERSION}-{model}.hwdag"
     path.parent.mkdir(parents=True, exist_ok=True)
-    index = build_or_reuse(folder, files, path)
+    index = build_or_reuse(files, path)
     for kind, question in QUESTIONS:
         print(f"\n--- {kind} " + "-" * (90 - len(kind)))
-        answer = show_answer(index, question, SearchConfig())
-    if not options.docs:
-        print(
-            "\n--- the papers' way: points written, attention as edges, from the top down "
-            + "-" * 19
-        )
-        papers = BuildConfig.garlic(points="generated")
-        short = build_or_reuse(folder, files[:1], path.with_stem(path.stem + "-papers"), papers)
-        answer = show_answer(short, PAPERS_WAY, SearchConfig.garlic())
+        show_answer(index, question, SearchConfig())
+    print(
+        "\n--- the papers' way: points written, attention as edges, from the top down " + "-" * 19
+    )
+    papers = BuildConfig.garlic(points="generated")
+    short = build_or_reuse(files[:1], path.with_stem(path.stem + "-papers"), papers)
+    answer = show_answer(short, question, SearchConfig.garlic())
     page = path.with_suffix(".html")
     page.write_text(answer.to_html(), "utf-8")
     print(
@@ -66,17 +61,14 @@ def demo(options: argparse.Namespace) -> int:
 
 
 def build_or_reuse(
-    folder: Path, files: Sequence[Path], path: Path, config: BuildConfig | None = None
+    files: Sequence[Path], path: Path, config: BuildConfig | None = None
 ) -> HWDAGIndex:
-    """The index over files of a folder. Unchanged documents cost nothing."""
-    found, _ = read(files)
+    """The index over files. Unchanged documents cost nothing."""
     # ids that do not depend on where the package is installed
-    documents = [replace(d, id=Path(d.id).relative_to(folder).as_posix()) for d in found]
+    documents = [replace(document, id=Path(document.id).name) for document in read(files)[0]]
     words = sum(len(document.text.split()) for document in documents)
-    print(f"{len(documents)} documents, {words:,} words: {folder}")
+    print(f"{len(documents)} documents, {words:,} words: {files[0].parent}")
     index = HWDAGIndex.from_documents(documents, path=path, config=config, show_progress=True)
-    for gone in index.documents.keys() - {document.id for document in documents}:
-        index.delete(gone)
     print(f"{index.report}\nindex: {path}")
     return index
 
@@ -87,4 +79,4 @@ def documentation() -> Path:
     for folder in (package / "documentation", package.parent.parent / "docs"):
         if folder.is_dir():
             return folder
-    raise InputError("this installation came without its documentation; pass --docs FOLDER")
+    raise InputError("this installation has no documentation; install hwdag from its wheel")
