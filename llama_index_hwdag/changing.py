@@ -7,7 +7,6 @@ import threading
 from abc import ABC
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 from llama_index.core.indices.base import BaseIndex
@@ -19,7 +18,7 @@ from hwdag.building.report import BuildReport
 from hwdag.checks import refuse
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex as CoreIndex
-from hwdag.threads import in_builder_thread
+from hwdag.threads import asynchronous
 from hwdag.types import Document as CoreDocument
 from llama_index_hwdag.events import (
     BuildProgress,
@@ -76,9 +75,7 @@ class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
         with self._changing("insert"):
             self._insert_documents([document])
 
-    async def ainsert(self, document: Document, **insert_kwargs: Any) -> None:
-        """`insert` in a thread; the loop goes on."""
-        await in_builder_thread(partial(self.insert, document, **insert_kwargs))
+    ainsert = asynchronous(insert, builds=True)  # type: ignore[arg-type]
 
     def insert_nodes(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
         """Build the graphs of the nodes' ref docs; those of unchanged content cost nothing.
@@ -89,9 +86,7 @@ class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
         with self._changing("insert_nodes"):
             self._insert(nodes)
 
-    async def ainsert_nodes(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
-        """`insert_nodes` in a thread; the loop goes on."""
-        await in_builder_thread(partial(self.insert_nodes, nodes, **insert_kwargs))
+    ainsert_nodes = asynchronous(insert_nodes, builds=True)  # type: ignore[arg-type]
 
     def _insert(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
         joined = {key: self._with_known(key, new) for key, new in by_ref_doc(nodes).items()}
@@ -103,9 +98,7 @@ class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
         with self._changing("update_ref_doc"):
             self._insert_documents([document])
 
-    async def aupdate_ref_doc(self, document: Document, **update_kwargs: Any) -> None:
-        """`update_ref_doc` in a thread; the loop goes on."""
-        await in_builder_thread(partial(self.update_ref_doc, document, **update_kwargs))
+    aupdate_ref_doc = asynchronous(update_ref_doc, builds=True)  # type: ignore[arg-type]
 
     def refresh_ref_docs(self, documents: Sequence[Document], **update_kwargs: Any) -> list[bool]:
         """Build what is new or changed, all of it in one go; for each document whether it was."""
@@ -117,11 +110,7 @@ class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
                 self._insert_documents(changed)
         return refreshed
 
-    async def arefresh_ref_docs(
-        self, documents: Sequence[Document], **update_kwargs: Any
-    ) -> list[bool]:
-        """`refresh_ref_docs` in a thread; the loop goes on."""
-        return await in_builder_thread(partial(self.refresh_ref_docs, documents, **update_kwargs))
+    arefresh_ref_docs = asynchronous(refresh_ref_docs, builds=True)  # type: ignore[arg-type]
 
     @dispatcher.span
     def delete_ref_doc(
@@ -142,13 +131,7 @@ class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
             if delete_from_docstore:
                 self._docstore.delete_document(ref_doc_id, raise_error=False)
 
-    async def adelete_ref_doc(
-        self, ref_doc_id: str, delete_from_docstore: bool = False, **delete_kwargs: Any
-    ) -> None:
-        """`delete_ref_doc` in a thread; the loop goes on."""
-        await in_builder_thread(
-            partial(self.delete_ref_doc, ref_doc_id, delete_from_docstore, **delete_kwargs)
-        )
+    adelete_ref_doc = asynchronous(delete_ref_doc, builds=True)
 
     def _delete_node(self, node_id: str, **delete_kwargs: Any) -> None:
         raise InputError(
@@ -178,6 +161,8 @@ class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
     @dispatcher.span
     def _build(self, documents: Sequence[CoreDocument]) -> None:
         """Build these documents, in place of those with their ids; what was finished is kept."""
+        if not documents:
+            return  # why: an empty file would need models to name
         ids = [document.id for document in documents]
         dispatcher.event(HWDAGBuildStartEvent(document_ids=ids))
         try:

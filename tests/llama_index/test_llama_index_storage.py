@@ -105,6 +105,14 @@ def test_loading_needs_no_model(place, tmp_path):
     assert loaded.core.graphs.keys() == TEXTS.keys()
 
 
+def test_an_index_without_documents_needs_no_model(place):
+    index = HWDAGIndex.from_documents([], reader="/nowhere", **place)
+    index.insert_nodes([])
+    assert index.refresh_ref_docs([Document(text=" ")]) == [False]
+    assert index.core.built_by is None and index.ref_doc_info == {}
+    assert not any(path.exists() for path in place.values())
+
+
 def test_an_empty_index_can_be_loaded_and_filled(place, tmp_path):
     loaded = reloaded(HWDAGIndex(nodes=[], **models(config=CONFIG, **place)), tmp_path)
     loaded.insert(documents("mill")[0])
