@@ -103,7 +103,7 @@ class ScriptedLM:
 
     Args:
         name: recorded in an index.
-        context_tokens: longer prompts raise `QuestionTooLong`, `ContextTooSmall` or `InputError`.
+        context_tokens: longer prompts raise `QuestionTooLong` or `ContextTooSmall`.
         window_tokens: default length of a summary call; cut to the context. There is no chat
             template, so `template_tokens` is 0.
         p_yes: what probes read, anew for every session. By default the share of the question's

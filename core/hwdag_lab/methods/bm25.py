@@ -1,7 +1,7 @@
-"""BM25 over passages: what shares rare words with the question.
+"""BM25 over passages: those that share rare words with the question.
 
-Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009; Lucene's
-variant of the formula, as bm25s computes it (Lù, arXiv 2407.03618).
+Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009, in Lucene's
+variant as computed by bm25s (Lù, arXiv 2407.03618).
 """
 
 from __future__ import annotations
@@ -51,11 +51,10 @@ class BM25Retriever(DocumentRetriever[WordedPassages]):
         score(q, p) = sum over words w of q: idf(w) tf / (tf + k1 (1 - b + b |p| / mean |p|))
         idf(w) = ln(1 + (N - n + 1/2) / (n + 1/2))
 
-    tf counts w in p, |p| its words, n the passages with w among all N. The words are the content
-    words of `hwdag.text.words`: of any language, lower-cased, not stemmed, without the English
-    stopwords. N, n and the mean length are those of the documents that are searched, so with
-    `document_ids` the others do not show through. Passages without a common word come last, in
-    reading order.
+    tf counts w in p, |p| is the number of words of p, and n of all N passages contain w. Words are
+    the content words of `hwdag.text.words`: any language, lower-cased, not stemmed, without English
+    stopwords. N, n and the mean length cover the documents in scope only. Passages without a common
+    word come last, in reading order.
     """
 
     name = "bm25"
@@ -76,13 +75,13 @@ class BM25Retriever(DocumentRetriever[WordedPassages]):
         return ranked(nodes, index.get_scores(known) if known else np.zeros(len(nodes)))
 
     def _indexed(self, documents: tuple[WordedPassages, ...]) -> Any:
-        """bm25s over documents; None for a collection without a single word, which it refuses."""
+        """The bm25s index of some documents; None for a collection without words, which it refuses."""
         import bm25s
 
         passages = [words for document in documents for words in document.words]
         if not any(passages):
             return None
-        # why: its logger is set to DEBUG on import, which all handlers of the root logger would show
+        # why: importing it sets its logger to DEBUG
         logging.getLogger("bm25s").setLevel(logging.WARNING)
         index = bm25s.BM25(method="lucene", k1=self.config.k1, b=self.config.b, backend="numpy")
         index.index(passages, show_progress=False)

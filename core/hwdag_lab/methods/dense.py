@@ -1,4 +1,4 @@
-"""Dense retrieval: passages whose embedding is nearest to that of the question.
+"""Dense retrieval: passages by similarity of embeddings to the question.
 
 Karpukhin et al., "Dense Passage Retrieval", arXiv 2004.04906, with any embedder.
 """
@@ -27,10 +27,9 @@ class EmbeddedPassages:
 
 
 class DenseRetriever(DocumentRetriever[EmbeddedPassages]):
-    """Passages by the similarity of their embeddings to the question's.
+    """Passages by dot product with the question, which is the cosine for unit vectors.
 
-    That is the dot product: the cosine for embedders with unit vectors. Equally near passages stay in
-    reading order.
+    Ties keep reading order.
     """
 
     name = "dense"

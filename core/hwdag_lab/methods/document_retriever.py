@@ -1,8 +1,7 @@
-"""What all retrievers beside HWDAG share.
+"""The base of all other methods: documents, budget, answers and provenance are the same for all.
 
-A retriever of its own is two methods: `_build` makes of one document whatever is searched later,
-`_retrieve` ranks the nodes of all documents for a question. Insertion, deletion, the token budget,
-answering and provenance are the same for all, so that comparisons differ in retrieval only.
+A method implements `_build`, which prepares one document for searching, and `_retrieve`, which
+ranks the nodes of all documents for a question. Comparisons then differ in retrieval only.
 """
 
 from __future__ import annotations
@@ -45,16 +44,16 @@ from hwdag_lab.methods.options import CheckedOptions
 
 
 class Searchable(Protocol):
-    """What a retriever keeps of one document."""
+    """What a method keeps of one document."""
 
     @property
     def nodes(self) -> Sequence[Node]:
-        """Everything of the document that can be found."""
+        """All nodes of the document that a search may return."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoOptions(CheckedOptions):
-    """Of a method that has none."""
+    """For a method without options."""
 
 
 T = TypeVar("T", bound=Searchable)
@@ -62,28 +61,28 @@ J = TypeVar("J")
 
 
 class DocumentRetriever(ABC, Generic[T]):
-    """Base of all retrievers beside HWDAG.
+    """Base of all retrievers other than HWDAG.
 
-    Searching is safe from many threads; changes are serialised. Both have asynchronous twins.
+    Searches are safe from many threads; changes run one at a time. Each method has an async twin.
 
     Args:
-        reader: counts tokens, answers, and for some methods also finds: a local model, the name of
-            one, or None for the embedded default, loaded when first needed.
-        prompts: the two turns in which the answer is asked for.
+        reader: counts tokens and answers; some methods also search with it. A local model, the name
+            of one, or None for the embedded default, which is loaded on first use.
+        prompts: how the reader is asked for the answer.
         writer: a Writer, or a function from prompt to text; None for the method's own choice.
         embedder: an Embedder, the name of one, or None for the embedded default.
-        cache: a file of finished model calls and embeddings, so that the same documents cost
-            nothing again; None keeps the calls of an interrupted insertion in memory.
-        config: options of the method, a `Config` of its class; None for its defaults.
-        options: fields of the config by name, in the place of its own.
+        cache: a file for finished model calls and embeddings, so that building the same documents
+            again costs nothing. None keeps the calls of an interrupted insertion in memory.
+        config: options of the method, a `Config` of its class; None for the defaults.
+        options: fields of the config by name; they override `config`.
 
     Attributes:
         config: the options of the method.
 
     Raises:
-        UnknownOption: the method has no use for one of these.
-        InputError: a value that an option may not have.
-        ReaderRequired: the method needs written replies, no writer was given, and the reader cannot
+        UnknownOption: the method does not use one of these.
+        InputError: an option has an illegal value.
+        ReaderRequired: the method needs written replies, there is no writer, and the reader cannot
             write.
     """
 
@@ -91,11 +90,11 @@ class DocumentRetriever(ABC, Generic[T]):
 
     name: ClassVar[str]
     bounded: ClassVar[bool] = True
-    """False for methods that read everything, whatever the token budget says."""
+    """False if the method reads everything and ignores the token budget."""
     uses: ClassVar[tuple[str, ...]] = ("reader", "prompts", "writer", "embedder", "cache")
-    """Which of the models, prompts and cache above the method has a use for."""
+    """The arguments above that the method uses."""
     needs_replies: ClassVar[bool] = False
-    """True for methods that decide by written replies, so that a writer or a reader must write."""
+    """True if the method decides by written replies, so the writer or the reader must write."""
     config: Any
 
     def __init__(
@@ -137,11 +136,11 @@ class DocumentRetriever(ABC, Generic[T]):
 
     @abstractmethod
     def _build(self, document: Document) -> T:
-        """What is kept of a document; called once per document."""
+        """Prepare a document for searching; called once per document."""
 
     @abstractmethod
     def _retrieve(self, query: SearchRequest, built: Mapping[str, T]) -> Found:
-        """Rank the nodes of these documents, one at least, by document id, for a question."""
+        """Rank the nodes of these documents (at least one), given by id, for a question."""
 
     @property
     def reader(self) -> Reader:
@@ -150,7 +149,7 @@ class DocumentRetriever(ABC, Generic[T]):
 
     @property
     def embedder(self) -> Embedder:
-        """The embedding model, loaded on first use; what the cache has is not embedded again."""
+        """The embedding model, loaded on first use; reads from the cache where there is one."""
         embedder = self._models.embedder
         return CachedEmbedder(embedder, self._cache) if self._keeps_calls else embedder
 
@@ -160,20 +159,20 @@ class DocumentRetriever(ABC, Generic[T]):
         return MappingProxyType({key: document for key, (document, _) in self._held.items()})
 
     def nodes(self, document_id: str) -> Sequence[Node]:
-        """Everything of a document that can be found. Raises `InputError` if it is not there."""
+        """Return all nodes of a document. Raises `InputError` if there is no such document."""
         return self._of(document_id)[1].nodes
 
     def built(self, document_id: str) -> T:
-        """Return what is kept of a document. Raises `InputError` if it is not there."""
+        """Return what is kept of a document. Raises `InputError` if there is no such document."""
         return self._of(document_id)[1]
 
     def insert(
         self, documents: Iterable[Document | str], *, show_progress: bool | Reporter = False
     ) -> BuildReport:
-        """Add documents; those that are there with the same content cost nothing.
+        """Add documents; unchanged ones cost nothing.
 
         Raises:
-            InputError: an id is taken by a document with other content.
+            InputError: another document has the same id.
         """
         report, found = BuildReport(), [as_document(document) for document in documents]
         with self._changes:
@@ -191,7 +190,7 @@ class DocumentRetriever(ABC, Generic[T]):
         return report
 
     def delete(self, document_id: str) -> None:
-        """Remove a document with all that was derived from it. Raises `InputError` if not there."""
+        """Remove a document. Raises `InputError` if there is no such document."""
         with self._changes:
             self._of(document_id)
             self._held = {k: held for k, held in self._held.items() if k != document_id}
@@ -206,12 +205,12 @@ class DocumentRetriever(ABC, Generic[T]):
         k: int | None = None,
         on_step: OnStep | None = None,
     ) -> Retrieval:
-        """The nodes for a question, within `config.token_budget`.
+        """Return the nodes for a question, within `config.token_budget`.
 
         Args:
             question: any text.
-            config: budget and length of the answer.
-            scope: which documents are searched; None for all.
+            config: token budget and length of the answer.
+            scope: the documents to search; None for all.
             k: number of nodes wanted, for `Retrieval.best`.
             on_step: called with every node.
 
@@ -230,7 +229,7 @@ class DocumentRetriever(ABC, Generic[T]):
         scope: Scope | None = None,
         on_step: OnStep | None = None,
     ) -> AnswerStream:
-        """Search, read what was found in one forward, and answer; see `search`."""
+        """Search, read the nodes in one forward, and answer; see `search`."""
         config = config or SearchConfig()
         searched = self._search(question, config, scope, on_step)
         retrieval, session = self._answering(*searched, config)
@@ -250,21 +249,21 @@ class DocumentRetriever(ABC, Generic[T]):
         scope: Scope | None = None,
         on_step: OnStep | None = None,
     ) -> Answer:
-        """Search, then answer from what was found; see `search`."""
+        """Search, then answer from the nodes; see `search`."""
         return self.stream(question, config=config, scope=scope, on_step=on_step).answer
 
     def to_html(self) -> str:
-        """Return a page that shows what is kept of the documents as graphs; it needs no network."""
+        """Return a page that draws the documents as graphs; it needs no network."""
         return page("The graph", self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return documents and graphs as JSON-able values, as the page takes them."""
+        """Return documents and graphs as JSON-able values, the input of the page."""
         held = list(self._held.values())
         graphs = [{"document_id": d.id, **self._graph(built).to_dict()} for d, built in held]
         return {"documents": [shown_document(d) for d, _ in held], "graphs": graphs}
 
     def _graph(self, built: T) -> HWDAG:
-        """What is kept of a document in levels; no edges, unless it has a graph of its own."""
+        """The nodes of a document by level, without edges unless the method has a graph."""
         own = getattr(built, "graph", None)
         return own() if own else HWDAG.from_rows(built.nodes, ())
 
@@ -276,7 +275,7 @@ class DocumentRetriever(ABC, Generic[T]):
         show_progress: bool | Reporter = False,
         **options: object,
     ) -> Self:
-        """Make one with the constructor's options, and insert documents."""
+        """Construct a retriever with these options and insert documents."""
         made = cls(**options)  # type: ignore[arg-type]
         made.insert(documents, show_progress=show_progress)
         return made
@@ -289,7 +288,7 @@ class DocumentRetriever(ABC, Generic[T]):
         show_progress: bool | Reporter = False,
         **options: object,
     ) -> Self:
-        """`from_documents` in a thread for builds."""
+        """`from_documents` in the thread for builds."""
         make = partial(cls.from_documents, documents, show_progress=show_progress, **options)
         return await in_builder_thread(make)
 
@@ -327,27 +326,27 @@ class DocumentRetriever(ABC, Generic[T]):
             self._held = {**self._held, document.id: (document, built)}
 
     def _joined(self, built: Mapping[str, T], join: Callable[[tuple[T, ...]], J]) -> J:
-        """What several documents are as one; kept for the next question about the same ones."""
+        """Join documents; the result is kept for the next question about the same ones."""
         documents = tuple(built.values())
         latest = self._latest
-        # why: what is kept of a document is compared by identity
+        # why: documents are compared by identity
         if latest is None or latest[0] != documents:
             self._latest = latest = (documents, join(documents))
         joined: J = latest[1]
         return joined
 
     def _asker(self, writer: Writer | None) -> Asker | None:
-        """Asks about the document that is being built; the report counts what it could not use."""
+        """An Asker for the document being built; the report counts its retries and defaults."""
         if writer is None:
             return None
         self._askers.append(Asker(writer, self.reader, calls=self._calls))
         return self._askers[-1]
 
     def _replying(self) -> Writer:
-        """The writer that was passed, or the reader.
+        """The writer, or else the reader.
 
         Raises:
-            ReaderRequired: no writer was passed, and the reader cannot write.
+            ReaderRequired: there is no writer, and the reader cannot write.
         """
         writer = self._models.writer or self.reader
         if not isinstance(writer, Writer):
@@ -358,7 +357,7 @@ class DocumentRetriever(ABC, Generic[T]):
         return writer
 
     def _spent(self) -> tuple[Usage, Usage]:
-        """Cost of the reader, and of a writer beside it, so far."""
+        """Cost so far of the reader, and of the writer if it is another model."""
         writer, reader = self._models.writer, self.reader
         if isinstance(writer, Metered) and writer is not reader:
             return reader.usage, writer.usage
@@ -372,7 +371,7 @@ class DocumentRetriever(ABC, Generic[T]):
         on_step: OnStep | None,
         k: int | None = None,
     ) -> tuple[Retrieval, Session, object]:
-        """What was found, the session that will read it, and what the method carried over."""
+        """What was found, the session that will read it, and what the method needs to answer."""
         if not question.strip():
             raise InputError("the question is empty or only white space")
         question = without_surrogates(question)[0]
@@ -410,11 +409,11 @@ class DocumentRetriever(ABC, Generic[T]):
     def _answering(
         self, retrieval: Retrieval, session: Session, carried: Any, config: SearchConfig
     ) -> tuple[Retrieval, Session]:
-        """What is answered from, and what answers, after a search."""
+        """Prepare the answer: what it is based on, and the session that gives it."""
         return retrieval, session
 
     def _session(self, question: str, config: SearchConfig) -> Session:
-        """What reads the nodes; raises `QuestionTooLong`."""
+        """A session that reads the nodes; raises `QuestionTooLong`."""
         return self.reader.session(
             question,
             prompts=self._prompts or self.reader.search_prompts,
@@ -423,7 +422,7 @@ class DocumentRetriever(ABC, Generic[T]):
         )
 
     def _chosen(self, scope: Scope | None) -> Mapping[str, tuple[Document, T]]:
-        """What is held of the documents in scope."""
+        """The documents in scope, with what is kept of each."""
         held, scope = self._held, scope or Scope()
         if not held:
             raise EmptyIndex(f"{self.name} holds no document; insert some first")
@@ -438,7 +437,7 @@ class DocumentRetriever(ABC, Generic[T]):
 
 
 class CachedEmbedder:
-    """An embedder that embeds no passage twice; questions go to the embedder itself."""
+    """An embedder that embeds no passage twice. Questions are not cached."""
 
     def __init__(self, embedder: Embedder, cache: CallCache) -> None:
         self._embedder = embedder
@@ -446,16 +445,16 @@ class CachedEmbedder:
 
     @property
     def name(self) -> str:
-        """Of the embedder."""
+        """Name of the embedder."""
         return self._embedder.name
 
     @property
     def dimension(self) -> int:
-        """Of the embedder."""
+        """Dimension of the embedder."""
         return self._embedder.dimension
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """(texts, dimension); by text and name of the embedder from the cache."""
+        """Embeddings, (texts, dimension), from the cache where it has them."""
         if not texts:
             return np.zeros((0, self.dimension), np.float32)
         calls, keys = Calls(self._cache), [key_of("embed", self.name, text) for text in texts]
@@ -472,5 +471,5 @@ class CachedEmbedder:
         return np.concatenate(rows)
 
     def embed_query(self, text: str) -> Vectors:
-        """(dimension,)."""
+        """Embedding of a question, (dimension,)."""
         return self._embedder.embed_query(text)

@@ -1,7 +1,7 @@
-"""DOS RAG: the chunks most similar to the question, put back into the order of the document.
+"""DOS RAG: dense retrieval, read in document order.
 
-Laitenberger et al., arXiv 2506.03989: dense retrieval of chunks of 100 tokens that end with
-sentences, as many as the budget holds, read in their original order.
+Laitenberger et al., arXiv 2506.03989: chunks of 100 tokens that end with sentences, as many as fit
+into the budget, in their original order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class DosRagConfig(PassageConfig):
 
 
 class DosRagRetriever(DenseRetriever):
-    """Dense retrieval in the order of the documents."""
+    """Dense retrieval in document order."""
 
     name = "dos-rag"
     Config = DosRagConfig

@@ -1,12 +1,12 @@
-"""Key elements: how they are found in a text without a model, and which of them are the same.
+"""Key elements: finding them in a text without a model, and merging spellings.
 
 The paper normalises elements after Lu et al. 2023, whose rules are for tags. Ours:
 
-1. case, width of letters, punctuation, articles, possessives, and the plural of the last word are
-   levelled (`key_of`);
-2. what is left is embedded, and an element goes to the first more frequent one whose cosine reaches
-   a threshold. Elements with different digits are never the same: 1871 is not 1872. Every one is
-   compared with the head of a group alone, so that no chain of neighbours joins what differs.
+1. `key_of` ignores case, character width, punctuation, articles, possessives and the plural of the
+   last word;
+2. keys are embedded, and an element joins the first more frequent one at or above a cosine
+   threshold. Elements with different digits never merge: 1871 is not 1872. Every element is
+   compared with the head of a group only, so chains of similar elements do not merge.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from hwdag.arrays import Vectors
 from hwdag.embedding.hashing import unit_rows
 from hwdag.text.words import STOPWORDS, words
 
-SHORTEST_TERM = 4  # letters of a lower-cased word that is an element by default
+SHORTEST_TERM = 4  # letters; shorter lower-cased words are no elements
 
 MOST_TERMS = 12
-"""Elements that a sentence has by default: about the number that the paper's facts have."""
+"""Default number of elements per sentence, about as many as the facts of the paper have."""
 
-BLOCK = 512  # elements that are compared with all heads at a time
+BLOCK = 512  # elements per matrix product
 
 _ARTICLES = frozenset({"a", "an", "the"})
 _WORD = re.compile(r"[^\W_]+(?:['’&.-][^\W_]+)*")
@@ -39,14 +39,14 @@ _STEMS_OF_ES = ("sses", "shes", "ches", "xes", "zes")
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """A key element: its most frequent spelling, and the keys of all spellings, that one's first."""
+    """A key element: its most frequent spelling, and the keys of all spellings."""
 
     name: str
     keys: tuple[str, ...]
 
 
 def key_of(name: str) -> str:
-    """What all spellings of a name have in common; empty for a name without letters and digits."""
+    """The common key of all spellings of a name; empty without letters and digits."""
     found = words(unicodedata.normalize("NFKC", name))
     found = [word for word in found if word != "s"] or found
     if len(found) > 1 and found[0] in _ARTICLES:
@@ -55,7 +55,7 @@ def key_of(name: str) -> str:
 
 
 def singular(word: str) -> str:
-    """An English noun without its plural ending, by rule; other words mostly stay as they are."""
+    """Strip an English plural ending by rule; most other words stay the same."""
     if len(word) < SHORTEST_TERM or not word.isascii() or not word.isalpha():
         return word
     if word.endswith("ies"):
@@ -68,8 +68,8 @@ def singular(word: str) -> str:
 def terms_of(text: str) -> tuple[str, ...]:
     """The default elements of a sentence: names, then numbers and content words; at least one.
 
-    A name is a run of capitalised words, without the stopwords at its ends. A word within a name is
-    no element of its own. Of scripts without spaces, pairs of neighbouring characters are taken.
+    A name is a run of capitalised words without stopwords at its ends; words within it are no
+    elements of their own. Scripts without spaces give pairs of neighbouring characters.
     """
     names = list(_names(text))
     used = {word for name in names for word in words(name)}
@@ -84,12 +84,12 @@ def terms_of(text: str) -> tuple[str, ...]:
 def normalised(
     names: Sequence[str], embed: Callable[[Sequence[str]], Vectors], threshold: float
 ) -> tuple[list[Element], dict[str, int], Vectors]:
-    """Distinct elements, most frequent first.
+    """Merge names into distinct elements, most frequent first.
 
     Args:
-        names: with repetitions, as often as facts have them.
+        names: as often as facts have them.
         embed: texts to vectors, (texts, dimension).
-        threshold: cosine from which two are one.
+        threshold: cosine at which two elements merge.
 
     Returns:
         the elements, the index of the element of every name, and the vectors of the elements.
@@ -113,7 +113,7 @@ def normalised(
 
 
 def _heads(keys: Sequence[str], vectors: Vectors, threshold: float) -> list[int]:
-    """The head that each key goes to: the first similar enough, or itself."""
+    """The head of each key: the first similar enough one, or itself."""
     digits = [frozenset(_DIGITS.findall(key)) for key in keys]
     heads = list(range(len(keys)))
     for start in range(0, len(keys), BLOCK):
@@ -142,7 +142,7 @@ def _names(text: str) -> Iterable[str]:
 
 
 def _trimmed(text: str, run: Sequence[re.Match[str]]) -> Iterable[str]:
-    """The run without stopwords at its ends ("The", "In", "of"), if anything is left."""
+    """The run without stopwords at its ends ("The", "In", "of"), unless nothing is left."""
     kept = list(run)
     while kept and kept[0][0].lower() in STOPWORDS:
         kept.pop(0)
@@ -157,5 +157,5 @@ def _is_term(word: str) -> bool:
 
 
 def _is_unspaced(word: str) -> bool:
-    # why: `words` gives single characters of scripts without spaces, and of those alone
+    # why: `words` gives single characters only for scripts without spaces
     return len(word) == 1 and not word.isascii() and word.isalpha()

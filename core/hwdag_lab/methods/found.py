@@ -1,4 +1,4 @@
-"""What a retriever is asked, what it finds, and what of that fits into a budget."""
+"""What a method is asked, what it finds, and which of it fits into the budget."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from hwdag.types import Node, Usage
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """What a retriever is asked.
+    """A question, and the room for its evidence.
 
-    `budget` are the node tokens that it may put before the reader, or for methods that are not
-    `bounded` those that fit into its context; `cost` is what a text takes of them as a node.
+    `budget` is the number of node tokens that the reader may get; for methods that are not
+    `bounded`, the number that fits into its context. `cost` gives the tokens of a text as a node.
     """
 
     question: str
@@ -30,7 +30,7 @@ class SearchRequest:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A node and how well it fits the question; scores of one query compare, no others do."""
+    """A node and its score; scores compare within one search only."""
 
     node: Node
     score: float
@@ -38,13 +38,12 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a retriever found, in the order in which it is read.
+    """What a method found, in the order in which it is read.
 
-    Nodes are taken in this order; one that does not fit into what is left of the budget is passed
-    over and the next one is tried. `usage` is what the language model spent on finding them.
-    `left_out` tells that the method itself left something out, because the budget had no room.
-    `beyond` were found too, best first, and are not read; they only fill up a `k`. `carried` is
-    what the method itself needs again for the answer.
+    Nodes are read in this order; a node that exceeds the rest of the budget is skipped. `usage` is
+    the cost of finding them. `left_out` means that the method itself had to leave something out.
+    `beyond` were found too, best first, but are not read; they only fill up `k`. `carried` is what
+    the method needs again to answer.
     """
 
     ranked: Sequence[Scored]
@@ -56,7 +55,7 @@ class Found:
 
 
 def ranked(nodes: Sequence[Node], scores: Floats | NDArray[np.float32]) -> Found:
-    """Nodes by their scores, (nodes,), best first; equal ones as they were."""
+    """Nodes by score, (nodes,), best first; ties keep their order."""
     order = np.argsort(-scores, kind="stable")
     return Found([Scored(nodes[i], float(scores[i])) for i in order])
 
@@ -64,7 +63,7 @@ def ranked(nodes: Sequence[Node], scores: Floats | NDArray[np.float32]) -> Found
 def fitting(
     ranked: Sequence[Scored], cost: Callable[[str], int], budget: int
 ) -> tuple[list[Scored], list[Scored]]:
-    """Nodes in turn as long as they fit, and those that do not; `cost` is that of a text as a node."""
+    """The nodes that fit, taken in turn, and the rest; `cost` gives the tokens of a text as a node."""
     taken: list[Scored] = []
     left: list[Scored] = []
     for scored in ranked:
@@ -77,15 +76,16 @@ def fitting(
 
 
 def may_cost(text: str, budget: int) -> bool:
-    """False where a node certainly costs more than `budget`: its line has a token for every word.
+    """False if a node certainly costs more than `budget`: every word is at least one token.
 
-    `Node.tokens` cannot tell: a text with line breaks may take more tokens than the line it becomes.
+    `Node.tokens` cannot tell, because a node is read as one line: that may take fewer tokens than a
+    text with line breaks.
     """
     return len(text.split()) <= budget
 
 
 def distinct(ranked: Iterable[Scored]) -> Iterator[Scored]:
-    """Nodes without those whose text has come before."""
+    """Nodes without repeated texts; the first of equal texts stays."""
     seen: set[str] = set()
     for scored in ranked:
         if scored.node.text not in seen:

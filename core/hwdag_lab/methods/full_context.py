@@ -1,4 +1,4 @@
-"""Full context: the reader gets the whole text. Where that does not fit, it is read in windows."""
+"""Full context: the reader gets the whole text, in windows if it does not fit."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ from hwdag_lab.methods.passages import Whole
 
 
 class FullContextRetriever(DocumentRetriever[Whole]):
-    """Everything, in the order of the documents; the token budget does not apply.
+    """Reads everything, in document order; the token budget does not apply.
 
-    Text that does not fit into the reader's context is cut between sentences and read in windows,
-    each in a context of its own. The answer is that of the window after which the reader is surest
-    that it can answer (the highest p_yes, the first of equals), so only that one is decoded. The
-    p_yes of the last step is that window's, `Retrieval.notes` tells the number of windows, and the
-    usage counts all of them.
+    Text beyond the reader's context is cut between sentences and read in windows, each in a context
+    of its own. The answer comes from the window with the highest p_yes (the first of equals), and
+    only that one is decoded. The last step has that p_yes, `Retrieval.notes` has the number of
+    windows, and the usage counts all of them.
     """
 
     name = "full-context"
@@ -52,7 +51,7 @@ class FullContextRetriever(DocumentRetriever[Whole]):
         )
 
     def _cut(self, document: Whole, query: SearchRequest) -> Sequence[Node]:
-        """A document as it is if it fits into a window, else its parts that do."""
+        """The document if it fits into a window, else parts that do."""
         if _fits(document.nodes, query):
             return document.nodes
         text, limit = document.node.text, max(1, query.budget - LINE_TOKENS)
@@ -72,9 +71,9 @@ class FullContextRetriever(DocumentRetriever[Whole]):
 
 
 class WindowedSession:
-    """Sessions one after the other, each with its part of the nodes; see `hwdag.lm.base.Session`.
+    """One session per window; see `hwdag.lm.base.Session`.
 
-    Only the one with the highest p_yes is kept; its cache is what answers. `make` gives a fresh one.
+    Only the session with the highest p_yes is kept, and answers. `make` creates a fresh one.
     """
 
     def __init__(self, make: Callable[[], Session]) -> None:
@@ -92,11 +91,11 @@ class WindowedSession:
 
     @property
     def room(self) -> int:
-        """Node tokens that fit into one window; there may be any number of windows."""
+        """Node tokens that fit into one window; the number of windows is not limited."""
         return self._window_room
 
     def read(self, texts: Sequence[str]) -> Reading:
-        """Read nodes in as many windows as it takes; p_yes is the highest of all windows so far."""
+        """Read nodes in as many windows as needed; p_yes is the highest so far."""
         windows = pack([self.cost(text) for text in texts], self.room) or [range(0)]
         attention = [self._read_window(texts[w.start : w.stop]) for w in windows]
         return Reading(np.concatenate(attention), self._p_yes)
@@ -120,7 +119,7 @@ class WindowedSession:
         return self._spent + self._best.usage
 
     def _read_window(self, texts: Sequence[str]) -> Floats:
-        """Read nodes in a fresh session, keep it if it is the best; attention to the question."""
+        """Read nodes in a fresh session, kept if it is the best; their attention to the question."""
         session = self._make() if self._read_nodes else self._best
         reading = session.read(texts)
         if reading.p_yes > self._p_yes:
@@ -136,7 +135,7 @@ class WindowedSession:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _WindowDecoding:
-    """The answer of one window, with attention for the spans of all windows."""
+    """The answer of one window, with attention to the spans of all windows."""
 
     decoding: Decoding
     inside: Mask  # (spans,)
@@ -163,7 +162,7 @@ class _WindowDecoding:
 
 
 def _fits(nodes: Sequence[Node], query: SearchRequest) -> bool:
-    """Whether each of these nodes fits into a window of its own."""
+    """Whether each of these nodes fits into a window."""
     # why: encoding whole books is slow
     return all(
         may_cost(node.text, query.budget) and query.cost(node.text) <= query.budget

@@ -1,16 +1,16 @@
-"""LinearRAG: passages that are linked by the entities in them, without relations and without a model.
+"""LinearRAG: passages linked by the entities that they mention, without relations or model calls.
 
-Zhuang et al., arXiv 2510.10114. Sentences mention entities, passages hold them; nothing else is
-extracted, so the graph costs no call and grows with the text. A question is answered in two steps:
+Zhuang et al., arXiv 2510.10114. The graph has sentences, their entities and passages, and nothing
+else, so it costs no call and grows with the text. A question is answered in two steps:
 
-1. Its entities are active, each as the most similar one of the graph. An active entity passes on
-   what it has through the sentence about it that is most similar to the question, to all others in
-   that sentence, as long as enough is left.
-2. Personalised PageRank over entities and passages restarts at the active entities and at passages
-   that are similar to the question or hold active entities. Passages are ranked by it.
+1. Each entity of the question activates the most similar entity of the graph. An active entity
+   passes its activation on to the other entities of one sentence: the sentence about it that is
+   most similar to the question. Small activations stop.
+2. Personalised PageRank over entities and passages restarts at active entities, and at passages
+   that are similar to the question or mention active entities. It ranks the passages.
 
-Ours, for want of a tagger: entities are names (runs of capitalised words), numbers, and words that
-few passages have (`elements.terms_of`). Neighbouring passages have no edge.
+Ours, because there is no tagger: entities are names (runs of capitalised words), numbers, and words
+of few passages (`elements.terms_of`). Neighbouring passages have no edge.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from hwdag_lab.methods.elements import key_of, terms_of
 from hwdag_lab.methods.found import Found, SearchRequest, ranked
 from hwdag_lab.methods.passages import Granularity, PassageConfig, Passages
 
-HOPS = 2  # sentences that activation goes through, at most; the authors' code, as the following
-LEAST_ACTIVATION = 0.5  # what is less is not passed on
-RESTART = 0.5  # of PageRank: one minus the authors' damping
+HOPS = 2  # most sentences that activation passes; as the next three, from the authors' code
+LEAST_ACTIVATION = 0.5  # smaller activations are not passed on
+RESTART = 0.5  # of PageRank: 1 - damping
 
 SIMILARITY_SHARE = 1.5
-"""How much the similarity of a passage counts beside the active entities in it."""
+"""Weight of the similarity of a passage, next to its active entities."""
 
-PASSAGE_SHARE = 0.05  # how much restarts at passages count beside those at entities
-FEW_PASSAGES = 5  # a lower-cased word that more passages have is no entity; the number is ours
+PASSAGE_SHARE = 0.05  # weight of restarts at passages, next to those at entities
+FEW_PASSAGES = 5  # a lower-cased word in more passages is no entity; our number
 
 ITERATIONS = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinkedPassages:
-    """One document: its passages, and the sentences of them with what they mention."""
+    """One document: its passages, their sentences, and the terms that these mention."""
 
     nodes: tuple[Node, ...]
     vectors: Vectors  # (nodes, d)
@@ -67,8 +67,7 @@ class LinearRagConfig(PassageConfig):
 class LinearRagRetriever(DocumentRetriever[LinkedPassages]):
     """Passages by personalised PageRank over the entities that they share.
 
-    A question without an entity that is in the documents is answered by dense retrieval.
-
+    A question without known entities falls back to dense retrieval.
     """
 
     name = "linear-rag"
@@ -104,13 +103,13 @@ class LinearRagRetriever(DocumentRetriever[LinkedPassages]):
 
 
 class LinkedWorld:
-    """The passages of several documents and the entities that they share, as one graph.
+    """The passages of several documents and their entities as one graph.
 
     Attributes:
-        documents: that it was made of.
+        documents: its documents.
         entities: index of every entity, by key.
         mentions: indices of the entities of every sentence.
-        counts: sentences that mention it, by passage and entity.
+        counts: number of sentences that mention an entity, by passage and entity.
     """
 
     def __init__(self, documents: tuple[LinkedPassages, ...]) -> None:
@@ -142,9 +141,10 @@ class LinkedWorld:
         self._transitions = _transitions(self.counts, len(self.entities), len(self._vectors))
 
     def scores(self, terms: Sequence[str], vectors: Vectors, question: Vectors) -> Floats:
-        """How much of PageRank's weight each passage has, (passages,).
+        """PageRank of every passage, (passages,).
 
-        `terms` are those of the question, with `vectors`, (terms, d); `question` is its embedding, (d,).
+        `terms` are the terms of the question and `vectors` their embeddings, (terms, d); `question`
+        is its embedding, (d,).
         """
         similarity = np.asarray(self._vectors @ question, np.float64)
         active = self.active(self.seeds(terms, vectors), question)
@@ -164,7 +164,7 @@ class LinkedWorld:
         return pagerank(self._transitions, restart)[len(self.entities) :]
 
     def seeds(self, terms: Sequence[str], vectors: Vectors) -> dict[int, float]:
-        """Entities of the question with their activation: the same one, or the most similar."""
+        """Activation of the entities of the question: exact matches, else the most similar entity."""
         found: dict[int, float] = {}
         for term, vector in zip(terms, vectors, strict=True):
             if (key := _key(term)) in self.entities:
@@ -177,7 +177,7 @@ class LinkedWorld:
         return found
 
     def active(self, seeds: Mapping[int, float], question: Vectors) -> dict[int, tuple[float, int]]:
-        """Activation of entities, and at which hop they got it, the seeds' being 1."""
+        """Activation of entities, and the hop at which they were reached; that of the seeds is 1."""
         found = {entity: (activation, 1) for entity, activation in seeds.items()}
         used: set[int] = set()
         current = dict(seeds)
@@ -201,9 +201,10 @@ class LinkedWorld:
 
 
 def _transitions(counts: Mapping[tuple[int, int], int], entities: int, passages: int) -> Any:
-    """Where a step leads, (nodes, nodes) with columns that sum to 1; entities come first.
+    """Transition matrix, (nodes, nodes), with columns that sum to 1; entities come first.
 
-    The edge of a passage and an entity weighs the entity's share of what the passage mentions.
+    The edge between a passage and an entity weighs the share of the entity in the mentions of the
+    passage.
     """
     from scipy.sparse import coo_array, diags_array
 
@@ -222,9 +223,9 @@ def _transitions(counts: Mapping[tuple[int, int], int], entities: int, passages:
 
 
 def pagerank(transitions: Any, restart: Floats) -> Floats:
-    """The share of time that a walk spends at each node, (nodes,).
+    """Personalised PageRank, (nodes,).
 
-    At each step it restarts with probability `RESTART`, and always where there is no way on.
+    Each step restarts with probability `RESTART`, and always at a node without edges.
     """
     start = restart / restart.sum()
     rank = start

@@ -1,15 +1,15 @@
-"""MeMWalker (Chen et al. 2023, arXiv 2310.05029): the model walks a tree of summaries by prompts.
+"""MeMWalker (Chen et al. 2023, arXiv 2310.05029): a model walks a tree of summaries.
 
-The memory tree: segments of about 1000 tokens, a summary of each, then summaries of up to
-`max_children` neighbouring summaries, level by level up to one root. Navigation begins at the root:
+The memory tree has segments of about 1,000 tokens, a summary of each, then summaries of up to
+`max_children` neighbouring summaries, level by level up to one root. The walk starts at the root:
 
-- at an inner node the model sees the summaries of its children and chooses one, or goes back;
-- at a leaf it sees the segment itself, and commits to it or goes back;
-- with every prompt it sees its working memory, the summaries of the nodes visited before.
+- at an inner node the model sees the summaries of the children, and chooses one or goes back;
+- at a leaf it sees the segment, and commits to it or goes back;
+- every prompt shows its working memory, the summaries of the nodes visited before.
 
-What was left is not offered again, and where one way is open nothing is asked, so a walk ends even
-without its limit of steps. Where no reply holds a legal action, the walk goes to the child most similar
-to the question by embedding, and commits to a leaf. `Retrieval.notes` counts that.
+A node that was left is not offered again, and nothing is asked where only one way is open, so a
+walk ends even without its limit of steps. If no reply has a legal action, the default is the child
+most similar to the question, and at a leaf to commit. `Retrieval.notes` counts defaults.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SUMMARY = """\
 {text}
 
 Summarize the text above comprehensively, in fluent prose. Keep names, places, dates and numbers."""
-"""Of segments and of groups of summaries; ours, after the paper's description."""
+"""For segments and groups of summaries; our wording of the paper's description."""
 
 TRIAGE = """\
 You are looking for the answer to a question in a long document, and read it part by part.
@@ -51,10 +51,10 @@ Which part is most likely to hold the answer? First compare the summaries in a f
 choose one. {back}Reply in this format:
 Reasoning: ...
 Action: the number of the part"""
-"""At an inner node; ours, after the paper's description of its triage prompt."""
+"""At an inner node; our wording of the paper's triage prompt."""
 
 BACK = "If none of them can hold it, go back with Action: -1. "
-"""Part of `TRIAGE` wherever there is a way back."""
+"""Part of `TRIAGE` except at the root."""
 
 LEAF = """\
 You are looking for the answer to a question in a long document, and read it part by part.
@@ -70,16 +70,16 @@ your reasons in a few words, then choose Action: 0 to answer now, or Action: -1 
 another part. Reply in this format:
 Reasoning: ...
 Action: 0 or -1"""
-"""At a leaf; ours, after the paper's description of its leaf prompt."""
+"""At a leaf; our wording of the paper's leaf prompt."""
 
 MEMORY = "\nWhat you have read before, in summary:\n{visited}\n"
-"""The working memory, where there is any."""
+"""The working memory, unless it is empty."""
 
 RETRY = "\n\nEnd your reply with one line: Action: and one of these numbers: {legal}."
-"""Added where a reply held no legal action."""
+"""Added to the prompt after a reply without a legal action."""
 
 COMMIT, GO_BACK = 0, -1
-"""Actions at a leaf; `GO_BACK` also at inner nodes, whose children are numbered from 1."""
+"""Actions at a leaf. `GO_BACK` is also legal at inner nodes, whose children count from 1."""
 
 _ACTION = re.compile(r"\baction\b\W*?(?:part\W*?)?(-?\d+)", re.IGNORECASE)
 
@@ -89,13 +89,13 @@ class MemWalkerConfig(CheckedOptions):
     """How memory trees are built and walked.
 
     Attributes:
-        segment_tokens: size of a leaf; smaller where the navigator's context is small.
-        summary_tokens: at most this many tokens per summary.
+        segment_tokens: size of a leaf; smaller if the context of the navigator is small.
+        summary_tokens: longest summary.
         ratio: tokens of an extractive summary per token of what it summarises.
         max_children: summaries that are summarised together (M of the paper; the number is ours).
-        max_tries: replies asked for until the default is taken (the paper's 3).
+        max_tries: replies per decision until the default is taken (3 in the paper).
         max_steps: decisions per question, over all documents.
-        reply_tokens: length limit of reasoning and action.
+        reply_tokens: longest reply, reasoning and action together.
     """
 
     segment_tokens: int = at_least(8, 1000)
@@ -113,19 +113,19 @@ def action_of(reply: str) -> int | None:
     return int(found[-1]) if found else None
 
 
-QUESTION_TOKENS = 128  # kept free for the question when segments are cut for a small context
+QUESTION_TOKENS = 128  # room for the question where segments are cut for a small context
 
 
 class MemWalkerRetriever(SummarizingRetriever[SummaryTree]):
     """MeMWalker: the leaves that the model visited, then the summaries on its way.
 
-    The leaf that it committed to comes first. A leaf longer than what is left of the token budget
-    is cut to those of its sentences that fit, the most similar to the question first, and shown in
-    reading order. Of several documents the one whose root is most similar to the question is walked
-    first, and the next only where no leaf was committed to.
+    The leaf that it committed to comes first. A leaf beyond the rest of the token budget is cut to
+    its sentences most similar to the question, in reading order. The walk starts in the document
+    whose root is most similar to the question, and goes on to the next one if it committed to no
+    leaf.
 
-    The writer, or else the reader, navigates; `Retrieval.usage` is what the meter of a reader says
-    before and after, other threads' work on the same model included.
+    The writer, or else the reader, navigates. `Retrieval.usage` is the difference of its meter,
+    including what other threads spend on the same model.
     """
 
     name = "memwalker"
@@ -135,7 +135,7 @@ class MemWalkerRetriever(SummarizingRetriever[SummaryTree]):
 
     @property
     def navigator(self) -> Writer:
-        """Who chooses the way: the writer, or the reader."""
+        """The model that navigates: the writer, or else the reader."""
         return self._replying()
 
     def _build(self, document: Document) -> SummaryTree:
@@ -150,7 +150,7 @@ class MemWalkerRetriever(SummarizingRetriever[SummaryTree]):
         return tree.finished()
 
     def _sizes(self, summarizer: Summarizer) -> tuple[int, int]:
-        """Tokens per segment and children per node: less where they would not fit into a prompt."""
+        """Tokens per segment and children per node; fewer where a prompt has no room for them."""
         config, asker = self.config, Asker(self.navigator, self.reader)
         around = (TRIAGE + BACK + RETRY, LEAF + RETRY)
         room = min(asker.room(prompt, limit=config.reply_tokens) for prompt in around)
@@ -197,9 +197,9 @@ def within_budget(
     embedder: Embedder,
     question: Vectors,
 ) -> tuple[list[Scored], list[str]]:
-    """The leaves in turn, the longer ones cut to the sentences most similar to the question.
+    """The leaves in turn, cut to their sentences most similar to the question where needed.
 
-    Those that nothing is left for are left out. The second result says which were cut or left out.
+    A leaf without room is left out. The second result notes what was cut or left out.
     """
     room, found, notes = query.budget, list[Scored](), list[str]()
     for scored in leaves:
@@ -222,12 +222,12 @@ def within_budget(
     return found, notes
 
 
-LABEL_TOKENS = 8  # at most what the label around a summary takes in a prompt
+LABEL_TOKENS = 8  # most tokens of the label of a summary in a prompt
 
 
 @dataclass(slots=True, eq=False)
 class Navigation:
-    """The model's decisions for one question, counted."""
+    """The decisions of the model for one question, with counts."""
 
     question: str
     asker: Asker
@@ -237,7 +237,7 @@ class Navigation:
 
     @property
     def counted(self) -> Iterator[str]:
-        """How many replies could not be used, in words."""
+        """Notes on replies that could not be used."""
         if self.asker.retries:
             yield f"{self.asker.retries} replies without a legal action were asked for anew"
         if self.asker.defaults:
@@ -249,9 +249,9 @@ class Navigation:
     def choose(
         self, template: str, legal: Sequence[int], memory: Sequence[str], **shown: str
     ) -> int | None:
-        """One of the legal actions; None where no reply had one.
+        """Choose one of the legal actions; None if no reply had one.
 
-        `memory` are summaries of the visited nodes, the oldest first; `shown` are the other fields of
+        `memory` has the summaries of visited nodes, oldest first; `shown` fills the other fields of
         the template.
         """
 
@@ -271,7 +271,7 @@ class Navigation:
         return action
 
     def _remembered(self, bare: str, memory: Sequence[str]) -> list[str]:
-        """The newest summaries that fit into the navigator's context beside the rest of a prompt."""
+        """The newest summaries that fit into a prompt."""
         kept = list(memory)
         room = self.asker.room(bare + RETRY, limit=self.config.reply_tokens) - LABEL_TOKENS
         while kept:
@@ -283,14 +283,14 @@ class Navigation:
 
 
 class TreeWalk:
-    """One-use state of the walk over one document's tree.
+    """The walk over the tree of one document.
 
     Attributes:
         similarity: of every node to the question, (nodes,).
-        position: the node that the model is at, a summary.
-        committed: whether the model stayed with a leaf.
-        leaves: the segments visited so far; the one that was committed to comes first.
-        way: the summaries visited so far.
+        position: the summary where the model is.
+        committed: whether the model committed to a leaf.
+        leaves: the visited segments, with the one it committed to first.
+        way: the visited summaries.
     """
 
     def __init__(self, tree: SummaryTree, similarity: Floats, navigation: Navigation) -> None:
@@ -309,10 +309,10 @@ class TreeWalk:
         return self._path[-1]
 
     def run(self) -> bool:
-        """Walk until a leaf is committed to, nothing is open, or the steps are used up.
+        """Walk until the model commits to a leaf, no way is open, or the steps are used up.
 
         Returns:
-            False if nothing is open any more, so that another document may be tried.
+            False if no way is open, so that the next document can be tried.
         """
         limit = self._navigation.config.max_steps
         while self._path:
@@ -330,7 +330,7 @@ class TreeWalk:
         return False
 
     def descend(self) -> None:
-        """Without asking, from where the walk ended to the most similar segment."""
+        """Go down from here to the most similar segment without asking."""
         self._path = self._path or [self._tree.top[0]]
         while not self._is_leaf(self.position):
             below = self._tree.children[self.position]
@@ -339,7 +339,7 @@ class TreeWalk:
         self.leaves.append(self._scored(segment))
 
     def _choose(self) -> None:
-        """To an open child, or back where there is none or the model says so."""
+        """Enter an open child, or go back if there is none or the model says so."""
         below = self._open(self._tree.children[self.position])
         if not below:
             self._go_back()
@@ -359,14 +359,14 @@ class TreeWalk:
             self._enter(self._most_similar(below) if action is None else below[action - 1])
 
     def _commits(self) -> bool:
-        """Read the segment: whether the model, or the default, stays with it."""
+        """Read the segment; return whether the model, or the default, commits to it."""
         [segment] = self._tree.children[self.position]
         self.leaves.append(self._scored(segment))
         memory, text = self._memory([self.position]), self._tree.nodes[segment].text
         return self._navigation.choose(LEAF, [COMMIT, GO_BACK], memory, segment=text) != GO_BACK
 
     def _memory(self, shown: Sequence[int]) -> list[str]:
-        """Summaries visited so far, without those that the prompt shows anyway."""
+        """Visited summaries, except those in the prompt anyway."""
         hidden = {self._tree.nodes[i].id for i in shown}
         return [scored.node.text for scored in self.way if scored.node.id not in hidden]
 

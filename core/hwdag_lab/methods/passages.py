@@ -1,4 +1,4 @@
-"""How a document is cut for retrievers that rank passages: fine ones fill a budget better."""
+"""Cutting documents into passages; small ones fill a budget better."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from hwdag.types import Document, Node, Span
 from hwdag_lab.methods.options import CheckedOptions
 
 Granularity = Literal["300", "100", "sentence", "passage"]
-"""Chunks of whole sentences, of at most 300 or 100 tokens of the reader, single sentences, or
-paragraphs: a passage never goes on over a blank line, and a longer one than 300 tokens is cut."""
+"""Chunks of whole sentences (at most 300 or 100 reader tokens), sentences, or paragraphs (cut at
+300 tokens)."""
 
 
 @dataclass(frozen=True, slots=True)
 class PassageConfig(CheckedOptions):
-    """How a document is cut into what is ranked.
+    """How a document is cut.
 
     Attributes:
         granularity: "300" or "100" for chunks of whole sentences with at most that many tokens,
             "sentence", or "passage" for paragraphs with the heading above them.
-        contextual: search every passage together with its heading, or the title of its document.
+        contextual: search every passage together with its heading, or with the title of its
+            document.
     """
 
     granularity: Granularity = "300"
@@ -35,29 +36,29 @@ class PassageConfig(CheckedOptions):
 
 
 SENTENCE_TOKENS = 300
-"""A longer sentence or paragraph is cut, so that every passage fits a usual budget."""
+"""Longer sentences and paragraphs are cut, so that every passage fits into a usual budget."""
 
 HEADING_MARKS = 8
-"""Characters around a heading that stands alone in its paragraph: number signs, a rule."""
+"""Characters around a heading that is a paragraph of its own, such as number signs."""
 
 _BLANK_LINES = re.compile(r"\n[^\S\n]*\n")
 
 
 @dataclass(frozen=True, slots=True)
 class Passages:
-    """One document, cut: nodes of level 1 in reading order, with exact spans."""
+    """One document, cut: level-1 nodes in reading order, with exact spans."""
 
     nodes: tuple[Node, ...]
     indexed: tuple[str, ...]
-    """What is searched of every node: its text, or its text behind its heading."""
+    """The searched text of every node: its own text, with its heading where `contextual`."""
 
     @classmethod
     def of(cls, document: Document, config: PassageConfig, reader: Reader) -> Passages:
-        """Cut a document; tokens are counted by the reader.
+        """Cut a document; the reader counts tokens.
 
-        A sentence that is a mere fragment (a heading, "Yes.") joins the next one. With
-        `config.contextual` the heading above a passage, or else the document's title, stands before
-        what is searched and read; what is returned stays as it is.
+        A fragment (a heading, "Yes.") joins the next sentence. With `config.contextual`, the
+        heading above a passage, or else the title, is searched and read with it; the returned text
+        stays the same.
         """
         spans = _cut(document.text, config.granularity, reader.count_tokens)
         nodes = verbatim_nodes(document, spans, config.granularity, reader)
@@ -73,7 +74,7 @@ class Passages:
 def verbatim_nodes(
     document: Document, spans: Sequence[Span], name: str, reader: Reader
 ) -> tuple[Node, ...]:
-    """Spans of a document as nodes of level 1, named and numbered within it."""
+    """Spans of a document as level-1 nodes, numbered within it."""
     names = [f"{name}.{i}" for i in range(len(spans))]
     return tuple(_slices(document.id, document.text, spans, names, reader))
 
@@ -86,7 +87,7 @@ def _slices(
     reader: Reader,
     at: int = 0,
 ) -> Iterator[Node]:
-    """Slices of a text that begins at `at` in its document as nodes, named within the document."""
+    """Slices of a text as nodes; the text begins at `at` in its document."""
     texts = [text[span.start : span.end] for span in spans]
     counts = reader.count_tokens(texts)
     for span, name, part, tokens in zip(spans, names, texts, counts, strict=True):
@@ -96,13 +97,13 @@ def _slices(
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """One document, uncut, without the white space around it."""
+    """One whole document, trimmed."""
 
     node: Node
 
     @classmethod
     def of(cls, document: Document, reader: Reader) -> Whole:
-        """The document as one node; tokens are counted by the reader."""
+        """The document as one node; the reader counts tokens."""
         span = trimmed(document.text, 0, len(document.text))
         [node] = _slices(document.id, document.text, [span], ["whole"], reader)
         return cls(replace(node, heading=document.title))
@@ -113,7 +114,7 @@ class Whole:
         return (self.node,)
 
     def cut(self, spans: Sequence[Span], names: Sequence[str], reader: Reader) -> list[Node]:
-        """Slices of the node's text as nodes, named within the document."""
+        """Slices of the document as nodes with these names."""
         whole, at = self.node, self.node.sources[0].start
         return list(_slices(whole.document_id, whole.text, spans, names, reader, at))
 
@@ -127,15 +128,15 @@ def _cut(text: str, granularity: Granularity, count_tokens: CountTokens) -> list
 
 
 def paragraphs(text: str) -> list[Span]:
-    """What stands between blank lines, trimmed."""
+    """The text between blank lines, trimmed."""
     cuts = [0, *(found.end() for found in _BLANK_LINES.finditer(text)), len(text)]
     return [span for a, b in pairwise(cuts) if len(span := trimmed(text, a, b))]
 
 
 def _passages(text: str, count_tokens: CountTokens) -> Iterator[Span]:
-    """Paragraphs, each behind the heading that stands alone above it; long ones cut."""
+    """Paragraphs with the headings directly above them; long ones are cut."""
     spans = paragraphs(text)
-    start = None  # of headings that wait for their paragraph
+    start = None  # of the headings before the next paragraph
     for i, (span, heading) in enumerate(zip(spans, headings(text, spans), strict=True)):
         start = span.start if start is None else start
         alone = heading in text[span.start : span.end] and len(span) <= len(heading) + HEADING_MARKS

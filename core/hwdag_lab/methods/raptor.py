@@ -2,8 +2,8 @@
 
     chunks -> [ embed -> soft clusters -> a summary of each ] until few nodes remain
 
-One tree per document. The collapsed tree ranks the nodes of all layers alike; tree traversal goes
-down from the top layer along the children.
+One tree per document. The collapsed tree ranks the nodes of all layers together; tree traversal
+descends from the top layer.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from hwdag_lab.methods.trees import GrowingTree, SummarizingRetriever, SummaryTr
 class RaptorConfig(CheckedOptions):
     """How trees are built and traversed.
 
-    The chunk length is the paper's; dimensions, threshold, max_components, max_cluster_tokens and
-    seed are those of the authors' code (`cluster_utils.py`). The other defaults are ours.
+    The chunk length is that of the paper; dimensions, threshold, max_components, max_cluster_tokens
+    and seed are those of the authors' code (`cluster_utils.py`). The other defaults are ours.
 
     Attributes:
-        mode: rank all nodes alike ("collapsed"), or go down layer by layer ("tree").
+        mode: rank all nodes together ("collapsed"), or descend layer by layer ("tree").
         chunk_tokens: size of a leaf; leaves end with sentences.
-        summary_tokens: at most this many tokens per summary.
+        summary_tokens: longest summary.
         ratio: tokens of an extractive summary per token of its cluster.
-        dimensions: number of dimensions that UMAP reduces to.
-        threshold: probability from which a node belongs to a cluster.
+        dimensions: dimensions after UMAP.
+        threshold: lowest probability at which a node belongs to a cluster.
         max_components: most components of a mixture.
-        max_cluster_tokens: larger clusters are split; the writer's context is never exceeded.
+        max_cluster_tokens: larger clusters are split; never more than the writer's context.
         min_nodes: a layer of fewer nodes is the top. The authors stop below dimensions + 2.
         max_layers: most layers of summaries.
-        top_k: nodes chosen per layer in tree traversal; None takes as many as the budget pays for.
-        seed: seed of UMAP and of the mixtures.
+        top_k: nodes per layer in tree traversal; None takes as many as the budget allows.
+        seed: seed of UMAP and the mixtures.
     """
 
     mode: Literal["collapsed", "tree"] = "collapsed"
@@ -67,14 +67,14 @@ class RaptorConfig(CheckedOptions):
 
 
 SUMMARY = "Write a summary of the following, including as many key details as possible: {text}:"
-"""The paper's prompt."""
+"""The prompt of the paper."""
 
 
 class RaptorRetriever(SummarizingRetriever[SummaryTree]):
-    """RAPTOR, in either of its retrieval modes.
+    """RAPTOR, with both retrieval modes.
 
-    Several documents are trees side by side: the collapsed trees are ranked as one, and traversal
-    begins with the top layers of all. docs/systems/raptor.md tells what differs from the paper.
+    Each document has a tree. Collapsed trees are ranked as one, and traversal starts at the top
+    layers of all. docs/systems/raptor.md lists the differences from the paper.
     """
 
     Config = RaptorConfig
@@ -103,7 +103,7 @@ class RaptorRetriever(SummarizingRetriever[SummaryTree]):
         return tree.finished()
 
     def _clustering(self, summarizer: Summarizer) -> RaptorConfig:
-        """With clusters that the writer can read; raises `ContextTooSmall` if that is not a node."""
+        """The options, with clusters that the writer can read; raises `ContextTooSmall`."""
         options, capacity = self.config, summarizer.capacity
         longest = max(self.config.chunk_tokens, self.config.summary_tokens)
         if capacity < longest:
@@ -130,7 +130,7 @@ class RaptorRetriever(SummarizingRetriever[SummaryTree]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Forest:
-    """All trees as one, and the similarity of every node to a question."""
+    """All trees as one, with the similarity of every node to the question."""
 
     nodes: Sequence[Node]
     children: Sequence[Sequence[int]]
@@ -140,7 +140,7 @@ class Forest:
 
     @classmethod
     def of(cls, trees: Sequence[SummaryTree], query: Vectors) -> Forest:
-        """Concatenate trees; indices become global."""
+        """Concatenate trees and renumber their nodes."""
         firsts = [0, *accumulate(len(tree.nodes) for tree in trees)]
         shifted = list(zip(firsts, trees, strict=False))
         return cls(
@@ -152,7 +152,7 @@ class Forest:
         )
 
     def collapsed(self) -> list[int]:
-        """All nodes, the most similar first."""
+        """All nodes, most similar first."""
         return self._best(range(len(self.nodes)), len(self.nodes))
 
     def traversed(self, k: int) -> list[int]:
@@ -165,10 +165,10 @@ class Forest:
         return order
 
     def traversed_within(self, budget: int) -> list[int]:
-        """Traversal with k = 1, 2, ... as long as its nodes all fit into the budget.
+        """Traverse with k = 1, 2, ... while all nodes fit into the budget.
 
-        So the last layer, the leaves, is never cut off by summaries above it. What a traversal with
-        k + 1 would add follows, for the rest of the budget.
+        So summaries never push out the leaves. What k + 1 would add follows, for the rest of the
+        budget.
         """
         order, k = self.traversed(1), 1
         while True:
@@ -183,36 +183,36 @@ class Forest:
 
 Members = NDArray[np.intp]
 
-LOCAL_NEIGHBORS = 10  # of UMAP's second stage (the authors' code)
+LOCAL_NEIGHBORS = 10  # in UMAP's second stage (the authors' code)
 FEWEST_NEIGHBORS = 2  # UMAP's own minimum
 
 SMALLEST_VARIANCE = 1e-4
 """Added to the variances of a component, as a share of the mean variance of the points.
 
-scikit-learn's 1e-6 does not know the scale of the points, and with layers as small as these BIC
-chooses components that have collapsed onto a few of them. Chosen among 1e-3 to 1e-6 for clusters of
-moderate size on five training texts, without looking at any question.
+scikit-learn's 1e-6 ignores the scale of the points; in layers this small, BIC then chooses
+components that collapse onto a few points. Chosen from 1e-3 to 1e-6 for clusters of moderate size
+on five training texts, without looking at any question.
 """
 
 RECLUSTERINGS = 3
-"""How often a cluster beyond the token limit is clustered again before it is cut in order."""
+"""How often a cluster that is too long is clustered again before it is cut in order."""
 
-_ONE_AT_A_TIME = threading.Lock()  # numba's threads and the warning filters are the process's own
+_ONE_AT_A_TIME = threading.Lock()  # numba's threads and the warning filters belong to the process
 
 
 def clusters(
     vectors: Vectors, tokens: Sequence[int], options: RaptorConfig
 ) -> list[tuple[int, ...]]:
-    """Clusters of nodes, as ascending indices; each node is in one at least.
+    """Cluster nodes; each is in at least one cluster, a tuple of ascending indices.
 
     UMAP reduces the embeddings twice: over the whole layer with about sqrt(n) neighbours, which
-    finds broad themes, then within each of these with few neighbours. A Gaussian mixture is fitted
-    at both stages, its number of components chosen by BIC; a node belongs to every component that
-    it has more than `threshold` probability for, and always to its most probable one.
+    finds broad themes, then within each theme with few neighbours. Each stage fits a Gaussian
+    mixture whose number of components BIC chooses. A node belongs to every component with more than
+    `threshold` probability, and always to the most probable one.
 
-    What is longer than `max_cluster_tokens` is clustered again, and cut into runs in reading order
-    where that does not help. Only a single node may be longer. Deterministic for a seed. `vectors`
-    are unit or zero vectors, (nodes, dimension).
+    A cluster longer than `max_cluster_tokens` is clustered again, and cut into runs in reading
+    order if that does not help. Only a single node may be longer. Deterministic for a seed.
+    `vectors` are unit or zero vectors, (nodes, dimension).
     """
     found: set[tuple[int, ...]] = set()
     costs = np.asarray(tokens, dtype=np.int64)
@@ -230,7 +230,7 @@ def clusters(
 
 
 def soft_clusters(vectors: Vectors, options: RaptorConfig) -> list[Members]:
-    """Both stages; equal vectors are one point, and their nodes share all clusters."""
+    """Both stages. Equal vectors count as one point, and their nodes share all clusters."""
     if not len(vectors):
         return []
     points, point_of = np.unique(vectors, axis=0, return_inverse=True)
@@ -243,9 +243,9 @@ def soft_clusters(vectors: Vectors, options: RaptorConfig) -> list[Members]:
 
 
 def mixture(points: Floats, options: RaptorConfig) -> list[Members]:
-    """Overlapping clusters by a Gaussian mixture whose number of components minimises BIC.
+    """Overlapping clusters by a Gaussian mixture with the number of components that minimises BIC.
 
-    Of equal numbers the smallest wins. Components without any member are left out.
+    The smallest of equal numbers wins. Components without members are dropped.
     """
     from sklearn.mixture import GaussianMixture
 
@@ -265,17 +265,17 @@ def mixture(points: Floats, options: RaptorConfig) -> list[Members]:
 
 
 def reduced(vectors: Vectors, neighbors: int, options: RaptorConfig) -> Floats:
-    """UMAP of unit vectors by cosine: (n, d) -> (n, m), where m is the smaller of dimensions and d.
+    """Reduce unit vectors by UMAP with cosine: (n, d) -> (n, m), m the smaller of dimensions and d.
 
-    Takes at least `dimensions + 2` vectors. Raises `InputError` if umap-learn is not installed.
+    Takes at least `dimensions + 2` vectors. Raises `InputError` without umap-learn.
     """
     with _quietly():
         reducer = _umap().UMAP(
             n_neighbors=min(max(FEWEST_NEIGHBORS, neighbors), len(vectors) - 1),
             n_components=min(options.dimensions, vectors.shape[1]),
             metric="cosine",
-            # why: the spectral start is not repeatable even with a seed, since ARPACK draws its own
-            # random numbers where eigenvalues coincide, and it fails on the smallest layers
+            # why: the spectral start is not repeatable even with a seed, because ARPACK draws its own
+            # random numbers for equal eigenvalues, and it fails on the smallest layers
             init="pca",
             random_state=options.seed,
             n_jobs=1,
@@ -303,12 +303,12 @@ def _umap() -> Any:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without the warnings of the libraries, one caller at a time.
+    """Silence the libraries' warnings, one caller at a time.
 
-    They tell of no parallel UMAP with a seed, of an optional library that is missing, and of
-    mixtures that did not converge. Numba, which UMAP is made with, sets the number of threads of all
-    of OpenMP; torch gets its own number back, since some of its kernels compute nonsense where
-    OMP_THREAD_LIMIT allows fewer than that number.
+    They warn that a seed makes UMAP sequential, that an optional library is missing, and that
+    mixtures did not converge. numba, which UMAP uses, sets the threads of all of OpenMP; torch gets
+    its own number back, because with fewer threads than that (OMP_THREAD_LIMIT) some of its kernels
+    compute nonsense.
     """
     from threadpoolctl import threadpool_limits
 

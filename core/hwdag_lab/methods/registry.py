@@ -1,4 +1,4 @@
-"""Every method beside HWDAG by its name; a module is imported when its method is asked for."""
+"""All methods other than HWDAG by name; a module is imported when its method is asked for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from hwdag.checks import one_of
 
-if TYPE_CHECKING:  # why: the command line lists the names, and must not wait for a method
+if TYPE_CHECKING:  # why: the command line lists names without importing a method
     from hwdag_lab.methods.document_retriever import DocumentRetriever
 
 METHODS: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -28,11 +28,11 @@ METHODS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "full-context": ("full_context", "FullContextRetriever"),
     }
 )
-"""Module of this package and class by method."""
+"""Module in this package, and class, by method."""
 
 
 def retriever_class(method: str) -> type[DocumentRetriever[Any]]:
-    """The class of a method. Raises `UnknownOption` for a name that stands for none."""
+    """Return the class of a method. Raises `UnknownOption` for an unknown name."""
     module, name = METHODS[one_of("method", method, METHODS)]
     found = getattr(import_module(f"hwdag_lab.methods.{module}"), name)
     return cast("type[DocumentRetriever[Any]]", found)

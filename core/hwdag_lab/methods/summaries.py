@@ -1,12 +1,12 @@
-"""Summaries of groups of nodes, for the retrievers that search a tree of them.
+"""Summaries of groups of nodes.
 
-A summary is written by a Writer, or picked from the text by the same extraction as HWDAG's own
-points (`hwdag.building.points.extract`), so that methods are compared by equal means. `Node.origin`
-says which, and `Node.sources` follow from it:
+A Writer writes a summary, or the extraction of HWDAG's own points (`hwdag.building.points.extract`)
+picks it from the text, so methods are compared on equal terms. `Node.origin` says which:
 
-- "extractive": the exact spans of the picked sentences, in reading order. The text of the node is
-  these slices of the document, one after the other, with `JOINT` between two;
-- "generated": the union of the spans of its children, since a written text may rest on all of them.
+- "extractive": `Node.sources` are the exact spans of the picked sentences in reading order, and the
+  text is these slices of the document, joined by `JOINT`;
+- "generated": `Node.sources` is the union of the spans of the children, since a written text may
+  rest on all of them.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from hwdag.types import Node, Span
 from hwdag_lab.methods.decisions import UNKNOWN_CONTEXT, Asker, Decision
 
 JOINT = " "
-"""Between two picked sentences; one character, so that offsets can be told from the spans."""
+"""Between two picked sentences; one character, so that spans give the offsets."""
 
 RETRY = "\n\nWrite the summary in plain sentences."
-"""Added where the first reply was empty."""
+"""Added to the prompt if the first reply was empty."""
 
 _FIELD = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True, slots=True)
 class Summarizer:
-    """Groups of nodes to one summary each.
+    """Makes one summary per group of nodes.
 
-    `asker` None extracts: `ratio` of the tokens of a group, at most `limit`. What is written is cut to
-    whole sentences within `limit` tokens; where nothing is written, twice, that summary is extracted.
-    `prompt` has the field {text}.
+    With an `asker`, summaries are written with `prompt`, which has the field {text}, and cut to
+    whole sentences within `limit` tokens; a summary that comes back empty twice is extracted.
+    Without one, all are extracted: `ratio` of the tokens of a group, at most `limit`.
     """
 
     reader: Reader
@@ -74,7 +74,7 @@ class Summarizer:
         return free
 
     def summaries(self, groups: Sequence[Sequence[Node]]) -> list[Point]:
-        """One point per group; see the module for their sources."""
+        """One point per group; the module docstring defines its sources."""
         if self.asker is None:
             return self._extracted(groups)
         texts = self._written(self.asker, groups)
@@ -95,7 +95,7 @@ class Summarizer:
         return self._head(reply.strip()) or None
 
     def _head(self, text: str) -> str:
-        """The first sentences of a text, as many as a summary may have."""
+        """The first sentences of a text, within the limit of a summary."""
         spans = chunk(text, count_tokens=self.reader.count_tokens, limit=self.limit)
         return text[spans[0].start : spans[0].end] if spans else ""
 
@@ -109,7 +109,7 @@ class Summarizer:
         return [self._capped(joined(points)) for points in picked]
 
     def _capped(self, point: Point) -> Point:
-        """Without the rest of a sentence that is longer than a summary may be."""
+        """Cut a single sentence that is longer than a summary may be."""
         if point.origin != "extractive" or len(point.sources) > 1:
             return point
         if self.reader.count_tokens([point.text])[0] <= self.limit:
@@ -119,12 +119,12 @@ class Summarizer:
 
 
 def filled(template: str, **values: str) -> str:
-    """The template with its {fields} filled; braces within the values stay what they are."""
+    """Fill the {fields} of a template; braces within the values stay as they are."""
     return _FIELD.sub(lambda field: values[field[1]], template)
 
 
 def joined(points: Sequence[Point]) -> Point:
-    """Picked parts as one text in reading order; "generated" if one of them was."""
+    """Join picked parts in reading order; the result is "generated" if any part is."""
     ordered = sorted(points, key=lambda point: point.sources)
     text = JOINT.join(point.text for point in ordered)
     spans = [span for point in ordered for span in point.sources]
@@ -136,10 +136,10 @@ def joined(points: Sequence[Point]) -> Point:
 def best_parts(
     parts: Sequence[tuple[int, Point]], relevance: Floats, cost: Callable[[str], int], budget: int
 ) -> dict[int, list[Point]]:
-    """The most relevant parts of some nodes that fit into a budget, by node.
+    """Choose the most relevant parts that fit into a budget; return them by node.
 
-    A part comes with the ordinal of its node; `relevance` is of every part, (parts,), `cost` that of a
-    text as a node.
+    Each part comes with the number of its node. `relevance` has one value per part, (parts,).
+    `cost` gives the tokens of a text as a node.
     """
     kept, room = list[tuple[int, Point]](), budget
     for i in np.argsort(-relevance, kind="stable").tolist():
@@ -150,14 +150,14 @@ def best_parts(
         found: dict[int, list[Point]] = {}
         for node, part in kept:
             found.setdefault(node, []).append(part)
-        # why: the parts of a text do not always have as many tokens as the text
+        # why: the tokens of parts do not always add up to those of the whole
         if sum(cost(joined(points).text) for points in found.values()) <= budget:
             return found
         kept.pop()
 
 
 def excerpt(node: Node, points: Sequence[Point], reader: Reader) -> Node:
-    """A node cut down to some of its parts, in reading order."""
+    """Cut a node down to some of its parts, in reading order."""
     point = joined(points)
     [tokens] = reader.count_tokens([point.text])
     return replace(
@@ -166,7 +166,7 @@ def excerpt(node: Node, points: Sequence[Point], reader: Reader) -> Node:
 
 
 def _window(group: Sequence[Node]) -> Window:
-    """The parts that a summary of these nodes may be made of, each once.
+    """The parts that a summary of these nodes may pick, each once.
 
     Soft clusters share nodes, so two summaries may have picked the same sentence.
     """
@@ -178,7 +178,7 @@ def _window(group: Sequence[Node]) -> Window:
 
 
 def _parts(node: Node, segment: int) -> Iterator[Part]:
-    """The sentences of a chunk, the sentences that a summary was made of, or a text as a whole."""
+    """Sentences of a chunk or of an extractive summary; a generated text as a whole."""
     if node.origin == "generated":
         yield Part(node.text, segment, Span(0, len(node.text)), node.sources, "generated")
         return
@@ -187,7 +187,7 @@ def _parts(node: Node, segment: int) -> Iterator[Part]:
 
 
 def units(node: Node) -> Iterator[tuple[Span, Span]]:
-    """Sentences of a verbatim node: their spans within its text and within the document."""
+    """Sentences of a verbatim node: spans within its text, and within the document."""
     if node.origin == "chunk":
         origin = node.sources[0].start
         for span in sentences(node.text):

@@ -1,4 +1,4 @@
-"""What RAPTOR, MeMWalker and GEM-RAG share: summaries over the chunks of each document."""
+"""Trees of summaries over the chunks of a document, shared by RAPTOR, MeMWalker and GEM-RAG."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from hwdag_lab.methods.summaries import Summarizer
 class SummaryTree:
     """The finished tree of one document: chunks first, then summaries level by level.
 
-    Levels may share children (RAPTOR's soft clusters). `costs` are the tokens of every node as the
-    line that the reader sees; `notes` say what differed from the plain method.
+    Summaries may share children (RAPTOR's soft clusters). `costs` are the tokens of each node as
+    the line that the reader sees. `notes` say what the build did differently from the plain method.
     """
 
     nodes: tuple[Node, ...]
@@ -41,7 +41,7 @@ class SummaryTree:
         return tuple(i for i, node in enumerate(self.nodes) if node.level == height)
 
     def graph(self) -> HWDAG:
-        """The tree with edges of equal weight from every summary to what it was written from."""
+        """The tree as a graph, with equal weights from every summary to its children."""
         rows = [
             EdgeRow(i, np.array(below), np.ones(len(below)))
             for i, below in enumerate(self.children)
@@ -50,13 +50,13 @@ class SummaryTree:
         return HWDAG.from_rows(self.nodes, rows)
 
     def similarity(self, query: Vectors) -> Floats:
-        """Cosine of every node to a query, (nodes,)."""
+        """Cosine of every node to the question, (nodes,)."""
         similarity: Floats = (self.vectors @ query).astype(np.float64)
         return similarity
 
 
 class GrowingTree:
-    """One-use state of a tree in the making: levels are added from the bottom."""
+    """A tree under construction, level by level from the bottom."""
 
     def __init__(self, document: Document, reader: Reader, embedder: Embedder) -> None:
         self._document = document
@@ -69,14 +69,14 @@ class GrowingTree:
         self.notes: list[str] = []
 
     def add_chunks(self, limit: int) -> range:
-        """Level 1: sentence-aligned slices of at most `limit` tokens; the indices of its nodes."""
+        """Add level 1, sentence-aligned slices of at most `limit` tokens; return their indices."""
         text = self._document.text
         spans = chunk(text, count_tokens=self._reader.count_tokens, limit=limit)
         points = [Point(text[span.start : span.end], "chunk", (span,)) for span in spans]
         return self._add(points, [()] * len(points))
 
     def add_summaries(self, groups: Sequence[Sequence[int]], summarizer: Summarizer) -> range:
-        """The next level, a summary of every group of nodes; the indices of its nodes."""
+        """Add the next level, one summary per group of nodes; return their indices."""
         points = summarizer.summaries([self.at(group) for group in groups])
         missed = sum(point.origin == "extractive" for point in points)
         if summarizer.asker is not None and missed:
@@ -106,7 +106,7 @@ class GrowingTree:
         return self._costs[-len(self.vectors) :]
 
     def finished(self) -> SummaryTree:
-        """The tree, immutable."""
+        """The finished tree."""
         return SummaryTree(
             tuple(self._nodes),
             tuple(self._children),
@@ -139,10 +139,10 @@ class GrowingTree:
 
 
 class SummarizingRetriever(DocumentRetriever[T]):
-    """Base of the retrievers that keep summaries.
+    """Base of the methods that summarise.
 
-    `writer` None lets the reader write the summaries if it can and does not prefer extraction;
-    otherwise they are extracted.
+    The writer writes the summaries, or else the reader if it can write and does not prefer
+    extraction. Otherwise summaries are extracted.
     """
 
     @property
@@ -159,7 +159,7 @@ class SummarizingRetriever(DocumentRetriever[T]):
 
 
 def repetitions_last(ranked: Sequence[Scored]) -> list[Scored]:
-    """Verbatim nodes that nodes before them hold completely go to the end, in their order."""
+    """Move verbatim nodes whose text earlier nodes already hold to the end."""
     longest = max((span.end for scored in ranked for span in scored.node.sources), default=0)
     documents = {scored.node.document_id for scored in ranked}
     held = {document: np.zeros(longest, np.bool_) for document in documents}

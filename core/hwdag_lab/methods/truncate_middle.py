@@ -1,7 +1,7 @@
 """Truncation from the middle: the first and the last half of the token budget.
 
-LongBench (Bai et al., arXiv 2308.14508, section 4.1) truncates what exceeds a context in this way,
-because the beginning and the end of a text are where most of what matters stands.
+LongBench (Bai et al., arXiv 2308.14508, section 4.1) truncates long texts this way, because the
+beginning and the end hold most of what matters.
 """
 
 from __future__ import annotations
@@ -17,19 +17,18 @@ from hwdag_lab.methods.found import Found, Scored, SearchRequest, may_cost
 from hwdag_lab.methods.passages import Whole
 
 LONGEST_WORD = 32
-"""Characters; a longer run without a space (Thai, a data blob) is cut between characters."""
+"""Characters; longer runs without a space (Thai, data) are cut between characters."""
 
-FIRST_REACH = 64  # words that are measured first; then twice as many, until they do not fit
+FIRST_REACH = 64  # words tried first; then twice as many until they do not fit
 
 _RUN = re.compile(r"\S+")
 
 
 class TruncateMiddleRetriever(DocumentRetriever[Whole]):
-    """Both ends of every document, in the order of the documents, whatever the question.
+    """Both ends of every document, in document order, whatever the question.
 
-    The budget is shared among the documents by their tokens. A document's share is for its head by
-    one half, and for its tail by what the head left; both are cut between words. Documents that fit
-    together are kept whole.
+    Documents share the budget in proportion to their tokens. Half of a share goes to the head, the
+    rest to the tail; both are cut between words. If all documents fit, they stay whole.
     """
 
     name = "truncate-middle"
@@ -56,10 +55,10 @@ class TruncateMiddleRetriever(DocumentRetriever[Whole]):
 
 
 def ends(text: str, budget: int, cost: Callable[[str], int]) -> tuple[Span, Span] | None:
-    """Head and tail of a text whose costs together are at most `budget`.
+    """Head and tail of a text that together cost at most `budget`.
 
-    The head costs at most half of it and the tail at most the rest; neither can be a word longer.
-    They are disjoint, and None where one of them would be empty.
+    The head costs at most half of it, the tail at most the rest, and both are as long as possible.
+    They do not overlap. None if one of them would be empty.
     """
     words = list(_words(text))
     first = longest(len(words) - 1, lambda n: cost(text[: words[n - 1].end]) <= budget // 2)
@@ -72,7 +71,7 @@ def ends(text: str, budget: int, cost: Callable[[str], int]) -> tuple[Span, Span
 
 
 def longest(limit: int, fits: Callable[[int], bool]) -> int:
-    """The largest number of 1 to `limit` that fits, where all smaller ones do; 0 if none does."""
+    """The largest number from 1 to `limit` that fits, if all smaller ones do; else 0."""
     reach = FIRST_REACH
     while reach < limit and fits(reach):
         reach *= 2
@@ -82,7 +81,7 @@ def longest(limit: int, fits: Callable[[int], bool]) -> int:
 
 def _words(text: str) -> Iterator[Span]:
     for run in _RUN.finditer(text):
-        # why: wide characters are those of East Asian scripts, which have no spaces between words
+        # why: East Asian scripts, whose characters are wide, have no spaces between words
         wide = any(unicodedata.east_asian_width(char) == "W" for char in run[0])
         if wide or len(run[0]) > LONGEST_WORD:
             yield from _characters(text, *run.span())
@@ -91,7 +90,7 @@ def _words(text: str) -> Iterator[Span]:
 
 
 def _characters(text: str, start: int, end: int) -> Iterator[Span]:
-    """Single characters, with the combining marks that follow them."""
+    """Single characters with their combining marks."""
     for i in range(start + 1, end):
         if unicodedata.category(text[i])[0] != "M":
             yield Span(start, i)

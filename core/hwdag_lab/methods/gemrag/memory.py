@@ -1,4 +1,4 @@
-"""What GEM-RAG keeps of a document, and all of it as one graph that a question is asked of."""
+"""What GEM-RAG keeps of a document, and the joint graph of all documents."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ from hwdag.types import Node
 from hwdag_lab.methods.gemrag.spectrum import Affinity, question_sums
 from hwdag_lab.methods.trees import SummaryTree
 
-MOST_NEIGHBOURS = 5  # edges of a chunk that a page shows; the graph itself is complete
+MOST_NEIGHBOURS = 5  # edges per chunk on a page; the graph itself is complete
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Memory:
-    """The graph of one document: its chunks, and a summary of each theme."""
+    """The graph of one document: its chunks, and a summary per theme."""
 
     tree: SummaryTree  # chunks (level 1), themes (level 2) with their members as children
     questions: tuple[tuple[str, ...], ...]  # utility questions per node
-    # embeddings of the questions, (questions, d), ordered by node; a node without questions has
-    # that of its text there
+    # embeddings of the questions by node, (questions, d); of its text for a node without questions
     asked: Vectors
-    # of the graph over the chunks, by falling magnitude, (k,); as many as were used
+    # of the graph over the chunks, by falling magnitude, (k,)
     eigenvalues: Floats
 
     @property
@@ -38,16 +37,16 @@ class Memory:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What differed from the plain method."""
+        """Differences from the plain method, in words."""
         return self.tree.notes
 
     @property
     def question_vectors(self) -> Vectors:
-        """Means of the embeddings of every question and its node, (questions, d)."""
+        """Mean embeddings of every question and the text of its node, (questions, d)."""
         return question_vectors(self.questions, self.asked, self.tree.vectors)
 
     def graph(self, number: int) -> HWDAG:
-        """Chunks with their nearest neighbours, themes with their members; `number` is m, as asked for."""
+        """Chunks with their nearest neighbours, themes with their members; `number` is m."""
         near = affinity(self.questions, self.question_vectors, self.tree.vectors, number)
         rows = []
         for i, members in enumerate(self.tree.children):
@@ -61,14 +60,14 @@ class Memory:
 
 
 def rows_per_node(questions: Sequence[Sequence[str]]) -> list[int]:
-    """Question vectors of every node."""
+    """Number of question vectors of every node."""
     return [max(1, len(each)) for each in questions]
 
 
 def own_vectors(
     questions: Sequence[Sequence[str]], texts: Vectors, embed: Callable[[list[str]], Vectors]
 ) -> Vectors:
-    """The embeddings of the questions of every node, or else of its text; `texts` are the nodes'."""
+    """Embeddings of the questions of every node, or else of its text."""
     flat = [question for each in questions for question in each]
     asked: Iterator[Vectors] = iter(embed(flat) if flat else ())
     rows = [
@@ -80,7 +79,7 @@ def own_vectors(
 
 
 def question_vectors(questions: Sequence[Sequence[str]], own: Vectors, texts: Vectors) -> Vectors:
-    """The mean of every question's and its node's embedding, (questions, d)."""
+    """Mean embeddings of every question and the text of its node, (questions, d)."""
     repeated = np.repeat(texts, rows_per_node(questions), axis=0)
     return np.asarray((own + repeated) / 2, np.float32)
 
@@ -88,7 +87,7 @@ def question_vectors(questions: Sequence[Sequence[str]], own: Vectors, texts: Ve
 def affinity(
     questions: Sequence[Sequence[str]], vectors: Vectors, texts: Vectors, number: int
 ) -> Affinity:
-    """The weights between nodes with these questions; `number` is m, what was asked for."""
+    """Weights between nodes with these questions; `number` is m, the questions asked for."""
     firsts = np.array([0, *accumulate(rows_per_node(questions))])
     return Affinity.of(question_sums(vectors, firsts, max(1, number)), unit_rows(texts))
 
@@ -107,7 +106,7 @@ class Graph:
 
     @classmethod
     def of(cls, memories: Sequence[Memory]) -> Graph:
-        """Join memories; an edge joins nodes of different documents as it does those of one."""
+        """Join memories; edges between documents are computed like those within one."""
         counts = [count for memory in memories for count in rows_per_node(memory.questions)]
         vectors = np.concatenate([memory.question_vectors for memory in memories])
         return cls(
@@ -121,11 +120,11 @@ class Graph:
         )
 
     def start(self, prompt: Vectors) -> Floats:
-        """Cosine of every node's best utility question alone to a prompt, (nodes,)."""
+        """Cosine of the prompt to the best utility question of every node, (nodes,)."""
         return self._best(self.asked, prompt)
 
     def likeness(self, prompt: Vectors) -> Floats:
-        """Cosine of every node's best question, its text averaged in, to a prompt, (nodes,)."""
+        """Cosine of the prompt to the best mean of question and text of every node, (nodes,)."""
         return self._best(self.questions, prompt)
 
     def _best(self, questions: Vectors, prompt: Vectors) -> Floats:
@@ -135,28 +134,28 @@ class Graph:
         return best
 
     def edges(self, node: int) -> Floats:
-        """Weights of the edges of a node, per question: means of cosines, (nodes,)."""
+        """Edge weights of a node, per question: means of cosines, (nodes,)."""
         found = self.texts @ self.sums[node] + self.sums @ self.texts[node]
         return np.asarray(found, np.float64) / 2
 
 
 Ranking = list[tuple[int, float]]
-"""Nodes in the order in which they are read, and what each scored when it was chosen."""
+"""Nodes in reading order, each with its score when it was chosen."""
 
 
 def by_questions(likeness: Floats) -> Ranking:
-    """Algorithm 1: nodes by their best utility question."""
+    """Algorithm 1: rank nodes by their best utility question."""
     return [(i, float(likeness[i])) for i in np.argsort(-likeness, kind="stable").tolist()]
 
 
 def best_first(
     graph: Graph, start: Floats, likeness: Floats, budget: int, prompt_share: float
 ) -> Ranking:
-    """Best-first search: the best utility question's node, then along the edges up to a budget.
+    """Best-first search: start at the node of the best utility question, then follow edges.
 
-    The first node is the best by `start`. After it a node is as promising as `prompt_share` of its
-    likeness to the prompt and the rest of its strongest edge to a visited node. Nodes that do not
-    fit into what is left are not visited. All others follow as they are then.
+    The first node is the best by `start`. After it, the promise of a node is `prompt_share` of its
+    likeness to the prompt, plus the rest of its strongest edge to a visited node. Nodes beyond the
+    rest of the budget are not visited; all others follow by their last promise.
     """
     reached = np.full(len(likeness), -np.inf)
     promise = start

@@ -1,4 +1,4 @@
-"""Utility questions: what somebody could ask that a text answers."""
+"""Utility questions: questions that a text answers."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ not explain anything.
 
 Text:
 {text}"""
-"""Ours; GEM-RAG (arXiv 2409.15566) describes its prompt and does not print it."""
+"""Our wording; GEM-RAG (arXiv 2409.15566) describes its prompt without printing it."""
 
 RETRY = "\n\nReply with questions only. Each line begins with an asterisk and ends with a question mark."
-"""Added where the first reply held no question."""
+"""Added to the prompt if the first reply had no question."""
 
 _QUESTION = re.compile(r".*[?？؟\u037e]", re.DOTALL)
 _INNER = re.compile(r"(?<=[?？؟\u037e])\s+(?=\S)")
@@ -32,10 +32,10 @@ _NUMBER = re.compile(r"\W*(?:question\s*)?(?:\d{1,3}|[a-z])?\s*[.:)\]]\s+", re.I
 
 
 def parse_questions(reply: str, number: int) -> list[str]:
-    """The first `number` questions of a reply, in order; none if nothing in it is one.
+    """The first `number` distinct questions of a reply, in order.
 
-    Bullets of any sign or number, or plain lines. What follows the question mark on its line, such
-    as an answer, is left out, as are repetitions and what is no question.
+    Accepts bullets, numbers and plain lines. Ignores what follows a question mark on its line, such
+    as an answer, and lines without a question.
     """
     lines = parse_points(reply) or without_surrogates(reply)[0].splitlines()
     found: dict[str, str] = {}
@@ -46,7 +46,7 @@ def parse_questions(reply: str, number: int) -> list[str]:
 
 
 def own_sentences(text: str, number: int) -> list[str]:
-    """The default where no question was written: the sentences with most content, in their order."""
+    """The default for questions: the sentences with most content words, in their order."""
     texts = list(dict.fromkeys(text[span.start : span.end] for span in sentences(text)))
     most = sorted(range(len(texts)), key=lambda i: -len(content_words(texts[i])))[:number]
     return [texts[i] for i in sorted(most)]
@@ -54,9 +54,9 @@ def own_sentences(text: str, number: int) -> list[str]:
 
 @dataclass(slots=True)
 class Questioner:
-    """Asks for `number` questions per text; where none is written, twice, its sentences stand for them.
+    """Asks for `number` questions per text; sentences replace them if two replies have none.
 
-    `asker` None takes sentences for every text. `limit` is the length limit of a reply in tokens.
+    `asker` None takes sentences for every text. `limit` is the longest reply in tokens.
     """
 
     asker: Asker | None
@@ -67,7 +67,7 @@ class Questioner:
     def questions(
         self, texts: Sequence[str], advance: Callable[[int], object] = lambda amount: None
     ) -> list[tuple[str, ...]]:
-        """Questions per text; empty only if `number` is 0 or a text has no sentence."""
+        """Questions per text; empty only if `number` is 0 or the text has no sentence."""
         self.texts += len(texts)
         found: list[list[str] | None] = [None] * len(texts)
         if self.asker is not None and self.number:
@@ -81,7 +81,7 @@ class Questioner:
         ]
 
     def notes(self, document_id: str) -> Iterator[str]:
-        """What was out of the ordinary, in words."""
+        """Notes on texts without written questions."""
         if self.number and self.asker is None:
             yield (
                 f"{document_id}: no writer, so its own sentences stand for the utility questions of "

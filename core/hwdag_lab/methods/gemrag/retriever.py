@@ -1,12 +1,12 @@
-"""GEM-RAG (Rappazzo et al. 2024, arXiv 2409.15566): memories that are joined by what they answer.
+"""GEM-RAG (Rappazzo et al. 2024, arXiv 2409.15566): memories linked by the questions they answer.
 
     chunks -> utility questions of each -> weighted complete graph -> its leading eigenvectors
            -> a summary of the top chunks of each, with utility questions and edges of its own
 
-The paper's two readings of retrieval are both here: `mode="questions"` is Algorithm 1, which ranks
-the utility questions; `mode="graph"` is the text, a best-first search that starts at the best of
-them. What the printed formulas leave open is told where it is decided: the weights in `spectrum`,
-the search in `memory.best_first`.
+The paper describes retrieval twice. `mode="questions"` is Algorithm 1, which ranks utility
+questions; `mode="graph"` is the text, a best-first search that starts at the best of them. Where
+the printed formulas leave something open, the code says what it does: weights in `spectrum`, search
+in `memory.best_first`.
 """
 
 from __future__ import annotations
@@ -46,23 +46,24 @@ SUMMARY = (
 class GemRagConfig(CheckedOptions):
     """How memory graphs are built and searched.
 
-    Length of chunks, number of questions and of eigenvectors are the paper's; the rest is ours.
+    Length of chunks, number of questions and of eigenvectors are those of the paper; the rest is
+    ours.
 
     Attributes:
-        mode: best-first search over the graph ("graph", the paper's text), or a ranking of all utility
-            questions ("questions", its Algorithm 1).
-        prompt_share: in the mode "graph", the weight of the likeness to the question; the rest is that
-            of the edges to what was visited. The paper does not say; the default did best of 0,
-            0.25, 0.5, 0.75 and 0.9 on 21 training questions of MuSiQue.
+        mode: best-first search over the graph ("graph", the text of the paper), or a ranking of all
+            utility questions ("questions", its Algorithm 1).
+        prompt_share: in the mode "graph", the weight of the likeness to the question; edges to
+            visited nodes get the rest. The paper does not say; of 0, 0.25, 0.5, 0.75 and 0.9 the
+            default was best on 21 training questions of MuSiQue.
         chunk_tokens: size of a node; chunks end with sentences.
-        questions: questions asked for per node (M); 0 compares the texts themselves (paper, Figure 2).
-        question_tokens: length limit of a reply with questions.
+        questions: questions per node (M); 0 compares the texts themselves (paper, Figure 2).
+        question_tokens: longest reply with questions.
         components: number of themes; None counts them by the gap rule of Remark 2.
         members: most nodes that a theme is summarised from (E).
         near_one: how far below 1 the ratio of eigenvalue d to the first may be for d themes.
         gap: how far the next ratio must be below that one (C).
-        max_components: themes that the gap rule looks for.
-        summary_tokens: at most this many tokens per summary.
+        max_components: most themes that the gap rule finds.
+        summary_tokens: longest summary.
         ratio: tokens of an extractive summary per token of its members.
     """
 
@@ -81,20 +82,20 @@ class GemRagConfig(CheckedOptions):
 
 
 FEWEST_CHUNKS = 3
-"""Of fewer chunks no theme is made: the spectrum of two nodes is 1 and -1, whatever they say."""
+"""Documents of fewer chunks have no theme: the spectrum of two nodes is always 1 and -1."""
 
-DEFAULT_THEMES = 2  # where the gap rule finds no gap; the paper's best number
+DEFAULT_THEMES = 2  # if the gap rule finds no gap; the best number of the paper
 
 
 class GemRagRetriever(SummarizingRetriever[Memory]):
     """GEM-RAG: chunks and themes, found by the questions that they answer.
 
-    Every document is a graph with themes of its own. A search sees the graphs of all documents as
-    one: the weight of an edge only depends on the two nodes, whatever document they are of.
+    Every document is a graph with its own themes. A search joins the graphs of all documents: the
+    weight of an edge depends on its two nodes only.
 
-    A writer asks the questions and writes the summaries. Without one (see `SummarizingRetriever`)
-    the sentences of a chunk stand for its questions and summaries are extracted; the notes say so.
-    Verbatim nodes whose sentences have all come before are ranked last, as with RAPTOR.
+    A writer asks the questions and writes the summaries. Without one (see `SummarizingRetriever`),
+    sentences replace questions and summaries are extracted; the notes say so. Verbatim nodes whose
+    text came before are ranked last, as with RAPTOR.
     """
 
     Config = GemRagConfig
@@ -107,7 +108,7 @@ class GemRagRetriever(SummarizingRetriever[Memory]):
 
     @property
     def memories(self) -> Mapping[str, Memory]:
-        """What is kept of every document, by id."""
+        """The memory of every document, by id."""
         return {key: memory for key, (_, memory) in self._held.items()}
 
     def _build(self, document: Document) -> Memory:
@@ -139,7 +140,7 @@ class GemRagRetriever(SummarizingRetriever[Memory]):
         texts: Vectors,
         notes: list[str],
     ) -> tuple[list[tuple[int, ...]], Floats]:
-        """Chunks of every theme, and the eigenvalues that were looked at."""
+        """The chunks of every theme, and the eigenvalues used."""
         config, size = self.config, len(texts)
         if size < FEWEST_CHUNKS or config.components == 0:
             return [], np.zeros(0)
@@ -181,7 +182,7 @@ def _readable(
 ) -> list[tuple[int, ...]]:
     """Groups in reading order, each once, cut to the strongest members that the writer can read.
 
-    One chunk is no theme: its summary would say what it says.
+    A group of one is no theme: its summary would repeat the chunk.
     """
     found: dict[tuple[int, ...], None] = {}
     for group in groups:

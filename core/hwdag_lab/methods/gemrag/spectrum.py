@@ -1,17 +1,17 @@
-"""The graph of the memories as an operator, its leading eigenvectors, and the themes they stand for.
+"""The graph of the memories as an operator, its leading eigenvectors, and their themes.
 
 The weight of the edge from node t to node v is the sum of the cosines of t's utility questions to
-the text of v. With a_t the sum of the unit vectors of t's questions and c_v the unit vector of v's
-text that is a_t . c_v, so all n x n weights are the product of two n x d matrices:
+the text of v. Let a_t be the sum of the unit vectors of t's questions, and c_v the unit vector of
+v's text. The weight is a_t . c_v, and all n x n weights are the product of two n x d matrices:
 
     S = (A C^T + C A^T) / 2             symmetric, which the printed sum is not
     W = S - diag(S)                     with m > 1 questions S - I has no zero diagonal
     D = diag(sum over v of |W[t, v]|)
     L = D^-1/2 W D^-1/2
 
-L x is computed from A and C in O(n d); no n x n matrix is ever held. Only the degrees need every
-weight once, block by block, since cosines may be negative: with signed sums a degree could be zero or
-negative, and eigenvalues would leave [-1, 1]. Where no weight is negative this is the printed L.
+L x is computed from A and C in O(n d), without an n x n matrix. Only the degrees need every weight
+once, block by block, because cosines may be negative: a signed sum could be zero or negative, and
+eigenvalues would leave [-1, 1]. Without negative weights this is the printed L.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from numpy.typing import NDArray
 from hwdag.arrays import Floats, Vectors
 from hwdag.embedding.hashing import unit_rows
 
-BLOCK = 256  # rows whose weights are held at once
+BLOCK = 256  # rows of weights in memory at a time
 
 DENSE_BELOW = 64
-"""Fewer nodes are decomposed by a dense solver, which is as fast and knows no breakdowns."""
+"""Fewer nodes use a dense solver, which is as fast and never breaks down."""
 
-DENSE_AT_LAST = 2048  # as many are, where Lanczos' method breaks down
+DENSE_AT_LAST = 2048  # and up to this many, if Lanczos' method breaks down
 
 LANCZOS_VECTORS = 40
-SEED = 224  # of the vector that Lanczos' method starts with
+SEED = 224  # of the start vector of Lanczos' method
 
 SAME = 1e-9
-"""Components of an eigenvector that are smaller, as a share of the largest, are rounding."""
+"""Smaller components of an eigenvector, as a share of the largest, are rounding errors."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +64,7 @@ class Affinity:
         return len(self.texts)
 
     def among(self, nodes: NDArray[np.intp]) -> Affinity:
-        """The graph of some nodes that have no edges to the others."""
+        """The subgraph of nodes without edges to the others."""
         return Affinity(
             self.questions[nodes], self.texts[nodes], self.own[nodes], self.degrees[nodes]
         )
@@ -104,17 +104,17 @@ class Spectrum:
     vectors: Floats  # (n, k)
 
     def themes(self, count: int, members: int) -> list[tuple[int, ...]]:
-        """The top components of each of the first eigenvectors: nodes, the strongest first.
+        """The top components of each of the first eigenvectors: nodes, strongest first.
 
-        An eigenvector with two signs sets two groups against each other. The top components are
-        those of the sign of its largest one, so that a theme is one group.
+        An eigenvector with both signs separates two groups. The theme is the group of its largest
+        component.
         """
         return [top(self.vectors[:, k], members) for k in range(min(count, len(self.values)))]
 
     def estimated_themes(self, near_one: float, gap: float) -> int | None:
-        """Remark 2: the first d >= 2 whose ratio to the first eigenvalue is near 1, with a gap after.
+        """Remark 2: the first d >= 2 whose ratio to the first eigenvalue is near 1, then a gap.
 
-        None where there is no such d.
+        None if there is no such d.
         """
         if len(self.values) < 2 or self.values[0] <= 0:
             return None
@@ -126,14 +126,14 @@ class Spectrum:
 
 
 def top(component: Floats, members: int) -> tuple[int, ...]:
-    """The nodes with the largest positive components, at most `members`, the largest first."""
+    """At most `members` nodes with the largest positive components, largest first."""
     order = np.argsort(-component, kind="stable")[:members]
     least = SAME * max(float(np.abs(component).max(initial=0.0)), np.finfo(np.float64).tiny)
     return tuple(int(i) for i in order if component[i] > least)
 
 
 def spectrum(affinity: Affinity, count: int) -> Spectrum:
-    """The `count` eigenvalues of largest magnitude (fewer for fewer nodes); always the same.
+    """The `count` eigenvalues of largest magnitude (fewer for fewer nodes); deterministic.
 
     Those that did not converge are left out. Nodes without edges are in no eigenvector.
     """
@@ -148,16 +148,16 @@ def spectrum(affinity: Affinity, count: int) -> Spectrum:
 
 
 def by_dense(affinity: Affinity, count: int) -> Spectrum:
-    """By a dense solver, in O(n^3)."""
+    """Dense solver, O(n^3)."""
     values, vectors = np.linalg.eigh(affinity.dense())
     return _ordered(values, vectors, count)
 
 
 def by_lanczos(affinity: Affinity, count: int) -> Spectrum:
-    """By SciPy's Lanczos method, in O(n d) per step; `count` is less than the number of nodes.
+    """SciPy's Lanczos method, O(n d) per step; `count` is less than the number of nodes.
 
-    Every node has an edge. Where the method breaks down, as it may where all eigenvalues are equal,
-    few nodes are decomposed by the dense solver, and many have no eigenvectors.
+    Every node has an edge. If the method breaks down, as it may for equal eigenvalues, few nodes
+    use the dense solver, and many get no eigenvectors.
     """
     from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
 
@@ -177,17 +177,17 @@ def by_lanczos(affinity: Affinity, count: int) -> Spectrum:
 
 
 def question_sums(questions: Vectors, firsts: NDArray[np.intp], scale: int) -> Vectors:
-    """A of the graph: of each node the mean of its questions' unit vectors, times `scale`.
+    """A of the graph: the mean of the unit vectors of each node's questions, times `scale`.
 
-    Questions of node t are rows firsts[t] to firsts[t + 1], at least one. With `scale` questions
-    each it is their sum; a node with fewer weighs as much as the others.
+    Questions of node t are rows firsts[t] to firsts[t + 1], at least one. If every node has `scale`
+    questions, this is their sum; nodes with fewer weigh the same as others.
     """
     sums = np.add.reduceat(unit_rows(questions).astype(np.float64), firsts[:-1], axis=0)
     return np.asarray(scale * sums / np.diff(firsts)[:, None], np.float32)
 
 
 def _degrees(questions: Vectors, texts: Vectors) -> Floats:
-    """Sums of |W| along the rows; every pair is weighed once, in single precision."""
+    """Row sums of |W|, every pair computed once, in single precision."""
     left = np.concatenate([questions, texts], axis=1, dtype=np.float32)
     right = np.concatenate([texts, questions], axis=1, dtype=np.float32)
     total = np.zeros(len(texts))

@@ -1,7 +1,7 @@
-"""The paper's own answer: reasoned by the writer over all notebooks (GraphReader, section 3.4).
+"""The paper's answer: reasoned by the writer over all notebooks (GraphReader, section 3.4).
 
-What was written is replayed by the reader behind the nodes: its attention to their sentences makes
-the citations, as it does where the reader answers itself.
+The reader replays the written answer after the nodes. Its attention to their sentences gives the
+citations, as for an answer of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hwdag_lab.methods.summaries import filled
 
 
 def reasoned(explored: Exploration, agent: Agent) -> str | None:
-    """The answer by all notebooks; None where they are empty, or no reply could be used."""
+    """The answer from all notebooks; None if they are empty or no reply could be used."""
     notebooks = explored.notebooks
     if not notebooks:
         return None
@@ -41,16 +41,16 @@ def reasoned(explored: Exploration, agent: Agent) -> str | None:
 
 @dataclass(slots=True, eq=False)
 class NotebookSession:
-    """A session whose answer was written from notebooks; all else is the session's own."""
+    """A session with an answer written from notebooks; everything else is the session itself."""
 
-    session: Session  # has read the nodes, or nothing
+    session: Session  # has read the nodes, if any
     reader: Reader  # replays the answer
-    search: SearchPrompts  # the prompts of the session
-    heads: Heads  # whose attention makes the citations
+    search: SearchPrompts  # prompts of the session
+    heads: Heads  # heads whose attention gives the citations
     question: str  # of the session
-    answer: str  # what was written
-    spent: Usage  # on writing it, and on replaying it
-    texts: list[str] = field(default_factory=list)  # nodes so far
+    answer: str  # the written answer
+    spent: Usage  # cost of writing and replaying it
+    texts: list[str] = field(default_factory=list)  # of the nodes so far
 
     @property
     def room(self) -> int:
@@ -59,7 +59,7 @@ class NotebookSession:
 
     @property
     def usage(self) -> Usage:
-        """Cost so far, that of the answer included."""
+        """Cost so far, including the answer."""
         return self.session.usage + self.spent
 
     def cost(self, text: str) -> int:
@@ -72,17 +72,17 @@ class NotebookSession:
         return self.session.read(texts)
 
     def likelihoods(self, texts: Sequence[str], *, enough: bool) -> Floats:
-        """How likely the reader finds each text as the answer from the nodes, (texts,)."""
+        """Likelihood of each text as the answer from the nodes, (texts,)."""
         return self.session.likelihoods(texts, enough=enough)
 
     def decode(
         self, *, enough: bool, max_new_tokens: int, spans: Sequence[tuple[int, Span]] = ()
     ) -> Decoding:
-        """The answer that was written; the length limit was the writer's."""
+        """The written answer; the writer had its own length limit."""
         return _Written(self.answer, lambda: self._attention(spans))
 
     def _attention(self, spans: Sequence[tuple[int, Span]]) -> Floats:
-        """The attention of the answer to parts of the nodes, (spans,)."""
+        """Attention of the answer to parts of the nodes, (spans,)."""
         if not spans:
             return np.zeros(0)
         before, between, _ = self.search.cut()
@@ -103,7 +103,7 @@ class NotebookSession:
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """A Decoding that is complete from the beginning."""
+    """A Decoding that is complete from the start."""
 
     text: str
     measure: Callable[[], Floats]

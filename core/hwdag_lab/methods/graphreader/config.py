@@ -1,4 +1,4 @@
-"""Parameters of GraphReader; the paper's numbers are those of section 4.1."""
+"""Parameters of GraphReader; the numbers of the paper are in section 4.1."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from typing import Literal
 from hwdag_lab.methods.options import CheckedOptions, at_least, share
 
 Facts = Literal["auto", "written", "sentences"]
-"""Who says what the facts of a chunk are: the writer, or the text itself."""
+"""Where the facts of a chunk come from: the writer, or the text itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class GraphReaderConfig(CheckedOptions):
-    """How graphs are built and explored. The first four numbers are the paper's, the rest ours.
+    """How graphs are built and explored; the first four numbers are the paper's.
 
     Attributes:
-        answers: "notebooks" is the paper's answer, reasoned by the writer over all notebooks. Where
-            that fails twice, or no notebook says anything, the nodes are answered from, and a note
-            says so. "nodes" lets the reader answer from the nodes, as every other retriever.
-        chunk_tokens: size of a chunk (L); smaller where the window is small.
-        initial_nodes: nodes that are explored, each on a path with its own notebook (N).
+        answers: "notebooks" is the paper's answer, reasoned by the writer over all notebooks. If
+            that fails twice, or no notebook says anything, the reader answers from the nodes, and a
+            note says so. "nodes" always answers from the nodes, like all other methods.
+        chunk_tokens: size of a chunk (L); smaller if the window is small.
+        initial_nodes: nodes to explore, each on a path with its own notebook (N).
         max_calls: function calls per path.
-        window_tokens: size of a prompt and its reply. Lists of facts and elements are cut to it.
-        facts: "written" asks the writer for atomic facts and key elements, "sentences" takes the
-            sentences of a chunk and their names and content words. "auto" is "sentences" for a
-            reader that prefers extraction where no writer was given, else "written".
-        alias_similarity: cosine from which two elements are taken for one.
+        window_tokens: size of a prompt with its reply. Lists of facts and elements are cut to it.
+        facts: "written" asks the writer for atomic facts and key elements. "sentences" takes the
+            sentences of a chunk, with their names and content words. "auto" is "sentences" for a
+            reader that prefers extraction if no writer was given, else "written".
+        alias_similarity: cosine at which two elements merge.
         max_elements: elements shown at a time, those most similar to the question.
-        fact_tokens: length limit of the reply that lists the facts of a chunk.
-        plan_tokens: length limit of the plan.
+        fact_tokens: longest reply with the facts of a chunk.
+        plan_tokens: longest plan.
         notebook_tokens: size of a notebook.
-        reply_tokens: length limit of all other replies; a notebook has to fit into it.
+        reply_tokens: longest other reply; it must hold a notebook.
     """
 
     answers: Literal["notebooks", "nodes"] = "notebooks"

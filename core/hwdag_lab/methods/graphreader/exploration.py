@@ -3,16 +3,16 @@
     rational plan -> initial nodes -> a path from each:
         facts of the node -> chunks in a queue -> a neighbor -> its facts -> ...
 
-Paths do not know of each other, so all that wait for a decision are asked at once. The default of a
-decision that could not be read (see `hwdag_lab.methods.decisions`):
+Paths are independent, so all paths that wait for a decision are asked together. The default of each
+decision, taken when no reply could be used (see `hwdag_lab.methods.decisions`):
 
 - plan: find what answers the question;
 - initial nodes: those most similar to the question;
-- facts: read the unread chunk that has the fact most similar to the question;
-- chunk: note its sentence most similar to the question, and read on in the queue;
+- facts: read the unread chunk with the fact most similar to the question;
+- chunk: note its sentence most similar to the question, and go on in the queue;
 - neighbors: terminate.
 
-Where there is nothing to choose (no unread chunk, no unvisited neighbor) nothing is asked.
+Nothing is asked where there is no choice (no unread chunk, no unvisited neighbor).
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ T = TypeVar("T")
 
 
 class Agent(Asker):
-    """One question's conversation with a writer, by the sizes of a config."""
+    """Asks the writer about one question, with the sizes of the config."""
 
     def __init__(self, writer: Writer, reader: Reader, config: GraphReaderConfig) -> None:
         super().__init__(writer, reader)
         self.config = config
 
     def choose(self, requests: Sequence[Decision[T]]) -> list[T | None]:
-        """`decide`, with replies of the usual length."""
+        """`decide` with replies of the usual length."""
         return self.decide(requests, limit=self.config.reply_tokens)
 
     def fitting(self, lines: Sequence[str], around: str) -> int:
-        """How many of the lines fit into a prompt of which `around` is the rest, at least one."""
+        """How many lines fit into a prompt next to the text `around`; at least one."""
         config = self.config
         held = np.cumsum(self.count_tokens([line + "\n" for line in lines]))
         room = self.room(around, limit=config.reply_tokens, within=config.window_tokens)
@@ -72,7 +72,7 @@ class Agent(Asker):
         return text[head.start : head.end]
 
     def newest(self, lines: Iterable[str], limit: int) -> str:
-        """The last lines of a text, at most `limit` tokens, of the last one at least a part."""
+        """The last lines of a text, at most `limit` tokens; at least a part of the last line."""
         kept = list(lines)
         while len(kept) > 1 and self.count_tokens(["\n".join(kept)])[0] > limit:
             kept.pop(0)
@@ -84,10 +84,10 @@ DEFAULT_PLAN = "Find what answers the question."
 
 @dataclass(frozen=True, slots=True)
 class Exploration:
-    """All that happened for one question.
+    """Everything that happened for one question.
 
-    `requests` are prompts that were sent, `retries` those that were sent again; `defaults` are
-    decisions that were taken by default, those of the plan and the initial nodes among them.
+    `requests` counts prompts, `retries` those sent again, and `defaults` the decisions taken by
+    default, including the plan and the initial nodes.
     """
 
     question: str
@@ -106,12 +106,12 @@ class Exploration:
 
     @property
     def notebooks(self) -> tuple[str, ...]:
-        """The notebooks that say something."""
+        """Notebooks that are not empty."""
         return tuple(path.notebook for path in self.paths if path.notebook)
 
 
 def explore(question: str, vector: Vectors, world: FactGraph, agent: Agent) -> Exploration:
-    """Explore a graph for a question, whose embedding is `vector`; an empty one has no paths."""
+    """Explore a graph for a question with this embedding; an empty graph has no paths."""
     if not world.elements:
         return Exploration(question, DEFAULT_PLAN, (), Usage(), 0, 0, 0)
     similarity = QuestionSimilarity(
@@ -141,10 +141,10 @@ def explore(question: str, vector: Vectors, world: FactGraph, agent: Agent) -> E
 def _initial(
     question: str, plan: str, world: FactGraph, similarity: QuestionSimilarity, agent: Agent
 ) -> tuple[list[int], int]:
-    """The nodes that paths begin at: those that the agent chose, then the most similar ones.
+    """The nodes at which paths start: those that the agent chose, then the most similar ones.
 
     Returns:
-        the nodes, and how many of them the agent was asked for in vain.
+        the nodes, and how many of them the agent failed to choose.
     """
     ranked = most_similar(range(len(world.elements)), similarity.elements)
     number = min(agent.config.initial_nodes, len(ranked))
@@ -166,7 +166,7 @@ def _initial(
 
 
 def _run(walks: Sequence[PathWalk], agent: Agent) -> None:
-    """All walks to their ends; those that wait for a decision are asked together."""
+    """Run all walks to their ends; those that wait for a decision are asked together."""
     begun = [(asking := walk.run(), next(asking, None)) for walk in walks]
     waiting = [(asking, request) for asking, request in begun if request is not None]
     while waiting:
@@ -194,7 +194,7 @@ def _notes(walks: Sequence[PathWalk], missing: int, agent: Agent) -> Iterator[st
 
 
 Stage = Literal["facts", "chunk", "neighbors"]
-"""The stages of the paper's Table 8."""
+"""Stages as in Table 8 of the paper."""
 
 ON_FACTS: tuple[Function, ...] = ("read_chunk", "stop_and_read_neighbor")
 ON_CHUNK: tuple[Function, ...] = (
@@ -206,12 +206,12 @@ ON_CHUNK: tuple[Function, ...] = (
 ON_NEIGHBORS: tuple[Function, ...] = ("read_neighbor_node", "termination")
 
 STEPS = {"read_previous_chunk": -1, "read_subsequent_chunk": 1}
-"""Where the chunk stands that is asked for."""
+"""Offset of the chunk to read."""
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """A function that a path called: with chunk IDs, or an element, as they were shown."""
+    """A function call of a path, with the chunk IDs or the element as shown."""
 
     stage: Stage
     function: Function
@@ -221,9 +221,9 @@ class FunctionCall:
 
 @dataclass(frozen=True, slots=True)
 class ExploredPath:
-    """What one path did: where it began, its calls, its notebook, and what it read, in order.
+    """What one path did: its start, calls, notebook, and what it read, in order.
 
-    `chunks` and `facts` are indices in the graph that was explored.
+    `chunks` and `facts` are indices in the explored graph.
     """
 
     start: str
@@ -236,7 +236,7 @@ class ExploredPath:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A usable reply: a call, its arguments as indices, and the notebook if it was rewritten."""
+    """A usable reply: the function, its arguments as indices, and the new notebook if there is one."""
 
     function: Function
     chosen: tuple[int, ...] = ()
@@ -244,12 +244,12 @@ class Choice:
 
 
 Asking: TypeAlias = Generator[Decision[Choice], "Choice | None", T]
-"""What yields requests and is sent their decisions."""
+"""A generator that yields decisions and receives their results."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionSimilarity:
-    """To the question."""
+    """Similarity to the question."""
 
     elements: Floats
     facts: Floats
@@ -258,16 +258,16 @@ class QuestionSimilarity:
 
 @dataclass(slots=True, eq=False)
 class PathWalk:
-    """One-use state of a path through facts, chunks and neighbors, with its notebook."""
+    """A path through facts, chunks and neighbors, with its notebook."""
 
     question: str
     plan: str
-    start: int  # the element that it begins at
+    start: int  # element at which it starts
     world: FactGraph
     similarity: QuestionSimilarity
     agent: Agent
     was_stopped: bool = False  # by the limit of calls
-    default_notes: int = 0  # chunks of which the agent wrote no notes
+    default_notes: int = 0  # chunks without notes of the agent
     _notebook: str = ""
     _calls: list[FunctionCall] = field(default_factory=list)
     _chunks: list[int] = field(default_factory=list)
@@ -276,7 +276,7 @@ class PathWalk:
 
     @property
     def path(self) -> ExploredPath:
-        """What was done so far."""
+        """The path so far."""
         return ExploredPath(
             self.world.elements[self.start].name,
             tuple(self._calls),
@@ -287,7 +287,7 @@ class PathWalk:
         )
 
     def run(self) -> Asking[None]:
-        """Walk; every request is answered by a choice, or by None."""
+        """Walk; every decision is answered by a choice, or by None."""
         node: int | None = self.start
         while node is not None:
             self._visited.add(node)
@@ -296,7 +296,7 @@ class PathWalk:
             node = None if is_done else (yield from self._next_node(node))
 
     def _read_facts(self, node: int) -> Asking[list[int]]:
-        """Facts of a node, by chunk; the chunks to be read."""
+        """Show the facts of a node by chunk; return the chunks to read."""
         world, groups = self.world, dict[int, list[int]]()
         for fact in world.facts_of[node]:
             if (chunk := world.chunk_of[fact]) not in self._chunks:
@@ -327,7 +327,7 @@ class PathWalk:
         return list(taken.chosen)
 
     def _read_chunks(self, queue: list[int]) -> Asking[bool]:
-        """The chunks in a queue; whether that was enough, or the calls are used up."""
+        """Read the chunks in a queue; return whether the path ends here."""
         while queue:
             if self._is_over():
                 return True
@@ -357,7 +357,7 @@ class PathWalk:
         return False
 
     def _next_node(self, node: int) -> Asking[int | None]:
-        """The neighbor to be read next; None to end here."""
+        """Choose the neighbor to read next; None ends the path."""
         open_ = [n for n in self.world.neighbors(node) if n not in self._visited]
         if not open_ or self._is_over():
             return None
@@ -381,7 +381,7 @@ class PathWalk:
         return taken.chosen[0] if taken.chosen else None
 
     def _shown_facts(self, node: int, groups: dict[int, list[int]]) -> tuple[list[int], str]:
-        """Facts that fit into the window, the most similar to the question, in reading order."""
+        """The facts most similar to the question that fit into the window, in reading order."""
         world = self.world
         facts = [fact for several in groups.values() for fact in several]
         ranked = most_similar(facts, self.similarity.facts)
@@ -397,7 +397,7 @@ class PathWalk:
         return [fact for fact in facts if fact in kept], "\n".join(listed)
 
     def _is_over(self) -> bool:
-        """Whether the calls are used up; then the path ends here."""
+        """Whether the calls are used up, which ends the path."""
         self.was_stopped = len(self._calls) >= self.agent.config.max_calls
         return self.was_stopped
 
@@ -432,7 +432,7 @@ def _retry(legal: Sequence[str]) -> str:
 def listed(
     ranked: Sequence[int], world: FactGraph, bare: str, agent: Agent
 ) -> tuple[list[int], str]:
-    """The first elements, as many as may be shown, and the lines that show them."""
+    """The first elements that may be shown, and the lines that show them."""
     shown = list(ranked[: agent.config.max_elements])
     lines = [f"* {name}" for name in names_of(shown, world)]
     number = agent.fitting(lines, bare)
@@ -440,10 +440,10 @@ def listed(
 
 
 def names_of(elements: Sequence[int], world: FactGraph) -> list[str]:
-    """Their names, as they are shown."""
+    """Names of elements, as shown."""
     return [world.elements[element].name for element in elements]
 
 
 def most_similar(indices: Sequence[int], similarity: Floats) -> list[int]:
-    """The indices, the most similar to the question first; equal ones as they were."""
+    """Indices by similarity to the question, highest first; ties keep their order."""
     return sorted(indices, key=lambda i: -similarity[i])

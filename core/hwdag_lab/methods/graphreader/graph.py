@@ -1,4 +1,4 @@
-"""The graph of GraphReader (section 3.2): key elements, joined where a fact has both of them."""
+"""The graph of GraphReader (section 3.2): key elements, linked by facts that have both."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from hwdag_lab.methods.summaries import filled
 
 @dataclass(frozen=True, eq=False)
 class FactGraph:
-    """What is kept of one document, or of several as one.
+    """What is kept of one document, or of several joined.
 
-    A fact that was written rests on the sentence of its chunk that is most similar to it; a fact
-    that is a sentence, on itself.
+    A written fact rests on the most similar sentence of its chunk; a fact that is a sentence, on
+    itself.
     """
 
     chunks: tuple[Node, ...]  # level 1, in reading order, verbatim
@@ -45,13 +45,13 @@ class FactGraph:
     fact_vectors: Vectors  # (facts, dimension)
     element_vectors: Vectors  # (elements, dimension)
     sentence_vectors: Vectors  # of the sentences of all chunks, (sentences, dimension)
-    notes: tuple[str, ...] = ()  # what differed from the plain method, in words
+    notes: tuple[str, ...] = ()  # differences from the plain method, in words
 
     @classmethod
     def joined(cls, graphs: Sequence[FactGraph]) -> FactGraph:
-        """The graphs of several documents as one, numbered through.
+        """Join the graphs of several documents and renumber them.
 
-        Elements with a spelling in common are one, named as it is where it comes first.
+        Elements with a common spelling merge; the first name stays.
         """
         if not graphs:
             none = np.zeros((0, 0), np.float32)
@@ -84,7 +84,7 @@ class FactGraph:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """Everything that can be found."""
+        """All nodes that a search may return."""
         return (*self.chunks, *self.facts)
 
     @cached_property
@@ -105,11 +105,11 @@ class FactGraph:
         return range(*self._first_sentence[chunk : chunk + 2])
 
     def sentence(self, chunk: int, number: int) -> str:
-        """A sentence of a chunk, as it stands there."""
+        """A sentence of a chunk, verbatim."""
         return _slice(self.chunks[chunk], self.sentences[chunk][number])
 
     def neighbors(self, element: int) -> list[int]:
-        """Elements that share a fact with it, those that share most first."""
+        """Elements that share facts with it, those with most shared facts first."""
         shared = Counter(
             other for fact in self.facts_of[element] for other in self.elements_of[fact]
         )
@@ -125,7 +125,7 @@ class FactGraph:
         return other if same else None
 
     def graph(self) -> HWDAG:
-        """Elements (level 3) above the facts that have them, facts above their chunks."""
+        """Elements (level 3) above their facts, facts above their chunks."""
         first = len(self.chunks)
         ends = [[chunk] for chunk in self.chunk_of]
         ends += [[first + fact for fact in of] for of in self.facts_of]
@@ -143,7 +143,7 @@ class FactGraph:
 
 
 def _merged(several: Sequence[Sequence[Element]]) -> list[list[int]]:
-    """The index of every element among those of all documents; sharing a key makes them one."""
+    """Joint indices of the elements of all documents; elements that share a key merge."""
     parent: dict[str, str] = {}
 
     def root(key: str) -> str:
@@ -168,12 +168,12 @@ class _Fact:
     text: str
     elements: tuple[str, ...]
     origin: Origin
-    source: Span | None = None  # of the document; None where it has to be found
+    source: Span | None = None  # of the document; None if not known yet
 
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """How facts are found; `asker` None takes the sentences of a chunk as its facts."""
+    """Extracts facts; `asker` None takes the sentences of a chunk."""
 
     reader: Reader
     asker: Asker | None
@@ -183,7 +183,7 @@ class Extraction:
     reporter: Reporter
 
     def graph(self, document: Document) -> FactGraph:
-        """The graph of a document."""
+        """Build the graph of a document."""
         spans = paragraph_chunks(
             document.text, count_tokens=self.reader.count_tokens, limit=self.chunk_tokens
         )
@@ -227,7 +227,7 @@ class Extraction:
         )
 
     def _written(self, texts: Sequence[str]) -> list[list[Extracted]]:
-        """Facts per text; none where they could not be read."""
+        """Written facts per text; empty if none could be read."""
         if self.asker is None:
             return [[] for _ in texts]
         requests = [
@@ -252,14 +252,14 @@ class Extraction:
 
 
 GAP_TOKENS = 1
-"""What a blank line takes, as a rule; every chunk is counted as a whole before it is taken."""
+"""Tokens of a blank line, as a rule; a chunk is counted as a whole in the end."""
 
 
 def paragraph_chunks(text: str, *, count_tokens: CountTokens, limit: int) -> list[Span]:
-    """Whole paragraphs, as many as fit into `limit` tokens; longer ones are cut as `chunk` does.
+    """Chunks of whole paragraphs within `limit` tokens; longer paragraphs are cut like `chunk`.
 
     Paragraphs end at blank lines. The spans are trimmed, ascending and disjoint, and cover every
-    character that is not blank.
+    visible character.
     """
     whole = paragraphs(text)
     counts = count_tokens([text[span.start : span.end] for span in whole])
@@ -286,7 +286,7 @@ def paragraph_chunks(text: str, *, count_tokens: CountTokens, limit: int) -> lis
 
 
 def _once(embed: Callable[[Sequence[str]], Vectors]) -> Callable[[Sequence[str]], Vectors]:
-    """The embedding of texts, each text once."""
+    """Embed texts, each text once."""
     known: dict[str, Vectors] = {}
 
     def embedded(texts: Sequence[str]) -> Vectors:
@@ -298,7 +298,7 @@ def _once(embed: Callable[[Sequence[str]], Vectors]) -> Callable[[Sequence[str]]
 
 
 def _sentences(node: Node) -> tuple[Span, ...]:
-    """Sentences of a chunk as spans of the document; the chunk itself where it has none."""
+    """Sentences of a chunk as spans of the document, or the chunk itself if it has none."""
     start = node.sources[0].start
     return tuple(Span(start + s.start, start + s.end) for s in sentences(node.text))
 
@@ -309,7 +309,7 @@ def _slice(node: Node, span: Span) -> str:
 
 
 def _grounded(text: str, reply: str) -> list[Extracted] | None:
-    """The facts of a reply, without those that have no word of the text: echoes of the prompt."""
+    """Facts of a reply, without echoes of the prompt, which share no word with the text."""
     known = set(content_words(text))
     return [fact for fact in facts_of(reply) if not known.isdisjoint(words(fact.text))] or None
 
@@ -317,7 +317,7 @@ def _grounded(text: str, reply: str) -> list[Extracted] | None:
 def _facts(
     chunk: int, written: Sequence[Extracted], node: Node, spans: Sequence[Span]
 ) -> Iterator[_Fact]:
-    """What was written, or else the sentences; a fact without elements gets those of a sentence."""
+    """Written facts, or else the sentences; a fact without elements gets default ones."""
     for one in written:
         yield _Fact(chunk, one.text, one.elements or terms_of(one.text), "generated")
     for span in () if written else spans:
@@ -331,7 +331,7 @@ def _sources(
     within: Sequence[Sequence[Span]],
     sentence_vectors: Vectors,
 ) -> list[Span]:
-    """What every fact rests on: itself, or the sentence of its chunk that is most similar to it."""
+    """The source of every fact: itself, or the most similar sentence of its chunk."""
     first = np.cumsum([0, *map(len, within)]).tolist()
     found = []
     for fact, vector in zip(facts, fact_vectors, strict=True):

@@ -1,6 +1,6 @@
-"""Tolerant reading of what the agent writes. Nothing is evaluated; all of it is linear in the text.
+"""Tolerant parsing of the agent's replies, in linear time and without evaluating anything.
 
-Each function gives nothing for a reply that it cannot use, whatever the reply is.
+Each function returns None or nothing for a reply that it cannot use.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Function = Literal[
 ]
 """The predefined functions of the paper (section 3.3.2)."""
 
-LONGEST_ARGUMENT = 400  # characters of a call's argument that are looked at
-LONGEST_FACT = 600  # characters of an atomic fact; what is longer is none
-LONGEST_ELEMENT = 80  # characters of a key element; what is longer is none
+LONGEST_ARGUMENT = 400  # characters of a call's argument; the rest is ignored
+LONGEST_FACT = 600  # characters; a longer line is no fact
+LONGEST_ELEMENT = 80  # characters; a longer text is no element
 
 LONGEST_NOTHING = 40  # characters of "(none)", "unknown." and the like
 
 MOST_ELEMENTS = 16
-"""Key elements of a fact; further ones are left out, or a list of words would join everything."""
+"""Most key elements per fact; a long list of words would link everything."""
 
 _GAP = r"[ \t_-]{0,3}"
 _SPELLINGS: Mapping[Function, str] = {
@@ -65,14 +65,14 @@ _FENCE = re.compile(r"\s*(?:```|~~~)\w*")
 
 
 class Call(NamedTuple):
-    """A function that was called, and the text after its name on the same line."""
+    """A called function, and the rest of its line."""
 
     function: Function
     argument: str
 
 
 class Extracted(NamedTuple):
-    """An atomic fact and its key elements, as they were written."""
+    """An atomic fact and its key elements, as written."""
 
     text: str
     elements: tuple[str, ...]
@@ -81,13 +81,13 @@ class Extracted(NamedTuple):
 def sound(reply: str) -> str:
     """The reply without thinking and without lone surrogates."""
     text, _ = without_surrogates(reply)
-    # why: some chat templates open the block themselves, so the reply only closes it
+    # why: some chat templates open the block, so the reply only closes it
     text = _END_OF_THINKING.split(text)[-1]
     return _THINKING.split(text)[0]
 
 
 def sections(reply: str) -> dict[str, str]:
-    """What stands behind each label ("notebook", "action", ...); the last one of a kind counts."""
+    """The text after each label ("notebook", "action", ...); the last of equal labels counts."""
     found: dict[str, list[str]] = {}
     current: list[str] = []
     for line in sound(reply).splitlines():
@@ -99,16 +99,16 @@ def sections(reply: str) -> dict[str, str]:
 
 
 def says_something(text: str) -> bool:
-    """Whether there is more in a text than "none"."""
+    """Whether a text says more than "none"."""
     bare = text.strip()
     is_nothing = len(bare) <= LONGEST_NOTHING and _NOTHING.fullmatch(bare)
     return not is_nothing and any(map(str.isalnum, bare))
 
 
 def call_of(reply: str, legal: Collection[Function]) -> Call | None:
-    """The first legal call behind "Action:"; without that, the only function that is named at all.
+    """The first legal call after "Action:", or else the only function that the reply names.
 
-    So a reply that merely repeats what it might have chosen from calls nothing.
+    So a reply that repeats the list of functions calls nothing.
     """
     if called := _first_call(sections(reply).get("action", ""), legal):
         return called
@@ -118,14 +118,14 @@ def call_of(reply: str, legal: Collection[Function]) -> Call | None:
 
 
 def numbers(argument: str) -> list[int]:
-    """The whole numbers in an argument, each once, in order."""
+    """The distinct whole numbers in an argument, in order."""
     return list(dict.fromkeys(int(number) for number in _NUMBER.findall(argument)))
 
 
 def named_element(argument: str, offered: Sequence[str]) -> int | None:
-    """Index of the offered element that an argument names; the longest where it names several.
+    """Index of the offered element that an argument names; the longest if it names several.
 
-    A part of a name will do where only one has it.
+    A part of a name is enough if only one element has it.
     """
     keys = {key: i for i, name in reversed(list(enumerate(offered))) if (key := _folded(name))}
     asked = _folded(argument)
@@ -139,7 +139,7 @@ def named_element(argument: str, offered: Sequence[str]) -> int | None:
 
 
 def chosen_elements(reply: str, offered: Sequence[str]) -> list[int]:
-    """Indices of the offered elements that a reply lists, a line each, in its order."""
+    """Indices of the offered elements in a reply, one per line, in its order."""
     text = sound(reply)
     lines = parse_points(text) or [part for line in text.splitlines() for part in line.split(",")]
     found = (named_element(line[:LONGEST_ARGUMENT], offered) for line in lines)
@@ -153,15 +153,15 @@ def plan_of(reply: str) -> str | None:
 
 
 def notebook_of(reply: str) -> str | None:
-    """The rewritten notebook in a reply; None if there is none, or nothing in it."""
+    """The new notebook in a reply; None if it is missing or empty."""
     notes = sections(reply).get("notebook", "")
     return notes if says_something(notes) else None
 
 
 def answer_of(reply: str, notebooks: int) -> str | None:
-    """The final answer; where there is none, the one that most notebooks support, the first if even.
+    """The final answer, or else the one that most notebooks support (the first of equals).
 
-    A final answer that says nothing ("unknown") counts where no notebook supports any other.
+    A final answer that says nothing ("unknown") counts only if no notebook supports another.
     """
     found = sections(reply)
     final = _first_line(found.get("answer", ""))
@@ -178,7 +178,7 @@ def answer_of(reply: str, notebooks: int) -> str | None:
 
 
 def facts_of(reply: str) -> list[Extracted]:
-    """The facts of a reply, as a list of lines or as a table; each once."""
+    """The distinct facts of a reply, from a list or a table."""
     text = sound(reply)
     table = [line.strip("| \t") for line in text.splitlines() if "|" in line]
     kept: dict[str, Extracted] = {}
@@ -191,7 +191,7 @@ def facts_of(reply: str) -> list[Extracted]:
 
 
 def _folded(text: str) -> str:
-    """The key of a text, every word of it without its plural ending."""
+    """The key of a text with all words in the singular."""
     return " ".join(map(singular, key_of(text).split()))
 
 

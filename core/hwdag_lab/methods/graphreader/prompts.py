@@ -1,7 +1,7 @@
 """The prompts of GraphReader, each with its place in the paper.
 
 The paper prints its prompts as images (appendix A), so the wording is ours and follows sections 3.2
-to 3.4. A template is filled field by field, never formatted: braces in documents stay what they are.
+to 3.4. Fields are filled one by one, so braces in documents stay as they are.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ Action: read_neighbor_node(element) or termination()"""
 """Exploring neighbors (section 3.3.2, Figure 11)."""
 
 CALL_RETRY = "\n\nEnd the reply with one line that says Action: and one of: {legal}."
-"""Added where a reply called no legal function."""
+"""Added to the prompt after a reply without a legal function."""
 
 ANSWER = """\
 Several readers searched a long document for the answer to a question, each with a notebook of its \
@@ -145,4 +145,4 @@ Answer: the final answer"""
 ANSWER_RETRY = "\n\nEnd the reply with one line that says Answer: and the final answer."
 
 EMPTY_NOTEBOOK = "(empty)"
-"""What stands for a notebook without notes."""
+"""Shown for a notebook without notes."""

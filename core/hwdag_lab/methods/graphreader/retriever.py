@@ -1,10 +1,10 @@
 """GraphReader (Li et al. 2024, arXiv 2406.14550): an agent explores a graph of elements and facts.
 
-    build:   chunks -> atomic facts and key elements -> elements that are the same are one node
-    search:  rational plan -> initial nodes -> a path from each, with a notebook of its own
+    build:   chunks -> atomic facts and key elements -> a node per element
+    search:  rational plan -> initial nodes -> a path from each, with its own notebook
     answer:  the writer from all notebooks, as in the paper; or the reader from the nodes
 
-One graph per document; elements of several documents that share a spelling are one node.
+One graph per document; documents share the nodes of elements with a common spelling.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from hwdag_lab.methods.graphreader.exploration import ON_CHUNK, Agent, Explorati
 from hwdag_lab.methods.graphreader.graph import Extraction, FactGraph
 from hwdag_lab.methods.summaries import best_parts, excerpt
 
-QUESTION_TOKENS = 128  # kept free for the question when chunks are cut for a small window
+QUESTION_TOKENS = 128  # room for the question where chunks are cut for a small window
 
 
 @dataclass(frozen=True, slots=True)
 class _Explored:
-    """What a search leaves behind for the answer of the same question."""
+    """What the answer to the same question needs of its search."""
 
     exploration: Exploration
     agent: Agent
@@ -49,14 +49,13 @@ class _Explored:
 class GraphReaderRetriever(DocumentRetriever[FactGraph]):
     """GraphReader: what an agent read on its paths through a graph of key elements.
 
-    Nodes are the chunks that were read, those that more paths read before the others. Where they do
-    not all fit into the token budget, each is cut to those of its sentences that are most similar to
-    the question and to the notebooks, the best of all chunks first. Facts that were seen, but whose
-    chunk nobody read, follow. The exploration does not depend on the budget. `Retrieval.notes`
-    counts what was decided by default; `explore` tells all.
+    Nodes are the chunks that were read, those on more paths first. If they exceed the token budget,
+    each is cut to its sentences most similar to the question and the notebooks, best sentences of
+    all chunks first. Facts that were shown without their chunk being read follow. The exploration
+    does not depend on the budget. `Retrieval.notes` counts defaults; `explore` returns everything.
 
-    The writer, or else the reader, extracts facts and explores; `Retrieval.usage` is what its meter
-    says before and after, other threads' work on the same model included.
+    The writer, or else the reader, extracts facts and explores. `Retrieval.usage` is the difference
+    of its meter, including what other threads spend on the same model.
     """
 
     needs_replies = True
@@ -70,12 +69,12 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
 
     @property
     def writer(self) -> Writer:
-        """Who explores: the writer that was given, or the reader."""
+        """The model that explores: the writer, or else the reader."""
         return self._replying()
 
     @property
     def facts_writer(self) -> Writer | None:
-        """Who extracts the facts; None where the sentences of a chunk are its facts."""
+        """The model that extracts facts; None if the sentences of a chunk are its facts."""
         facts = self.config.facts
         is_passed = self._models.writer is not None
         if facts == "sentences" or (
@@ -90,9 +89,9 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
         return {key: graph for key, (_, graph) in self._held.items()}
 
     def explore(self, question: str, *, scope: Scope | None = None) -> Exploration:
-        """Everything that the agent did for a question: plan, paths, calls and notebooks.
+        """Return everything that the agent did for a question: plan, paths, calls and notebooks.
 
-        Indices in the paths are those of the chosen graphs, `FactGraph.joined` in their order.
+        Paths have indices in `FactGraph.joined` of the graphs in scope.
 
         Raises:
             InputError: the question is blank, or there is no document.
@@ -111,7 +110,7 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
         carried: _Explored | None,
         config: SearchConfig,
     ) -> tuple[Retrieval, Session]:
-        """As `answers` says: the nodes, or the notebooks; where these give none, the nodes."""
+        """Answer from the notebooks or the nodes, as `answers` says; nodes if notebooks fail."""
         if self.config.answers == "nodes" or carried is None:
             return retrieval, session
         before = carried.agent.usage
@@ -137,7 +136,7 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
         return extraction.graph(document)
 
     def _chunk_tokens(self) -> int:
-        """Tokens of a chunk that fits into the prompts of its extraction and of its reading."""
+        """Tokens of a chunk that fits into the prompts that extract and read it."""
         config = self.config
         agent = Agent(self.writer, self.reader, config)
         around = wording.EXPLORE_CHUNK + wording.CALL_RETRY + ", ".join(ON_CHUNK)
@@ -171,7 +170,7 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
         """The nodes of what was read.
 
         The score of a chunk is the number of paths that read it plus the relevance of its best
-        sentence, that of a fact its relevance.
+        sentence; that of a fact is its relevance.
         """
         paths, notebooks = explored.exploration.paths, explored.exploration.notebooks
         relevance = _Relevance(explored.vector, notebooks, self.embedder)
@@ -209,7 +208,7 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
 
 
 def _building_notes(graphs: Sequence[FactGraph]) -> tuple[str, ...]:
-    """What differed when the graphs were built; of many documents only how many they are."""
+    """Notes on the builds of the graphs; for many documents only their number."""
     noted = [graph for graph in graphs if graph.notes]
     if len(noted) < 2:
         return tuple(note for graph in noted for note in graph.notes)
@@ -219,7 +218,7 @@ def _building_notes(graphs: Sequence[FactGraph]) -> tuple[str, ...]:
 
 
 class _Relevance:
-    """Mean of the similarity to the question and to the nearest note, if there are notes."""
+    """Relevance of texts: mean similarity to the question and to the nearest note."""
 
     def __init__(self, question: Vectors, notebooks: Sequence[str], embedder: Embedder) -> None:
         lines = dict.fromkeys(line for notes in notebooks for line in notes.splitlines())
@@ -228,7 +227,7 @@ class _Relevance:
         self._notes = embedder.embed(said) if said else None
 
     def of(self, vectors: Vectors) -> Floats:
-        """Of texts by their embeddings, (texts,)."""
+        """Relevance of texts by their embeddings, (texts,)."""
         found: Floats = (vectors @ self._question).astype(np.float64)
         if self._notes is not None:
             found = (found + (vectors @ self._notes.T).max(axis=1)) / 2
@@ -238,7 +237,7 @@ class _Relevance:
 def _best_sentences(
     chunks: Sequence[int], world: FactGraph, relevance: Floats, query: SearchRequest
 ) -> dict[int, list[Point]]:
-    """Those of every chunk that fit into the budget together."""
+    """The best sentences of all chunks that fit into the budget together."""
     parts = [
         (chunk, Point(world.sentence(chunk, i), "extractive", (span,)))
         for chunk in chunks

@@ -1,7 +1,7 @@
-"""How likely texts are to a Hugging Face model, token by token: after a context, or in a growing text.
+"""Log-probabilities of texts by a Hugging Face model, after a context or in a growing text.
 
-Every token passes through the model with all that precedes it, in a KV cache or anew, so that the
-numbers are those of one plain forward over the whole.
+Every token passes through the model after everything before it, in a KV cache or anew, so the
+numbers equal those of one plain forward over the whole.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from hwdag.lm.session import logprobs
 from hwdag.lm.tokens import Codec
 from hwdag.types import Span, Usage
 
-BATCH = 8  # contexts in one padded forward, where the model scores in batches
+BATCH = 8  # contexts per padded forward
 
 BLANK_LINE = "\n\n"
-"""Between a context and the text after it."""
+"""Between a context and its text."""
 
 _PIECE = re.compile(r"\s*\S+|\s+$")
 
 
 @dataclass(frozen=True, slots=True)
 class TokenScores:
-    """Natural log-probability of every token of a text, and the characters that it stands for.
+    """Natural log-probability of every token of a text, and the characters of the token.
 
-    Several tokens may stand for one character.
+    Several tokens may belong to one character.
     """
 
     spans: tuple[Span, ...]
@@ -43,9 +43,9 @@ class TokenScores:
 
 
 def tokens_with_spans(codec: Codec, text: str) -> tuple[list[int], list[Span]]:
-    """Token ids of plain text, and the characters that each of them stands for.
+    """Token ids of plain text, and the characters of each token.
 
-    A tokenizer without offsets is asked word by word, and a token then stands for its whole word.
+    A tokenizer without offsets encodes word by word, and each token gets its whole word.
     """
     if codec.tokenizer.is_fast:
         ids, offsets = codec.encode_with_offsets(text)
@@ -64,8 +64,8 @@ def tokens_with_spans(codec: Codec, text: str) -> tuple[list[int], list[Span]]:
 class TextScoring:
     """Log-probabilities of plain texts, without a chat template; belongs to one thread.
 
-    What stands first has nothing before it that could predict it. The tokenizer's opening token
-    takes that place; where a tokenizer has none, a line break does.
+    Nothing predicts the first token. So the tokenizer's opening token goes before it, or a line
+    break if there is none.
     """
 
     def __init__(self, lm: HuggingFaceLM) -> None:
@@ -75,11 +75,11 @@ class TextScoring:
 
     @property
     def usage(self) -> Usage:
-        """Cost so far, streams included."""
+        """Cost so far, including streams."""
         return self._usage
 
     def room(self, text: str) -> int:
-        """Tokens that a context of `text` may have."""
+        """Tokens of the longest context that fits before `text`."""
         return self._lm.context_tokens - len(self._opening) - len(self._tail(text))
 
     def after(self, contexts: Sequence[str], text: str) -> list[Floats]:
@@ -104,7 +104,7 @@ class TextScoring:
         return TextStream(self, [*self._opening, *self._lm.codec.encode(prefix)])
 
     def logits(self, ids: list[int], last: int, cache: DynamicCache) -> torch.Tensor:
-        """Run new tokens on top of a cache, metered: float32 logits, (last, vocabulary)."""
+        """Run new tokens on a cache and count the cost: float32 logits, (last, vocabulary)."""
         found = self._lm.engine.forward(ids, cache, logit_rows=last)
         self._usage += found.cost
         return found.logits
@@ -121,24 +121,26 @@ class TextScoring:
 
 
 class TextStream:
-    """A growing text in a KV cache: what is kept precedes all that is scored later."""
+    """A growing text in a KV cache: kept text precedes everything scored later."""
 
     def __init__(self, scoring: TextScoring, prefix: list[int]) -> None:
         self._scoring = scoring
         self._lm = scoring._lm
-        self._known = prefix  # never empty; its last token is never cached, since it predicts
+        self._known = (
+            prefix  # never empty; the last token is not cached, because it predicts the next
+        )
         self._prefix = len(prefix)
         self._cache = DynamicCache()  # no config, see KVSession
 
     @property
     def room(self) -> int:
-        """Tokens that a text to be scored may have, if all that was kept is forgotten."""
+        """Tokens of the longest text that can be scored, if all kept text is forgotten."""
         return self._lm.context_tokens - self._prefix
 
     def score(self, text: str) -> TokenScores:
-        """Score a text after the prefix and all that was kept, and forget it again.
+        """Score a text after the prefix and all kept text, then forget it.
 
-        Where the context is full, the older half of what was kept is forgotten for good. Raises
+        If the context is full, the older half of the kept text is forgotten for good. Raises
         `ContextTooSmall` for a text longer than `room`.
         """
         ids, spans = tokens_with_spans(self._lm.codec, text)
@@ -163,7 +165,7 @@ class TextStream:
             self._crop(min(self._prefix, len(self._known) - 1))
 
     def _crop(self, length: int) -> None:
-        """Leave the first `length` tokens in the cache."""
+        """Crop the cache to `length` tokens."""
         if (surplus := self._cache.get_seq_length() - length) > 0:
             self._cache.crop(-surplus)
 

@@ -1,17 +1,17 @@
 """LongLLMLingua: drop passages, then words, that say little about the question.
 
 Jiang et al., "LongLLMLingua: Accelerating and Enhancing LLMs in Long Context Scenarios via Prompt
-Compression", ACL 2024, arXiv 2310.06839. Two stages, both by the likelihoods of a causal LM:
+Compression", ACL 2024, arXiv 2310.06839. Two stages, both by likelihoods of a causal LM:
 
-1. Coarse (section 4.1): passages are ranked by the perplexity of the question, with a statement that
-   ties it to the documents, after the passage. The best ones survive.
-2. Fine (section 4.1, eq. 3): a token's score is its contrastive perplexity, how much less surprising
-   the question makes it. The surviving text is read segment by segment after what was kept before
-   (LLMLingua, arXiv 2310.05736, algorithm 1); better passages keep more of it (section 4.3).
+1. Coarse (section 4.1): rank passages by the perplexity of the question after the passage, with a
+   statement that ties the two together. The best passages survive.
+2. Fine (section 4.1, eq. 3): score each token by contrastive perplexity, how much less surprising
+   the question makes it. The text is read segment by segment after what was kept so far (LLMLingua,
+   arXiv 2310.05736, algorithm 1). Better passages keep more of their text (section 4.3).
 
-The passages are read best first (section 4.2). The subsequence recovery of section 4.4 is not needed,
-since the exact spans of what was kept are known; docs/systems/longllmlingua.md tells what else
-differs from the paper.
+Passages are read best first (section 4.2). Subsequence recovery (section 4.4) is not needed,
+because the exact spans of kept words are known. docs/systems/longllmlingua.md lists the other
+differences from the paper.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ from hwdag_lab.methods.longllmlingua.whole_words import owners, words
 from hwdag_lab.methods.options import CheckedOptions, at_least, between
 from hwdag_lab.methods.passages import verbatim_nodes
 
-if TYPE_CHECKING:  # why: torch is imported only by those who need a model
+if TYPE_CHECKING:  # why: torch is imported only where a model is needed
     from hwdag_lab.methods.longllmlingua.likelihood import TextScoring
 
 RESTRICTION = "We can get the answer to this question in the given documents."
-"""The statement after the question, to the letter of section 4.1."""
+"""The statement after the question, verbatim from section 4.1."""
 
-HALVINGS = 50  # steps of the search for the shift of the ratios; far below one token
+HALVINGS = 50  # bisection steps for tau; the error is far below one token
 
 
 @dataclass(frozen=True, slots=True)
 class LongLLMLinguaConfig(CheckedOptions):
-    """How much is dropped where; the defaults are the paper's.
+    """How much is dropped where; the defaults are those of the paper.
 
     Attributes:
         chunk_tokens: size of a passage; passages end with sentences.
-        coarse_ratio: passages worth this many budgets survive the coarse stage (k).
-        delta_tau: the best surviving passage keeps this share of its tokens more than the middle
-            one, the worst one this share less.
-        segment_tokens: text that is scored at once, and compressed before what follows is scored.
-        restriction: what is said after the question in the coarse stage.
+        coarse_ratio: the coarse stage keeps passages worth this many budgets (k).
+        delta_tau: the best passage keeps this share more of its tokens than the middle one, the
+            worst this share less.
+        segment_tokens: text scored at a time, and compressed before the next.
+        restriction: the statement after the question in the coarse stage.
     """
 
     chunk_tokens: int = at_least(8, 300)
@@ -65,19 +65,19 @@ class LongLLMLinguaConfig(CheckedOptions):
 
 @dataclass(frozen=True, slots=True)
 class CostedPassages:
-    """The passages of one document; `costs` are their tokens as lines before the reader."""
+    """The passages of one document; `costs` are their tokens as lines for the reader."""
 
     nodes: tuple[Node, ...]
     costs: tuple[int, ...]
 
 
 class LongLLMLinguaRetriever(DocumentRetriever[CostedPassages]):
-    """Compresses the documents for a question, until they fit into the budget.
+    """Compresses the documents for a question until they fit into the budget.
 
-    Every question passes all documents through the model once, so a question costs as much as
-    reading everything; nothing but the cutting is done at insertion. Texts that fit into the budget
-    are only put into order. A compressed passage is a node of origin "compressed", whose text is
-    its `sources`, one after the other; the passages that did not survive come after them.
+    Every question passes all documents through the model once, so it costs as much as reading
+    everything; insertion only cuts. Texts that fit into the budget are only ordered. A compressed
+    passage is a node of origin "compressed": its text is its `sources`, joined. Passages that did
+    not survive follow.
     """
 
     name = "longllmlingua"
@@ -113,7 +113,7 @@ class LongLLMLinguaRetriever(DocumentRetriever[CostedPassages]):
     def _perplexities(
         self, scoring: TextScoring, question: str, nodes: Sequence[Node]
     ) -> list[float]:
-        """Of the question after each passage (eq. 2); a long passage counts by its best window."""
+        """Perplexity of the question after each passage (eq. 2), or after its best window."""
         if len(nodes) == 1:
             return [1.0]  # there is nothing to rank
         text = f"{question} {self.config.restriction}"
@@ -134,7 +134,7 @@ class LongLLMLinguaRetriever(DocumentRetriever[CostedPassages]):
     def _compressed(
         self, compressor: Compressor, ranked: Sequence[Scored], tokens: Sequence[int], budget: int
     ) -> Iterator[Scored]:
-        """What is left of the passages, best first; what one leaves of its share is the next's."""
+        """The compressed passages, best first; unused tokens of one go to the next."""
         shares = ratios(tokens, budget, self.config.delta_tau)
         allowed, spent = 0.0, 0
         for scored, share, cost in zip(ranked, shares, tokens, strict=True):
@@ -147,15 +147,15 @@ class LongLLMLinguaRetriever(DocumentRetriever[CostedPassages]):
 
 
 def survivors(costs: Sequence[int], wanted: float) -> int:
-    """How many of the ranked passages are needed to have so many tokens; at least one."""
+    """The number of ranked passages that hold `wanted` tokens; at least one."""
     return min(len(costs), 1 + bisect_left(list(accumulate(costs)), wanted))
 
 
 def ratios(tokens: Sequence[int], budget: float, delta: float) -> list[float]:
     """Share of its tokens that each passage keeps, by rank (eq. 6): linear, within [0, 1].
 
-    tau_k = min(1, max(0, tau + delta * (1 - 2 k / (n - 1)))) for k = 0 .. n - 1, with the tau for
-    which the tokens kept are the budget.
+    tau_k = min(1, max(0, tau + delta * (1 - 2 k / (n - 1)))) for k = 0 .. n - 1, with tau such that
+    the kept tokens equal the budget.
     """
     last = len(tokens) - 1
     slope = [delta * (1 - 2 * k / last) if last else 0.0 for k in range(len(tokens))]
@@ -176,7 +176,7 @@ class Word(NamedTuple):
 
 
 class Compressor:
-    """One-use state of the fine stage: the text kept so far, alone and after the question."""
+    """The fine stage for one question: the text kept so far, alone and after the question."""
 
     def __init__(
         self,
@@ -186,17 +186,17 @@ class Compressor:
         segment_tokens: int,
     ) -> None:
         self._plain = scoring.stream("")
-        self._asked = scoring.stream(question + "\n")  # a line break begins every passage
+        self._asked = scoring.stream(question + "\n")  # every passage begins with a line break
         self._count = count_tokens
-        # half of the context is for what was kept; two tokens for what joins a segment to it
+        # half of the context is for kept text; two tokens for the white space between
         self.segment_tokens = min(segment_tokens, self._asked.room // 2 - 2)
 
     def cost(self, text: str) -> int:
-        """Tokens of a text as a line before the reader."""
+        """Tokens of a text as a line for the reader."""
         return self._count([_line(text)])[0]
 
     def compress(self, text: str, tokens: int, room: int) -> list[Span]:
-        """The pieces of a passage of `tokens` tokens that are kept: at most `room` as one line."""
+        """Compress a passage of `tokens` tokens to pieces of at most `room` tokens as one line."""
         kept: list[Word] = []
         spent = self.cost("")
         for segment in chunk(text, count_tokens=self._count, limit=self.segment_tokens):
@@ -216,7 +216,7 @@ class Compressor:
     def contrast(self, lead: str, segment: str, origin: int) -> list[Word]:
         """Words of a segment with s_i = ppl(x_i | x_<i) - ppl(x_i | question, x_<i), as logs.
 
-        `lead` is the white space before the segment, `origin` where the segment begins.
+        `lead` is the white space before the segment, `origin` its start.
         """
         text, shift = lead + segment, origin - len(lead)
         plain, asked = self._plain.score(text), self._asked.score(text)
@@ -229,7 +229,7 @@ class Compressor:
         ]
 
     def _within(self, text: str, kept: Sequence[Word], room: int) -> list[Span]:
-        """The pieces, without the worst words where tokens of the whole are more than of parts."""
+        """The pieces, without the worst words if the whole has more tokens than its parts."""
         best = sorted(kept, key=lambda word: -word.score)
         while best:
             pieces = pieces_of(text, sorted(best, key=lambda word: word.span))
@@ -242,7 +242,7 @@ class Compressor:
 
 
 def pieces_of(text: str, kept: Sequence[Word]) -> list[Span]:
-    """Spans of words in order, one character of white space behind each, merged where they touch."""
+    """Merge words in order into spans, each word with one following character of white space."""
     pieces: list[Span] = []
     for word in kept:
         start, end = word.span.start, word.span.end
@@ -255,12 +255,12 @@ def pieces_of(text: str, kept: Sequence[Word]) -> list[Span]:
 
 
 def joined(text: str, pieces: Sequence[Span]) -> str:
-    """The pieces, one after the other."""
+    """The text of the pieces, joined."""
     return "".join(text[piece.start : piece.end] for piece in pieces)
 
 
 def _best(scored: Sequence[Word], room: float) -> list[Word]:
-    """Words with the largest scores as long as they fit, in the order of the text."""
+    """The words with the largest scores that fit, in text order."""
     chosen = []
     for word in sorted(scored, key=lambda word: -word.score):
         if word.tokens <= room:
@@ -281,7 +281,7 @@ def _node(passage: Node, pieces: Sequence[Span], reader: Reader) -> Node:
 
 
 def _lead(text: str, segment: Span) -> str:
-    """The white space that joins a segment to what was kept before it."""
+    """The white space between a segment and the text before it."""
     if segment.start == 0:
         return "\n"
     before = text[segment.start - 1]
@@ -306,15 +306,15 @@ def _checked_room(room: int, reader: Reader) -> int:
 
 
 def scoring_of(reader: Reader) -> TextScoring:
-    """Score with a reader: a fresh session, with a cost of zero.
+    """A fresh scoring session with a reader, at a cost of zero so far.
 
-    The reader is a `HuggingFaceLM`, or has a method `scoring()` that gives what `TextScoring` does.
-    Raises `ReaderRequired` for any other.
+    The reader is a `HuggingFaceLM`, or has a method `scoring()` that returns the equivalent of
+    `TextScoring`. Raises `ReaderRequired` for any other.
     """
     if make := getattr(reader, "scoring", None):
         made: TextScoring = make()
         return made
-    # why: torch is imported only by those who need a model
+    # why: torch is imported only where a model is needed
     from hwdag.lm.huggingface import HuggingFaceLM
     from hwdag_lab.methods.longllmlingua.likelihood import TextScoring
 

@@ -1,4 +1,4 @@
-"""Words of any script, cut where tokens end: the smallest pieces that are kept or dropped whole."""
+"""Words of any script, cut at token borders: the smallest pieces to keep or drop."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hwdag.text.chunking import ZERO_WIDTH_JOINER
 from hwdag.types import Span
 
 LONGEST_WORD = 64
-"""Characters of a run beyond which it is no word (an address, a script not named here)."""
+"""Characters; a longer run is no word (an address, a script not named here)."""
 
-# Thai to Myanmar, Khmer, Chinese and Japanese with their punctuation and full-width forms
+# Thai to Myanmar, Khmer, Chinese, Japanese, their punctuation and full-width forms
 _UNSPACED = re.compile(
     "[\u0e00-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     "\uff00-\uff65\U00020000-\U0003ffff]"
@@ -21,10 +21,10 @@ _RUN = re.compile(r"\S+")
 
 
 def words(text: str, tokens: Sequence[Span]) -> list[Span]:
-    """Words of a text, given the characters of its tokens: ascending, disjoint, without white space.
+    """Words of a text, given the characters of its tokens: ascending and disjoint.
 
-    A word is a run of visible characters. In scripts that put no spaces between words, and in runs
-    of more than `LONGEST_WORD` characters, a run is cut between tokens, but never before a combining
+    A word is a run of visible characters. In scripts without spaces between words, and in runs of
+    more than `LONGEST_WORD` characters, runs are cut between tokens, but never before a combining
     mark, within an emoji sequence, or within a token.
     """
     within = {i for token in tokens for i in range(token.start + 1, token.end)}
@@ -33,7 +33,7 @@ def words(text: str, tokens: Sequence[Span]) -> list[Span]:
 
 
 def owners(spans: Sequence[Span], tokens: Sequence[Span]) -> list[list[int]]:
-    """Indices of the tokens that share a character with each span; spans are disjoint."""
+    """Indices of the tokens that share a character with each of these disjoint spans."""
     span_of = {i: at for at, span in enumerate(spans) for i in range(span.start, span.end)}
     found: list[list[int]] = [[] for _ in spans]
     for index, token in enumerate(tokens):

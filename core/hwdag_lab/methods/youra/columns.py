@@ -1,8 +1,8 @@
-"""Vectors of the columns of attention: how much a context, and a question after it, attend to it.
+"""Column vectors of attention: how much a context, and a question after it, attend to each token.
 
-The rows of a causal model see nothing that comes later, so those of the context are the same with
-and without the question: their mean is computed once per context and can be stored, and a question
-adds its own rows. KV caches of contexts stay in memory up to a limit.
+In a causal model, rows see nothing that comes later, so those of the context are the same with and
+without the question. Their mean is computed once per context and can be stored; a question adds its
+own rows. KV caches of contexts stay in memory up to a limit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hwdag.lm.huggingface import HuggingFaceLM
 
 BLOCK = 32
-"""Sentences that are encoded together where a tokenizer has no offsets.
+"""Sentences encoded together if a tokenizer has no offsets.
 
 Algorithm 1 encodes the text from its beginning for every sentence, which is quadratic.
 """
@@ -41,10 +41,10 @@ Algorithm 1 encodes the text from its beginning for every sentence, which is qua
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Located:
-    """The tokens of a text, and which of them are those of each sentence.
+    """The tokens of a text, and the range of each sentence.
 
-    `ranges` are half-open, ascending, and leave out the white space between sentences; that of a
-    sentence without a token is empty.
+    `ranges` are half-open and ascending, without the white space between sentences; empty for a
+    sentence without a token.
     """
 
     ids: Ids  # (tokens,)
@@ -53,7 +53,7 @@ class Located:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Asked:
-    """Mean attention of the `rows` tokens of a question to every token of a context before it."""
+    """Mean attention of a question of `rows` tokens to every token of the context before it."""
 
     means: Vectors  # (tokens,)
     rows: int
@@ -61,13 +61,13 @@ class Asked:
 
 
 class ModelColumns:
-    """A model that reads contexts and questions after them; threads may share it.
+    """Reads contexts, and questions after them, with a model; threads may share it.
 
     Args:
         lm: the model.
-        heads: whose attention is averaged.
-        memory_bytes: KV caches of contexts are kept up to this size, the latest used ones; a
-            question then costs its own tokens only.
+        heads: heads to average.
+        memory_bytes: most bytes of KV caches of contexts to keep, those used last first; with a
+            cache, a question costs its own tokens only.
     """
 
     def __init__(
@@ -80,19 +80,19 @@ class ModelColumns:
 
     @property
     def heads(self) -> HeadList | None:
-        """The pairs that are averaged; None is all."""
+        """The (layer, head) pairs to average; None for all."""
         return self._pairs
 
     @property
     def opening(self) -> int:
-        """Tokens before every context: those that a tokenizer puts first, or a line break.
+        """Tokens before every context: the tokenizer's opening tokens, or a line break.
 
-        They take the attention that models pay to whatever stands first.
+        They absorb the attention that models pay to the first token.
         """
         return len(self._before)
 
     def locate(self, text: str, sentences: Sequence[Span]) -> Located:
-        """The tokens of a text and of its sentences, which are ascending and disjoint."""
+        """Encode a text and find the tokens of its ascending, disjoint sentences."""
         codec = self._lm.codec
         if codec.tokenizer.is_fast:
             ids, spans = tokens_with_spans(codec, text)
@@ -104,9 +104,10 @@ class ModelColumns:
         )
 
     def context(self, ids: Ids) -> Vectors:
-        """Mean attention of all tokens of a context, its opening among them, to each, (tokens,).
+        """Mean attention of a context to each of its tokens, (tokens,).
 
-        Metered in the reader's usage. Raises `ContextTooSmall` where the model cannot hold it.
+        The rows include the opening. Counted in the reader's usage. Raises `ContextTooSmall` if the
+        model cannot hold it.
         """
         row = [*self._before, *ids.tolist()]
         if len(row) > self._lm.context_tokens:
@@ -121,9 +122,9 @@ class ModelColumns:
         return means[len(self._before) :]
 
     def ask(self, ids: Ids, question: str) -> Asked:
-        """Mean attention of a question, a blank line before it, to each token of a context.
+        """Mean attention of a question, after a blank line, to each token of a context.
 
-        Raises `QuestionTooLong` if both do not fit.
+        Raises `QuestionTooLong` if they do not fit together.
         """
         asked = self._lm.codec.encode(BLANK_LINE + question)
         length = len(self._before) + len(ids)
@@ -151,7 +152,7 @@ class ModelColumns:
     def _means(
         self, row: list[int], first: int, cache: DynamicCache | None
     ) -> tuple[Vectors, Usage]:
-        """Run new tokens: the mean of the rows from `first` on, for every token seen, (seen,)."""
+        """Run new tokens; return the mean of the rows from `first` on, (seen,)."""
         request = ColumnRequest([(first, len(row))])
         captured, cost = self._lm.engine.attention([row], [request], self._pairs, cache=cache)
         return captured.mean(0)[0].cpu().numpy(), cost
@@ -162,17 +163,17 @@ class ContextCaches:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        # by a digest of their tokens, with their bytes; those used last in the end
+        # by a digest of their tokens, with their bytes; used last comes last
         self.held: OrderedDict[bytes, tuple[DynamicCache, int]] = OrderedDict()
         self._lock = Lock()
 
     @property
     def bytes(self) -> int:
-        """Of all that is held."""
+        """Bytes of all caches."""
         return sum(size for _, size in self.held.values())
 
     def get(self, ids: Ids) -> DynamicCache | None:
-        """One that may be grown: what it shares with the one that is held is never changed."""
+        """A copy that may grow; it never changes what it shares with the kept cache."""
         with self._lock:
             held, _ = self.held.get(_digest(ids), (None, 0))
             if held is None:
@@ -183,7 +184,7 @@ class ContextCaches:
         return grown
 
     def put(self, ids: Ids, cache: DynamicCache | None) -> None:
-        """Keep a cache, and drop the oldest ones beyond the limit."""
+        """Keep a cache, and drop the oldest beyond the limit."""
         if cache is None or (size := _size(cache)) > self.limit:
             return
         with self._lock:
@@ -193,7 +194,7 @@ class ContextCaches:
                 self.held.popitem(last=False)
 
     def drop(self, ids: Ids) -> None:
-        """Forget one, if it is there."""
+        """Forget a cache, if it is there."""
         with self._lock:
             self.held.pop(_digest(ids), None)
 
@@ -217,7 +218,7 @@ def _pairs(lm: HuggingFaceLM, heads: Heads | Literal["last"]) -> HeadList | None
 def wiggled(
     codec: Codec, text: str, sentences: Sequence[Span]
 ) -> tuple[list[int], list[TokenRange]]:
-    """Ids of a text, and the tokens of its sentences, by Algorithm 1 within blocks of sentences."""
+    """Encode a text and find the tokens of its sentences by Algorithm 1, in blocks of sentences."""
     ids: list[int] = []
     ranges: list[TokenRange] = []
     for first in range(0, len(sentences), BLOCK):
@@ -233,7 +234,7 @@ def wiggled(
 
 
 def _visible(codec: Codec, ids: Sequence[int], start: int, end: int, origin: int) -> TokenRange:
-    """A range without the white space around it, moved by `origin`."""
+    """A range without surrounding white space, moved by `origin`."""
     while end > start and not codec.decode(ids[end - 1 : end]).strip():
         end -= 1
     while start < end and not codec.decode(ids[start : start + 1]).strip():
@@ -242,5 +243,5 @@ def _visible(codec: Codec, ids: Sequence[int], start: int, end: int, origin: int
 
 
 def _bare(text: str) -> str:
-    """What is left of a text that a tokenizer may have lower-cased, or spaced otherwise."""
+    """A text without what a tokenizer may change: case and spacing."""
     return "".join(text.split()).casefold()

@@ -1,8 +1,7 @@
-"""EASY: which tokens of one long token sequence belong to which sentence.
+"""EASY: which tokens of a long sequence belong to which sentence.
 
-YOURA, section 3.2. With a tokenizer that tells the characters of its tokens the answer is exact and
-takes one pass (`by_offsets`); Algorithm 1, which only encodes, decodes and wiggles (`by_wiggling`),
-is for all others.
+YOURA, section 3.2. With token offsets the answer is exact and takes one pass (`by_offsets`).
+Algorithm 1, which only encodes, decodes and adjusts (`by_wiggling`), serves all other tokenizers.
 """
 
 from __future__ import annotations
@@ -20,19 +19,18 @@ Ids = NDArray[np.int32]
 TokenRange = tuple[int, int]
 """A half-open range of tokens."""
 
-TOLERANCE = 30  # `tol` of Algorithm 1: how far a boundary is moved from the first guess
+TOLERANCE = 30  # `tol` of Algorithm 1: how far a boundary moves from the first guess
 
 
 def by_offsets(tokens: Sequence[Span], sentences: Sequence[Span]) -> list[TokenRange]:
-    """The tokens of every sentence, given the characters of both; all in ascending order.
+    """Token ranges of sentences, given the characters of both, in ascending order.
 
-    A token that straddles sentences goes to the one that holds most of it, the first of equals; one
-    between sentences (white space) to none. A sentence left without any, because others hold more
-    of its only token, shares that token with them. The range of one without a single character in
-    a token is empty.
+    A token across sentences goes to the one that holds most of it (the first of equals), a token
+    between sentences to none. A sentence that gets no token, because others hold more of its only
+    one, shares that token. The range of a sentence without characters in any token is empty.
     """
     owned: list[list[int]] = [[] for _ in sentences]
-    shared: dict[int, tuple[int, int]] = {}  # sentence -> (characters, token) of its best token
+    shared: dict[int, tuple[int, int]] = {}  # by sentence: (characters, token) of its best token
     first = 0
     for index, token in enumerate(tokens):
         while first < len(sentences) and sentences[first].end <= token.start:
@@ -57,17 +55,17 @@ def by_wiggling(
 ) -> list[int]:
     """Algorithm 1: the token at which every sentence ends, (sentences,).
 
-    The first guess is the number of tokens of the text up to the end of the sentence; it moves one
-    token at a time until the tokens since the last boundary read like the sentence. Where they never
+    The first guess is the number of tokens of the text up to the end of the sentence. It moves
+    token by token until the tokens since the last boundary read like the sentence. If they never
     do, the guess stays.
 
     Args:
         ids: tokens of the whole text.
-        sentences: its parts, which joined are the text, the white space between them included.
+        sentences: its parts with the white space between them; joined, they are the text.
         encode: text to ids.
         decode: ids to text.
-        clean: what two texts are compared after.
-        tolerance: of the wiggling.
+        clean: normalises two texts before they are compared.
+        tolerance: most steps from the first guess.
     """
     ends: list[int] = []
     text, start = "", 0

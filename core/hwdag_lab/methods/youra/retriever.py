@@ -1,9 +1,9 @@
-"""YOURA: greedily the sentences that react most to the question, in the order of the text.
+"""YOURA: the sentences that react most to the question, in text order.
 
-"You Only Use Reactive Attention slice for Long Context Retrieval", arXiv 2409.13695. The attention of
-a context to itself is computed once, when it is inserted, and kept. Windows end between sentences,
-are about equally long, and each begins with an opening token, so that no sentence gets the attention
-that goes to whatever stands first. docs/systems/youra.md tells what differs from the paper.
+"You Only Use Reactive Attention slice for Long Context Retrieval", arXiv 2409.13695. The attention
+of a context to itself is computed once, at insertion, and kept. Windows end between sentences, are
+about equally long, and begin with an opening token, so that no sentence gets the attention paid to
+the first token. docs/systems/youra.md lists the differences from the paper.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from hwdag_lab.methods.options import CheckedOptions, at_least, between
 from hwdag_lab.methods.passages import SENTENCE_TOKENS, verbatim_nodes
 from hwdag_lab.methods.youra.easy import Ids
 
-if TYPE_CHECKING:  # why: torch is imported only by those who need a model
+if TYPE_CHECKING:  # why: torch is imported only where a model is needed
     from hwdag_lab.methods.youra.columns import Located, ModelColumns
 
 ColumnHeads = Heads | Literal["last"]
-"""Which heads count; "last" are those of the last layer."""
+"""Heads to average; "last" are those of the last layer."""
 
 Reaction = Literal["absolute", "increase"]
 Mean = Literal["geometric", "arithmetic"]
 Scale = Literal["none", "length"]
 
-PAPER_SHARE = 0.8  # at most this share of all sentences is retrieved (section 3.3)
+PAPER_SHARE = 0.8  # largest share of sentences to retrieve (section 3.3)
 
 PAPERS: Mapping[str, Any] = {
     "heads": "all",
@@ -59,25 +59,25 @@ QUESTION_TOKENS = 256  # room for the question in every window
 
 @dataclass(frozen=True, slots=True)
 class YouraConfig(CheckedOptions):
-    """What decides how much a sentence reacts, and how many are taken.
+    """How sentences are scored, and how many are taken.
 
-    The first two belong to the build, all others to the search. `YouraConfig.paper()` has the
-    paper's settings.
+    The first two belong to the build, the others to the search. `YouraConfig.paper()` has the
+    settings of the paper.
 
     Attributes:
-        window_tokens: size of a context with its question; None takes the reader's own default, and its
-            context is never exceeded. Longer documents are read window by window.
-        heads: "auto" are the retrieval heads known for the model, else all; "all" is the mean of the
-            paper, over all layers; "last" are the heads of the last layer, which the authors' code
-            reads; or (layer, head) pairs.
-        difference: "increase" is what a token gains by the question; in "absolute" (equation 1) one
-            that loses attention counts as reacting too.
-        mean: of the tokens of a sentence: "arithmetic" (equation 6) or "geometric" (section 3.3).
-        scale: what makes windows of different length comparable: "none" (the paper), or "length",
-            which takes as the unit what every token would get of evenly spread attention.
-        most_sentences: at most this share of all sentences is taken, whatever the budget allows.
-        memory_bytes: KV caches of windows are kept in memory up to this size, so that a question
-            costs its own tokens only; 0 reads every window again for every question.
+        window_tokens: size of a context with its question; None is the reader's default, and never
+            more than its context. Longer documents are read in windows.
+        heads: "auto" for the known retrieval heads of the model, else all; "all" for the mean of
+            the paper, over all layers; "last" for the last layer, as in the authors' code; or
+            (layer, head) pairs.
+        difference: "increase" is what a token gains by the question; with "absolute" (equation 1) a
+            loss counts as a reaction too.
+        mean: over the tokens of a sentence: "arithmetic" (equation 6) or "geometric" (section 3.3).
+        scale: makes windows of different length comparable: "none" (the paper), or "length", in
+            units of evenly spread attention.
+        most_sentences: largest share of sentences to take, whatever the budget.
+        memory_bytes: most bytes of KV caches of windows in memory; with them a question costs its
+            own tokens only. 0 reads every window again for every question.
     """
 
     window_tokens: int | None = at_least(16, None)
@@ -95,7 +95,7 @@ class YouraConfig(CheckedOptions):
 
     @classmethod
     def paper(cls, **options: Any) -> Self:
-        """Equation 1 over all heads and layers, geometric means, windows as they are."""
+        """The settings of the paper: equation 1, all heads, geometric means, no scaling."""
         return cls(**{**PAPERS, **options})
 
     @property
@@ -106,7 +106,7 @@ class YouraConfig(CheckedOptions):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadWindow:
-    """Some consecutive sentences, read at once, and the attention of their tokens to each other."""
+    """Consecutive sentences read together, and the attention of their tokens to each other."""
 
     sentences: range
     ids: Ids  # (tokens,)
@@ -116,18 +116,18 @@ class ReadWindow:
 
 @dataclass(frozen=True, slots=True)
 class Contexts:
-    """One document: its sentences, and the windows in which they are read, in reading order."""
+    """One document: its sentences, and its windows in reading order."""
 
     nodes: tuple[Node, ...]
     windows: tuple[ReadWindow, ...]
 
 
 class YouraRetriever(DocumentRetriever[Contexts]):
-    """Sentences by their reaction score: how much the question shifts the attention to them.
+    """Sentences by reaction score: how much the question shifts attention to them.
 
-    Every question is read after every window of the documents. With the KV caches of the windows
-    in memory (`YouraConfig.memory_bytes`) that costs the question's own tokens; a window whose cache
-    is not there passes through the model once more. Nothing else of a question is remembered.
+    Every question is read after every window of the documents. With the KV caches of the windows in
+    memory (`YouraConfig.memory_bytes`) that costs the question's own tokens; a window without a
+    cache passes through the model again. Nothing else of a question is kept.
     """
 
     uses = ("reader", "prompts", "cache")
@@ -136,11 +136,11 @@ class YouraRetriever(DocumentRetriever[Contexts]):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """Names the method, and whether it scores as in the paper."""
+        """`youra`, or `youra-paper` with the settings of the paper."""
         return "youra-paper" if self.config.is_papers else "youra"
 
     def delete(self, document_id: str) -> None:
-        """Remove a document with all that was derived from it. Raises `InputError` if not there."""
+        """Remove a document and its caches. Raises `InputError` if there is no such document."""
         with self._changes:
             _, built = self._held.get(document_id, (None, None))
             super().delete(document_id)
@@ -150,7 +150,7 @@ class YouraRetriever(DocumentRetriever[Contexts]):
 
     @cached_property
     def columns(self) -> ModelColumns:
-        """What reads contexts and questions; loads the model."""
+        """Reads contexts and questions; loads the model."""
         config = self.config
         return column_reader(self.reader, config.heads, memory_bytes=config.memory_bytes)
 
@@ -162,7 +162,7 @@ class YouraRetriever(DocumentRetriever[Contexts]):
         return max(1, window - self.columns.opening - min(QUESTION_TOKENS, window // 4))
 
     def _build(self, document: Document) -> Contexts:
-        # why: half a window, so that one sentence never is too long for it
+        # why: half a window, so that a sentence always fits
         limit = max(1, min(SENTENCE_TOKENS, self._room // 2))
         spans = leaves(document.text, count_tokens=self.reader.count_tokens, limit=limit)
         nodes = verbatim_nodes(document, spans, "1", self.reader)
@@ -186,7 +186,7 @@ class YouraRetriever(DocumentRetriever[Contexts]):
         return ReadWindow(sentences, ids, inside, self._context(ids))
 
     def _context(self, ids: Ids) -> Vectors:
-        """The attention of a context to itself; what the cache has is not read again."""
+        """Attention of a context to itself, from the cache if it is there."""
         heads, opening = self.columns.heads, self.columns.opening
         key = key_of("context", self.reader.name, heads, opening, ids.tolist())
         codec = Embeddings([1], len(ids))
@@ -205,7 +205,7 @@ class YouraRetriever(DocumentRetriever[Contexts]):
         return _chosen(scored, query, self.config.most_sentences, usage)
 
     def _scores(self, window: ReadWindow, question: str) -> tuple[Floats, Usage]:
-        """The reaction score of every sentence of a window."""
+        """Reaction scores of the sentences of a window."""
         if not len(window.ids):
             return np.zeros(len(window.sentences)), Usage()
         asked, config = self.columns.ask(window.ids, question), self.config
@@ -216,9 +216,9 @@ class YouraRetriever(DocumentRetriever[Contexts]):
 
 
 def _chosen(scored: Sequence[Scored], query: SearchRequest, share: float, usage: Usage) -> Found:
-    """The best sentences that fit, in the order of the text, and then all others by score.
+    """The best sentences that fit, in text order, then all others by score.
 
-    What lost attention by the question has a score of 0 in the end, since scores become shares.
+    Negative scores (lost attention) become 0, because scores become shares.
     """
     limit = max(1, int(share * len(scored)))
     taken, left, room = list[int](), list[int](), query.budget
@@ -244,19 +244,18 @@ def _chosen(scored: Sequence[Scored], query: SearchRequest, share: float, usage:
 
 
 def _borders(ranges: NDArray[np.int32], room: int) -> list[int]:
-    """Ordinals of the sentences at which windows begin and end: few, and about equally long."""
+    """First sentences of the windows, and the end: few windows of about equal length."""
     starts = np.maximum.accumulate(np.append(ranges[:, 0], ranges[:, 1].max(initial=0)))
     costs = np.diff(starts).tolist()
     windows = len(pack(costs, room))
-    # why: attention is spread over a window, so a short last one would react more
+    # why: attention spreads over a window, so a short last one would react more
     sizes = range(1, room)
     size = 1 + bisect_left(sizes, True, key=lambda size: len(pack(costs, size)) <= windows)
     return [0, *(window.stop for window in pack(costs, size))]
 
 
 FLOOR = 1e-6
-"""Least reaction of a token within a geometric mean, as a share of the window's mean reaction: one
-token that does not react at all must not erase its sentence."""
+"""Floor of a token in a geometric mean, as a share of the mean reaction of the window."""
 
 
 # With c tokens of context and q of question, AttnVec(context) is the mean `a` of the c rows of the
@@ -272,8 +271,8 @@ def reaction(
     Args:
         context: mean of the rows of the context, (tokens,).
         question: mean of the rows of the question, (tokens,).
-        rows: c and q, the numbers of those rows.
-        difference: absolute, or with its sign.
+        rows: numbers of those rows, c and q.
+        difference: absolute, or signed.
     """
     c, q = rows
     before = context.astype(np.float64)
@@ -285,17 +284,17 @@ def reaction(
 def scaled(found: Floats, *, rows: tuple[int, int], scale: Scale) -> Floats:
     """Reactions in units that windows of different length share, (tokens,).
 
-    A reaction is q / (c + q) times the difference of two means that are about 1 / c each.
+    A reaction is q / (c + q) times the difference of two means of about 1 / c each.
     """
     c, q = rows
     return found * (c * (c + q) / max(1, q)) if scale == "length" else found
 
 
 def sentence_scores(found: Floats, ranges: NDArray[np.int32], mean: Mean) -> Floats:
-    """Mean reaction of every range of tokens, (ranges,); 0 for an empty one.
+    """Mean reaction of every token range, (ranges,); 0 for an empty one.
 
-    The geometric mean is that of logarithms, and takes what is below `FLOOR`, losses included, for
-    that much.
+    The geometric mean raises values below `FLOOR`, including losses, to it: a single token without
+    a reaction must not erase its sentence.
     """
     floor = FLOOR * float(np.abs(found).mean()) if len(found) else 0.0
     if mean == "geometric" and floor == 0:
@@ -309,15 +308,15 @@ def sentence_scores(found: Floats, ranges: NDArray[np.int32], mean: Mean) -> Flo
 
 
 def column_reader(reader: Reader, heads: ColumnHeads, *, memory_bytes: int) -> ModelColumns:
-    """The means of a reader's columns; see `ModelColumns`.
+    """The columns of a reader; see `ModelColumns`.
 
-    The reader is a `HuggingFaceLM`, or has a method `columns(heads, memory_bytes=)` that gives what
-    `ModelColumns` does. Raises `ReaderRequired` for any other.
+    The reader is a `HuggingFaceLM`, or has a method `columns(heads, memory_bytes=)` that returns
+    the equivalent of `ModelColumns`. Raises `ReaderRequired` for any other.
     """
     if make := getattr(reader, "columns", None):
         made: ModelColumns = make(heads, memory_bytes=memory_bytes)
         return made
-    # why: torch is imported only by those who need a model
+    # why: torch is imported only where a model is needed
     from hwdag.lm.huggingface import HuggingFaceLM
     from hwdag_lab.methods.youra.columns import ModelColumns
 
