@@ -1,16 +1,16 @@
 """A deterministic language model without weights: Reader and Writer for tests, docs and examples.
 
-Everything it does can be derived by hand. Attention goes from a point to a unit (replay), from a
-node to the question (reading), and from the decoded text to a span (answering). There is one head,
-so head lists are accepted and change nothing.
+All results can be derived by hand. Attention goes from a point to a unit (replay), from a node to
+the question (reading), and from the decoded text to a span (answering). There is one head, so head
+lists are accepted and change nothing.
 
 A token is a run of word characters, a single CJK ideograph, or a single other visible character.
 Attention is lexical (`attention_between`):
 
     attention(query -> key) = (EPSILON + content words shared by both) / (tokens of the key)
 
-Content words are lower-cased, without `STOPWORDS`, each counted once. A token that came before, in
-whatever case, has probability 1/2; any other one 1 / (2 + its characters) (`logprobs_after`).
+Content words are lower-cased, without `STOPWORDS`, each counted once. A token that occurred before,
+in any case, has probability 1/2; any other 1 / (2 + its characters) (`logprobs_after`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from hwdag.lm.base import Reading, Replay, ReplayRequest
 from hwdag.text.prompts import SUMMARY, SearchPrompts
 from hwdag.types import Span, Usage
 
-EPSILON = 0.01  # attention mass of a pair without a shared word, so that every edge is positive
+EPSILON = 0.01  # keeps attention positive without a shared word
 
 _STOPWORDS = """
 a an and are as at be by can did do does for from had has have he her his how i in is it its me my
@@ -46,7 +46,7 @@ _SENTENCE = re.compile(r"[^.!?。！？]+[.!?。！？]*")
 
 
 def tokens_of(text: str) -> list[str]:
-    """The tokens of a text, in order; a text that is not blank has at least one."""
+    """The tokens of a text, in order; at least one unless it is blank."""
     return TOKEN.findall(text)
 
 
@@ -58,13 +58,13 @@ def content_words(text: str) -> frozenset[str]:
 
 
 def attention_between(query: str, key: str) -> float:
-    """The formula at the top of this module; positive and finite for any two texts."""
+    """Attention as in the module docstring; positive and finite."""
     shared = content_words(query) & content_words(key)
     return (EPSILON + len(shared)) / max(1, len(tokens_of(key)))
 
 
 def logprobs_after(before: str, text: str) -> Floats:
-    """The formula at the top of this module for every token of `text`, (tokens,)."""
+    """Log-probabilities of the tokens of `text` as in the module docstring, (tokens,)."""
     seen, found = {token.lower() for token in tokens_of(before)}, list[float]()
     for token in tokens_of(text):
         found.append(-math.log(2 if token.lower() in seen else 2 + len(token)))
@@ -73,7 +73,7 @@ def logprobs_after(before: str, text: str) -> Floats:
 
 
 def pieces_of(text: str) -> Iterator[str]:
-    """The tokens of a text, each with the white space before it."""
+    """The tokens of a text with the white space before each."""
     end = 0
     for match in TOKEN.finditer(text):
         yield text[end : match.end()]
@@ -86,16 +86,16 @@ def sentences_of(text: str) -> list[str]:
 
 
 def cut(text: str, max_tokens: int) -> str:
-    """The text up to the end of its `max_tokens`-th token."""
+    """The first `max_tokens` tokens of a text."""
     ends = [match.end() for match in islice(TOKEN.finditer(text), max_tokens + 1)]
     return text if len(ends) <= max_tokens else text[: ends[max_tokens - 1]]
 
 
-BULLET_TOKENS = 1  # what sessions and windows add to every node and point: the bullet before it
+BULLET_TOKENS = 1  # the bullet before every node and point
 VERDICT_TOKENS = 1  # the first reply, "Yes" or "No"
 
 YesScript = Sequence[float] | Callable[[str, list[str]], float]
-"""p_yes of successive probes (the last is repeated), or a function of question and node texts."""
+"""p_yes of successive probes (the last repeats), or a function of question and node texts."""
 
 
 class ScriptedLM:
@@ -106,7 +106,7 @@ class ScriptedLM:
         context_tokens: longer prompts raise `QuestionTooLong` or `ContextTooSmall`.
         window_tokens: default length of a summary call; cut to the context. There is no chat
             template, so `template_tokens` is 0.
-        p_yes: what probes read, anew for every session. By default the share of the question's
+        p_yes: results of probes, starting again in every session. By default the share of the question's
             content words that occur in the nodes read so far (0 for a question without any).
         reply: from prompt to what is written. By default a bullet with the first sentence of every
             line of the information in the library's own summary prompt.
@@ -116,7 +116,7 @@ class ScriptedLM:
         writes: prompts written so far.
         replays: windows replayed so far.
         reads: forwards over appended nodes so far, in all sessions.
-        sessions: every session, in the order of their making; `texts` of each are its nodes.
+        sessions: all sessions, oldest first; `texts` of each are its nodes.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class ScriptedLM:
 
     @property
     def usage(self) -> Usage:
-        """Tokens of all prompts, replies and windows; no FLOPs and no time are claimed."""
+        """Tokens of all prompts, replies and windows; FLOPs and time are zero."""
         return self._usage
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
@@ -158,7 +158,7 @@ class ScriptedLM:
         return [len(tokens_of(text)) for text in texts]
 
     def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
-        """`reply` of every prompt, cut after `max_new_tokens` tokens."""
+        """`reply` to every prompt, cut after `max_new_tokens` tokens."""
         replies = [cut(self._reply(prompt), max_new_tokens) for prompt in prompts]
         with self._lock:
             self.writes += len(prompts)
@@ -246,7 +246,7 @@ class ScriptedSession:
 
     @property
     def room(self) -> int:
-        """Node tokens that still fit, room for the second turn and the answer kept free."""
+        """Node tokens that still fit next to the second turn and the answer."""
         return self._room
 
     def cost(self, text: str) -> int:
@@ -258,7 +258,7 @@ class ScriptedSession:
         return [BULLET_TOKENS + count for count in self._lm.count_tokens(texts)]
 
     def read(self, texts: Sequence[str]) -> Reading:
-        """Append nodes and probe; raises `InputError` where they exceed `room`."""
+        """Append nodes and probe; raises `InputError` if they exceed `room`."""
         cost = sum(map(self.cost, texts))
         if cost > self._room:
             raise InputError(
@@ -281,7 +281,7 @@ class ScriptedSession:
         return [self.read([text]) for text in texts]
 
     def forget(self, count: int) -> None:
-        """Take the last nodes back; what they have cost stays counted."""
+        """Remove the last nodes; their cost stays counted."""
         kept = len(self.texts) - count
         self._room += sum(map(self.cost, self.texts[kept:]))
         del self.texts[kept:]
@@ -291,7 +291,7 @@ class ScriptedSession:
     ) -> ScriptedDecoding:
         """Answer with the sentence read that shares most content words with the question.
 
-        The first of equals wins; the answer is empty where nothing was read.
+        The first of equals wins; empty if nothing was read.
         """
         self.enough = enough
         self.charge(VERDICT_TOKENS + self._second_turn)
@@ -299,7 +299,7 @@ class ScriptedSession:
         return ScriptedDecoding(self, cut(self._nearest(), max_new_tokens), keys)
 
     def likelihoods(self, texts: Sequence[str], *, enough: bool) -> Floats:
-        """Mean of `logprobs_after` the question and all that was read, (texts,).
+        """Mean of `logprobs_after` the question and all nodes, (texts,).
 
         `enough` changes nothing. Raises `InputError` for a text without tokens.
         """
@@ -311,7 +311,7 @@ class ScriptedSession:
         return np.array(list(map(self.likelihood, texts)), np.float64)
 
     def likelihood(self, text: str) -> float:
-        """Mean of `logprobs_after` the question and all that was read."""
+        """Mean of `logprobs_after` the question and all nodes."""
         return float(logprobs_after("\n".join([self.question, *self.texts]), text).mean())
 
     def _nearest(self) -> str:
@@ -321,7 +321,7 @@ class ScriptedSession:
         return max(sentences, key=lambda s: len(content_words(s) & asked), default="")
 
     def charge(self, tokens: int) -> None:
-        """Add to `usage`, the prompt included the first time."""
+        """Add to `usage`, the first time including the prompt."""
         self._usage += Usage(self._pending + tokens)
         self._pending = 0
 
@@ -352,7 +352,7 @@ class ScriptedDecoding:
 
     @property
     def likelihood(self) -> float | None:
-        """What `ScriptedSession.likelihoods` gives for the text."""
+        """The result of `ScriptedSession.likelihoods` for the text."""
         return self._session.likelihood(self.text) if self.text else None
 
     def _run(self, answer: str) -> Iterator[str]:

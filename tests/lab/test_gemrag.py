@@ -152,7 +152,7 @@ def test_where_no_question_is_written_sentences_stand_for_them_and_are_counted()
     ]
     [note] = asker.notes("doc")
     assert note == (
-        "doc: 1 of 2 nodes were asked about twice, and for 1 of them their own sentences stand for "
+        "doc: 1 of 2 nodes were asked about twice, and for 1 of them their own sentences replace "
         "utility questions, because w wrote none"
     )
     silent = questioner(None)

@@ -89,9 +89,9 @@ def test_every_default_is_taken_after_one_retry_and_counted():
     assert (explored.requests, explored.retries, explored.defaults) == (10, 5, 5)
     assert explored.notes == (
         "1 of 1 initial nodes are those most similar to the question",
-        "5 unusable replies were asked for anew",
+        "5 unusable replies were asked for again",
         "5 decisions were taken by default after two unusable replies",
-        "1 chunks were noted by their most similar sentence, for want of notes",
+        "1 chunks without notes were noted by their most similar sentence",
     )
     for stage in ("facts", "chunk", "neighbors"):
         first, again = script.prompts(stage)

@@ -206,7 +206,7 @@ def test_malformed_replies_are_asked_for_anew():
     retriever, navigator = walker(*replies)
     retrieval = retriever.search("valley", config=PLENTY)
     assert leaves(retrieval) == ["valley"]
-    assert retrieval.notes == ("2 replies without a legal action were asked for anew",)
+    assert retrieval.notes == ("2 replies without a legal action were asked for again",)
     assert not navigator.prompts[0].endswith("legal") and "1, 2." not in navigator.prompts[0]
     assert navigator.prompts[1] == navigator.prompts[2]
     assert navigator.prompts[1].endswith("Action: and one of these numbers: 1, 2.")
@@ -218,7 +218,7 @@ def test_after_all_tries_the_most_similar_way_is_taken():
     assert len(leaves(retrieval)) == 1
     assert len(navigator.prompts) == 4 * 3
     assert retrieval.notes == (
-        "8 replies without a legal action were asked for anew",
+        "8 replies without a legal action were asked for again",
         "4 of 4 steps took the default after 3 unusable replies: the most similar part, or to stay",
     )
     exact, _ = walker("No idea.", writer=None, reader=ScriptedLM(reply=lambda prompt: "No idea."))

@@ -1,4 +1,4 @@
-"""The lab's commands, which join those of `hwdag`; imports none of what they do, so help is fast."""
+"""The lab's commands for `hwdag`; imports nothing that they run, so help is fast."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _add_try(commands: Commands) -> None:
 def _add_eval(commands: Commands) -> None:
     command = commands.add_parser(
         "eval",
-        help="run HWDAG beside what one would use instead, on questions with gold answers",
+        help="compare HWDAG with its alternatives on questions with gold answers",
         description="Run systems on the same questions with the same reader and token budgets. "
         "Started again with the same folder, it does what is left: systems and budgets may be "
         "added, and the limit may be raised.",
@@ -206,7 +206,7 @@ def _add_show(actions: Commands) -> None:
 
 
 def _add_model(command: argparse.ArgumentParser) -> None:
-    """The model that is looked into."""
+    """Options for the model to inspect."""
     command.add_argument(
         "--model",
         metavar="NAME",
@@ -217,7 +217,7 @@ def _add_model(command: argparse.ArgumentParser) -> None:
 
 
 def _add_choice(command: argparse.ArgumentParser, limit: int | None) -> None:
-    """Which questions are asked."""
+    """Options for the choice of questions."""
     command.add_argument(
         "--limit",
         type=_limit,

@@ -22,9 +22,9 @@ from hwdag_lab.eval.systems import DEFAULT_SYSTEMS, systems
 
 def evaluate(options: argparse.Namespace) -> int:
     """Run systems on questions, and write records, summary and report."""
-    # why: no limit is all
+    # why: None is all
     plan = replace(config_of(Plan(DEFAULT_SYSTEMS), options), limit=options.limit)
-    systems(plan.systems)  # why: a misspelt name is told before models are loaded
+    systems(plan.systems)  # why: finds a misspelt name before models are loaded
     records = records_of(options.data, malformed=options.malformed, on_skip=warn)
     models = load_models(
         reader=options.reader,
@@ -95,7 +95,7 @@ def _line(one: Comparison) -> tuple[str, ...]:
 
 
 def _columns(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of equally wide columns."""
+    """Lines with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
@@ -104,5 +104,5 @@ def _columns(lines: Sequence[Sequence[str]]) -> list[str]:
 
 
 def warn(message: str) -> None:
-    """Tell of a record that was left out."""
+    """Report a record that was left out."""
     print(f"hwdag: skipped: {visible(message)}", file=sys.stderr)

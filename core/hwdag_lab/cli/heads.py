@@ -19,7 +19,7 @@ def detect(options: argparse.Namespace) -> int:
     """Find the retrieval heads of a model, print them, and write their file."""
     whole("--top", options.top, 1)
     path: Path | None = options.output
-    # why: told before hours are spent on it
+    # why: before hours are spent
     if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
         raise InputError(f"{path}: cannot be written; name a file in a folder that exists")
     examples = read_examples(
@@ -49,7 +49,7 @@ def detect(options: argparse.Namespace) -> int:
 
 
 def show(options: argparse.Namespace) -> int:
-    """Print a list, or one line for each that is shipped."""
+    """Print a list, or one line per shipped list."""
     if options.list is None:
         for file in shipped():
             print(f"{file.key}: {len(file.pairs)} heads")
@@ -61,7 +61,7 @@ def show(options: argparse.Namespace) -> int:
 def _short(
     lm: HuggingFaceLM, examples: list[Example], options: argparse.Namespace
 ) -> list[Example]:
-    """The examples that are not too long, the others being told."""
+    """The examples that are not too long; reports the others."""
     context = lm.context_tokens
     room = context if options.max_tokens is None else min(options.max_tokens, context)
     kept = [

@@ -1,4 +1,4 @@
-"""The command `try`: one question to another method, over documents that are read anew."""
+"""The command `try`: one question to another method over documents read anew."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def try_method(options: argparse.Namespace) -> int:
-    """Build what the method searches, or take it from the cache, and answer the question."""
+    """Build, or take the build from the cache, and answer the question."""
     config = config_of(SearchConfig(), options)
     scope = scope_of(options)
     cls = retriever_class(options.method)
@@ -34,13 +34,13 @@ def try_method(options: argparse.Namespace) -> int:
 
 
 def config_named(cls: type[DocumentRetriever[Any]], pairs: Sequence[str]) -> Any:
-    """Return the config of a method with what `--option NAME=VALUE` says.
+    """Return the config of a method with the values of `--option NAME=VALUE`.
 
-    A value is JSON where it can be; a number is text for an option whose default is one.
+    A value is JSON if it parses, else text; a number is text if the default is text.
 
     Raises:
-        UnknownOption: a name that is no option of the method.
-        InputError: not NAME=VALUE, or a value that the option may not have.
+        UnknownOption: the method has no such option.
+        InputError: the pair is not NAME=VALUE, or the value is illegal.
     """
     usual, values = cls.Config(), dict[str, Any]()
     for pair in pairs:

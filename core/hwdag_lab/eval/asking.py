@@ -1,8 +1,8 @@
-"""One question put to one system: retrieval, answer, scores and costs.
+"""Asking one system one question: retrieval, answer, scores and costs.
 
-A multiple-choice question is asked as it is, without its options: they would be part of the query,
-and the wrong ones lead a search astray. The option whose text is the most likely answer is chosen
-(mean log-probability per token), and nothing is decoded.
+A multiple-choice question is asked without its options: as part of the query, wrong options would
+mislead the search. The option whose text is the likeliest answer is chosen (mean log-probability
+per token), and nothing is decoded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hwdag_lab.eval.schema import Question, Record
 from hwdag_lab.eval.text_metrics import bleu4, exact_match, f1, rouge_l
 
 RANKED = 100
-"""Nodes that are ranked where no answer is asked for, read or not: first passages stand in them."""
+"""Nodes to rank if no answer is asked for, read or not, for recall of passages."""
 
 ACCURACY = "accuracy"
 TEXT_METRICS = {"f1": f1, "em": exact_match, "rouge_l": rouge_l, "bleu4": bleu4}
@@ -37,7 +37,7 @@ def asked(
     retriever: Retriever,
     config: SearchConfig,
 ) -> Result:
-    """`result`, which says what is asked, filled in; an `HWDAGError` is part of it."""
+    """Fill in a blank result; an `HWDAGError` becomes part of it."""
     reset_peaks()
     try:
         asking = _answered if result.answered else _searched
@@ -48,7 +48,7 @@ def asked(
 
 
 def failed(result: Result, record: Record, question: Question, error: HWDAGError) -> Result:
-    """The result of a question that could not be asked: 0 in everything that would be scored."""
+    """The result of a question that could not be asked: every score is 0."""
     names = retrieval_scores((), record, question).keys() | set(_metrics(result, question))
     if not result.answered:
         names |= passage_recall((), record, question).keys()
@@ -60,13 +60,13 @@ def failed(result: Result, record: Record, question: Question, error: HWDAGError
 
 
 def check_metrics() -> None:
-    """Raise `InputError` if a library that scores answers is missing."""
+    """Raise `InputError` if a library for scoring answers is missing."""
     for metric in TEXT_METRICS.values():
         metric("a", ("a",))
 
 
 def _metrics(result: Result, question: Question) -> Sequence[str]:
-    """What an answer is scored by."""
+    """The metrics of an answer."""
     if not result.answered:
         return ()
     return [ACCURACY] if question.options else list(TEXT_METRICS)
@@ -95,7 +95,7 @@ def _answered(
     config: SearchConfig,
 ) -> Result:
     began = time.perf_counter()
-    at = [began]  # when nodes were found: until the last one it was search
+    at = [began]  # times at which nodes were found; the search ends with the last
     stream = retriever.stream(
         question.text, config=config, on_step=lambda step: at.append(time.perf_counter())
     )
@@ -114,7 +114,7 @@ def _answered(
 
 
 Answered = tuple[str, float | None, Usage, dict[str, float]]
-"""The answer, its likelihood, the cost of everything, the scores of the answer."""
+"""The answer, its likelihood, the total cost, and the scores of the answer."""
 
 
 def _text(stream: AnswerStream, question: Question) -> Answered:
@@ -141,7 +141,7 @@ def _retrieved(
         nodes=len(retrieval.steps),
         stop=retrieval.stop,
         p_yes=tuple(step.p_yes for step in retrieval.steps if step.p_yes is not None),
-        # what was remembered (`hwdag_lab.eval.models`) took its time before
+        # remembered calls (`hwdag_lab.eval.models`) took their time before
         search=replace(retrieval.usage, seconds=max(seconds, retrieval.usage.seconds)),
         notes=retrieval.notes,
     )

@@ -1,4 +1,4 @@
-"""Preparing one record for one system: built, measured, and for HWDAG kept in a file."""
+"""Preparing one record for one system: build, measure, and keep HWDAG's index files."""
 
 from __future__ import annotations
 
@@ -25,20 +25,18 @@ from hwdag_lab.eval.schema import Record
 from hwdag_lab.eval.systems import ComparedSystem, index_options
 
 INDEXES = "indexes"
-"""Folder of HWDAG's index files within a run's folder."""
+"""Folder of the index files within the folder of a run."""
 
 OnBuild = Callable[[Build], None]
 
 
 class Builder:
-    """Retrievers over one record at a time, shared where systems build alike.
+    """Makes retrievers over one record at a time; systems that build alike share one.
 
-    Records that follow each other and are about the same documents share them too.
-
-    HWDAG's graphs are dear, so each is an index file of its own, named after all that it depends
-    on; it appears once `on_build` has returned. Everything else is built again by a new process,
-    its calls to the writer apart (`hwdag_lab.eval.models`). `on_build` is called with the cost of
-    every build.
+    Consecutive records about the same documents share them too. HWDAG's graphs are expensive, so
+    each is an index file, named after everything it depends on; it appears after `on_build` has
+    returned. A new process builds everything else again, but its writer calls are remembered
+    (`hwdag_lab.eval.models`). `on_build` gets the cost of every build.
     """
 
     def __init__(
@@ -58,10 +56,10 @@ class Builder:
         self._built: dict[str, Retriever | HWDAGError] = {}
 
     def retriever(self, system: ComparedSystem, record: Record) -> Retriever:
-        """The system's retriever over the record's documents.
+        """Return the retriever of a system over the documents of a record.
 
         Raises:
-            HWDAGError: whatever the build raises.
+            HWDAGError: the build failed.
         """
         if self._record is None or record.documents != self._record.documents:
             self._record, self._built = record, {}
@@ -75,7 +73,7 @@ class Builder:
         return made
 
     def _made(self, system: ComparedSystem, record: Record) -> Retriever | HWDAGError:
-        """What is built; an error is kept too, so that no build fails once per question."""
+        """The built retriever or its error, kept so that no build fails once per question."""
         try:
             if system.graph is None:
                 return self._plain(system, record)
@@ -101,7 +99,7 @@ class Builder:
         partial = path.with_suffix(".partial")
         partial.unlink(missing_ok=True)
         index.save(partial)
-        # why: recorded before it is there to be found, or a kill between the two loses the cost
+        # why: recorded before the file appears, or a kill between the two loses the cost
         self._on_build(measured)
         partial.replace(path)
         return index
@@ -128,7 +126,7 @@ class Builder:
             nodes=report.nodes,
             retries=report.retries,
             fallbacks=report.fallbacks,
-            # what was remembered took its time in another process
+            # remembered calls took their time in another process
             usage=Usage(spent.tokens, spent.tflops, max(seconds, spent.seconds)),
             peak_memory_mb=peaks_mb(),
             notes=tuple(report.notes),

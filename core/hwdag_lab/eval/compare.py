@@ -1,4 +1,4 @@
-"""Whether two runs, or two systems of one run, differ: paired bootstrap over common questions."""
+"""Comparing two runs, or two systems of one run: paired bootstrap over common questions."""
 
 from __future__ import annotations
 
@@ -35,28 +35,28 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """In words; a difference that is not shown may still be there."""
+        """The result in words; without a difference shown, there may still be one."""
         return "differs" if self.difference.p_value < LEVEL else "no difference shown"
 
 
 def compare(
     folders: Sequence[Path], *, systems: Sequence[str] = (), metrics: Sequence[str] = ()
 ) -> list[Comparison]:
-    """Paired differences over the questions that both sides have, per data set and budget.
+    """Paired differences over the questions of both sides, per data set and budget.
 
     Args:
         folders: one or two folders of runs.
-        systems: of two folders, none for every system that both have, one for it in both, or two
-            for the first in the first folder and the second in the second one; of one folder, two.
-        metrics: names; by default one of answers and one of evidence where both sides have them.
+        systems: for two folders, none for every common system, one for that system in both, or two
+            for the first in the first folder and the second in the second. For one folder, two.
+        metrics: names; by default one of answers and one of evidence that both sides have.
 
     Raises:
-        InputError: sides are missing, a system or a metric is unknown to a run, or no question is
-            common to both.
+        InputError: a side is missing, a run does not have the system or the metric, or there is no
+            common question.
     """
     runs: dict[Path, Run] = {}
     for folder in folders:
-        read_settings(folder)  # why: a folder without any is not a run, and the message says so
+        read_settings(folder)  # why: raises for a folder that is no run
         runs[folder] = grouped(read_results(folder).values(), lambda result: result.system)
     pairs = _sides(folders, systems, runs)
     found = [

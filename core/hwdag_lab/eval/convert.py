@@ -1,4 +1,4 @@
-"""From the official formats of public data sets to the records of `hwdag_lab.eval.data`."""
+"""Converting official formats of public data sets to the records of `hwdag_lab.eval.data`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from hwdag_lab.eval.schema import Record
 
 
 def reader_of(format: str) -> Read:
-    """What reads a format. Raises `UnknownOption` for a name that stands for none."""
+    """Return the reader of a format. Raises `UnknownOption` for an unknown name."""
     module, name = FORMATS[one_of("format", format, FORMATS)]
     return cast("Read", getattr(import_module(f"hwdag_lab.eval.formats.{module}"), name))
 
 
 @dataclass(frozen=True, slots=True)
 class ConvertCounts:
-    """What `convert` wrote, and how many malformed records it left out."""
+    """Records that `convert` wrote, and malformed ones that it left out."""
 
     documents: int = 0
     questions: int = 0
@@ -43,7 +43,8 @@ def convert(
 
     Raises:
         UnknownOption: the format is unknown.
-        DataError: the source cannot be read, or, unless `malformed` is "skip", a record of it.
+        DataError: the source cannot be read, or a record is malformed and `malformed` is not
+            "skip".
     """
     read = reader_of(format)
     skipped = documents = questions = 0

@@ -1,4 +1,4 @@
-"""Data sets as JSONL: reading, writing, pools, and a seeded choice of questions that needs few documents.
+"""Data sets as JSONL: reading, writing, pools, and seeded samples of questions.
 
 The schema is in `hwdag_lab.eval.schema`.
 """
@@ -30,16 +30,16 @@ from hwdag_lab.eval.schema import Paragraph, Question, Record, parse_record
 def read_records(
     path: Path, *, malformed: Malformed = "error", on_skip: OnSkip | None = None
 ) -> Iterator[Record]:
-    """The records of a JSONL file, one line at a time; blank lines are passed over.
+    """The records of a JSONL file, read line by line; blank lines are skipped.
 
-    With `malformed="skip"` a record that cannot be used is left out as a whole, and `on_skip` is
-    called with the message that would have been raised.
+    With `malformed="skip"` a malformed record is left out, and `on_skip` gets the message of its
+    error.
 
     Raises:
-        DataError: the file cannot be read; or a line is not UTF-8 or not JSON, a field is missing,
-            blank or of the wrong type, a paragraph or quoted evidence does not occur in the text,
-            an evidence id is unknown, a label is out of range, an id of a document or question
-            stands twice in a data set.
+        DataError: the file cannot be read; a line is not UTF-8 or not JSON; a field is missing,
+            blank or of the wrong type; a paragraph or quoted evidence does not occur in the text;
+            an evidence id is unknown; a label is out of range; or an id of a document or question
+            occurs twice in a data set.
         UnknownOption: `malformed` is neither "error" nor "skip".
     """
     return checked(lines(path), unique(_parse_line), malformed, on_skip)
@@ -48,11 +48,11 @@ def read_records(
 def records_of(
     paths: Iterable[Path], *, malformed: Malformed = "error", on_skip: OnSkip | None = None
 ) -> list[Record]:
-    """The records of several files; a folder stands for the `*.jsonl` directly in it, sorted.
+    """The records of several files; a folder stands for the `*.jsonl` files in it, sorted.
 
     Raises:
-        DataError: as in `read_records`, where ids are unique over all files; or a folder holds no
-            such file.
+        DataError: as in `read_records`, with ids unique over all files; or a folder holds no such
+            file.
     """
     places = (place for path in paths for file in _files(path) for place in lines(file))
     return list(checked(places, unique(_parse_line), malformed, on_skip))
@@ -69,7 +69,7 @@ def _files(path: Path) -> list[Path]:
 def write_records(path: Path, records: Iterable[Record]) -> None:
     """Write JSONL that `read_records` reads back as equal records.
 
-    The file appears when it is complete; an exception leaves an older one as it was.
+    The file appears when it is complete; after an exception an older one is unchanged.
     """
     partial = path.with_name(path.name + ".partial")
     try:
@@ -81,15 +81,15 @@ def write_records(path: Path, records: Iterable[Record]) -> None:
         partial.unlink(missing_ok=True)
 
 
-def pooled(asked: Iterable[Record], beside: Iterable[Record] = ()) -> list[Record]:
-    """One pool of all paragraphs, and for every data set of `asked` a record that asks about it.
+def pooled(asked: Iterable[Record], others: Iterable[Record] = ()) -> list[Record]:
+    """Pool all paragraphs, with one record per data set of `asked` that asks about the pool.
 
-    The paragraphs are those of both; equal ones (title and text) are one. The questions are those
-    of `asked` that have gold paragraphs. Name of a data set: "<name>_pool".
+    The pool has the paragraphs of both, equal ones (title and text) once. The questions are those
+    of `asked` with gold paragraphs. The data set is named "<name>_pool".
     """
     asked = list(asked)
     numbers: dict[tuple[str, str], int] = {}
-    for record in (*asked, *beside):
+    for record in (*asked, *others):
         for paragraph in record.paragraphs:
             numbers.setdefault(_passage(record, paragraph), len(numbers))
     paragraphs, texts, end = [], [], 0
@@ -116,12 +116,12 @@ PASSAGE_GAP = "\n\n"
 
 
 def _passage(record: Record, paragraph: Paragraph) -> tuple[str, str]:
-    """What tells a paragraph from others."""
+    """The identity of a paragraph."""
     return paragraph.title, record.text[paragraph.span.start : paragraph.span.end]
 
 
 def _moved(record: Record, place: Callable[[Paragraph], Paragraph]) -> Iterator[Question]:
-    """The questions of a record that have gold paragraphs, about a text where these are elsewhere."""
+    """The questions of a record with gold paragraphs, moved to a text with these elsewhere."""
     at = {p.span: place(p).span for p in record.paragraphs}
 
     def moved(spans: Iterable[Span]) -> tuple[Span, ...]:
@@ -143,7 +143,7 @@ def _moved(record: Record, place: Callable[[Paragraph], Paragraph]) -> Iterator[
 
 
 def unique(parse: Callable[[Any], Record]) -> Callable[[Any], Record]:
-    """`parse` that also refuses a document id or question id that its data set had before."""
+    """`parse` that also refuses a document id or question id that its data set already had."""
     seen: set[tuple[str, str, str]] = set()
 
     def parse_unique(item: Any) -> Record:
@@ -163,11 +163,11 @@ def _parse_line(line: bytes) -> Record:
     return parse_record(decoded(line))
 
 
-PER_DOCUMENT = 10  # questions of one document that `sample` takes before it goes on to the next
+PER_DOCUMENT = 10  # questions that `sample` takes of a document before the next
 
 
 def by_dataset(records: Iterable[Record]) -> dict[str, list[Record]]:
-    """Records by the name of their data set, both in order of appearance."""
+    """Records by data set, both in order of appearance."""
     groups: dict[str, list[Record]] = {}
     for record in records:
         groups.setdefault(record.dataset, []).append(record)
@@ -177,14 +177,14 @@ def by_dataset(records: Iterable[Record]) -> dict[str, list[Record]]:
 def sample(
     records: Iterable[Record], *, limit: int | None, seed: int, per_document: int = PER_DOCUMENT
 ) -> list[Record]:
-    """At most `limit` questions per data set (all if None); records keep the chosen ones only.
+    """Choose at most `limit` questions per data set (all if None), and keep no others.
 
-    Documents come in a random order, and give their first `per_document` questions, also in a
-    random order, before the next one is taken, because a document is dear to index; once all had
-    their turn, they give the next `per_document`, until `limit` is reached. Both orders are hashes
-    of id and `seed`, so that they do not depend on the order of the input, and a larger limit holds
-    all questions of a smaller one. Data sets come sorted by name; documents and questions in the
-    order of the choice. A document none of whose questions is chosen is left out.
+    Documents are expensive to index. So they come in random order, and each gives its first
+    `per_document` questions, also in random order, before the next; after all documents, they give
+    the next `per_document`, up to `limit`. Both orders are hashes of id and `seed`: they do not
+    depend on the order of the input, and a larger limit includes the questions of a smaller one.
+    Data sets are sorted by name; documents and questions are in the order of choice. Documents
+    without chosen questions are left out.
 
     Raises:
         InputError: `limit` or `per_document` is below 1.
@@ -221,5 +221,5 @@ def _chosen(
 
 
 def _draw(name: str, seed: int) -> tuple[bytes, str]:
-    """A random key that is the same in every process; the name breaks ties."""
+    """A random key, the same in every process; the name breaks ties."""
     return blake2b(f"{seed}\0{name}".encode(), digest_size=8).digest(), name

@@ -1,4 +1,4 @@
-"""Graphs whose edges the model did not make: what its attention is worth, all else being equal."""
+"""Graphs with edges that the model did not make, to measure what its attention is worth."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from hwdag_lab.eval.systems import EdgeSource
 
 
 class OtherEdges(CachedReader):
-    """A reader whose attention from points to the nodes of their window is not its own.
+    """A reader with changed attention from points to the nodes of their window.
 
-    "uniform" pays the same to every node; "shuffled" deals the values of a point's own attention
-    out among the nodes anew, by a choice that depends on the texts alone.
+    "uniform" pays the same to every node. "shuffled" permutes the attention values of a point among
+    the nodes; the permutation depends on the texts only.
     """
 
     def __init__(self, model: Reader, calls: CallCache, edges: EdgeSource) -> None:
@@ -28,7 +28,7 @@ class OtherEdges(CachedReader):
         self._edges = edges
 
     def replay(self, requests: Sequence[ReplayRequest], *, heads: Heads) -> list[Replay]:
-        """Attention of points to their windows, changed."""
+        """Changed attention of points to their windows."""
         replays = super().replay(requests, heads=heads)
         return [self._changed(q, r) for q, r in zip(requests, replays, strict=True)]
 
@@ -40,16 +40,16 @@ class OtherEdges(CachedReader):
 
 
 def copies(request: ReplayRequest) -> Mask:
-    """Find the segments that say what a point says, (points, segments): edges leave them out."""
+    """Segments that repeat the point, (points, segments); edges leave them out."""
     return np.array(
         [[point in one or one in point for one in request.segments] for point in request.points]
     )
 
 
 def shuffled(replay: Replay, rng: np.random.Generator, fixed: Mask) -> Replay:
-    """Deal mean attention per segment out anew for every point, among segments that are not fixed.
+    """Permute mean attention per segment for every point, among segments that are not fixed.
 
-    A point pays most to its own copy, which has no edge: dealt out it would become one.
+    A point pays most to its own copy, which has no edge; shuffled, that value would become one.
     """
     segment, tokens = replay.unit_segment, replay.unit_tokens
     count = int(segment.max()) + 1

@@ -1,10 +1,10 @@
-"""How much of the gold evidence lies inside what was retrieved, by exact character spans.
+"""How much gold evidence the retrieved nodes hold, by exact character spans.
 
-No string is compared: a paragraph counts because the returned text was taken from it, not because
-the same words stand somewhere else. Retrieved spans that overlap count once.
+Strings are never compared: a paragraph counts because the text was taken from it, not because the
+same words occur elsewhere. Overlapping spans count once.
 
-Only text that was read is evidence: nodes cut or picked from the document. What a node that a model
-wrote rests on was not read; how much gold evidence lies there is a figure of its own.
+Only text that was read is evidence: nodes cut or picked from the document. The sources of written
+nodes were not read; the gold evidence in them is a separate figure.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from hwdag.types import Node, Origin, Span
 from hwdag_lab.eval.schema import Question, Record
 
 TOUCHED = 0.10
-"""Share of a gold paragraph's characters that must be returned for it to count as touched."""
+"""A gold paragraph is touched if at least this share of its characters is returned."""
 
 HALF = 0.50
-"""Share of a gold paragraph's characters that must be returned for it to count as half covered."""
+"""A gold paragraph is half covered if at least this share of its characters is returned."""
 
 SENTENCE = 0.80
-"""Share of a gold sentence's characters that must be returned for it to count as found."""
+"""A gold sentence is found if at least this share of its characters is returned."""
 
 VERBATIM: frozenset[Origin] = frozenset({"chunk", "extractive", "compressed"})
-"""Origins of nodes whose sources are the very text that is read."""
+"""Origins of nodes whose sources are exactly the text that is read."""
 
 PARAGRAPH_METRICS = (
     "paragraph_touched",
@@ -37,25 +37,25 @@ PARAGRAPH_METRICS = (
     "all_half",
     "evidence_precision",
 )
-"""Keys of `evidence_scores` where the question has gold paragraphs."""
+"""Keys of `evidence_scores` for questions with gold paragraphs."""
 
 SENTENCE_METRICS = ("sentence_recall", "all_sentences")
-"""Keys of `evidence_scores` where the question has gold sentences."""
+"""Keys of `evidence_scores` for questions with gold sentences."""
 
 WRITTEN_METRICS = ("written_half",)
-"""Keys of `retrieval_scores` beside those of `evidence_scores`, where there are gold paragraphs."""
+"""Further keys of `retrieval_scores` for questions with gold paragraphs."""
 
 RANKS = (2, 5)
-"""How many passages of a ranking `passage_recall` looks at."""
+"""Depths of `passage_recall`."""
 
 RANKED_METRICS = tuple(f"recall_at_{k}" for k in RANKS)
 """Keys of `passage_recall`."""
 
 
 def retrieval_scores(nodes: Iterable[Node], record: Record, question: Question) -> dict[str, float]:
-    """`evidence_scores` of what was read in these nodes of a record, and `written_half`.
+    """`evidence_scores` of the text read in these nodes of a record, and `written_half`.
 
-    That is `paragraph_half` of the sources of nodes that a model wrote. Nobody read those sources,
+    `written_half` is `paragraph_half` of the sources of written nodes. Nobody read those sources,
     so it is no evidence; it says how much of the evidence the written text could be about.
     """
     nodes = list(nodes)
@@ -67,16 +67,16 @@ def retrieval_scores(nodes: Iterable[Node], record: Record, question: Question) 
 
 
 def read_spans(nodes: Iterable[Node], record: Record) -> list[Span]:
-    """The spans of a record's text that stand in the nodes' texts, word for word."""
+    """The spans of a record that the nodes hold verbatim."""
     return [span for n in nodes if n.origin in VERBATIM for span in record.spans(n)]
 
 
 def passage_recall(nodes: Iterable[Node], record: Record, question: Question) -> dict[str, float]:
     """`recall_at_k`: share of the gold paragraphs among the first k that a ranking of nodes meets.
 
-    A node counts for the paragraph in which it begins; where a node holds several, for each in
-    turn. With `evidence_sets` it is the best over the sets. Nothing where there are no paragraphs,
-    or none is gold.
+    A node counts for the paragraph in which it starts; a node that holds several, for each in turn.
+    With `evidence_sets` it is the best over the sets. Empty without paragraphs, or without gold
+    ones.
     """
     sets = _gold_sets(question)
     if not sets or not record.paragraphs:
@@ -102,19 +102,19 @@ def _paragraphs(spans: Iterable[Span], record: Record) -> Iterator[Span]:
 def evidence_scores(spans: Iterable[Span], question: Question) -> dict[str, float]:
     """Evidence recall, precision and all-evidence-found of returned spans, each in [0, 1].
 
-    `paragraph_touched`, `paragraph_half`: share of the gold paragraphs of which at least `TOUCHED`
-    or `HALF` of the characters lie inside the union of `spans`. `all_touched`, `all_half`: 1 where
-    that holds for every one of them. `sentence_recall`, `all_sentences`: the same for gold
-    sentences at `SENTENCE`. `evidence_precision`: share of the returned characters that lie inside
-    gold paragraphs; 0 where nothing was returned.
+    `paragraph_touched`, `paragraph_half`: share of the gold paragraphs with at least `TOUCHED` or
+    `HALF` of their characters in the union of `spans`. `all_touched`, `all_half`: 1 if that holds
+    for all of them. `sentence_recall`, `all_sentences`: the same for gold sentences at `SENTENCE`.
+    `evidence_precision`: share of the returned characters inside gold paragraphs; 0 if nothing was
+    returned.
 
-    With `evidence_sets` (Qasper: one per annotator) each metric is the best over the sets, apart
-    from each other as in the data set's own evidence F1; a set without spans (an annotator who
-    found no answer in the text) cannot be retrieved and is left out. A question without gold
-    paragraphs lacks `PARAGRAPH_METRICS`, one without gold sentences lacks `SENTENCE_METRICS`:
-    nothing is measured, so nothing is to be averaged. Gold spans without characters are ignored.
+    With `evidence_sets` (Qasper: one per annotator) each metric is the best over the sets,
+    independently, like the data set's own evidence F1. A set without spans (an annotator found no
+    answer in the text) cannot be retrieved and is left out. A question without gold paragraphs
+    lacks `PARAGRAPH_METRICS`, one without gold sentences lacks `SENTENCE_METRICS`: nothing is
+    measured, so nothing is averaged. Empty gold spans are ignored.
 
-    Takes O((m + g) log m) for m spans and g gold spans, whatever the length of the document.
+    O((m + g) log m) for m spans and g gold spans, whatever the length of the document.
     """
     cover = _Cover.of(spans)
     scores = [_paragraph_scores(cover, gold) for gold in _gold_sets(question)]
@@ -124,11 +124,11 @@ def evidence_scores(spans: Iterable[Span], question: Question) -> dict[str, floa
 
 @dataclass(frozen=True, slots=True)
 class _Cover:
-    """A union of spans that can be asked how many of its characters a range holds."""
+    """A union of spans that tells how many of its characters a range holds."""
 
     starts: list[int]
     ends: list[int]
-    before: list[int]  # characters of all earlier spans, one more entry than there are spans
+    before: list[int]  # cumulative characters, (spans + 1,)
 
     @classmethod
     def of(cls, spans: Iterable[Span]) -> _Cover:
@@ -141,7 +141,7 @@ class _Cover:
         return self._below(span.end) - self._below(span.start)
 
     def _below(self, position: int) -> int:
-        """Covered characters in front of `position`."""
+        """Covered characters before `position`."""
         last = bisect_right(self.starts, position) - 1
         held = 0 if last < 0 else min(position, self.ends[last]) - self.starts[last]
         return self.before[max(0, last)] + held
@@ -176,5 +176,5 @@ def _sentence_scores(cover: _Cover, gold: Sequence[Span]) -> dict[str, float]:
 
 
 def _found(cover: _Cover, gold: Sequence[Span], share: float) -> float:
-    """Share of the gold spans that are covered to at least `share`."""
+    """Share of the gold spans of which at least `share` is covered."""
     return sum(cover.inside(span) / len(span) >= share for span in gold) / len(gold)

@@ -1,6 +1,6 @@
-"""JSON from strangers: objects with their place in the file, and one way to say what is wrong with one.
+"""JSON from strangers: objects with their place in the file, and one way to report errors.
 
-What an object must hold is said by a pydantic model, a `JsonObject`.
+A pydantic model, a `JsonObject`, says what an object must hold.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from hwdag.errors import InputError
 from hwdag.text.characters import without_surrogates
 
 Malformed = Literal["error", "skip"]
-"""What a malformed record does: end the reading, or be left out and said."""
+"""What to do with a malformed record: raise, or leave it out and report it."""
 
 OnSkip = Callable[[str], None]
-"""Takes the message of a record that was left out."""
+"""Called with the message of a record that was left out."""
 
 Raw = TypeVar("Raw")
 Parsed = TypeVar("Parsed")
@@ -33,11 +33,11 @@ class DataError(InputError):
 
 
 class MalformedRecord(Exception):
-    """What is wrong with a record, without its place; `checked` makes it a `DataError`."""
+    """The error of a record, without its place; `checked` turns it into a `DataError`."""
 
 
 class JsonObject(BaseModel):
-    """A JSON object: fields of exactly these types, and others that are not read."""
+    """A JSON object with fields of exactly these types; others are ignored."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 
@@ -51,7 +51,7 @@ def _readable(text: str) -> str:
 
 
 Text: TypeAlias = Annotated[str, AfterValidator(_readable)]
-"""Text that holds more than whitespace."""
+"""Text that is not blank."""
 
 Blankable: TypeAlias = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
 """Text that may be blank, or null."""
@@ -63,7 +63,7 @@ Pair: TypeAlias = Annotated[tuple[First, Second], Field(strict=False)]
 
 
 def row_of(model: type[R], value: Any) -> R:
-    """`value` as an object of a model. Raises `MalformedRecord` with the first thing that is wrong."""
+    """Parse `value` as an object of a model. Raises `MalformedRecord` with the first error."""
     try:
         return model.model_validate(value)
     except ValidationError as error:
@@ -79,7 +79,7 @@ def checked(
     malformed: Malformed,
     on_skip: OnSkip | None,
 ) -> Iterator[Parsed]:
-    """`parse` of every item; `items` are pairs of a place ("file:line") and what stands there.
+    """Parse every item; `items` are pairs of a place ("file:line") and the raw item.
 
     Raises:
         UnknownOption: `malformed` is neither "error" nor "skip" (at once, not at the first item).
@@ -111,7 +111,7 @@ def _checked(
 
 
 def lines(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Lines that are not blank, each with its place; the file is never in memory as a whole.
+    """Non-blank lines with their places, without loading the whole file.
 
     Raises:
         DataError: the file cannot be opened.
@@ -126,12 +126,12 @@ def lines(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def unreadable(path: Path, error: OSError) -> DataError:
-    """The `DataError` for a file that the system does not give."""
+    """The `DataError` of a file that cannot be read."""
     return DataError(f"{path}: cannot be read ({error.strerror or error}); give an existing file")
 
 
 def json_file(path: Path) -> Any:
-    """The JSON value that a file holds, which is read as a whole.
+    """The JSON value in a file, read as a whole.
 
     Raises:
         DataError: the file cannot be opened, or is not UTF-8, or not JSON.
@@ -145,7 +145,7 @@ def json_file(path: Path) -> Any:
 
 
 def decoded(data: bytes) -> Any:
-    """The JSON value in UTF-8 bytes; MalformedRecord if they are not that."""
+    """The JSON value in UTF-8 bytes. Raises `MalformedRecord`."""
     try:
         return json.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:

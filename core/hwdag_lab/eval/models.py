@@ -20,14 +20,14 @@ from hwdag.types import Usage
 from hwdag_lab.methods.longllmlingua.retriever import scoring_of
 from hwdag_lab.methods.youra.retriever import ColumnHeads, column_reader
 
-if TYPE_CHECKING:  # why: torch is imported only by those who need a model
+if TYPE_CHECKING:  # why: torch is imported only where a model is needed
     from hwdag_lab.methods.longllmlingua.likelihood import TextScoring
     from hwdag_lab.methods.youra.columns import ModelColumns
 
 
 @contextmanager
 def open_calls(path: Path) -> Iterator[CallCache]:
-    """The calls of a run; nobody else may open them meanwhile, so one run writes.
+    """Open the calls of a run exclusively, so that only one process writes to it.
 
     Raises:
         InputError: another process has the file open, or it is something else.
@@ -44,10 +44,10 @@ def open_calls(path: Path) -> Iterator[CallCache]:
 
 
 class CachedWriter:
-    """A Writer whose finished calls are never made again, not even by another process.
+    """A Writer that never repeats a finished call, not even in another process.
 
-    What was remembered still counts as cost: `usage` is what all calls would have cost, had none
-    been remembered, so that two systems that ask the same thing are charged alike.
+    Remembered calls still count as cost: `usage` is what all calls would have cost without the
+    cache, so two systems that ask the same are charged the same.
     """
 
     def __init__(self, writer: Writer, calls: CallCache) -> None:
@@ -57,16 +57,16 @@ class CachedWriter:
 
     @property
     def name(self) -> str:
-        """That of the writer itself."""
+        """Name of the writer."""
         return self._writer.name
 
     @property
     def usage(self) -> Usage:
-        """Cost of the writer itself so far, where it counts, and of what was remembered."""
+        """Cost of the writer so far, if it counts, and of remembered calls."""
         return spent(self._writer) + self._saved
 
     def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
-        """One reply per prompt, in order; only what is new reaches the writer, in one batch.
+        """One reply per prompt, in order; only new prompts reach the writer, in one batch.
 
         Raises:
             WriterFailed: the writer did not return one reply per prompt.
@@ -76,7 +76,7 @@ class CachedWriter:
         new = {k: p for k, p in zip(keys, prompts, strict=True) if k not in replies}
         replies |= self._ask(new, max_new_tokens)
         for key in keys:
-            if new.pop(key, None) is None:  # the first use of a new one was paid for just now
+            if new.pop(key, None) is None:  # the first use of a new reply was just paid for
                 self._saved += replies[key][1]
         return [replies[key][0] for key in keys]
 
@@ -106,12 +106,12 @@ class CachedWriter:
 
 
 def _of_the_model(name: str) -> Any:
-    """A property that is that of the model behind."""
+    """A property of the model behind."""
     return property(lambda self: getattr(self._model, name))
 
 
 class CachedReader(CachedWriter):
-    """A local model that plays both roles, with its writing remembered; all else is the model's."""
+    """A local model that remembers its writing; everything else passes through."""
 
     def __init__(self, model: Reader, calls: CallCache) -> None:
         if not isinstance(model, Writer):
@@ -146,22 +146,22 @@ class CachedReader(CachedWriter):
         )
 
     def scoring(self) -> TextScoring:
-        """Log-probabilities of texts; raises `ReaderRequired` if the model cannot tell them."""
+        """Log-probabilities of texts; raises `ReaderRequired` if the model has none."""
         return scoring_of(self._model)
 
     def columns(self, heads: ColumnHeads, *, memory_bytes: int) -> ModelColumns:
-        """Means of the columns of attention; raises `ReaderRequired` if the model has none."""
+        """Column means of attention; raises `ReaderRequired` if the model has none."""
         return column_reader(self._model, heads, memory_bytes=memory_bytes)
 
 
 def spent(model: object) -> Usage:
-    """What a model says that it has cost so far; nothing for one that does not count."""
+    """Cost of a model so far; zero if it does not count."""
     counts = isinstance(model, Reader | CachedWriter)
     return model.usage if counts else Usage()  # type: ignore[attr-defined]
 
 
 def _shares(usage: Usage, count: int) -> list[Usage]:
-    """A batch's cost in equal parts; the first takes the tokens that are left over."""
+    """Split the cost of a batch equally; the first share gets the remaining tokens."""
     tokens, rest = divmod(usage.tokens, count)
     return [
         Usage(tokens + (rest if i == 0 else 0), usage.tflops / count, usage.seconds / count)
@@ -171,21 +171,20 @@ def _shares(usage: Usage, count: int) -> list[Usage]:
 
 @dataclass(frozen=True, slots=True)
 class RunModels:
-    """What all systems of a run share."""
+    """The models that all systems of a run share."""
 
     reader: Reader  # reads, counts tokens and answers, for every system
     embedder: Embedder  # embeds, for every system that does
-    # writes Information Points and summaries; None is the reader (PECAN Table 2 has a larger writer
-    # and a smaller reader)
+    # writes Information Points and summaries; None is the reader (in PECAN Table 2 the writer is
+    # larger)
     writer: Writer | None = None
-    dense: Embedder | None = None  # embeds for the `dense` systems only; None is `embedder`
+    dense: Embedder | None = None  # embeds for the `dense` systems; None is `embedder`
     precision: str = ""  # of the reader's weights, recorded with the run
-    # digest of a head list that the reader was given, recorded with the run; empty where it has its
-    # own
+    # digest of the head list passed to the reader, recorded with the run; empty for its own
     heads: str = ""
 
     def remembering(self, calls: CallCache) -> RunModels:
-        """The same models, with their writing remembered in `calls`."""
+        """The same models, remembering their writing in `calls`."""
         reader = CachedReader(self.reader, calls) if isinstance(self.reader, Writer) else None
         writer: Writer | None = self.writer
         if isinstance(writer, Reader):
@@ -197,13 +196,13 @@ class RunModels:
 
     @property
     def spent(self) -> Usage:
-        """What reader and writer cost so far, outside of sessions."""
+        """Cost of reader and writer so far, outside of sessions."""
         apart = id(self.writer) != id(self.reader)  # one object may play both roles
         return self.reader.usage + (spent(self.writer) if apart else Usage())
 
     @property
     def names(self) -> dict[str, str]:
-        """Names by role, as they are recorded."""
+        """Names by role, as recorded."""
         listed = {"heads": self.heads} if self.heads else {}
         return listed | {
             "reader": self.reader.name,
@@ -224,12 +223,12 @@ def load_models(
     device: str | None = None,
     heads: str | None = None,
 ) -> RunModels:
-    """Models by name; None is the embedded default, and the reader's own part for the writer.
+    """Load models by name; None is the embedded default, and for the writer the reader itself.
 
-    `dtype` and `device` are of reader and writer, `heads` names the file of a head list.
+    `dtype` and `device` apply to reader and writer; `heads` is the file of a head list.
 
     Raises:
-        ModelNotFound: no model under one of the names.
+        ModelNotFound: there is no model of one of these names.
         InputError: the dtype is unknown, or the head list does not fit the reader.
     """
     from hwdag.embedding.default import as_embedder

@@ -1,4 +1,4 @@
-"""A tree of summaries in the place of a graph of points (GARLIC Table 2, "w/o graph-based summary")."""
+"""A tree of summaries instead of a graph of points (GARLIC Table 2, "w/o graph-based summary")."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from hwdag_lab.methods.decisions import BATCH
 
 
 class OneSummaryWriter:
-    """Joins the points of every reply to one, so that a window has one node and a node one parent.
+    """Joins the points of a reply into one: one node per window, one parent per node.
 
-    What is written costs what it costs the writer, which counts it. A reply without points stays as
-    it is: the build asks again, and picks several sentences where that fails too, which it counts.
+    The wrapped writer counts the cost. A reply without points stays as it is: the build asks again,
+    then picks several sentences, and counts both.
 
     Raises:
         ReaderRequired: the writer is a reader that cannot write.
@@ -33,7 +33,7 @@ class OneSummaryWriter:
         self.concurrency: int = getattr(writer, "concurrency", BATCH)
 
     def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
-        """Reply to every prompt with one bullet, of the points that fit into `max_new_tokens`."""
+        """Reply to every prompt with one bullet: the points that fit into `max_new_tokens`."""
         replies = self._writer.write(prompts, max_new_tokens=max_new_tokens)
         return [self._joined(reply, max_new_tokens) for reply in replies]
 

@@ -1,4 +1,4 @@
-"""A retriever that knows the gold evidence: what the reader answers with nothing else in its way."""
+"""A retriever that knows the gold evidence: an upper bound for the answers of a reader."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from hwdag_lab.methods.passages import Whole
 
 
 class OracleRetriever(DocumentRetriever[Whole]):
-    """The gold evidence of a question in document order, as far as the budget goes.
+    """The gold evidence of a question in document order, within the budget.
 
-    Gold sentences where the data names them, else gold paragraphs; nothing for a question that it
-    was not told of, or that has no evidence.
+    Gold sentences if the data has them, else gold paragraphs; nothing for an unknown question, or
+    one without evidence.
     """
 
     name = "oracle"
     questions: Sequence[Question] = ()
-    """Those whose evidence it knows; all are about one document."""
+    """The questions whose evidence it knows; all are about one document."""
 
     def _build(self, document: Document) -> Whole:
         return Whole.of(document, self.reader)
@@ -34,7 +34,7 @@ class OracleRetriever(DocumentRetriever[Whole]):
         return Found([Scored(node, 1.0) for node in nodes])
 
     def _cut(self, whole: Whole, gold: Sequence[Span]) -> list[Node]:
-        own = whole.node.sources[0].start  # why: white space before the text is no part of the node
+        own = whole.node.sources[0].start  # why: the node has no white space at its start
         spans = [Span(max(0, s.start - own), s.end - own) for s in sorted(gold)]
         found = headings(whole.node.text, spans, whole.node.heading)
         nodes = whole.cut(spans, [f"gold.{i}" for i in range(len(spans))], self.reader)

@@ -11,7 +11,7 @@ _CLEAR, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 
 
 def reset_peaks() -> None:
-    """Let peaks count from now on, where the system can do so (Linux, CUDA)."""
+    """Restart the count of peaks, where the system can (Linux, CUDA)."""
     with suppress(OSError):
         _CLEAR.write_text("5")
     if cuda := _cuda_in_use():
@@ -19,9 +19,9 @@ def reset_peaks() -> None:
 
 
 def peaks_mb() -> dict[str, float]:
-    """Peak megabytes (2^20 bytes): "ram", resident, and "cuda", allocated, where there is CUDA.
+    """Peak megabytes (2^20 bytes) since the last `reset_peaks`: "ram" and, if in use, "cuda".
 
-    Since the last `reset_peaks`; "ram" is known on Linux only.
+    "ram" is resident memory, known on Linux only; "cuda" is allocated memory.
     """
     found = {}
     with suppress(OSError):
@@ -34,6 +34,6 @@ def peaks_mb() -> dict[str, float]:
 
 
 def _cuda_in_use() -> ModuleType | None:
-    """`torch.cuda` if it is in use; torch is not imported for the question's sake."""
+    """`torch.cuda` if it is in use; does not import torch."""
     torch = sys.modules.get("torch")
     return torch.cuda if torch is not None and torch.cuda.is_initialized() else None

@@ -1,4 +1,4 @@
-"""What an evaluation is to run."""
+"""What an evaluation runs."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from hwdag_lab.methods.options import CheckedOptions, at_least
 
 @dataclass(frozen=True, slots=True)
 class Plan(CheckedOptions):
-    """What is to be run.
+    """What an evaluation runs.
 
     Attributes:
-        systems: names of rows. See `hwdag_lab.eval.systems`.
-        budgets: node tokens that a system may put before the reader.
-        limit: questions per data set, at most; None for all.
-        seed: of the choice of questions.
-        max_new_tokens: length limit of an answer.
-        answers: whether answers are asked for, or the retrieval alone.
-        match: name of a system that stops by itself: every other one is also asked at the mean
-            number of node tokens that it read, per data set and budget; "" for none.
+        systems: names of rows; see `hwdag_lab.eval.systems`.
+        budgets: node tokens that a system may give to the reader.
+        limit: most questions per data set; None for all.
+        seed: seed of the choice of questions.
+        max_new_tokens: longest answer.
+        answers: whether to ask for answers, or retrieve only.
+        match: a system that stops by itself; every other one is also asked at the mean number of
+            node tokens that it read, per data set and budget. "" for none.
         retry_errors: ask questions again whose result is an error.
     """
 

@@ -1,7 +1,7 @@
-"""What a run measured: one result per system, budget and question, one build per document.
+"""The records of a run: one result per system, budget and question, one build per document.
 
-`records.jsonl` holds the lines of `Result`, `builds.jsonl` those of `Build`. Of two lines with the
-same key the later one counts.
+`records.jsonl` holds `Result` lines, `builds.jsonl` `Build` lines. Of lines with the same key, the
+last counts.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from hwdag.types import Usage
 
 
 class Journal:
-    """A file of JSON lines that is only ever appended to.
+    """A file of JSON lines that only grows.
 
-    Opening it makes the file if it is not there, and cuts off a last line without an end, which a
-    killed process leaves behind; the work that it told of is done again.
+    Opening creates it if needed, and cuts off an incomplete last line of a killed process; the work
+    of that line is done again.
     """
 
     def __init__(self, path: Path) -> None:
         _cut_torn_line(path)
-        # why: a question may hold a lone surrogate, and JSON readers pass it as well
+        # why: JSON readers pass lone surrogates, so a question may hold one
         self._file = path.open("a", encoding="utf-8", errors="surrogatepass", newline="\n")
 
     def __enter__(self) -> Self:
@@ -45,10 +45,10 @@ class Journal:
 
 
 def read_lines(path: Path, kind: Any) -> list[Any]:
-    """All complete lines, each as a `kind`, a dataclass; none if there is no such file.
+    """All complete lines as objects of the dataclass `kind`; none if there is no such file.
 
     Raises:
-        InputError: a complete line is none; file and line are named.
+        InputError: a complete line is malformed; the message names file and line.
     """
     if not path.exists():
         return []
@@ -67,12 +67,12 @@ def read_lines(path: Path, kind: Any) -> list[Any]:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write a JSON file in one step: a killed process leaves the old one or the new one."""
+    """Write a JSON file atomically."""
     write_text(path, json.dumps(value, ensure_ascii=False, allow_nan=False, indent=2) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file in one step."""
+    """Write a text file atomically."""
     partial = path.with_name(path.name + ".partial")
     with partial.open("w", encoding="utf-8", errors="surrogatepass", newline="\n") as file:
         file.write(text)
@@ -97,38 +97,38 @@ Key = tuple[str, int | None, str, str, str]
 @with_config(extra="forbid")
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One question put to one system at one budget."""
+    """One question, asked of one system at one budget."""
 
     system: str  # name of the row
     budget: int | None  # node tokens allowed; None for a system that reads everything
     dataset: str  # name of the data set
     document: str  # id within the data set
     question: str  # id within the data set
-    type: str  # as the data names it
+    type: str  # its name in the data
     text: str  # the question itself
     answers: tuple[str, ...]  # gold answers
-    answered: bool  # whether an answer was asked for, and not the retrieval alone
-    prediction: str | None = None  # the answer; None where it was not asked for, or failed
-    # mean log-probability per token of the answer; None where the reader decoded none
+    answered: bool  # whether an answer was asked for
+    prediction: str | None = None  # the answer; None if not asked for, or failed
+    # mean log-probability per token of the answer; None if the reader decoded none
     likelihood: float | None = None
-    # scores in [0, 1] by name; an error scores 0 in all that apply
+    # scores in [0, 1] by name; 0 after an error
     metrics: Mapping[str, float] = field(default_factory=dict)
-    context_tokens: int = 0  # node tokens put before the reader
+    context_tokens: int = 0  # node tokens given to the reader
     nodes: int = 0  # number of visited nodes
     stop: str = ""  # why the walk ended; empty after an error
-    p_yes: tuple[float, ...] = ()  # every probability of "Yes" that was read, in order
+    p_yes: tuple[float, ...] = ()  # all p_yes, in order
     # cost of finding the nodes; `seconds` is wall time
     search: Usage = field(default_factory=Usage)
-    # cost of reading what was not read yet, and of answering; None if not asked for
+    # cost of reading the rest, and of answering; None if not asked for
     answer: Usage | None = None
     # by kind, see `hwdag_lab.eval.peaks`
     peak_memory_mb: Mapping[str, float] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()  # what differed from the plain method, in words
-    error: str | None = None  # name and message of what went wrong, or None
+    notes: tuple[str, ...] = ()  # differences from the plain method, in words
+    error: str | None = None  # name and message of the error, or None
 
     @property
     def key(self) -> Key:
-        """What the result is of."""
+        """Key of the result."""
         return self.system, self.budget, self.dataset, self.document, self.question
 
     @property
@@ -140,30 +140,29 @@ class Result:
 @with_config(extra="forbid")
 @dataclass(frozen=True, slots=True)
 class Build:
-    """What it cost to prepare one document."""
+    """The cost of preparing one document."""
 
-    build: str  # what was built; several systems may search it
+    build: str  # what was built; several systems may share it
     dataset: str  # name of the data set
     document: str  # id within it
-    words: int  # of the document, between white space
+    words: int  # words of the document
     nodes: int  # nodes made
     retries: int  # windows whose first reply held no point
     fallbacks: int  # windows whose second reply held none either
-    # of reader and writer, remembered calls included; `seconds` is wall time plus what remembered
-    # calls had taken
+    # of reader and writer, including remembered calls; `seconds` is wall time plus that of these
     usage: Usage
     # by kind, see `hwdag_lab.eval.peaks`
     peak_memory_mb: Mapping[str, float] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()  # guards that came into effect, in words
+    notes: tuple[str, ...] = ()  # guards that took effect, in words
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What the build is of."""
+        """Key of the build."""
         return self.build, self.dataset, self.document
 
 
 def read_results(folder: Path) -> dict[Key, Result]:
-    """All results of a run by key, in order of their first line; errors as in `read_lines`."""
+    """All results of a run by key, in order of first lines; errors as in `read_lines`."""
     return {result.key: result for result in read_lines(folder / RECORDS, Result)}
 
 

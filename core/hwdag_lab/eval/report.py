@@ -1,4 +1,4 @@
-"""`report.md`: the settings, one section per data set, and plainly where HWDAG loses."""
+"""`report.md`: the settings, one section per data set, and where HWDAG loses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MEANINGS = {
     "recall_at_5": "gold paragraphs among the first 5 that the ranking meets, read or not",
     "written_half": "gold paragraphs at least 50 % inside the sources of written nodes: not read",
 }
-"""Metrics with a table of their own; the others are in `summary.json`."""
+"""Metrics with tables of their own; the others are in `summary.json`."""
 
 _NOTES = """\
 Every system reads, counts tokens and answers with the same model, and may put the same number of
@@ -47,7 +47,7 @@ used on average."""
 
 
 def report(folder: Path) -> Path:
-    """Write `summary.json` and `report.md` from the records of a run; returns the path of the latter.
+    """Write `summary.json` and `report.md` from the records of a run; return the report's path.
 
     Raises:
         InputError: the folder holds no run.
@@ -78,7 +78,7 @@ def _settings(settings: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _losses(summaries: Sequence[DatasetSummary]) -> Iterator[str]:
-    """The generated section on where HWDAG is behind the best baseline."""
+    """The section on where HWDAG is behind the best baseline."""
     gains = [(one.dataset, gain) for one in summaries for gain in one.gains]
     if not gains:
         return
@@ -119,12 +119,12 @@ def _dataset(one: DatasetSummary) -> Iterator[str]:
 
 
 def _scores(one: DatasetSummary, metric: str) -> Iterator[str]:
-    """Systems by budgets, the best of each budget in bold."""
+    """Systems by budgets, with the best of each budget in bold."""
     columns: dict[int | None, list[float]] = {budget: [] for budget in one.budgets}
     for row in one.rows:
         if metric in row.scores:
             columns[row.budget].append(row.scores[metric].mean)
-    # why: where all are equal, none is the best
+    # why: none is best if all are equal
     best = {b: max(m) if max(m) > min(m) else None for b, m in columns.items() if m}
     lines = []
     for system in one.systems:
@@ -230,7 +230,7 @@ def _peaks(row: SystemRow | BuildRow) -> str:
 
 
 def _table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> Iterator[str]:
-    """A Markdown table; columns without words are set to the right."""
+    """A Markdown table; numeric columns are aligned right."""
     lines = list(lines)
     rules = [":---" if any(map(_is_word, cells)) else "---:" for cells in zip(*lines, strict=True)]
     yield f"| {' | '.join(header)} |"

@@ -2,8 +2,8 @@
 
     for each document: for each system: build, then for each question: for each budget: ask, score
 
-Every finished question is on disk before the next one begins. Started again, with the same folder,
-a run does what is left and nothing else: a killed one goes on where it was.
+Every finished question is on disk before the next begins. Started again with the same folder, a run
+does only what is left, so a killed one continues.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from hwdag_lab.eval.systems import ComparedSystem, systems
 
 CALLS = "calls.sqlite"
 
-USED_UP = 0.98  # share of a budget that a walk reads on average if it does not stop by itself
+USED_UP = 0.98  # mean share of a budget that a walk reads if it does not stop by itself
 
 
 @dataclass(frozen=True, slots=True)
 class RunCounts:
-    """What a run did: results that were there already, that it added, and errors among these."""
+    """What a run did: earlier results, new results, and errors among the new ones."""
 
     kept: int
     added: int
@@ -56,7 +56,7 @@ class RunCounts:
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """One question for one system at one budget; `blank` is its result before it is asked."""
+    """One question for one system at one budget; `blank` is its result before asking."""
 
     record: Record
     question: Question
@@ -73,22 +73,22 @@ def run(
     show_progress: bool | Reporter = False,
     command: str = "",
 ) -> RunCounts:
-    """Ask what has not been asked yet, and append it to the records in `folder`.
+    """Ask the questions that are left, and append the results to the records in `folder`.
 
-    An `HWDAGError` on a question or on a build is a result, which scores 0; anything else ends the
-    run, which may be started again.
+    An `HWDAGError` of a question or a build is a result with score 0. Anything else ends the run,
+    which may be started again.
 
     Args:
-        records: all of the data; `plan` says how many of the questions are asked.
+        records: all data; `plan` limits the number of questions.
         models: shared by all systems.
         plan: systems, budgets, number of questions.
-        folder: made if it is not there.
-        show_progress: bars with the remaining time, your own, or silence.
+        folder: created if needed.
+        show_progress: bars with the remaining time, your own Reporter, or silence.
         command: recorded with the settings.
 
     Raises:
-        InputError: the folder holds a run with other settings, another process is writing to it,
-            or a library that scores answers is missing.
+        InputError: the folder holds a run with other settings, another process writes to it, or a
+            library for scoring answers is missing.
         UnknownOption: a system does not exist.
     """
     records = list(records)
@@ -127,9 +127,9 @@ def run(
 def matched_budgets(
     results: Iterable[Result], system: str, budgets: Sequence[int]
 ) -> dict[str, list[int]]:
-    """By data set, the mean node tokens that a system read at each of the budgets, rounded.
+    """Mean node tokens that a system read at each of the budgets, rounded, by data set.
 
-    A budget that it used up is left out: there its own stop changed nothing.
+    Budgets that it used up are left out: there its own stop changed nothing.
     """
     read: dict[tuple[str, int], list[int]] = {}
     for result in results:
@@ -146,7 +146,7 @@ def matched_budgets(
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What asks, and where it is written down."""
+    """Asks questions and records their results."""
 
     results: Journal
     builder: Builder
@@ -155,7 +155,7 @@ class _Work:
     reporter: Reporter
 
     def do(self, tasks: Iterable[_Task], done: Mapping[Key, Result]) -> RunCounts:
-        """Ask what is not done."""
+        """Ask the questions that are left."""
         tasks = list(tasks)
         left = [task for task in tasks if not self._is_done(done.get(task.blank.key), task)]
         errors = 0
@@ -168,7 +168,7 @@ class _Work:
         return RunCounts(len(tasks) - len(left), len(left), errors)
 
     def _is_done(self, result: Result | None, task: _Task) -> bool:
-        """Whether a result tells all that the task asks for."""
+        """Whether a result has all that the task asks for."""
         if result is None or (self.plan.retry_errors and result.error is not None):
             return False
         return result.answered or not task.blank.answered
@@ -186,7 +186,7 @@ class _Work:
 
 
 def _recorder(folder: Path, stack: ExitStack) -> Callable[[Build], None]:
-    """Writes down what builds cost, once: what a new process builds again is known already."""
+    """Records each build once; a new process may build known ones again."""
     journal, known = stack.enter_context(Journal(folder / BUILDS)), set(read_builds(folder))
 
     def record(build: Build) -> None:
@@ -203,7 +203,7 @@ def _tasks(
     plan: Plan,
     budgets: Mapping[str, Sequence[int]],
 ) -> Iterator[_Task]:
-    """All that is asked of some systems, in the order of the work; budgets are by data set."""
+    """The tasks of some systems, in working order; budgets are by data set."""
     for record in records:
         for system in chosen:
             for question in record.questions:

@@ -5,11 +5,10 @@ One object is one document with its questions:
     {"id", "dataset", "title", "text", "paragraphs": [{"id", "title", "text"}],
      "questions": [{"id", "question", "answers", "evidence", "type"}]}
 
-`title`, `paragraphs`, `evidence` and `type` may be absent. `evidence` names paragraphs by id, or
-is verbatim text where there are no paragraphs. A question may also have `evidence_text` (gold
-sentences), `evidence_sets` (one list of evidence per annotator), and `options` with `label` (the
-right one, counted from 0). `pool` says that every paragraph is a document of its own. Other keys
-are not read.
+`title`, `paragraphs`, `evidence` and `type` are optional. `evidence` has ids of paragraphs, or
+verbatim text if there are none. A question may also have `evidence_text` (gold sentences),
+`evidence_sets` (one list of evidence per annotator), and `options` with `label` (the right one,
+counted from 0). With `pool`, every paragraph is a document of its own. Other keys are ignored.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from hwdag_lab.eval.fields import Blankable, JsonObject, MalformedRecord, Text, 
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A paragraph; `span` is where its text stands in `Record.text`."""
+    """A paragraph; `span` is its place in `Record.text`."""
 
     id: str
     title: str
@@ -42,9 +41,9 @@ class Question:
     """A question, its gold answers (at least one) and its gold evidence.
 
     All spans are of the record's text, ascending and distinct. `evidence` are gold paragraphs, or
-    quoted strings where the data has no paragraphs. `evidence_sets` are alternatives to it, one per
-    annotator (Qasper; an annotator may name none), and empty where there is one truth. `sentences`
-    are gold sentences, where the data names them. `label` is the index of the right option.
+    quoted strings if the data has no paragraphs. `evidence_sets` are alternatives, one per
+    annotator (Qasper; an annotator may name none), and empty if there is one truth. `sentences` are
+    gold sentences, if the data names them. `label` is the index of the right option.
     """
 
     id: str
@@ -62,7 +61,7 @@ class Question:
 class Record:
     """A document of a data set with its questions; `paragraphs` may be empty.
 
-    In a `pool` every paragraph is a document of its own, under its title, and the text joins them.
+    In a `pool` every paragraph is a document with its own title, and the text joins them.
     """
 
     id: str
@@ -80,29 +79,29 @@ class Record:
 
     @cached_property
     def documents(self) -> tuple[Document, ...]:
-        """What is searched."""
+        """The documents to search."""
         if not self.pool:
             return (self.whole,)
         return tuple(Document(p.id, self._slice(p.span), p.title) for p in self.paragraphs)
 
     @cached_property
     def ordered(self) -> list[Span]:
-        """Where the paragraphs stand, ascending."""
+        """Places of the paragraphs, ascending."""
         return sorted(p.span for p in self.paragraphs)
 
     @cached_property
     def _starts(self) -> dict[str, int]:
-        """Where the documents of a pool begin in the text, by id."""
+        """Starts of the documents of a pool in the text, by id."""
         return {p.id: p.span.start for p in self.paragraphs} if self.pool else {}
 
     def spans(self, node: Node) -> list[Span]:
         """The sources of a node of these documents as spans of the text."""
-        # why: some methods are given a pool as one document
+        # why: some methods get a pool as one document
         start = self._starts.get(node.document_id, 0)
         return [Span(start + span.start, start + span.end) for span in node.sources]
 
     def to_json(self) -> dict[str, Any]:
-        """The record in the schema of this module; `parse_record` is its inverse.
+        """The record in the schema of this module; `parse_record` is the inverse.
 
         Raises:
             InputError: there are paragraphs, and some evidence is none of them.
@@ -188,17 +187,17 @@ class _RecordRow(JsonObject):
 
 
 def parse_record(value: Any) -> Record:
-    """The record that a JSON object in the schema of this module describes.
+    """Parse a JSON object in the schema of this module.
 
     Raises:
-        MalformedRecord: it describes none; the message says why.
+        MalformedRecord: it is no record; the message says why.
     """
     row = row_of(_RecordRow, value)
     paragraphs = _paragraphs(row)
     spans = {p.id: p.span for p in paragraphs}
 
     def found(names: list[str]) -> tuple[Span, ...]:
-        """Evidence by its id, or by quote, as spans, ascending and distinct."""
+        """Evidence, given by id or quote, as spans, ascending and distinct."""
         if not paragraphs:
             places = {_present(next(_occurrences(row.text, n), None), n) for n in names}
             return tuple(sorted(places))
@@ -245,12 +244,11 @@ def _present(span: Span | None, piece: str) -> Span:
 
 
 def paragraph_spans(text: str, pieces: Iterable[str]) -> list[Span | None]:
-    """The span of every paragraph; None for one that does not occur verbatim.
+    """The span of every paragraph; None if it does not occur verbatim.
 
-    Each is searched from the end of the previous one, where a whole line is preferred to a part of
-    one (so that a short paragraph is not found in a heading), and then from the start. An
-    occurrence is used once as long as there is another, so that repeated paragraphs get distinct
-    spans.
+    Each is searched from the end of the previous one, preferring whole lines (so a short paragraph
+    is not found in a heading), then from the start. No occurrence is used twice while there is
+    another, so repeated paragraphs get distinct spans.
     """
     spans: list[Span | None] = []
     used: set[Span] = set()
@@ -266,10 +264,10 @@ def paragraph_spans(text: str, pieces: Iterable[str]) -> list[Span | None]:
 
 
 def sentence_spans(text: str, sentences: Iterable[str], within: Sequence[Span]) -> list[Span]:
-    """Where sentences stand inside of the `within` spans, ascending and distinct.
+    """Places of sentences within the `within` spans, ascending and distinct.
 
-    Each is searched verbatim, then with any whitespace for any other; what is found nowhere is
-    left out. A sentence that is named twice is searched in two places.
+    Each is searched verbatim, then with any white space; sentences not found are left out. A
+    sentence named twice is searched in two places.
     """
     found: set[Span] = set()
     for sentence in sentences:
@@ -279,7 +277,7 @@ def sentence_spans(text: str, sentences: Iterable[str], within: Sequence[Span]) 
 
 
 def _free(text: str, piece: str, start: int, used: set[Span]) -> Span | None:
-    """The first unused occurrence that is a whole line (or several), or else the first unused."""
+    """The first unused occurrence of whole lines, or else the first unused one."""
     first = None
     for span in _occurrences(text, piece, start):
         if span not in used and _is_line(text, span):
@@ -294,14 +292,14 @@ def _is_line(text: str, span: Span) -> bool:
 
 
 def _occurrences(text: str, piece: str, start: int = 0) -> Iterator[Span]:
-    """Occurrences that begin at `start` or later; they may overlap each other."""
+    """Occurrences from `start` on; they may overlap."""
     while (start := text.find(piece, start)) >= 0:
         yield Span(start, start + len(piece))
         start += 1
 
 
 def _inside(text: str, sentence: str, within: Sequence[Span]) -> Iterator[Span]:
-    """The first verbatim occurrence in every span, then the first one up to whitespace."""
+    """The first verbatim occurrence in every span, then the first with any white space."""
     for outer in within:
         start = text.find(sentence, outer.start, outer.end)
         if start >= 0:

@@ -1,7 +1,7 @@
-"""What a folder of results was made with, so that numbers in it always compare.
+"""The settings of a folder of results, fixed so that its numbers compare.
 
-RunModels, data, seed, length of the answers and the definition of every system are fixed by the first
-run. Systems and budgets may be added, and the limit may be raised.
+Models, data, seed, length of answers and the definition of every system are fixed by the first run.
+Later runs may add systems and budgets, and raise the limit.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ SETTINGS = "settings.json"
 def check_settings(
     folder: Path, plan: Plan, models: RunModels, records: Iterable[Record], command: str
 ) -> None:
-    """Write `settings.json`, or extend the one that is there.
+    """Write `settings.json`, or extend an existing one.
 
     Raises:
-        InputError: the folder holds a run with other settings; the message says which.
+        InputError: the folder holds a run with other settings; the message names them.
     """
     new = _settings(plan, models, records, command)
     path = folder / SETTINGS
@@ -54,7 +54,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
     """The settings of a run.
 
     Raises:
-        InputError: the folder holds none, or they cannot be read.
+        InputError: the folder has none, or they cannot be read.
     """
     path = folder / SETTINGS
     try:
@@ -66,7 +66,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 def machine() -> dict[str, str]:
-    """Where a run takes place: processor, cores, accelerator, versions."""
+    """The machine: processor, cores, accelerator, versions."""
     import torch
 
     found = {
@@ -85,7 +85,7 @@ def machine() -> dict[str, str]:
 def _settings(
     plan: Plan, models: RunModels, records: Iterable[Record], command: str
 ) -> dict[str, Any]:
-    """As JSON has it, so that it compares with what a file holds."""
+    """The value after JSON, to compare with a file."""
     began = datetime.now(UTC).isoformat(timespec="seconds")
     found = {
         "hwdag": __version__,
@@ -112,7 +112,7 @@ def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str
 
 
 def _changes(where: str, before: Any, now: Any) -> Iterator[str]:
-    """The values in which two settings differ."""
+    """The differences of two settings."""
     if isinstance(before, dict) and isinstance(now, dict):
         for key in sorted(before.keys() | now.keys()):
             yield from _changes(f"{where}.{key}", before.get(key), now.get(key))
@@ -135,7 +135,7 @@ def _merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _digest(records: Iterable[Record]) -> str:
-    """A hash of the content of all records of a data set, in whatever order."""
+    """A hash of all records of a data set, in any order."""
     hashes = sorted(hashlib.sha256(repr(record).encode()).digest() for record in records)
     return hashlib.sha256(b"".join(hashes)).hexdigest()[:16]
 
@@ -149,6 +149,6 @@ def _processor() -> str:
 
 
 def _cores() -> int:
-    with suppress(AttributeError):  # Linux: those that this process may use
+    with suppress(AttributeError):  # Linux: cores that this process may use
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

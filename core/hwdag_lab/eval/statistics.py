@@ -5,9 +5,9 @@ Koehn, Statistical Significance Tests for Machine Translation Evaluation, 2004 (
 Field and Welsh, Bootstrapping Clustered Data, 2007 (resampling whole clusters).
 
 Questions about one document are not independent: a document that a system handles badly lowers all
-of them. Pass the document ids as `groups` wherever a set has several questions per document, and
-documents are resampled instead of questions; with one question per document it makes no difference.
-Leaving them out there gives intervals that are too narrow.
+of them. If a set has several questions per document, pass document ids as `groups`: documents are
+then resampled instead of questions. Without them intervals are too narrow. With one question per
+document it makes no difference.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from hwdag.arrays import Floats
 from hwdag.checks import whole
 from hwdag.errors import InputError
 
-CONFIDENCE = 0.95  # share of the resampled means that an interval holds
+CONFIDENCE = 0.95  # share of resampled means in an interval
 
 ROUNDING = 1e-12
-"""A resampled difference this near to zero is zero, but for the order in which it was summed."""
+"""A resampled difference this close to zero is zero, up to the order of summation."""
 
-CELLS = 1 << 20  # resampled indices held in memory at once (8 MB each for indices, sums and sizes)
+CELLS = 1 << 20  # resampled indices in memory at a time (8 MB each for indices, sums and sizes)
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
     """A mean of n values and its 95 % interval.
 
-    `low` and `high` are NaN where there is only one value, or only one group: nothing is known
-    about the spread then. Equal values give an interval of width 0; look at n.
+    `low` and `high` are NaN with one value or one group only: nothing is known about the spread.
+    Equal values give an interval of width 0; look at n.
     """
 
     mean: float
@@ -77,14 +77,14 @@ def bootstrap(
     seed: int = 0,
     samples: int = 2000,
 ) -> Interval:
-    """Mean of `values` with a percentile bootstrap interval; the same seed gives the same interval.
+    """Mean of `values` with a percentile bootstrap interval; deterministic for a seed.
 
-    With `groups`, one label per value, whole groups are drawn and every value in them counts
-    (the mean stays the mean over values). See the module's text for when to use it.
+    With `groups`, one label per value, whole groups are drawn with all their values (the mean stays
+    the mean over values). The module docstring says when to use it.
 
     Raises:
-        InputError: no values, one that is not finite, `groups` of another length, or `samples`
-            below 1.
+        InputError: there are no values, a value is not finite, `groups` has another length, or
+            `samples` is below 1.
     """
     numbers = _finite(values)
     means = _resampled(numbers, groups, seed, samples)
@@ -103,8 +103,8 @@ def paired_bootstrap(
 
     The p-value inverts the percentile interval: twice the smaller share of resampled differences on
     either side of zero, zero itself on both, each count plus one so that p is never 0. So it is
-    below 0.05 where the interval leaves out zero (up to the rounding of the quantiles), and never
-    below 2 / (samples + 1). `groups` as in `bootstrap`.
+    below 0.05 if the interval excludes zero (up to rounding of quantiles), and never below 2 /
+    (samples + 1). `groups` as in `bootstrap`.
 
     Raises:
         InputError: `a` and `b` differ in length, or as in `bootstrap`.
@@ -133,7 +133,7 @@ def _finite(values: Sequence[float]) -> Floats:
 def _resampled(
     values: Floats, groups: Sequence[Hashable] | None, seed: int, samples: int
 ) -> Floats:
-    """Means of resampled groups, (samples,); empty where there is only one group."""
+    """Means of resampled groups, (samples,); empty with one group only."""
     whole("samples", samples, 1)
     labels = _labels(groups, len(values))
     sums, sizes = np.bincount(labels, values), np.bincount(labels)
@@ -148,7 +148,7 @@ def _resampled(
 
 
 def _labels(groups: Sequence[Hashable] | None, n: int) -> NDArray[np.intp]:
-    """Number of each value's group in order of first appearance, (n,)."""
+    """Group number of every value, in order of first appearance, (n,)."""
     if groups is None:
         return np.arange(n)
     if len(groups) != n:

@@ -1,7 +1,7 @@
-"""Records to numbers: every mean with its interval, costs, and paired differences.
+"""Records to numbers: means with intervals, costs, and paired differences.
 
-Documents are resampled, not questions (`hwdag_lab.eval.statistics`). A question that ended in an error
-scores 0; its costs, which are not known, are left out of the means of costs.
+Documents are resampled, not questions (`hwdag_lab.eval.statistics`). A question that ended in an
+error scores 0; its unknown costs are left out of means.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ K = TypeVar("K")
 SUMMARY = "summary.json"
 
 CORPUS_BLEU = "corpus_bleu"
-"""Of all answers of a row together; it has no interval, and no value for a single question."""
+"""Over all answers of a row; it has no interval, and no value per question."""
 
 F1_OF_THE_SURER_HALF = "f1_of_the_surer_half"
-"""F1 of the answers of a row that their reader found likelier than the others; no value for a question."""
+"""F1 of the likelier half of the answers of a row; it has no value per question."""
 
 ANSWER_METRICS = ("accuracy", "f1", F1_OF_THE_SURER_HALF, "em", "rouge_l", "bleu4", CORPUS_BLEU)
 METRICS = (
@@ -43,9 +43,9 @@ METRICS = (
     *RANKED_METRICS,
     *WRITTEN_METRICS,
 )
-"""All metrics in the order of tables."""
+"""All metrics, in the order of tables."""
 
-LEVEL = 0.05  # p-values below it count as a difference
+LEVEL = 0.05  # a p-value below it counts as a difference
 
 COSTS: Mapping[str, Callable[[Result], float | None]] = {
     "context_tokens": lambda r: r.context_tokens,
@@ -59,7 +59,7 @@ COSTS: Mapping[str, Callable[[Result], float | None]] = {
     "tflops": lambda r: r.total.tflops,
     "seconds": lambda r: r.total.seconds,
 }
-"""Costs of a question by name; the last two are of search and, where asked for, answer."""
+"""Costs per question by name; the last two are of search and, if asked for, answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class SystemRow:
 
 @dataclass(frozen=True, slots=True)
 class BuildRow:
-    """What preparing a document cost on average; per 1,000 words it is the ratio of the sums."""
+    """Mean cost of preparing a document; values per 1,000 words are ratios of sums."""
 
     build: str
     documents: int
@@ -100,7 +100,7 @@ class BuildRow:
 class Gain:
     """Mean of `system` at a budget minus `against`, over the questions that both were asked.
 
-    `at` says at how many tokens the other was asked, where it is not the same budget.
+    `at` is the number of tokens at which the other was asked, if not the same budget.
     """
 
     system: str
@@ -115,8 +115,8 @@ class Gain:
 class DatasetSummary:
     """One data set: its rows, builds, and HWDAG against the best baseline.
 
-    `stopping` compares the system that stops by itself (`Plan.match`) with all others at as many
-    node tokens as it read on average.
+    `stopping` compares the system that stops by itself (`Plan.match`) with all others at the mean
+    number of node tokens that it read.
     """
 
     dataset: str
@@ -127,7 +127,7 @@ class DatasetSummary:
 
     @property
     def metrics(self) -> list[str]:
-        """Names of the metrics that some row has, in the order of tables."""
+        """Metrics of the rows, in the order of tables."""
         return [metric for metric in METRICS if any(metric in row.scores for row in self.rows)]
 
     @property
@@ -137,7 +137,7 @@ class DatasetSummary:
 
     @property
     def budgets(self) -> list[int | None]:
-        """Budgets ascending; None, of systems that read everything, last."""
+        """Budgets, ascending; last None, of systems that read everything."""
         found = {row.budget for row in self.rows}
         return sorted(found, key=lambda b: math.inf if b is None else b)
 
@@ -147,14 +147,14 @@ class DatasetSummary:
 
 
 def headlines(metrics: Collection[str]) -> list[str]:
-    """Of these metrics the first of answers and the first of evidence, where there are any."""
+    """The first metric of answers and the first of evidence among these, if there are any."""
     groups = (("accuracy", "f1"), ("sentence_recall", "paragraph_half"))
     firsts = (next((m for m in group if m in metrics), None) for group in groups)
     return [metric for metric in firsts if metric]
 
 
 def summarise(folder: Path) -> list[DatasetSummary]:
-    """The numbers of a run, data set by data set; raises `InputError` if it cannot be read."""
+    """The numbers of a run, by data set; raises `InputError` if it cannot be read."""
     settings = read_settings(folder)
     results = grouped(read_results(folder).values(), lambda result: result.dataset)
     builds = grouped(read_builds(folder).values(), lambda build: build.dataset)
@@ -178,14 +178,14 @@ def _dataset(
 
 
 def write_summary(folder: Path) -> list[DatasetSummary]:
-    """`summarise`, and write `summary.json`; an interval that is not known is null there."""
+    """`summarise`, and write `summary.json`, with null for unknown intervals."""
     found = summarise(folder)
     write_json(folder / SUMMARY, {one.dataset: _without_nan(asdict(one)) for one in found})
     return found
 
 
 def gain(ours: Iterable[Result], theirs: Iterable[Result], metric: str) -> Difference | None:
-    """Paired difference over the questions of one data set that both have a score for."""
+    """Paired difference over the questions of one data set that both have scores for."""
     mine, other = _scores(ours, metric), _scores(theirs, metric)
     if not (both := [key for key in mine if key in other]):
         return None
@@ -197,7 +197,7 @@ def gain(ours: Iterable[Result], theirs: Iterable[Result], metric: str) -> Diffe
 
 
 def _scores(results: Iterable[Result], metric: str) -> dict[tuple[str, str], float]:
-    """By document and question."""
+    """Results by document and question."""
     return {(r.document, r.question): r.metrics[metric] for r in results if metric in r.metrics}
 
 
@@ -221,7 +221,7 @@ def _row(system: str, budget: int | None, results: Sequence[Result]) -> SystemRo
 
 
 def _mean(results: Sequence[Result], value: Callable[[Result], float | None]) -> Interval | None:
-    """Mean over the results that have the value."""
+    """Mean over the results that have a value."""
     found = [(r.document, v) for r in results if (v := value(r)) is not None]
     if not found:
         return None
@@ -229,7 +229,7 @@ def _mean(results: Sequence[Result], value: Callable[[Result], float | None]) ->
 
 
 def _units(documents: Sequence[str]) -> Sequence[str] | None:
-    """What is resampled: documents, or, where all questions are about one (a pool), the questions.
+    """The groups to resample: documents, or questions if all are about one document (a pool).
 
     An interval over questions says nothing about other documents.
     """
@@ -237,14 +237,14 @@ def _units(documents: Sequence[str]) -> Sequence[str] | None:
 
 
 def _surer_half(results: Sequence[Result]) -> Sequence[Result]:
-    """Of the decoded answers the likelier half, of an odd number one more."""
-    told = [(r.likelihood, r) for r in results if r.likelihood is not None and "f1" in r.metrics]
-    told.sort(key=lambda one: -one[0])
-    return [result for _, result in told[: math.ceil(len(told) / 2)]]
+    """The likelier half of the decoded answers, rounded up."""
+    scored = [(r.likelihood, r) for r in results if r.likelihood is not None and "f1" in r.metrics]
+    scored.sort(key=lambda one: -one[0])
+    return [result for _, result in scored[: math.ceil(len(scored) / 2)]]
 
 
 def _corpus_bleu(results: Sequence[Result]) -> Interval | None:
-    """Over all decoded answers; one that failed is empty."""
+    """Over all decoded answers; a failed one is empty."""
     decoded = [result for result in results if "bleu4" in result.metrics]
     if not decoded:
         return None
@@ -276,7 +276,7 @@ Rows = Mapping[tuple[str, int | None], Sequence[Result]]
 
 
 def _gains(rows: Rows) -> Iterator[Gain]:
-    """`hwdag` against the baseline that is best by the same questions, metric and budget."""
+    """`hwdag` against the best baseline by the same questions, metric and budget."""
     for budget in sorted({b for s, b in rows if b is not None and s == "hwdag"}):
         against = [s for s, b in rows if b == budget and is_baseline(s)]
         for metric in METRICS:
@@ -285,7 +285,7 @@ def _gains(rows: Rows) -> Iterator[Gain]:
             if known:
                 best = min(known, key=lambda other: known[other])
                 found = gain(rows["hwdag", budget], rows[best, budget], metric)
-                assert found is not None  # they have questions in common
+                assert found is not None  # with common questions
                 yield Gain("hwdag", best, budget, metric, found)
 
 
@@ -296,7 +296,7 @@ def _mean_gain(rows: Rows, other: str, budget: int, metric: str) -> float | None
 
 
 def _stopping(rows: Rows, match: str) -> Iterator[Gain]:
-    """The system that stops by itself against all others, at the node tokens that it used."""
+    """The system that stops by itself against all others, at the node tokens that it read."""
     for (system, budget), ours in rows.items():
         if system != match or budget is None:
             continue
@@ -310,7 +310,7 @@ def _stopping(rows: Rows, match: str) -> Iterator[Gain]:
 
 
 def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
-    """Items by a key of theirs, in order of appearance."""
+    """Items by key, in order of appearance."""
     groups: dict[K, list[T]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)

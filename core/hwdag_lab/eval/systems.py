@@ -1,10 +1,10 @@
-"""The systems of a comparison by name: HWDAG, its ablations, and what one would use instead.
+"""The systems of a comparison by name: HWDAG, its ablations, and the alternatives.
 
 hwdag                   the defaults
 hwdag-<variant>         VARIANTS: what one part is worth
 hwdag-garlic, -pecan    the papers' own settings; hwdag-garlic-no-...: the ablations of GARLIC Table 2
 bm25@300                over 300-token chunks; also @100, @sentence and @passage, and the same for dense
-bm25@sentence+title     with the heading or passage title in front of what is compared
+bm25@sentence+title     compares texts with their heading or title
 bm25, dense             all three granularities; bm25+title, dense+title: all three with titles
 ...                     BASELINES: one row each
 """
@@ -21,28 +21,29 @@ from hwdag.config import PECAN_CONFIDENCE, BuildConfig, Scoring, SearchConfig
 from hwdag.errors import InputError, UnknownOption
 from hwdag_lab.methods.registry import METHODS
 
-if TYPE_CHECKING:  # why: names are asked for by `hwdag --help`, which must not wait for torch
+if TYPE_CHECKING:  # why: `hwdag --help` lists names without importing torch
     from hwdag.retriever import Retriever
     from hwdag_lab.eval.models import RunModels
 
 Make: TypeAlias = "Callable[[RunModels], Retriever]"
-"""Gives a retriever without documents."""
+"""Makes a retriever without documents."""
 
 GRANULARITIES = ("300", "100", "sentence")
-"""What BM25 and dense retrieval rank: chunks of that many tokens, or sentences. "passage" is there
-too, paragraphs as they are; it only stands for itself.
+"""Cuts of BM25 and dense retrieval in their groups: chunks of that many tokens, or sentences.
+
+"passage", whole paragraphs, exists too, but is in no group.
 """
 
 
 EdgeSource: TypeAlias = Literal["attention", "shuffled", "uniform"]
-"""Of a graph: as the model pays attention, dealt out anew among the nodes of a window, all equal."""
+"""Edge weights of a graph: the attention of the model, permuted within windows, or all equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """Settings of HWDAG; budget and length of the answer are those of the run.
+    """Settings of HWDAG; the run sets budget and length of the answer.
 
-    `tree` has one summary written per window, so that every node has one parent. `confidence`
+    With `tree`, each window gets one written summary, so every node has one parent. `confidence`
     replaces that of the search on some data sets.
     """
 
@@ -54,13 +55,13 @@ class Variant:
 
 
 def _ablated(build: Mapping[str, Any] | None = None, **search: Any) -> Variant:
-    """The papers' settings without a part."""
+    """The settings of the papers without one part."""
     garlic = SearchConfig.garlic()
     return Variant(replace(_GARLIC, **(build or {})), replace(garlic, **search))
 
 
 _GARLIC = BuildConfig.garlic(points="generated")
-"""Whoever names such a row insists that points are written, however small the model is."""
+"""These rows insist on written points, however small the model is."""
 
 _ATTENTION = BuildConfig(edges="attention")
 
@@ -91,18 +92,19 @@ VARIANTS: Mapping[str, Variant] = {
     "hwdag-garlic-uniform-edges": replace(_ablated(), edges="uniform"),
     "hwdag-pecan": Variant(_GARLIC, SearchConfig.pecan(), confidence=PECAN_CONFIDENCE),
 }
-"""HWDAG by name: ours, one for each part that is ours, the papers' own settings, and the ablations of
-GARLIC Table 2, which leave a part out of those. "garlic-no-progress" reads a fixed number of tokens:
-to be compared at the mean that "hwdag-garlic" read (`Plan.match`).
+"""Rows of HWDAG: the default, a variant for each of our parts, and the papers with ablations.
 
-A navigator guides the default alone: rows with another scoring, or with edges of attention, are to be
-compared with "no-navigator".
+The ablations leave one part out of the settings of the papers (GARLIC Table 2).
+"garlic-no-progress" reads a fixed number of tokens; compare it at the mean that "hwdag-garlic" read
+(`Plan.match`).
 
-"attention-edges" is built as by default, but the reader's attention makes the edges of the points;
-"shuffled-edges" and "uniform-edges" say what those weights are worth: the same points, and edges that
-the model did not make. "no-attention" leaves out all that attention decides, the weights of references
-too. Without similarity nothing is known before something is read, so "no-embedding" starts from the top
-level.
+The navigator guides the default only. Compare rows with another scoring, or with edges of
+attention, with "no-navigator".
+
+"attention-edges" is built like the default, with edges of points from the reader's attention;
+"shuffled-edges" and "uniform-edges" measure what those weights are worth. "no-attention" drops
+everything that attention decides, including the weights of references. Without similarity nothing
+is known before something is read, so "no-embedding" starts from the top level.
 """
 
 
@@ -110,22 +112,22 @@ level.
 class ComparedSystem:
     """One row of a table."""
 
-    name: str  # of the row
-    build: str  # what it searches, by name; systems with the same one share what was built
-    make: Make  # gives the retriever, without documents
-    graph: BuildConfig | None = None  # how HWDAG builds its graph; None for everything else
-    # how it is asked, budget and length of the answer apart
+    name: str  # name of the row
+    build: str  # name of what it searches; systems with the same name share the build
+    make: Make  # makes the retriever, without documents
+    graph: BuildConfig | None = None  # how HWDAG builds its graph; None for other methods
+    # search settings, except budget and length of the answer
     search: SearchConfig = field(default_factory=SearchConfig)
     edges: EdgeSource = "attention"  # of that graph
     tree: bool = False  # whether that graph is a tree of summaries
-    # that replaces the one of `search`, by data set
+    # replaces that of `search`, by data set
     confidence: Mapping[str, float] = field(default_factory=dict)
-    bounded: bool = True  # False if it reads everything, whatever the token budget says
-    # True if a pool of passages is one document to it, since it looks across a document
+    bounded: bool = True  # False if it ignores the token budget
+    # True if it takes a pool of passages as one document
     whole: bool = False
 
     def config(self, budget: int, max_new_tokens: int, dataset: str = "") -> SearchConfig:
-        """How it is asked at a budget, about a document of a data set."""
+        """Search settings at a budget, for a document of a data set."""
         confidence = self.confidence.get(dataset.partition("_")[0], self.search.confidence)
         return replace(
             self.search,
@@ -136,7 +138,7 @@ class ComparedSystem:
 
     @property
     def definition(self) -> dict[str, Any]:
-        """What tells it from another system of the same name, as JSON-able values."""
+        """What distinguishes it from other systems of the same name, as JSON-able values."""
         if self.graph is None:
             return {"build": self.build}
         search = asdict(self.search)
@@ -150,11 +152,11 @@ class ComparedSystem:
 
 
 def systems(names: Iterable[str]) -> list[ComparedSystem]:
-    """Systems by name, groups expanded, each once, in the order given.
+    """Systems by name, with groups expanded, each once, in the given order.
 
     Raises:
-        UnknownOption: a name that stands for none; the message lists what there is.
-        InputError: no name at all.
+        UnknownOption: there is no system of this name; the message lists all.
+        InputError: there is no name.
     """
     expanded = dict.fromkeys(one for name in names for one in _expanded(name))
     if not expanded:
@@ -163,12 +165,12 @@ def systems(names: Iterable[str]) -> list[ComparedSystem]:
 
 
 def family(name: str) -> str:
-    """The method that a row belongs to: "hwdag", "bm25", "raptor", ..."""
+    """The method of a row: "hwdag", "bm25", "raptor", ..."""
     return next(method for method in ("hwdag", "oracle", *METHODS) if name.startswith(method))
 
 
 def is_baseline(name: str) -> bool:
-    """Whether a row is what one would use instead of HWDAG: no row of it, and no oracle."""
+    """Whether a row is an alternative to HWDAG, and no oracle."""
     return family(name) not in ("hwdag", "oracle")
 
 
@@ -201,7 +203,7 @@ def _system(name: str) -> ComparedSystem:
 
 
 def _hwdag(name: str, variant: Variant) -> ComparedSystem:
-    """Variants that build alike share the graph of the first of them."""
+    """A row of HWDAG; variants that build alike share the graph of the first of them."""
 
     def graph(one: Variant) -> tuple[BuildConfig, EdgeSource, bool]:
         return one.build, one.edges, one.tree
@@ -226,7 +228,7 @@ def _index(config: BuildConfig, tree: bool, models: RunModels) -> Retriever:
 
 
 def index_options(config: BuildConfig, tree: bool, models: RunModels) -> dict[str, Any]:
-    """What `HWDAGIndex` is given; a writer only where the config lets one write."""
+    """Arguments of `HWDAGIndex`; a writer only if the config lets one write."""
     writer = None if config.points == "extractive" else models.writer
     if tree:
         from hwdag_lab.eval.one_summary import OneSummaryWriter
@@ -241,7 +243,7 @@ def index_options(config: BuildConfig, tree: bool, models: RunModels) -> dict[st
 
 
 def _method(name: str, options: Mapping[str, Any], models: RunModels) -> Retriever:
-    """A method by name, with those of the models that it uses."""
+    """A method by name, with the models that it uses."""
     from hwdag_lab.methods.registry import retriever_class
 
     cls = retriever_class(name)
@@ -272,7 +274,7 @@ def _baseline(
     whole: bool = False,
     **options: Any,
 ) -> ComparedSystem:
-    """A row of a method by name, that of the row itself by default."""
+    """A row of a method, by default of the same name."""
     named = method or name
     make = partial(_method, named, options) if isinstance(named, str) else named
     return ComparedSystem(name, name, make, bounded=bounded, whole=whole)
@@ -298,9 +300,9 @@ BASELINES: Mapping[str, ComparedSystem] = {
         _baseline("oracle", _oracle, whole=True),
     )
 }
-"""What is neither HWDAG nor has granularities; `bounded` repeats that of the retriever's class.
+"""Rows of all other methods; `bounded` repeats that of the class.
 
-"oracle" reads the gold evidence alone: what the same reader answers with nothing else in its way.
+"oracle" reads gold evidence only: an upper bound for the answers of the reader.
 """
 
 _SECOND_READINGS = ("oracle", "gem-rag-questions", "graphreader-nodes", "youra-paper")
@@ -312,4 +314,4 @@ DEFAULT_SYSTEMS = (
     "dense@passage+title",
     *(name for name in BASELINES if name not in _SECOND_READINGS),
 )
-"""What is compared unless systems are named: of a method that comes in two readings, the first."""
+"""The default rows: of a method with two readings, the first."""

@@ -1,9 +1,9 @@
 """Scores of an answer against reference answers, equal to the public scripts of the data sets.
 
-Every metric takes a prediction and one or more reference answers, and gives a number in [0, 1].
-Where the scripts know one answer only, it is the best over all answers (as SQuAD, LongBench and
-Qasper do it). Each raises `InputError` for no answers, for one string in place of a sequence of
-them, and where the library that it needs is not installed.
+Every metric takes a prediction and one or more reference answers, and returns a number in [0, 1].
+If a script knows one answer only, the best over all answers counts (as in SQuAD, LongBench and
+Qasper). Each raises `InputError` without answers, for a string instead of a sequence, and if its
+library is missing.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 def normalised(text: str) -> str:
     """Lower case; no ASCII punctuation, no English articles; white space collapsed (SQuAD v1.1).
 
-    Exactly the official rule, in this order, for every language; what follows from it elsewhere:
+    Exactly the official rule, in this order, for every language. So:
 
-    - Only ASCII punctuation goes; typographic quotes, dashes and CJK or Arabic marks stay.
-    - A script without spaces (Chinese, Japanese, Thai) stays one token per run, so F1 there is
-      little more than exact match.
-    - An article is whatever stands between two non-letters, a combining mark among them: the first
-      letter of a decomposed "à" is dropped. Composed (NFC) text is not affected.
-    - French "a" (has) and its like in other languages are dropped as articles.
+    - Typographic quotes, dashes, and CJK or Arabic marks stay; only ASCII punctuation goes.
+    - A script without spaces (Chinese, Japanese, Thai) is one token per run, so F1 is little more
+      than exact match.
+    - An article is any between two non-letters, including combining marks: the first letter of a
+      decomposed "à" is dropped. Composed (NFC) text is not affected.
+    - French "a" (has) and similar words are dropped as articles.
     """
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
@@ -45,8 +45,8 @@ def exact_match(prediction: str, answers: Sequence[str]) -> float:
 def f1(prediction: str, answers: Sequence[str]) -> float:
     """Harmonic mean of token precision and recall after normalisation (SQuAD v1.1).
 
-    Tokens are counted with multiplicity. Two texts that both normalise to nothing score 0 here (as
-    in v1.1; v2.0 differs) and 1 in `exact_match`.
+    Tokens count with multiplicity. Two texts that both normalise to nothing score 0 here (as in
+    v1.1; v2.0 differs) and 1 in `exact_match`.
     """
     return max(_token_f1(prediction, answer) for answer in _checked(answers))
 
@@ -54,35 +54,35 @@ def f1(prediction: str, answers: Sequence[str]) -> float:
 def rouge_l(prediction: str, answers: Sequence[str]) -> float:
     """F-measure of the longest common subsequence of words, by `rouge-score` (Lin 2004).
 
-    Without stemming, the default of `rouge-score`: Porter's stemmer is for English only. The
-    library keeps nothing but a-z and 0-9, so text in other scripts scores 0.
+    Without stemming, the default of `rouge-score`: Porter's stemmer is English only. The library
+    keeps only a-z and 0-9, so text in other scripts scores 0.
     """
     scorer = _library("rouge_score.rouge_scorer", "ROUGE-L")
     words = _library("rouge_score.tokenizers", "ROUGE-L")
-    # Named, because the scorer that picks it by itself also attaches a handler to the root logger.
+    # why: the scorer that chooses it itself also attaches a handler to the root logger
     rouge = scorer.RougeScorer(["rougeL"], tokenizer=words.DefaultTokenizer(use_stemmer=False))
     scores = (rouge.score(answer, prediction)["rougeL"] for answer in _checked(answers))
     return max(float(score.fmeasure) for score in scores)
 
 
 def bleu4(prediction: str, answers: Sequence[str]) -> float:
-    """Sentence BLEU of up to four words by `sacrebleu`, against all answers at once, over 100.
+    """Sentence BLEU of up to four words by `sacrebleu`, against all answers together, over 100.
 
     The library's defaults for sentences: exponential smoothing, effective order (a prediction of
-    two words is scored on one and two), tokenizer 13a, case kept. Reports have its mean over
-    sentences beside `corpus_bleu`, which is another number.
+    two words is scored on one and two), tokenizer 13a, case kept. Reports show its mean over
+    sentences next to `corpus_bleu`, a different number.
     """
     bleu = _library("sacrebleu", "BLEU-4").sentence_bleu(
         prediction, _checked(answers), smooth_method="exp", use_effective_order=True
     )
-    return min(1.0, float(bleu.score) / 100)  # the library's sum of logarithms can end above 100
+    return min(1.0, float(bleu.score) / 100)  # the library's sum of logarithms may exceed 100
 
 
 def corpus_bleu(predictions: Sequence[str], answers: Sequence[Sequence[str]]) -> float:
     """BLEU-4 of all predictions together by `sacrebleu`, over 100: counts are summed, then divided.
 
-    Each prediction has its own answers, as many as it likes. The library's defaults: exponential
-    smoothing, tokenizer 13a, case kept. An empty prediction shortens the whole.
+    Each prediction has its own answers, any number. The library's defaults: exponential smoothing,
+    tokenizer 13a, case kept. An empty prediction shortens the whole.
     """
     if not predictions or len(predictions) != len(answers):
         raise InputError(
@@ -91,7 +91,7 @@ def corpus_bleu(predictions: Sequence[str], answers: Sequence[Sequence[str]]) ->
         )
     checked = [_checked(each) for each in answers]
     most = max(map(len, checked))
-    # why: the library wants one list per place of a reference, None where there is none
+    # why: the library takes one list per position of a reference, None for a missing one
     streams = [[each[i] if i < len(each) else None for each in checked] for i in range(most)]
     bleu = _library("sacrebleu", "BLEU-4").corpus_bleu(list(predictions), streams)
     return min(1.0, float(bleu.score) / 100)

@@ -1,4 +1,4 @@
-"""Retrieval heads: found on data with known evidence."""
+"""Retrieval heads: finding them on data with known evidence."""
 
 from __future__ import annotations
 

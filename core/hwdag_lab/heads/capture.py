@@ -1,8 +1,8 @@
 """Attention between a question and passages, per head: captured once, scored in many ways.
 
-Two orders of the prompt. With the question last its tokens attend to the passages, as in ICR (arXiv
-2410.02642), QRHead and CoRe; with the question first the tokens of the passages attend to it, as in
-the walk of GARLIC and PECAN. `hwdag_lab.heads.scoring` makes the scores.
+The prompt has two orders. With the question last, its tokens attend to the passages, as in ICR
+(arXiv 2410.02642), QRHead and CoRe; with the question first, tokens of passages attend to it, as in
+the walk of GARLIC and PECAN. `hwdag_lab.heads.scoring` computes the scores.
 """
 
 from __future__ import annotations
@@ -24,26 +24,29 @@ from hwdag.rerank import NULL_QUESTION, RankingPrompt, append, check_texts, read
 from hwdag.text.characters import one_line
 from hwdag.text.prompts import SearchPrompts
 
-Order = Literal["first", "last"]  # where the question stands: before the passages, or after them
+Order = Literal["first", "last"]  # the question is before the passages, or after them
 
 PARTS = ("before", "question", "after")
-"""The question, and what stands around it in its part of the prompt: the instruction before it, and
-after it the template's opening of a reply (question last), or what introduces the passages (first)."""
+"""The parts of the prompt around the question.
+
+The instruction before it, the question, and what follows: the opening of a reply (question last),
+or the introduction of the passages (question first).
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankingCapture:
-    """What the attention of one question and one list of passages is reduced to.
+    """The attention of one question and one list of passages, reduced.
 
     Attributes:
         pairs: the captured (layer, head) pairs.
-        known: the head list known for the model, what "auto" stands for; None is all heads.
+        known: the head list of the model, used for "auto"; None is all heads.
         attention: mean attention between every part of the prompt (`PARTS`) and every token of the
-            passages, (parts, heads, tokens): from the part to the token with the question last, from
-            the token to the part with the question first.
+            passages, (parts, heads, tokens): from the part to the token with the question last,
+            from the token to the part with the question first.
         lengths: tokens of every part, (parts,).
-        ranges: which of the tokens are those of each passage, half-open, (passages, 2).
-        null: the same attention for `NULL_QUESTION` in place of the question, or None.
+        ranges: token range of each passage, half-open, (passages, 2).
+        null: the same attention with `NULL_QUESTION` as the question, or None.
         null_lengths: its tokens, (parts,).
     """
 
@@ -66,11 +69,11 @@ def capture_ranking(
     heads: Heads = "all",
     null: bool = True,
 ) -> RankingCapture:
-    """Read a question and passages together: one forward, which ends with the last head in use.
+    """Read a question and passages together in one forward, up to the last head in use.
 
-    The null question costs its own tokens with the question last, where the passages stay in the
-    KV cache, and a second forward with the question first. All is metered in the usage of `lm`.
-    Errors as in `hwdag.rank_passages`, and `ContextTooSmall` where question and passages do not fit
+    With the question last, the null question costs its own tokens, because the passages stay in the
+    KV cache; with the question first, a second forward. All of it counts in the usage of `lm`.
+    Errors as in `hwdag.rank_passages`, and `ContextTooSmall` if question and passages do not fit
     together.
     """
     check_texts(question, passages)
@@ -80,7 +83,7 @@ def capture_ranking(
     for prompt in prompts:
         prompt.check(lm)
     attention = (_last if order == "last" else _first)(lm, prompts, pairs, every)
-    # ranges of the passages among their own tokens alone
+    # ranges of the passages among their own tokens
     borders = np.cumsum([0, *np.diff(prompts[0].passages, axis=1)[:, 0]])
     lengths = [np.diff(prompt.parts, axis=1)[:, 0] for prompt in prompts]
     return RankingCapture(
@@ -112,7 +115,7 @@ def ranking_tokens(
 def prompt_of(
     lm: HuggingFaceLM, question: str, passages: Sequence[str], order: Order
 ) -> RankingPrompt:
-    """The prompt with the question last, or first, as in the walk."""
+    """The prompt, with the question last or first (as in the walk)."""
     one_of("order", order, get_args(Order))
     if order == "last":
         return RankingPrompt.of(lm, question, passages)
@@ -126,7 +129,7 @@ def prompt_of(
 def _last(
     lm: HuggingFaceLM, prompts: Sequence[RankingPrompt], pairs: HeadList | None, every: HeadList
 ) -> list[NDArray[np.float32]]:
-    """Read the passages once, and after them every question on top of the same cache."""
+    """Read the passages once, and every question after them on the same cache."""
     cache = DynamicCache()  # no config, see KVSession
     found = []
     for prompt in prompts:
@@ -143,7 +146,7 @@ def _last(
 def _first(
     lm: HuggingFaceLM, prompts: Sequence[RankingPrompt], pairs: HeadList | None, every: HeadList
 ) -> list[NDArray[np.float32]]:
-    """Read every question with all passages behind it."""
+    """Read every question with all passages after it."""
     found = []
     for prompt in prompts:
         rows = [(token, token + 1) for token in _tokens(prompt).tolist()]
@@ -160,8 +163,8 @@ def _tokens(prompt: RankingPrompt) -> NDArray[np.int64]:
 
 
 def _stacked(captured: Capture, every: HeadList) -> NDArray[np.float32]:
-    """One array in the order of the pairs, (heads, rows, keys)."""
-    # within a layer, heads are captured in the order of the pairs
+    """Attention in the order of the pairs, (heads, rows, keys)."""
+    # within a layer, heads are in the order of the pairs
     left = {at: iter(heads.cpu().numpy()) for at, [heads] in captured.per_head.items()}
     return np.stack([next(left[layer]) for layer, _ in every])
 
@@ -171,7 +174,7 @@ def _filled(parts: NDArray[np.int64]) -> list[Range]:
 
 
 def _scattered(read: NDArray[np.float32], parts: NDArray[np.int64]) -> NDArray[np.float32]:
-    """What was read of the parts that have tokens, with zeros for those that have none."""
+    """Attention of all parts, with zeros for those without tokens."""
     found = np.zeros((len(parts), *read.shape[1:]), np.float32)
     found[parts[:, 1] > parts[:, 0]] = read
     return found

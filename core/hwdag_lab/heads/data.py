@@ -1,4 +1,4 @@
-"""Questions with passages of which the gold ones are known: what heads are found on.
+"""Questions with passages and known gold ones, for finding heads.
 
 One JSON object per line, either `{"question": ..., "passages": [...], "gold": [indices]}` or a
 record of `hwdag_lab.eval` (one document with paragraphs, questions and evidence).
@@ -31,12 +31,13 @@ from hwdag_lab.eval.schema import Question, Record, parse_record
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A question and its candidate passages; `gold` are the indices of those that answer it.
+    """A question and its candidate passages; `gold` has the indices of those that answer it.
 
-    `dataset` and `group` say where it is from: examples of one group share a document.
+    `dataset` and `group` say where it comes from: examples of one group share a document.
 
     Raises:
-        InputError: a blank text; or no gold passage, or none beside it, or one that does not exist.
+        InputError: a text is blank; there is no gold passage, no other one, or an index is out of
+            range.
     """
 
     question: str
@@ -74,13 +75,13 @@ def read_examples(
 ) -> list[Example]:
     """Examples of JSONL files, at most `limit` per data set.
 
-    Of evaluation records, questions without gold paragraphs, or with nothing else, are passed over,
-    and the choice is seeded and takes one question of every document before a second one. A line
-    with passages counts to the data set that is the name of its file, and the first ones are taken.
-    With `malformed="skip"` a line that is neither of the two is left out, and told to `on_skip`.
+    Questions of evaluation records are skipped without gold paragraphs, or with nothing else; their
+    choice is seeded, and takes one question of every document before a second. Lines with passages
+    belong to the data set named after their file, and the first ones are taken. With
+    `malformed="skip"` other lines are left out and reported to `on_skip`.
 
     Raises:
-        DataError: a file cannot be read, or a line is neither of the two; it names the line.
+        DataError: a file cannot be read, or a line is neither of the two; names the line.
         InputError: nothing can be used, or `limit` is below 1.
     """
     parse = unique(parse_record)
@@ -107,14 +108,14 @@ def read_examples(
     examples = [*kept, *(_of(r, q) for r in chosen for q in r.questions)]
     if not examples:
         raise InputError(
-            "no line has a question with gold passages and others beside them; give lines with "
+            "no line has a question with gold passages and others; give lines with "
             '"question", "passages" and "gold", or evaluation data with paragraphs and evidence'
         )
     return examples
 
 
 class _Ranked(JsonObject):
-    """A line with passages of its own."""
+    """A line with its own passages."""
 
     question: Text
     passages: list[Text]

@@ -1,10 +1,10 @@
-"""Which heads are retrieval heads: every head alone ranks passages of which the gold ones are known.
+"""Finding retrieval heads: each head alone ranks passages with known gold ones.
 
-Three criteria, the mean over examples of each. "qrhead": the score of the gold passages (QRHead,
-arXiv 2506.09944, equations 2 to 4). "ndcg": nDCG@10 of the head's ranking, by which the QRHead
-release picks heads for its question-answering sets. "core": the share that a gold passage has of a
-softmax over it and all passages that are not gold (CoRe, arXiv 2510.02219), which a head that
-attends to everything cannot win.
+Three criteria, each a mean over examples. "qrhead": the score of the gold passages (QRHead, arXiv
+2506.09944, equations 2 to 4). "ndcg": nDCG@10 of the head's ranking, which the QRHead release uses
+for its question-answering sets. "core": the share of a gold passage in a softmax over it and all
+other passages that are not gold (CoRe, arXiv 2510.02219); a head that attends to everything cannot
+win.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hwdag_lab.heads.capture import Order, capture_ranking
 from hwdag_lab.heads.data import Example
 from hwdag_lab.heads.scoring import AttentionScoring
 
-SAMPLED_WEIGHTS = 16  # numbers of every tensor that go into a digest of the weights
+SAMPLED_WEIGHTS = 16  # numbers per tensor in a digest of the weights
 
 Criterion = Literal["qrhead", "ndcg", "core"]
 
@@ -37,18 +37,18 @@ CORE_TEMPERATURE = 0.001
 
 NDCG_AT = 10
 
-TOP = 16  # heads of a list: what QRHead takes for models below 10 billion parameters; CoRe takes 8
+TOP = 16  # heads in a list, as QRHead for models below 10 billion parameters; CoRe takes 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Detection:
-    """What every head scored.
+    """Scores of all heads.
 
     `pairs` are all (layer, head) pairs of the model, layer by layer.
     """
 
     criterion: Criterion
-    scoring: AttentionScoring  # of passages by each head
+    scoring: AttentionScoring  # how each head scores passages
     pairs: HeadList
     values: Floats  # (examples, heads)
 
@@ -58,12 +58,12 @@ class Detection:
         return np.asarray(self.values.mean(axis=0), np.float64)
 
     def ranked(self) -> list[tuple[tuple[int, int], float]]:
-        """Pairs with their scores, best first; of equal ones the lower layer and head first."""
+        """Pairs with scores, best first; ties by layer and head."""
         scored = zip(self.pairs, self.scores.tolist(), strict=True)
         return sorted(scored, key=lambda item: (-item[1], item[0]))
 
     def head_file(self, reader: object, *, top: int = TOP, source: str = "") -> HeadFile:
-        """The best heads as a list for the reader that they were found in.
+        """The best heads as a list for the reader in which they were found.
 
         Raises:
             InputError: `top` is below 1.
@@ -104,16 +104,16 @@ def detect_heads(
     Args:
         reader: a `HuggingFaceLM`.
         examples: a few dozen; see `hwdag_lab.heads.data.read_examples`.
-        criterion: what a good head is.
-        order: where the question stands.
-        subtract_null: whether the null question's attention is subtracted; None does what the papers
-            do: QRHead subtracts it, CoRe does not.
+        criterion: what makes a good head.
+        order: whether the question is first or last.
+        subtract_null: whether to subtract the attention of the null question; None does what the
+            papers do: QRHead subtracts it, CoRe does not.
         temperature: of the softmax of "core".
         show_progress: True for a bar, or your own.
 
     Raises:
         ReaderRequired: the reader is no `HuggingFaceLM`.
-        InputError: no example, or a temperature that is not above 0.
+        InputError: there is no example, or the temperature is not above 0.
         UnknownOption: an unknown criterion.
         ContextTooSmall: an example exceeds the model's context.
     """
@@ -136,11 +136,11 @@ def detect_heads(
 def detection_scoring(
     criterion: Criterion, order: Order = "last", subtract_null: bool | None = None
 ) -> AttentionScoring:
-    """How passages are scored by a single head: as the releases do, or as the walk does.
+    """How a single head scores passages: as in the releases, or as in the walk.
 
-    With the question last, "core" is the plain attention to a passage, and the other two leave out
-    atypical tokens after the null question is subtracted. With the question first it is the mean
-    that the walk reads.
+    With the question last, "core" is the plain attention to a passage; the other two subtract the
+    null question, then leave out atypical tokens. With the question first it is the mean that the
+    walk reads.
     """
     one_of("criterion", criterion, get_args(Criterion))
     is_core = criterion == "core"
@@ -172,7 +172,7 @@ def head_values(
 def ndcg(scores: Floats, gold: Sequence[int], *, at: int = NDCG_AT) -> Floats:
     """nDCG@`at` of the ranking by every row, with gain 1 for gold, (heads, passages) -> (heads,).
 
-    Of equal scores the earlier passage is ranked first.
+    The earlier of equal passages ranks first.
     """
     is_gold = np.isin(np.arange(scores.shape[1]), gold)
     order = np.argsort(-scores, axis=1, kind="stable")[:, :at]
@@ -184,7 +184,7 @@ def ndcg(scores: Floats, gold: Sequence[int], *, at: int = NDCG_AT) -> Floats:
 def contrast(
     scores: Floats, gold: Sequence[int], negatives: Sequence[int], temperature: float
 ) -> Floats:
-    """Mean over gold passages of their share of a softmax with all negatives, (heads,)."""
+    """Mean share of gold passages in a softmax with all negatives, (heads,)."""
     shares = []
     for index in gold:
         logits = scores[:, [index, *negatives]] / temperature

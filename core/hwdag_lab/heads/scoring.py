@@ -1,10 +1,10 @@
-"""How relevant passages are, by attention that was captured once: composed of choices, all pure.
+"""Relevance of passages from captured attention, composed of pure choices.
 
     tokens     mean over the chosen parts of the prompt and the chosen heads, (tokens,)
     less       the same for the null question
-    passages   one number each, tokens that fall far below their passage's mean left out
+    passages   one number each, without tokens far below their passage's mean
 
-`AttentionScoring.preset` has the papers' choices.
+`AttentionScoring.preset` has the choices of the papers.
 """
 
 from __future__ import annotations
@@ -56,23 +56,24 @@ _PRESETS: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class AttentionScoring:
-    """The choices that make scores of attention.
+    """How attention becomes scores.
 
     Attributes:
-        order: whether the question stands before the passages ("first": their tokens attend to it,
-            as in the walk) or after them ("last": it attends to them).
-        parts: what counts as the question: itself; with the "instruction" before it; or all of its
-            "prompt", the opening of the reply included.
-        heads: "auto" (the list known for the model, else all), "all" (that were captured), or
-            (layer, head) pairs.
-        null_question: whether the attention that it gets is subtracted.
-        tokens: "typical" leaves out those far below the mean of their passage (ICR), "all" does not.
-        aggregate: how the tokens of a passage make its score.
-        position: multiply by the position of the passage, the first one having 2 (PECAN App. C).
+        order: "first" if the question is before the passages (their tokens attend to it, as in the
+            walk), "last" if after them (it attends to them).
+        parts: what counts as the question: itself; with the "instruction" before it; or the whole
+            "prompt", including the opening of the reply.
+        heads: "auto" (the list known for the model, else all), "all" (captured heads), or (layer,
+            head) pairs.
+        null_question: whether to subtract the attention of the null question.
+        tokens: "typical" leaves out tokens far below the mean of their passage (ICR), "all" does
+            not.
+        aggregate: how the tokens of a passage give its score.
+        position: multiply by the position of the passage; the first has 2 (PECAN App. C).
 
     Raises:
-        UnknownOption: a word that is none of those above.
-        InputError: heads that cannot be.
+        UnknownOption: a word that is none of these.
+        InputError: illegal heads.
     """
 
     order: Order = "last"
@@ -91,13 +92,13 @@ class AttentionScoring:
 
     @classmethod
     def preset(cls, name: str, **changes: Any) -> Self:
-        """The choices of a paper, and what is to differ from them.
+        """The choices of a paper, with changes.
 
         - "garlic": question first, mean over all heads and tokens (GARLIC 3.2).
         - "pecan": the same times the position (PECAN App. C).
         - "icr": question last, all heads, minus the null question, sum of typical tokens.
         - "qrhead": the same over the heads known for the model.
-        - "core": the same, and the opening of the reply does not count.
+        - "core": the same, without the opening of the reply.
 
         Raises:
             UnknownOption: there is no such preset.
@@ -108,19 +109,19 @@ class AttentionScoring:
 
     @property
     def needs_null(self) -> bool:
-        """Whether the null question must have been captured too."""
+        """Whether the null question must be captured too."""
         return self.null_question != "none"
 
     def scores(self, capture: RankingCapture) -> Floats:
-        """A score for every passage, higher is more relevant, (passages,)."""
+        """Score of every passage, (passages,); higher is more relevant."""
         return self._passages(self._less_null(capture, each=False), capture.ranges)
 
     def per_head(self, capture: RankingCapture) -> Floats:
-        """Scores of every chosen head alone, (heads, passages)."""
+        """Scores by every chosen head alone, (heads, passages)."""
         return self._passages(self._less_null(capture, each=True), capture.ranges)
 
     def _less_null(self, capture: RankingCapture, *, each: bool) -> Floats:
-        """One number per token, (tokens,), or per head and token, (heads, tokens)."""
+        """Value of every token, (tokens,), or per head, (heads, tokens)."""
         if capture.order != self.order:
             raise InputError(
                 f"the scoring has the question {self.order}, but it stood {capture.order} in the "
@@ -171,6 +172,6 @@ def _mean_of_parts(
         [n * (name in counted) for name, n in zip(PARTS, lengths, strict=True)], np.float64
     )
     total = np.tensordot(weights, attention.astype(np.float64), axes=1)
-    # a question may be swallowed by the token of a border, and then nobody attends to it
+    # a token across a border may swallow a question, so nothing attends to it
     found: Floats = total / max(1.0, weights.sum())
     return found

@@ -1,7 +1,7 @@
-"""Decisions by a writer: ask, read the reply tolerantly, ask again with a reminder, give up.
+"""Decisions by a writer: ask, parse the reply tolerantly, ask once more with a reminder, give up.
 
-Whoever asks has a default for a request that was given up, and says in its own docs which. Here both
-are counted.
+Whoever asks has a documented default for decisions that were given up. Retries and defaults are
+counted here.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ BATCH = 4  # prompts per call of a writer that does not say how many it answers 
 
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[T]):
-    """One decision to be made.
+    """A prompt, and how to read its reply.
 
-    `parse` returns None for a reply that cannot be used. `retry` is added to the prompt when it is
-    asked again, because greedy decoding replies the same to the same prompt.
+    `parse` returns None for a reply that cannot be used. `retry` is added to the prompt before
+    asking again, because greedy decoding repeats its reply to the same prompt.
     """
 
     prompt: str
@@ -40,17 +40,17 @@ class Asker:
     """Asks a writer for decisions.
 
     Args:
-        writer: who decides.
+        writer: the model that decides.
         reader: counts tokens if the writer cannot.
-        calls: finished calls of a build, which are not made again. None asks about a question, so
-            every call is made, and a prompt beyond the context is an error.
-        tries: replies to ask for per request, at most.
+        calls: finished calls of a build, which are not repeated. None is for questions: every call
+            is made, and a prompt beyond the context is an error.
+        tries: most replies per decision.
 
     Attributes:
-        context: tokens that a prompt and its reply may take.
-        requests: prompts sent, retries included.
+        context: most tokens of a prompt with its reply.
+        requests: prompts sent, including retries.
         retries: prompts sent because the reply before could not be used.
-        defaults: requests without a usable reply.
+        defaults: decisions without a usable reply.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Asker:
         return self._spent() - self._before
 
     def room(self, around: str, *, limit: int, within: int = UNKNOWN_CONTEXT) -> int:
-        """Tokens left in the context, or in `within`, by the text `around` and a reply of `limit`."""
+        """Tokens left in the context, or in `within`, next to `around` and a reply of `limit`."""
         taken = self.count_tokens([around])[0] + self._template + limit
         return min(self.context, within) - taken
 
@@ -83,12 +83,12 @@ class Asker:
         limit: int,
         advance: Callable[[int], object] = lambda amount: None,
     ) -> list[T | None]:
-        """Decide independent requests; None where no reply could be used.
+        """Make independent decisions; None where no reply could be used.
 
         Args:
-            requests: what to ask.
-            limit: length limit of a reply in tokens.
-            advance: told how many requests were answered for the first time.
+            requests: what to decide.
+            limit: longest reply in tokens.
+            advance: called with the number of decisions with a first reply.
 
         Raises:
             QuestionTooLong: the prompt of a question and its reply do not fit into the context.

@@ -239,7 +239,7 @@ class Navigation:
     def counted(self) -> Iterator[str]:
         """Notes on replies that could not be used."""
         if self.asker.retries:
-            yield f"{self.asker.retries} replies without a legal action were asked for anew"
+            yield f"{self.asker.retries} replies without a legal action were asked for again"
         if self.asker.defaults:
             yield (
                 f"{self.asker.defaults} of {self.steps} steps took the default after "

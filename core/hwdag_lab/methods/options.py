@@ -1,4 +1,4 @@
-"""Options as dataclasses whose fields say what is legal, checked when one is made.
+"""Options as dataclasses whose fields say what is legal.
 
     @dataclass(frozen=True, slots=True)
     class BM25Config(CheckedOptions):
@@ -7,8 +7,8 @@
         k1: float = at_least(0, 1.5)  # a finite number of at least 0
         b: float = between(0, 1, 0.75)  # a number from 0 to 1
 
-`X | None` also takes None, and a tuple of numbers at least one of them. Other types are the business
-of their class.
+`X | None` also accepts None, and a tuple of numbers needs at least one. Classes check other types
+themselves.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ class RaptorRetriever(SummarizingRetriever[SummaryTree]):
         longest = max(self.config.chunk_tokens, self.config.summary_tokens)
         if capacity < longest:
             raise ContextTooSmall(
-                f"beside the summary prompt and a summary of {self.config.summary_tokens} tokens, "
+                f"next to the summary prompt and a summary of {self.config.summary_tokens} tokens, "
                 f"the writer's context has room for {capacity} tokens, but a node may have "
                 f"{longest}; lower chunk_tokens and summary_tokens, or use another writer"
             )

@@ -14,4 +14,4 @@ FORMATS: Mapping[str, tuple[str, str]] = {
     "qasper": ("qasper", "qasper"),
     "quality": ("quality", "quality"),
 }
-"""Module of this package and name in it by format; the command line lists them and imports none."""
+"""Module in this package, and name in it, by format; imported when needed."""

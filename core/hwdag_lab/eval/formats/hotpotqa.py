@@ -62,15 +62,15 @@ def _gold(row: _Example) -> tuple[list[str], list[str]]:
     return list(paragraphs), [sentence for sentence in sentences if sentence]
 
 
-# why: HotpotQA's sentences carry the space that stands before them, those of 2Wiki do not
+# why: sentences of HotpotQA include the space before them, those of 2Wiki do not
 hotpotqa = partial(records, items=json_list, build=partial(_built, dataset="hotpotqa", joint=""))
 """HotpotQA in the distractor setting, one record per question.
 
-Gold sentences whose index is out of range, of which the official files hold a few, are left out;
-their paragraphs stay gold.
+A few gold sentences of the official files have an index out of range; they are left out, and their
+paragraphs stay gold.
 """
 
 twowiki = partial(
     records, items=json_list, build=partial(_built, dataset="2wikimultihopqa", joint=" ")
 )
-"""2WikiMultihopQA, as `hotpotqa`; the triples ("evidences") are not read."""
+"""2WikiMultihopQA, like `hotpotqa`; the triples ("evidences") are not read."""

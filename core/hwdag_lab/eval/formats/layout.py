@@ -1,4 +1,4 @@
-"""What the formats share: from the items of a file to records, layouts, and text that may be HTML."""
+"""Shared by the formats: items to records, layouts, and text that may be HTML."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hwdag_lab.eval.schema import Record, parse_record
 
 Raw = TypeVar("Raw")
 Draft = dict[str, Any]
-"""A record in the schema of `hwdag_lab.eval.data`, or a part of one, before it is checked."""
+"""A record in the schema of `hwdag_lab.eval.data`, or a part of one, not checked yet."""
 
 
 Read = Callable[..., Iterator[Record]]
@@ -34,17 +34,17 @@ def records(
 ) -> Iterator[Record]:
     """The records of a file in an official format, one at a time; see `Read`.
 
-    Each passes through the schema, so that one check serves all formats.
+    Each passes through the schema, so one check serves all formats.
 
     Args:
         path: the file.
         items: the items of the file with their places.
-        build: what an item is in the schema.
-        merges: several items hold a part of a record: those of one id, whose questions are joined.
-            Text and title are then those of the first item, an item that cannot be used is left
-            out alone, and all records are in memory before the first is given.
+        build: turns an item into a draft.
+        merges: whether several items of one id are one record with all their questions. Text and
+            title are those of the first item, malformed items are left out alone, and all records
+            are in memory before the first is returned.
         malformed: "error" or "skip".
-        on_skip: called with what is wrong with an item that is left out.
+        on_skip: called with the error of an item that is left out.
     """
     if not merges:
         parse = unique(lambda item: parse_record(build(item)))
@@ -63,7 +63,7 @@ def _joined(parts: Iterable[tuple[str, Draft]]) -> Iterator[tuple[str, Draft]]:
 
 
 def json_list(path: Path) -> Iterator[tuple[str, Any]]:
-    """The items of a JSON list, which is read as a whole; their places count from 0."""
+    """The items of a JSON list, read as a whole; their places count from 0."""
     value = json_file(path)
     if not isinstance(value, list):
         raise DataError(f"{path}: holds no JSON list; give the file as its authors publish it")
@@ -72,10 +72,10 @@ def json_list(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def passages(texts: Iterable[tuple[str, str, str]]) -> Draft:
-    """`text` and `paragraphs` of many short texts, given as id, title, and text.
+    """`text` and `paragraphs` of many short texts, given as id, title and text.
 
-    The layout is LongBench's: "Passage 1:", the title, the text, a blank line. Blank texts are
-    left out.
+    The layout is that of LongBench: "Passage 1:", title, text, a blank line. Blank texts are left
+    out.
     """
     kept = [(name, t.strip(), text.strip()) for name, t, text in texts if text.strip()]
     return {
@@ -87,7 +87,7 @@ def passages(texts: Iterable[tuple[str, str, str]]) -> Draft:
 
 
 def answer_of(answer: str | None) -> str:
-    """The gold answer; MalformedRecord says so where a test set withholds it."""
+    """The gold answer. Raises `MalformedRecord` if a test set withholds it."""
     if answer is None:
         raise MalformedRecord('"answer" is missing; test sets withhold it, so give the dev set')
     return answer
@@ -99,7 +99,7 @@ def distinct(texts: Iterable[str]) -> list[str]:
 
 
 def squeezed(text: str) -> str:
-    """The text with every run of whitespace as one space, none around."""
+    """The text with single spaces between words."""
     return re.sub(r"\s+", " ", text).strip()
 
 
@@ -107,7 +107,7 @@ _ELEMENT = re.compile(r"<(?:html|body|div|p|br|pre|h[1-6])\b[^<>]*>", re.IGNOREC
 
 
 def plain_text(text: str) -> str:
-    """The visible text if there are HTML elements, otherwise the text; line breaks are line feeds.
+    """The visible text of HTML, or any other text with line feeds.
 
     Raises:
         MalformedRecord: the HTML cannot be parsed.
@@ -115,7 +115,7 @@ def plain_text(text: str) -> str:
     if not _ELEMENT.search(text):
         return text.replace("\r\n", "\n").replace("\r", "\n").strip()
     try:
-        # why: the mark outdoes any other encoding that the markup declares
+        # why: the byte order mark overrides an encoding declared in the markup
         return html_content(codecs.BOM_UTF8 + text.encode()).text
     except UnreadableError as error:
         raise MalformedRecord(f"the article is {error}") from error

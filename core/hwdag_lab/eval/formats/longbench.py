@@ -1,6 +1,6 @@
 """LongBench (Bai et al., ACL 2024).
 
-JSONL: `input` (the question), `context`, `answers`, `dataset`, `_id`; further keys are not read.
+JSONL: `input` (the question), `context`, `answers`, `dataset`, `_id`; other keys are ignored.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def _built(line: bytes) -> Draft:
 
 
 def _paragraphs(text: str) -> Iterator[dict[str, str]]:
-    """The passages of a context that begins with the first; a line of each is its title."""
+    """The passages of a context, if it begins with "Passage 1:"; a title line starts each."""
     heads: list[re.Match[str]] = []
     for match in _PASSAGE.finditer(text):
-        # why: a passage may quote such a line, but then its number is hardly the next one
+        # why: a passage may quote such a line, but hardly with the next number
         if int(match[1]) == len(heads) + 1:
             heads.append(match)
     if not heads or heads[0].start() > 0:
@@ -69,6 +69,6 @@ def _paragraphs(text: str) -> Iterator[dict[str, str]]:
 longbench = partial(records, items=lines, build=_built)
 """The question answering sets of LongBench, one record per row.
 
-The data set of a record is "longbench_" and the name of the row's. Contexts of several passages get
-paragraphs. There is no gold evidence.
+The data set is "longbench_" and the name in the row. Contexts of several passages get paragraphs.
+There is no gold evidence.
 """

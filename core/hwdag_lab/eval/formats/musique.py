@@ -14,7 +14,7 @@ from hwdag_lab.eval.fields import JsonObject, Text, decoded, lines, row_of
 from hwdag_lab.eval.formats.layout import Draft, answer_of, distinct, passages, records
 
 UNANSWERABLE = "Unanswerable"
-"""The gold answer of questions whose context does not hold the answer."""
+"""Gold answer of questions that their context cannot answer."""
 
 
 class _Paragraph(JsonObject):
@@ -58,7 +58,7 @@ def _built(line: bytes) -> Draft:
 musique = partial(records, items=lines, build=_built)
 """MuSiQue-Ans and MuSiQue-Full, one record per question.
 
-The type is the kind of reasoning with which an id begins ("2hop", "3hop1", ...). Aliases are further
-answers. An unanswerable question has the type "unanswerable", `UNANSWERABLE` as its only answer, and
-no evidence, because a part of the facts was taken from its context.
+The type is the kind of reasoning at the start of an id ("2hop", "3hop1", ...). Aliases are further
+answers. An unanswerable question has the type "unanswerable", `UNANSWERABLE` as its only answer,
+and no evidence, because its context lacks some of the facts.
 """

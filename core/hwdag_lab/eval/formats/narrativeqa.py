@@ -25,7 +25,7 @@ from hwdag_lab.eval.fields import (
 from hwdag_lab.eval.formats.layout import Draft, distinct, plain_text, records
 from hwdag_lab.eval.schema import Record
 
-# why: what stands outside of these lines is the licence, not the book
+# why: outside of these lines is the licence, not the book
 _BOOK_STARTS = re.compile(r"^\*\*\* ?START OF TH\w+ PROJECT GUTENBERG.*\n", re.MULTILINE)
 _BOOK_ENDS = re.compile(r"^\*\*\* ?END OF TH\w+ PROJECT GUTENBERG", re.MULTILINE)
 
@@ -59,7 +59,7 @@ def _read(
     path: Path, *, dataset: str, text: Callable[[_Story], str], **options: Any
 ) -> Iterator[Record]:
     counts: Counter[str] = Counter()
-    told: set[str] = set()
+    seen: set[str] = set()
 
     def build(line: bytes) -> Draft:
         row = row_of(_Example, decoded(line))
@@ -67,11 +67,11 @@ def _read(
         answers = distinct(each.text for each in row.answers)
         if not answers:
             raise MalformedRecord("the question has no answer")
-        # why: every row repeats the whole story, of which the first one is enough
-        whole = "" if story.id in told else text(story)
-        told.add(story.id)
+        # why: every row repeats the whole story
+        whole = "" if story.id in seen else text(story)
+        seen.add(story.id)
         question = {
-            # why: the data has no ids of questions: that of the story, cut, and the position in it
+            # why: questions have no ids, so theirs is the cut id of the story and their position
             "id": f"{story.id[:12]}-q{counts[story.id]:02d}",
             "question": row.question.text.strip(),
             "answers": answers,
@@ -90,7 +90,7 @@ def _read(
 
 
 def _whole(story: _Story) -> str:
-    """The story within its file: by the words it starts and ends with, and Gutenberg's marks."""
+    """The story within its file, between its first and last words and Gutenberg's marks."""
     text = plain_text(story.text)
     if match := _BOOK_STARTS.search(text):
         text = text[match.end() :]
@@ -104,7 +104,7 @@ def _whole(story: _Story) -> str:
 
 
 def _places(words: str, text: str) -> list[re.Match[str]]:
-    """Where the words occur, with any whitespace or none between them."""
+    """Where the words occur, with or without any white space between them."""
     pattern = r"\s*".join(map(re.escape, words.split()))
     return list(re.finditer(pattern, text)) if pattern else []
 
@@ -112,11 +112,11 @@ def _places(words: str, text: str) -> list[re.Match[str]]:
 narrativeqa = partial(_read, dataset="narrativeqa", text=_whole)
 """Whole books and film scripts with their questions.
 
-Of HTML the visible text is taken. A story is cut where the data says that it starts and ends, if
-these words occur in it, and to what stands between the marks of Project Gutenberg.
+HTML gives its visible text. A story is cut to the first and last words that the data names, if they
+occur, and to the text between the marks of Project Gutenberg.
 """
 
 narrativeqa_summaries = partial(
     _read, dataset="narrativeqa_summaries", text=lambda story: story.summary.text.strip()
 )
-"""The same questions on the summaries from Wikipedia."""
+"""The same questions about the summaries from Wikipedia."""

@@ -25,7 +25,7 @@ from hwdag_lab.eval.formats.layout import Draft, distinct, records, squeezed
 from hwdag_lab.eval.formats.musique import UNANSWERABLE
 
 FLOAT = "FLOAT SELECTED"
-"""How evidence begins that is a table or a figure, of which the text holds nothing."""
+"""Prefix of evidence that is a table or figure, which is not in the text."""
 
 
 class _Answer(JsonObject):
@@ -109,7 +109,7 @@ def _question(row: _Question, where: str, ids: dict[str, str]) -> Draft:
 
 
 def _answer(answer: _Answer, where: str) -> tuple[str, str]:
-    """The type and the text of one annotator's answer, as the official evaluation reads them."""
+    """Type and text of one annotator's answer, as in the official evaluation."""
     if answer.unanswerable:
         return "unanswerable", UNANSWERABLE
     if answer.extractive_spans:
@@ -128,14 +128,14 @@ def _evidence(answer: _Answer, ids: dict[str, str]) -> list[str]:
 
 
 def _paragraph(quote: str, ids: dict[str, str]) -> str | None:
-    """The paragraph that the evidence is, or the first one of which it is a part."""
+    """The paragraph equal to the evidence, or the first that contains it."""
     return ids.get(quote) or next((id_ for text, id_ in ids.items() if quote in text), None)
 
 
 qasper = partial(records, items=_papers, build=_built)
-"""Qasper, one record per paper; every paragraph stands under its heading.
+"""Qasper, one record per paper; every paragraph comes with its heading.
 
-`evidence_sets` has one set per annotator, `evidence` is their union. Evidence that is a table or
-figure, or no paragraph of the paper, is left out. The type ("extractive", "abstractive", "boolean",
+`evidence_sets` has one set per annotator, `evidence` is their union. Tables, figures, and evidence
+that is no paragraph of the paper are left out. The type ("extractive", "abstractive", "boolean",
 "unanswerable") is that of the first annotator.
 """

@@ -67,4 +67,4 @@ def _asked(row: _Question, where: str) -> Draft:
 
 
 quality = partial(records, items=lines, build=_built, merges=True)
-"""QuALITY, one record per article, of which a file holds several lines."""
+"""QuALITY, one record per article; a file has several lines per article."""

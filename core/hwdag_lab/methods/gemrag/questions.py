@@ -84,13 +84,13 @@ class Questioner:
         """Notes on texts without written questions."""
         if self.number and self.asker is None:
             yield (
-                f"{document_id}: no writer, so its own sentences stand for the utility questions of "
+                f"{document_id}: no writer, so its own sentences replace the utility questions of "
                 "each node"
             )
         elif self.asker is not None and self.asker.retries:
             yield (
                 f"{document_id}: {self.asker.retries} of {self.texts} nodes were asked about twice, "
-                f"and for {self.asker.defaults} of them their own sentences stand for utility "
+                f"and for {self.asker.defaults} of them their own sentences replace utility "
                 f"questions, because {self.asker.writer.name} wrote none"
             )
 

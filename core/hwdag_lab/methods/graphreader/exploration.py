@@ -184,11 +184,11 @@ def _notes(walks: Sequence[PathWalk], missing: int, agent: Agent) -> Iterator[st
     if missing:
         yield f"{missing} of {len(walks)} initial nodes are those most similar to the question"
     if agent.retries:
-        yield f"{agent.retries} unusable replies were asked for anew"
+        yield f"{agent.retries} unusable replies were asked for again"
     if agent.defaults:
         yield f"{agent.defaults} decisions were taken by default after two unusable replies"
     if noted := sum(walk.default_notes for walk in walks):
-        yield f"{noted} chunks were noted by their most similar sentence, for want of notes"
+        yield f"{noted} chunks without notes were noted by their most similar sentence"
     if stopped := sum(walk.was_stopped for walk in walks):
         yield f"{stopped} paths were stopped by max_calls={agent.config.max_calls}"
 
@@ -352,7 +352,7 @@ class PathWalk:
             if taken.function == "termination":
                 return True
             step = STEPS.get(taken.function)
-            other = None if step is None else self.world.beside(chunk, step)
+            other = None if step is None else self.world.chunk_at(chunk, step)
             queue[:0] = [] if other is None else [other]
         return False
 

@@ -116,7 +116,7 @@ class FactGraph:
         del shared[element]
         return sorted(shared, key=lambda other: (-shared[other], other))
 
-    def beside(self, chunk: int, step: int) -> int | None:
+    def chunk_at(self, chunk: int, step: int) -> int | None:
         """The chunk before (-1) or after (1) a chunk in its document."""
         other = chunk + step
         if not 0 <= other < len(self.chunks):

@@ -1,6 +1,6 @@
 """Log-probabilities of texts by a Hugging Face model, after a context or in a growing text.
 
-Every token passes through the model after everything before it, in a KV cache or anew, so the
+Every token passes through the model after everything before it, in a KV cache or again, so the
 numbers equal those of one plain forward over the whole.
 """
 
