@@ -1,14 +1,10 @@
-"""LangChain's objects as the core's, and the core's results as LangChain's."""
+"""LangChain's models as the core's."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import deepcopy
 from typing import Any
 
-from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
@@ -20,85 +16,6 @@ from hwdag.errors import InputError, ReaderRequired, WriterFailed
 from hwdag.lm.base import Reader, Writer
 from hwdag.retriever import Adapters
 from hwdag.text.characters import disarmed
-from hwdag.trace.provenance import METADATA_KEY, provenance
-from hwdag.types import Retrieval, Step
-
-
-def as_core_document(document: Document) -> hwdag.Document:
-    """A whole document with its metadata; one without an id gets a hash of its content."""
-    if not isinstance(document, Document):
-        raise InputError(
-            "documents must be langchain_core.documents.Document, got "
-            f"{type(document).__name__}; use from_texts for strings"
-        )
-    identity = document.id or content_id(document)
-    try:
-        metadata = deepcopy(document.metadata)
-    except TypeError as error:  # a lock, an open file
-        raise _not_json(document, error) from error
-    title = metadata.get("title")
-    return hwdag.Document(
-        identity, document.page_content, title if isinstance(title, str) else "", metadata
-    )
-
-
-def as_langchain_document(document: hwdag.Document) -> Document:
-    """The document that `as_core_document` was given, its id filled in."""
-    return Document(
-        id=document.id, page_content=document.text, metadata=deepcopy(dict(document.metadata))
-    )
-
-
-def content_id(document: Document) -> str:
-    """An id made from text and metadata. Raises `InputError` unless the metadata is JSON-able."""
-    try:
-        content = json.dumps([document.page_content, document.metadata], sort_keys=True)
-    except (TypeError, ValueError) as error:
-        raise _not_json(document, error) from error
-    return f"text-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
-
-
-def _not_json(document: Document, error: Exception) -> InputError:
-    return InputError(
-        f"the metadata {document.metadata!r} cannot be stored as JSON ({error}); turn the value into "
-        "text, a number, a list or a dict"
-    )
-
-
-class Provenance(dict[str, Any]):
-    """Where a node is from and why it was read.
-
-    Equal for one node, whatever the question: LangChain joins the results of several questions by
-    the equality of documents, and scores belong to one question.
-    """
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, Provenance):
-            return bool(self["id"] == other["id"])
-        return super().__eq__(other)
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    __hash__ = None  # as of every dict
-
-
-def node_document(step: Step, retrieval: Retrieval) -> Document:
-    """A returned node under its own id: its text, its document's metadata, and its provenance.
-
-    The metadata have its `heading` too, "" where there is none, for the prompt of a chain.
-    """
-    node, sources = step.node, retrieval.sources
-    own = dict(sources[node.document_id].metadata) if node.document_id in sources else {}
-    return Document(
-        id=node.id,
-        page_content=node.text,
-        metadata={
-            "heading": node.heading,
-            **deepcopy(own),
-            METADATA_KEY: Provenance(provenance(step, retrieval)),
-        },
-    )
 
 
 def as_reader(reader: object) -> Reader | str | None:

@@ -32,7 +32,7 @@ from hwdag.retriever import Retriever
 from hwdag.scope import Scope
 from hwdag.search.passages import Returns, returned
 from hwdag.types import Step
-from langchain_hwdag.adapters import node_document
+from langchain_hwdag.documents import node_document
 from langchain_hwdag.events import STEP_EVENT, in_thread
 
 OnStep = Callable[[Step], None]

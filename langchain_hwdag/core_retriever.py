@@ -10,8 +10,9 @@ from langchain_core.documents import Document
 from pydantic import Field, field_validator
 
 from hwdag.retriever import Retriever, finished, make_retriever
-from langchain_hwdag.adapters import MODELS, as_core_document
+from langchain_hwdag.adapters import MODELS
 from langchain_hwdag.base_retriever import CoreSearchRetriever, SearchOptions, unwrapped
+from langchain_hwdag.documents import as_core_document
 from langchain_hwdag.events import build_progress, building
 
 

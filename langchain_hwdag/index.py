@@ -17,14 +17,14 @@ from hwdag.errors import InputError, UnknownOption
 from hwdag.filters import Filter
 from hwdag.index import HWDAGIndex as CoreIndex
 from hwdag.text.prompts import Prompts
-from langchain_hwdag.adapters import (
-    as_core_document,
-    as_embedder,
-    as_langchain_document,
-    as_reader,
-    as_writer,
-)
+from langchain_hwdag.adapters import as_embedder, as_reader, as_writer
 from langchain_hwdag.base_retriever import SearchOptions
+from langchain_hwdag.documents import (
+    as_core_document,
+    as_documents,
+    as_langchain_document,
+    with_ids,
+)
 from langchain_hwdag.events import build_progress, building
 from langchain_hwdag.llm import DEFAULT_NEW_TOKENS, HWDAGLLM
 from langchain_hwdag.retrievers import HWDAGRetriever, MakingOptions
@@ -63,7 +63,7 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         Raises:
             InputError: not one metadata and one id per text.
         """
-        return cls.from_documents(_as_documents(texts, metadatas, ids), embedding, **options)
+        return cls.from_documents(as_documents(texts, metadatas, ids), embedding, **options)
 
     @classmethod
     async def afrom_texts(
@@ -76,7 +76,7 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         **options: Unpack[MakingOptions],
     ) -> Self:
         """`from_texts` in a thread; see `afrom_documents`."""
-        made = _as_documents(texts, metadatas, ids)
+        made = as_documents(texts, metadatas, ids)
         return await cls.afrom_documents(made, embedding, **options)
 
     def upsert(
@@ -115,7 +115,7 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
 
         With `ids`, one per document, these take the place of the documents' own.
         """
-        return self.upsert(_named(documents, ids), show_progress=show_progress)["succeeded"]
+        return self.upsert(with_ids(documents, ids), show_progress=show_progress)["succeeded"]
 
     async def aadd_documents(
         self,
@@ -125,8 +125,8 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         show_progress: bool = False,
     ) -> list[str]:
         """`aupsert`, as vector stores call it; see `add_documents`."""
-        named = _named(documents, ids)
-        return (await self.aupsert(named, show_progress=show_progress))["succeeded"]
+        items = with_ids(documents, ids)
+        return (await self.aupsert(items, show_progress=show_progress))["succeeded"]
 
     def add_texts(
         self,
@@ -136,7 +136,7 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         ids: Iterable[str] | None = None,
     ) -> list[str]:
         """`add_documents` of plain texts; errors as in `from_texts`."""
-        return self.add_documents(_as_documents(texts, metadatas, ids))
+        return self.add_documents(as_documents(texts, metadatas, ids))
 
     def similarity_search(
         self, query: str, k: int = 4, filter: Filter | None = None, **unknown: Any
@@ -281,40 +281,3 @@ def _distinct(ids: Sequence[str]) -> Iterable[str]:
     if wrong := [identity for identity in ids if not isinstance(identity, str)]:
         raise InputError(f"ids are texts, got {wrong[0]!r}")
     return dict.fromkeys(ids)
-
-
-def _named(documents: Iterable[Document], ids: Iterable[str] | None) -> list[Document]:
-    """Documents, under other ids where these are given; the caller's stay as they are."""
-    listed = list(documents)
-    if ids is None:
-        return listed
-    names = list(ids)
-    if len(names) != len(listed):
-        raise InputError(f"{len(listed)} documents need as many ids, got {len(names)}")
-    return [
-        document.model_copy(update={"id": name})
-        for document, name in zip(listed, names, strict=True)
-    ]
-
-
-def _as_documents(
-    texts: Iterable[str],
-    metadatas: Iterable[Mapping[str, Any]] | None,
-    ids: Iterable[str] | None,
-) -> list[Document]:
-    if isinstance(texts, str):
-        raise InputError(
-            "texts are a list, got one text, whose letters are no documents; pass [text]"
-        )
-    listed = list(texts)
-    with_metadata = [{} for _ in listed] if metadatas is None else list(metadatas)
-    with_ids = [None for _ in listed] if ids is None else list(ids)
-    if not len(listed) == len(with_metadata) == len(with_ids):
-        raise InputError(
-            f"{len(listed)} texts need as many metadatas and ids, got {len(with_metadata)} and "
-            f"{len(with_ids)}; leave out what you do not have"
-        )
-    return [
-        Document(id=identity, page_content=text, metadata=dict(metadata))
-        for text, metadata, identity in zip(listed, with_metadata, with_ids, strict=True)
-    ]

@@ -16,8 +16,9 @@ from hwdag.checks import under_one_name
 from hwdag.config import BuildConfig
 from hwdag.index import HWDAGIndex as CoreIndex
 from hwdag.text.prompts import Prompts
-from langchain_hwdag.adapters import as_core_document, as_embedder, as_reader, as_writer
+from langchain_hwdag.adapters import as_embedder, as_reader, as_writer
 from langchain_hwdag.base_retriever import CoreSearchRetriever, SearchOptions, unwrapped
+from langchain_hwdag.documents import as_core_document
 from langchain_hwdag.events import build_progress, building
 
 
