@@ -68,10 +68,10 @@ class Peer(DocumentRetriever[Built]):
     def _build(self, document: Document) -> Built:
         return Built(document, self._make(document.text, self.embedder))
 
-    def _retrieve(self, query: SearchRequest, built: Mapping[str, Built]) -> Found:
+    def _retrieve(self, request: SearchRequest, built: Mapping[str, Built]) -> Found:
         found = []
         for key, one in built.items():
-            spans = list(dict.fromkeys(one.ranked(query.question)))
+            spans = list(dict.fromkeys(one.ranked(request.question)))
             texts = [one.document.text[span.start : span.end] for span in spans]
             counts = self.reader.count_tokens(texts)
             found += [
@@ -101,11 +101,11 @@ def _llama_index(text: str, embedder: Embedder, parser: Any, window: int = 0) ->
     class Embedding(embeddings.BaseEmbedding):  # type: ignore[misc, name-defined]
         """The embedder of all rows, for LlamaIndex."""
 
-        def _get_query_embedding(self, query: str) -> list[float]:
-            return [float(x) for x in embedder.embed_query(query)]
+        def _get_query_embedding(self, request: str) -> list[float]:
+            return [float(x) for x in embedder.embed_query(request)]
 
-        async def _aget_query_embedding(self, query: str) -> list[float]:
-            return self._get_query_embedding(query)
+        async def _aget_query_embedding(self, request: str) -> list[float]:
+            return self._get_query_embedding(request)
 
         def _get_text_embedding(self, text: str) -> list[float]:
             return self._get_text_embeddings([text])[0]

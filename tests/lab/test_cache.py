@@ -160,7 +160,7 @@ class Replying(DocumentRetriever[Replied]):
         made = replies(self._replying(), texts, self._calls, limit=20, batch_size=1)
         return Replied(passages.nodes, tuple(made))
 
-    def _retrieve(self, query, built):
+    def _retrieve(self, request, built):
         return Found([Scored(node, 1.0) for replied in built.values() for node in replied.nodes])
 
 

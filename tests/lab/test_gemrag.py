@@ -19,7 +19,7 @@ from hwdag.types import Document
 from hwdag_lab.methods.decisions import Asker
 from hwdag_lab.methods.gemrag import GemRagConfig, GemRagRetriever
 from hwdag_lab.methods.gemrag.memory import (
-    Graph,
+    MemoryGraph,
     best_first,
     by_questions,
     own_vectors,
@@ -461,12 +461,12 @@ def every(retriever, question, **options):
     return [step.node for step in (*retrieval.steps, *retrieval.beyond)]
 
 
-def likeness_of(memory, prompt, vectors=None):
+def similarity_of(memory, prompt, vectors=None):
     """Best cosine of every node's questions, question by question."""
     vectors = memory.question_vectors if vectors is None else vectors
     prompt = prompt / (np.linalg.norm(prompt) or 1.0)
     best = np.full(len(memory.nodes), -np.inf)
-    for owner, vector in zip(Graph.of([memory]).owners, vectors, strict=True):
+    for owner, vector in zip(MemoryGraph.of([memory]).owners, vectors, strict=True):
         cosine = vector @ prompt / (np.linalg.norm(vector) or 1.0)
         best[owner] = max(best[owner], cosine)
     return best
@@ -477,22 +477,22 @@ def test_algorithm_1_ranks_nodes_by_their_best_question():
     assert retriever.name == "gem-rag-questions"
     memory = memory_of(retriever)
     question = "Who saw the castle and the dragon?"
-    likeness = likeness_of(memory, retriever.embedder.embed_query(question))
-    graph = Graph.of([memory])
+    similarity = similarity_of(memory, retriever.embedder.embed_query(question))
+    graph = MemoryGraph.of([memory])
     assert np.allclose(
-        graph.likeness(retriever.embedder.embed_query(question)), likeness, atol=1e-6
+        graph.similarity(retriever.embedder.embed_query(question)), similarity, atol=1e-6
     )
-    scores = {node.id: score for node, score in zip(memory.nodes, likeness, strict=True)}
+    scores = {node.id: score for node, score in zip(memory.nodes, similarity, strict=True)}
     found = [scores[node.id] for node in every(retriever, question)]
     assert len(found) == len(memory.nodes)
     assert np.all(np.diff(found) <= 1e-6)
 
 
-def slow_best_first(memory, start, likeness, budget, share):
+def slow_best_first(memory, start, similarity, budget, share):
     """The search by its definition: all edges to all visited nodes, anew for every choice."""
     vectors = unit_rows(memory.question_vectors)
     texts = unit_rows(memory.tree.vectors)
-    owners = Graph.of([memory]).owners
+    owners = MemoryGraph.of([memory]).owners
 
     def weight(t, v):
         rows = np.flatnonzero(owners == t)
@@ -505,7 +505,7 @@ def slow_best_first(memory, start, likeness, budget, share):
         if not visited:
             return start[v]
         edges = [(weight(t, v) + weight(v, t)) / 2 for t in visited]
-        return share * likeness[v] + (1 - share) * max(edges)
+        return share * similarity[v] + (1 - share) * max(edges)
 
     while fitting := [v for v in sorted(waiting) if memory.tree.costs[v] <= budget]:
         best = max(fitting, key=promise)
@@ -531,15 +531,15 @@ def test_best_first_search_is_its_definition(share, budget):
         ),
     )
     prompt = rng.normal(size=64)
-    start, likeness = likeness_of(memory, prompt, memory.asked), likeness_of(memory, prompt)
-    assert start.argmax() != likeness.argmax()
-    ranking = best_first(Graph.of([memory]), start, likeness, budget, share)
+    start, similarity = similarity_of(memory, prompt, memory.asked), similarity_of(memory, prompt)
+    assert start.argmax() != similarity.argmax()
+    ranking = best_first(MemoryGraph.of([memory]), start, similarity, budget, share)
     order = [node for node, _ in ranking]
-    assert order == slow_best_first(memory, start, likeness, budget, share)
+    assert order == slow_best_first(memory, start, similarity, budget, share)
     if share == 1.0 and budget == 10_000:
-        assert best_first(Graph.of([memory]), likeness, likeness, budget, share) == by_questions(
-            likeness
-        )
+        assert best_first(
+            MemoryGraph.of([memory]), similarity, similarity, budget, share
+        ) == by_questions(similarity)
     assert order[0] == start.argmax()
 
 

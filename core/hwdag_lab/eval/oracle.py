@@ -27,9 +27,9 @@ class OracleRetriever(DocumentRetriever[Whole]):
     def _build(self, document: Document) -> Whole:
         return Whole.of(document, self.reader)
 
-    def _retrieve(self, query: SearchRequest, built: Mapping[str, Whole]) -> Found:
+    def _retrieve(self, request: SearchRequest, built: Mapping[str, Whole]) -> Found:
         known = {q.text: q.sentences or q.evidence for q in self.questions}
-        gold = known.get(query.question, ())
+        gold = known.get(request.question, ())
         nodes = [node for whole in built.values() for node in self._cut(whole, gold)]
         return Found([Scored(node, 1.0) for node in nodes])
 

@@ -66,10 +66,12 @@ class BM25Retriever(DocumentRetriever[WordedPassages]):
         passages = Passages.of(document, self.config, self.reader)
         return WordedPassages(passages.nodes, tuple(map(content_words, passages.indexed)))
 
-    def _retrieve(self, query: SearchRequest, built: Mapping[str, WordedPassages]) -> Found:
+    def _retrieve(self, request: SearchRequest, built: Mapping[str, WordedPassages]) -> Found:
         index = self._joined(built, self._indexed)
         known = [
-            w for w in content_words(query.question) if index is not None and w in index.vocab_dict
+            w
+            for w in content_words(request.question)
+            if index is not None and w in index.vocab_dict
         ]
         nodes = [node for document in built.values() for node in document.nodes]
         return ranked(nodes, index.get_scores(known) if known else np.zeros(len(nodes)))

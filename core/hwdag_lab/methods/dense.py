@@ -41,8 +41,8 @@ class DenseRetriever(DocumentRetriever[EmbeddedPassages]):
         passages = Passages.of(document, self.config, self.reader)
         return EmbeddedPassages(passages.nodes, self.embedder.embed(passages.indexed))
 
-    def _retrieve(self, query: SearchRequest, built: Mapping[str, EmbeddedPassages]) -> Found:
-        asked = self.embedder.embed_query(query.question)
+    def _retrieve(self, request: SearchRequest, built: Mapping[str, EmbeddedPassages]) -> Found:
+        asked = self.embedder.embed_query(request.question)
         scores = np.concatenate([passages.vectors @ asked for passages in built.values()])
         nodes = [node for passages in built.values() for node in passages.nodes]
         return ranked(nodes, scores)

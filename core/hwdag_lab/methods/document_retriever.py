@@ -15,10 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
-import numpy as np
-
-from hwdag.arrays import Vectors
-from hwdag.building.calls import Calls, Embeddings
+from hwdag.building.calls import Calls
 from hwdag.building.insertion import as_document
 from hwdag.building.report import BuildReport
 from hwdag.checks import refuse
@@ -32,12 +29,13 @@ from hwdag.page import page
 from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
 from hwdag.search.context import FIRST_POSITION, Evidence, with_headings
-from hwdag.store.calls import CallCache, key_of
+from hwdag.store.calls import CallCache
 from hwdag.text.characters import without_surrogates
 from hwdag.text.prompts import SearchPrompts
 from hwdag.threads import asynchronous, asynchronous_pieces, in_builder_thread
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag.types import Answer, Document, Node, OnStep, Retrieval, Step, Usage, shown_document
+from hwdag_lab.methods.cached_embedder import CachedEmbedder
 from hwdag_lab.methods.decisions import Asker
 from hwdag_lab.methods.found import Found, Scored, SearchRequest, fitting
 from hwdag_lab.methods.options import CheckedOptions
@@ -139,7 +137,7 @@ class DocumentRetriever(ABC, Generic[T]):
         """Prepare a document for searching; called once per document."""
 
     @abstractmethod
-    def _retrieve(self, query: SearchRequest, built: Mapping[str, T]) -> Found:
+    def _retrieve(self, request: SearchRequest, built: Mapping[str, T]) -> Found:
         """Rank the nodes of these documents (at least one), given by id, for a question."""
 
     @property
@@ -379,32 +377,43 @@ class DocumentRetriever(ABC, Generic[T]):
         built = {key: made for key, (_, made) in held.items()}
         session = self._session(question, config)
         budget = min(config.token_budget, session.room) if self.bounded else session.room
-        query = SearchRequest(question, budget, config, session.cost)
+        request = SearchRequest(question, budget, config, session.cost)
         # why: a filter may let nothing through
-        found = self._retrieve(query, built) if built else Found(())
+        found = self._retrieve(request, built) if built else Found(())
+        sources = {key: document for key, (document, _) in held.items()}
+        retrieval = self._retrieval(request, found, sources, k)
+        if on_step:
+            for step in retrieval.steps:
+                on_step(step)
+        return retrieval, session, found.carried
+
+    def _retrieval(
+        self,
+        request: SearchRequest,
+        found: Found,
+        sources: Mapping[str, Document],
+        k: int | None,
+    ) -> Retrieval:
+        """What was found, cut to the budget; scores become shares of their sum."""
         taken, left = list(found.ranked), list[Scored]()
         if self.bounded:
-            taken, left = fitting(found.ranked, session.cost, budget)
+            taken, left = fitting(found.ranked, request.cost, request.budget)
         left += found.beyond
         total = sum(max(0.0, scored.score) for scored in [*found.ranked, *found.beyond]) or 1.0
         steps = [
             Step(FIRST_POSITION + i, scored.node, False, 0.0, scored.score / total, 0.0, p_yes=None)
             for i, scored in enumerate([*taken, *left])
         ]
-        for step in steps[: len(taken)]:
-            if on_step:
-                on_step(step)
-        retrieval = Retrieval(
-            question,
+        return Retrieval(
+            request.question,
             tuple(steps[: len(taken)]),
             "budget" if left or found.left_out else "exhausted",
-            sum(map(session.cost, with_headings([scored.node for scored in taken]))),
+            sum(map(request.cost, with_headings([scored.node for scored in taken]))),
             found.usage,
             found.notes,
             tuple(steps[len(taken) : max(len(taken), k or 0)]),
-            {key: document for key, (document, _) in held.items()},
+            sources,
         )
-        return retrieval, session, found.carried
 
     def _answering(
         self, retrieval: Retrieval, session: Session, carried: Any, config: SearchConfig
@@ -434,42 +443,3 @@ class DocumentRetriever(ABC, Generic[T]):
             for key, (document, built) in held.items()
             if key in wanted and scope.admits(document.metadata)
         }
-
-
-class CachedEmbedder:
-    """An embedder that embeds no passage twice. Questions are not cached."""
-
-    def __init__(self, embedder: Embedder, cache: CallCache) -> None:
-        self._embedder = embedder
-        self._cache = cache
-
-    @property
-    def name(self) -> str:
-        """Name of the embedder."""
-        return self._embedder.name
-
-    @property
-    def dimension(self) -> int:
-        """Dimension of the embedder."""
-        return self._embedder.dimension
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        """Embeddings, (texts, dimension), from the cache where it has them."""
-        if not texts:
-            return np.zeros((0, self.dimension), np.float32)
-        calls, keys = Calls(self._cache), [key_of("embed", self.name, text) for text in texts]
-
-        def call(missing: list[int]) -> list[Vectors]:
-            return list(self._embedder.embed([texts[i] for i in missing])[:, None])
-
-        rows = calls.results(
-            keys,
-            Embeddings([1] * len(texts), self.dimension),
-            call,
-            size=len(texts),
-        )
-        return np.concatenate(rows)
-
-    def embed_query(self, text: str) -> Vectors:
-        """Embedding of a question, (dimension,)."""
-        return self._embedder.embed_query(text)

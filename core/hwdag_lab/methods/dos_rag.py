@@ -27,9 +27,9 @@ class DosRagRetriever(DenseRetriever):
     name = "dos-rag"
     Config = DosRagConfig
 
-    def _retrieve(self, query: SearchRequest, built: Mapping[str, EmbeddedPassages]) -> Found:
-        best_first = super()._retrieve(query, built).ranked
-        taken, left = fitting(best_first, query.cost, query.budget)
+    def _retrieve(self, request: SearchRequest, built: Mapping[str, EmbeddedPassages]) -> Found:
+        best_first = super()._retrieve(request, built).ranked
+        taken, left = fitting(best_first, request.cost, request.budget)
         nodes = (node for passages in built.values() for node in passages.nodes)
         place = {node.id: i for i, node in enumerate(nodes)}
         return Found(sorted(taken, key=lambda one: place[one.node.id]), beyond=left)

@@ -39,9 +39,9 @@ class FullContextRetriever(DocumentRetriever[Whole]):
     def _session(self, question: str, config: SearchConfig) -> Session:
         return WindowedSession(partial(super()._session, question, config))
 
-    def _retrieve(self, query: SearchRequest, built: Mapping[str, Whole]) -> Found:
-        nodes = [node for document in built.values() for node in self._cut(document, query)]
-        windows = pack([query.cost(node.text) for node in nodes], query.budget)
+    def _retrieve(self, request: SearchRequest, built: Mapping[str, Whole]) -> Found:
+        nodes = [node for document in built.values() for node in self._cut(document, request)]
+        windows = pack([request.cost(node.text) for node in nodes], request.budget)
         note = (
             f"the text was read in {len(windows)} windows; the answer is that of the window with "
             "the highest p_yes"
@@ -50,20 +50,20 @@ class FullContextRetriever(DocumentRetriever[Whole]):
             [Scored(node, 1.0) for node in nodes], notes=(note,) if len(windows) > 1 else ()
         )
 
-    def _cut(self, document: Whole, query: SearchRequest) -> Sequence[Node]:
+    def _cut(self, document: Whole, request: SearchRequest) -> Sequence[Node]:
         """The document if it fits into a window, else parts that do."""
-        if _fits(document.nodes, query):
+        if _fits(document.nodes, request):
             return document.nodes
-        text, limit = document.node.text, max(1, query.budget - LINE_TOKENS)
+        text, limit = document.node.text, max(1, request.budget - LINE_TOKENS)
         while True:
             spans = chunk(text, count_tokens=self.reader.count_tokens, limit=limit)
             names = [f"window.{i}" for i in range(len(spans))]
             nodes = document.cut(spans, names, self.reader)
-            if _fits(nodes, query):
+            if _fits(nodes, request):
                 return nodes
             if limit == 1:
                 raise QuestionTooLong(
-                    f"the question leaves {query.budget} tokens of the context of "
+                    f"the question leaves {request.budget} tokens of the context of "
                     f"{self.reader.name}, too few for a window of text; shorten it, or use a model "
                     "with a longer context"
                 )
@@ -161,10 +161,10 @@ class _WindowDecoding:
         return self.decoding.likelihood
 
 
-def _fits(nodes: Sequence[Node], query: SearchRequest) -> bool:
+def _fits(nodes: Sequence[Node], request: SearchRequest) -> bool:
     """Whether each of these nodes fits into a window."""
     # why: encoding whole books is slow
     return all(
-        may_cost(node.text, query.budget) and query.cost(node.text) <= query.budget
+        may_cost(node.text, request.budget) and request.cost(node.text) <= request.budget
         for node in nodes
     )

@@ -93,11 +93,11 @@ class LinearRagRetriever(DocumentRetriever[LinkedPassages]):
             dict(zip(terms, self.embedder.embed(terms), strict=True)),
         )
 
-    def _retrieve(self, query: SearchRequest, built: Mapping[str, LinkedPassages]) -> Found:
+    def _retrieve(self, request: SearchRequest, built: Mapping[str, LinkedPassages]) -> Found:
         world = self._joined(built, LinkedWorld)
-        asked = terms_of(query.question)
+        asked = terms_of(request.question)
         vectors = self.embedder.embed(asked)
-        scores = world.scores(asked, vectors, self.embedder.embed_query(query.question))
+        scores = world.scores(asked, vectors, self.embedder.embed_query(request.question))
         nodes = [node for document in world.documents for node in document.nodes]
         return ranked(nodes, scores)
 

@@ -165,10 +165,10 @@ class MemWalkerRetriever(SummarizingRetriever[SummaryTree]):
             )
         return tokens, width
 
-    def _retrieve(self, query: SearchRequest, built: Mapping[str, SummaryTree]) -> Found:
-        vector = self.embedder.embed_query(query.question)
+    def _retrieve(self, request: SearchRequest, built: Mapping[str, SummaryTree]) -> Found:
+        vector = self.embedder.embed_query(request.question)
         asker = Asker(self.navigator, self.reader, tries=self.config.max_tries)
-        navigation = Navigation(query.question, asker, self.config)
+        navigation = Navigation(request.question, asker, self.config)
         walks = [TreeWalk(tree, tree.similarity(vector), navigation) for tree in built.values()]
         walks.sort(key=lambda walk: -walk.similarity[walk.position])
         leaves: list[Scored] = []
@@ -183,7 +183,7 @@ class MemWalkerRetriever(SummarizingRetriever[SummaryTree]):
             walks[0].descend()
             leaves, way = walks[0].leaves, walks[0].way
             navigation.notes.append("no leaf was visited: the most similar one was taken")
-        read, cuts = within_budget(leaves, query, self.reader, self.embedder, vector)
+        read, cuts = within_budget(leaves, request, self.reader, self.embedder, vector)
         ranked = list(distinct([*read, *way]))
         notes = [note for tree in built.values() for note in tree.notes]
         notes += [*navigation.notes, *navigation.counted, *cuts]
@@ -192,7 +192,7 @@ class MemWalkerRetriever(SummarizingRetriever[SummaryTree]):
 
 def within_budget(
     leaves: Sequence[Scored],
-    query: SearchRequest,
+    request: SearchRequest,
     reader: Reader,
     embedder: Embedder,
     question: Vectors,
@@ -201,23 +201,23 @@ def within_budget(
 
     A leaf without room is left out. The second result notes what was cut or left out.
     """
-    room, found, notes = query.budget, list[Scored](), list[str]()
+    room, found, notes = request.budget, list[Scored](), list[str]()
     for scored in leaves:
         node = scored.node
-        if query.cost(node.text) > room:
+        if request.cost(node.text) > room:
             parts = [
                 (0, Point(node.text[unit.start : unit.end], "extractive", (source,)))
                 for unit, source in units(node)
             ]
             similarity = embedder.embed([part.text for _, part in parts]) @ question
-            kept = best_parts(parts, similarity.astype(np.float64), query.cost, room)
+            kept = best_parts(parts, similarity.astype(np.float64), request.cost, room)
             if not kept:
                 notes.append(f"{node.id}: left out, the budget has no room for a sentence of it")
                 continue
             node = excerpt(node, kept[0], reader)
             sizes = f"{scored.node.tokens} to {node.tokens} tokens"
             notes.append(f"{node.id}: cut from {sizes}, the most similar sentences")
-        room -= query.cost(node.text)
+        room -= request.cost(node.text)
         found.append(replace(scored, node=node))
     return found, notes
 

@@ -114,15 +114,15 @@ class RaptorRetriever(SummarizingRetriever[SummaryTree]):
             )
         return replace(options, max_cluster_tokens=min(options.max_cluster_tokens, capacity))
 
-    def _retrieve(self, query: SearchRequest, built: Mapping[str, SummaryTree]) -> Found:
-        vector = self.embedder.embed_query(query.question)
+    def _retrieve(self, request: SearchRequest, built: Mapping[str, SummaryTree]) -> Found:
+        vector = self.embedder.embed_query(request.question)
         forest = Forest.of(list(built.values()), vector)
         if self.config.mode == "collapsed":
             order = forest.collapsed()
         elif self.config.top_k is not None:
             order = forest.traversed(self.config.top_k)
         else:
-            order = forest.traversed_within(query.budget)
+            order = forest.traversed_within(request.budget)
         notes = tuple(note for tree in built.values() for note in tree.notes)
         ranked = distinct(Scored(forest.nodes[i], float(forest.similarity[i])) for i in order)
         return Found(repetitions_last(list(ranked)), notes=notes)

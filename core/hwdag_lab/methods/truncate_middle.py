@@ -37,17 +37,20 @@ class TruncateMiddleRetriever(DocumentRetriever[Whole]):
     def _build(self, document: Document) -> Whole:
         return Whole.of(document, self.reader)
 
-    def _retrieve(self, query: SearchRequest, built: Mapping[str, Whole]) -> Found:
+    def _retrieve(self, request: SearchRequest, built: Mapping[str, Whole]) -> Found:
         documents = list(built.values())
         texts = [document.node.text for document in documents]
         # why: encoding whole books is slow
-        if may_cost("\n".join(texts), query.budget) and sum(map(query.cost, texts)) <= query.budget:
+        if (
+            may_cost("\n".join(texts), request.budget)
+            and sum(map(request.cost, texts)) <= request.budget
+        ):
             return Found([Scored(document.node, 1.0) for document in documents])
         total = sum(document.node.tokens for document in documents)
         kept: list[list[Node]] = []
         for document in documents:
             spans = ends(
-                document.node.text, query.budget * document.node.tokens // total, query.cost
+                document.node.text, request.budget * document.node.tokens // total, request.cost
             )
             kept.append(document.cut(spans, ("head", "tail"), self.reader) if spans else [])
         ranked = [Scored(node, 1.0) for nodes in kept for node in nodes]

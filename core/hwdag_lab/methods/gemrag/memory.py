@@ -93,7 +93,7 @@ def affinity(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Graph:
+class MemoryGraph:
     """The memories of several documents as one complete graph."""
 
     nodes: tuple[Node, ...]
@@ -105,7 +105,7 @@ class Graph:
     texts: Vectors  # (nodes, d): unit vectors
 
     @classmethod
-    def of(cls, memories: Sequence[Memory]) -> Graph:
+    def of(cls, memories: Sequence[Memory]) -> MemoryGraph:
         """Join memories; edges between documents are computed like those within one."""
         counts = [count for memory in memories for count in rows_per_node(memory.questions)]
         vectors = np.concatenate([memory.question_vectors for memory in memories])
@@ -123,7 +123,7 @@ class Graph:
         """Cosine of the prompt to the best utility question of every node, (nodes,)."""
         return self._best(self.asked, prompt)
 
-    def likeness(self, prompt: Vectors) -> Floats:
+    def similarity(self, prompt: Vectors) -> Floats:
         """Cosine of the prompt to the best mean of question and text of every node, (nodes,)."""
         return self._best(self.questions, prompt)
 
@@ -143,23 +143,23 @@ Ranking = list[tuple[int, float]]
 """Nodes in reading order, each with its score when it was chosen."""
 
 
-def by_questions(likeness: Floats) -> Ranking:
+def by_questions(similarity: Floats) -> Ranking:
     """Algorithm 1: rank nodes by their best utility question."""
-    return [(i, float(likeness[i])) for i in np.argsort(-likeness, kind="stable").tolist()]
+    return [(i, float(similarity[i])) for i in np.argsort(-similarity, kind="stable").tolist()]
 
 
 def best_first(
-    graph: Graph, start: Floats, likeness: Floats, budget: int, prompt_share: float
+    graph: MemoryGraph, start: Floats, similarity: Floats, budget: int, prompt_share: float
 ) -> Ranking:
     """Best-first search: start at the node of the best utility question, then follow edges.
 
     The first node is the best by `start`. After it, the promise of a node is `prompt_share` of its
-    likeness to the prompt, plus the rest of its strongest edge to a visited node. Nodes beyond the
+    similarity to the prompt, plus the rest of its strongest edge to a visited node. Nodes beyond the
     rest of the budget are not visited; all others follow by their last promise.
     """
-    reached = np.full(len(likeness), -np.inf)
+    reached = np.full(len(similarity), -np.inf)
     promise = start
-    waiting = np.ones(len(likeness), np.bool_)
+    waiting = np.ones(len(similarity), np.bool_)
     ranking = Ranking()
     while (open_ := waiting & (graph.costs <= budget)).any():
         node = int(np.where(open_, promise, -np.inf).argmax())
@@ -167,7 +167,7 @@ def best_first(
         waiting[node] = False
         budget -= int(graph.costs[node])
         np.maximum(reached, graph.edges(node), out=reached)
-        promise = prompt_share * likeness + (1 - prompt_share) * reached
+        promise = prompt_share * similarity + (1 - prompt_share) * reached
     rest = np.flatnonzero(waiting)
     rest = rest[np.argsort(-promise[rest], kind="stable")]
     return ranking + [(i, float(promise[i])) for i in rest.tolist()]

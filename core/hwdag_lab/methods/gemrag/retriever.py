@@ -22,8 +22,8 @@ from hwdag.graph.dag import HWDAG
 from hwdag.types import Document
 from hwdag_lab.methods.found import Found, Scored, SearchRequest, distinct
 from hwdag_lab.methods.gemrag.memory import (
-    Graph,
     Memory,
+    MemoryGraph,
     affinity,
     best_first,
     by_questions,
@@ -52,7 +52,7 @@ class GemRagConfig(CheckedOptions):
     Attributes:
         mode: best-first search over the graph ("graph", the text of the paper), or a ranking of all
             utility questions ("questions", its Algorithm 1).
-        prompt_share: in the mode "graph", the weight of the likeness to the question; edges to
+        prompt_share: in the mode "graph", the weight of the similarity to the question; edges to
             visited nodes get the rest. The paper does not say; of 0, 0.25, 0.5, 0.75 and 0.9 the
             default was best on 21 training questions of MuSiQue.
         chunk_tokens: size of a node; chunks end with sentences.
@@ -161,15 +161,15 @@ class GemRagRetriever(SummarizingRetriever[Memory]):
     def _graph(self, built: Memory) -> HWDAG:
         return built.graph(self.config.questions)
 
-    def _retrieve(self, query: SearchRequest, built: Mapping[str, Memory]) -> Found:
-        graph = self._joined(built, Graph.of)
-        asked = self.embedder.embed_query(query.question)
-        likeness = graph.likeness(asked)
+    def _retrieve(self, request: SearchRequest, built: Mapping[str, Memory]) -> Found:
+        graph = self._joined(built, MemoryGraph.of)
+        asked = self.embedder.embed_query(request.question)
+        similarity = graph.similarity(asked)
         ranking = (
-            by_questions(likeness)
+            by_questions(similarity)
             if self.config.mode == "questions"
             else best_first(
-                graph, graph.start(asked), likeness, query.budget, self.config.prompt_share
+                graph, graph.start(asked), similarity, request.budget, self.config.prompt_share
             )
         )
         notes = tuple(note for memory in built.values() for note in memory.notes)

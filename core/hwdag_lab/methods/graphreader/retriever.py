@@ -154,10 +154,10 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
             )
         return room
 
-    def _retrieve(self, query: SearchRequest, built: Mapping[str, FactGraph]) -> Found:
+    def _retrieve(self, request: SearchRequest, built: Mapping[str, FactGraph]) -> Found:
         world = FactGraph.joined(list(built.values()))
-        explored = self._explore(query.question, world)
-        found = self._evidence(explored, world, query)
+        explored = self._explore(request.question, world)
+        found = self._evidence(explored, world, request)
         exploration = explored.exploration
         return replace(
             found,
@@ -166,7 +166,7 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
             carried=explored,
         )
 
-    def _evidence(self, explored: _Explored, world: FactGraph, query: SearchRequest) -> Found:
+    def _evidence(self, explored: _Explored, world: FactGraph, request: SearchRequest) -> Found:
         """The nodes of what was read.
 
         The score of a chunk is the number of paths that read it plus the relevance of its best
@@ -185,8 +185,8 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
         chunks = sorted(readers, key=lambda chunk: -scores[chunk])
         nodes = {chunk: world.chunks[chunk] for chunk in chunks}
         left_out = False
-        if sum(query.cost(node.text) for node in nodes.values()) > query.budget:
-            kept = _best_sentences(chunks, world, of_sentences, query)
+        if sum(request.cost(node.text) for node in nodes.values()) > request.budget:
+            kept = _best_sentences(chunks, world, of_sentences, request)
             whole = [c for c in chunks if len(kept.get(c, ())) == len(world.sentences[c])]
             left_out = len(whole) < len(chunks)
             nodes = {
@@ -235,7 +235,7 @@ class _Relevance:
 
 
 def _best_sentences(
-    chunks: Sequence[int], world: FactGraph, relevance: Floats, query: SearchRequest
+    chunks: Sequence[int], world: FactGraph, relevance: Floats, request: SearchRequest
 ) -> dict[int, list[Point]]:
     """The best sentences of all chunks that fit into the budget together."""
     parts = [
@@ -244,4 +244,4 @@ def _best_sentences(
         for i, span in enumerate(world.sentences[chunk])
     ]
     rows = [row for chunk in chunks for row in world.rows(chunk)]
-    return best_parts(parts, relevance[rows], cache(query.cost), query.budget)
+    return best_parts(parts, relevance[rows], cache(request.cost), request.budget)

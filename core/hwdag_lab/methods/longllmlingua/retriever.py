@@ -91,22 +91,22 @@ class LongLLMLinguaRetriever(DocumentRetriever[CostedPassages]):
         nodes = verbatim_nodes(document, spans, "1", self.reader)
         return CostedPassages(nodes, tuple(count([_line(node.text) for node in nodes])))
 
-    def _retrieve(self, query: SearchRequest, built: Mapping[str, CostedPassages]) -> Found:
+    def _retrieve(self, request: SearchRequest, built: Mapping[str, CostedPassages]) -> Found:
         scoring = scoring_of(self.reader)
         nodes = [node for passages in built.values() for node in passages.nodes]
         costs = [cost for passages in built.values() for cost in passages.costs]
-        perplexities = self._perplexities(scoring, query.question, nodes)
+        perplexities = self._perplexities(scoring, request.question, nodes)
         order = sorted(range(len(nodes)), key=perplexities.__getitem__)
         ranked = [Scored(nodes[i], 1.0 / perplexities[i]) for i in order]
-        if sum(costs) <= query.budget:
+        if sum(costs) <= request.budget:
             return Found(ranked, scoring.usage)
-        wanted = self.config.coarse_ratio * query.budget
+        wanted = self.config.coarse_ratio * request.budget
         count = survivors([costs[i] for i in order], wanted)
         tokens = [costs[i] for i in order[:count]]
         counting, size = self.reader.count_tokens, self.config.segment_tokens
-        compressor = Compressor(scoring, query.question, counting, size)
+        compressor = Compressor(scoring, request.question, counting, size)
         _checked_room(compressor.segment_tokens, self.reader)
-        compressed = list(self._compressed(compressor, ranked[:count], tokens, query.budget))
+        compressed = list(self._compressed(compressor, ranked[:count], tokens, request.budget))
         note = f"{count} of {len(nodes)} passages survived the coarse stage and were compressed"
         return Found([*compressed, *ranked[count:]], scoring.usage, (note,))
 

@@ -193,16 +193,16 @@ class YouraRetriever(DocumentRetriever[Contexts]):
         [means] = self._calls.results([key], codec, lambda _: [self.columns.context(ids)[None]])
         return cast("Vectors", means[0])
 
-    def _retrieve(self, query: SearchRequest, built: Mapping[str, Contexts]) -> Found:
+    def _retrieve(self, request: SearchRequest, built: Mapping[str, Contexts]) -> Found:
         scored: list[Scored] = []
         usage = Usage()
         for contexts in built.values():
             for window in contexts.windows:
-                scores, cost = self._scores(window, query.question)
+                scores, cost = self._scores(window, request.question)
                 nodes = contexts.nodes[window.sentences.start : window.sentences.stop]
                 scored += map(Scored, nodes, scores.tolist())
                 usage += cost
-        return _chosen(scored, query, self.config.most_sentences, usage)
+        return _chosen(scored, request, self.config.most_sentences, usage)
 
     def _scores(self, window: ReadWindow, question: str) -> tuple[Floats, Usage]:
         """Reaction scores of the sentences of a window."""
@@ -215,21 +215,21 @@ class YouraRetriever(DocumentRetriever[Contexts]):
         return sentence_scores(found, window.ranges, config.mean), asked.usage
 
 
-def _chosen(scored: Sequence[Scored], query: SearchRequest, share: float, usage: Usage) -> Found:
+def _chosen(scored: Sequence[Scored], request: SearchRequest, share: float, usage: Usage) -> Found:
     """The best sentences that fit, in text order, then all others by score.
 
     Negative scores (lost attention) become 0, because scores become shares.
     """
     limit = max(1, int(share * len(scored)))
-    taken, left, room = list[int](), list[int](), query.budget
+    taken, left, room = list[int](), list[int](), request.budget
     crowded = False
     for i in sorted(range(len(scored)), key=lambda i: -scored[i].score):
         text = scored[i].node.text
         # why: encoding thousands is slow
-        fits = may_cost(text, room) and query.cost(text) <= room
+        fits = may_cost(text, room) and request.cost(text) <= room
         if fits and len(taken) < limit:
             taken.append(i)
-            room -= query.cost(text)
+            room -= request.cost(text)
         else:
             left.append(i)
             crowded = crowded or fits
