@@ -150,14 +150,14 @@ def test_without_a_reasoned_answer_the_nodes_are_answered_from():
     assert answer.text == plain.answer(QUESTION, config=PLENTY).text
     assert answer.citations == plain.answer(QUESTION, config=PLENTY).citations
     assert len(script.prompts("answer")) == 2
-    assert answer.retrieval.notes[-1].startswith("no answer could be reasoned from the notebooks")
+    assert answer.retrieval.notes[-1].startswith("the notebooks gave no answer")
 
 
 def test_empty_notebooks_are_not_reasoned_over():
     script = Script(facts="Action: stop_and_read_neighbor()", neighbors=act("termination()"))
     built = retriever(script, answers="notebooks")
     assert built.explore(QUESTION).notebooks == ()
-    assert built.answer(QUESTION).retrieval.notes[-1].startswith("no answer could be reasoned")
+    assert built.answer(QUESTION).retrieval.notes[-1].startswith("the notebooks gave no answer")
     assert not script.prompts("answer")
 
 

@@ -32,9 +32,7 @@ def add(commands: Commands) -> None:
     _add_eval(commands)
     _add_compare(commands)
     _add_convert(commands)
-    heads = commands.add_parser(
-        "heads", help="which attention heads retrieve: find them in a model, or show a list"
-    )
+    heads = commands.add_parser("heads", help="find the retrieval heads of a model, or show a list")
     actions = heads.add_subparsers(dest="action", required=True, metavar="ACTION")
     _add_detect(actions)
     _add_show(actions)
@@ -43,7 +41,7 @@ def add(commands: Commands) -> None:
 def _add_try(commands: Commands) -> None:
     command = commands.add_parser(
         "try",
-        help="ask what another method answers, over the same documents",
+        help="ask another method about the same documents",
         description="Build what the method searches, ask, and forget it again; with --cache the same "
         "documents cost no model call the next time.",
     )
@@ -62,7 +60,7 @@ def _add_try(commands: Commands) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="of the method, such as granularity=sentence or mode=tree (repeatable)",
+        help="option of the method, such as granularity=sentence or mode=tree (repeatable)",
     )
     add_options(command, MODELS | HEAD_LIST | WRITER | SCOPE)
     add_config(command, SearchConfig(), only=("token_budget", "heads", "max_new_tokens"))
@@ -76,7 +74,7 @@ def _add_eval(commands: Commands) -> None:
         description="Run systems on the same questions with the same reader and token budgets. "
         "Started again with the same folder, it does what is left: systems and budgets may be "
         "added, and the limit may be raised.",
-        epilog=f"systems: {listed()}. bm25 and dense alone stand for every granularity; +title "
+        epilog=f"systems: {listed()}. bm25 and dense alone run every granularity; +title "
         "searches each passage behind its heading.",
     )
     command.set_defaults(run=lazily("hwdag_lab.cli.evaluation:evaluate"))
@@ -106,7 +104,7 @@ def _add_eval(commands: Commands) -> None:
 def _add_compare(commands: Commands) -> None:
     command = commands.add_parser(
         "compare",
-        help="whether two runs, or two systems of one run, differ",
+        help="compare two runs, or two systems of one run",
         description="Paired bootstrap over the questions that both sides were asked, per data set "
         "and budget. The difference is the first minus the second.",
     )
@@ -117,7 +115,7 @@ def _add_compare(commands: Commands) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="of both runs, or given twice: one for each side (default: all that both have)",
+        help="system of both runs, or one per side if given twice (default: all common ones)",
     )
     command.add_argument(
         "--metric",
@@ -131,7 +129,7 @@ def _add_compare(commands: Commands) -> None:
 
 def _add_convert(commands: Commands) -> None:
     command = commands.add_parser(
-        "convert", help="official files of public data sets to the JSONL that eval reads"
+        "convert", help="convert official files of public data sets to JSONL for eval"
     )
     command.set_defaults(run=lazily("hwdag_lab.cli.evaluation:convert_data"))
     command.add_argument("format", choices=FORMATS, metavar="FORMAT", help="%(choices)s")
@@ -179,7 +177,7 @@ def _add_detect(actions: Commands) -> None:
         "--query",
         choices=("first", "last"),
         default="last",
-        help="where the question stands; the walk has it first (default: %(default)s)",
+        help="position of the question; the walk has it first (default: %(default)s)",
     )
     command.add_argument(
         "--max-tokens",
@@ -226,7 +224,7 @@ def _add_choice(command: argparse.ArgumentParser, limit: int | None) -> None:
         help="questions per data set, or all (default: %(default)s)",
     )
     command.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="of the choice of questions"
+        "--seed", type=int, default=0, metavar="N", help="seed of the choice of questions"
     )
 
 
@@ -235,7 +233,7 @@ def _add_malformed(command: argparse.ArgumentParser) -> None:
         "--malformed",
         choices=("error", "skip"),
         default="error",
-        help="what a record that cannot be used does (default: %(default)s)",
+        help="what to do with a malformed record (default: %(default)s)",
     )
 
 

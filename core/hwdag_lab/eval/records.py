@@ -60,8 +60,8 @@ def read_lines(path: Path, kind: Any) -> list[Any]:
             found.append(adapter.validate_python(json.loads(line)))
         except ValueError as error:
             raise InputError(
-                f"{path}:{number}: no line of this version ({error}); use another folder, or remove "
-                "the line, and its work is done again"
+                f"{path}:{number}: not a line of this version ({error}); use another folder, or "
+                "remove the line to have its work done again"
             ) from error
     return found
 

@@ -124,7 +124,7 @@ class AttentionScoring:
         """Value of every token, (tokens,), or per head, (heads, tokens)."""
         if capture.order != self.order:
             raise InputError(
-                f"the scoring has the question {self.order}, but it stood {capture.order} in the "
+                f"the scoring has the question {self.order}, but it was {capture.order} in the "
                 f"capture; capture with order={self.order!r}"
             )
         if self.needs_null and capture.null is None:

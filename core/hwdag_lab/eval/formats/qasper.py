@@ -118,7 +118,7 @@ def _answer(answer: _Answer, where: str) -> tuple[str, str]:
         return "abstractive", free
     if answer.yes_no is not None:
         return "boolean", "Yes" if answer.yes_no else "No"
-    raise MalformedRecord(f"an answer of {where} is of none of the four kinds")
+    raise MalformedRecord(f"an answer of {where} has none of the four kinds")
 
 
 def _evidence(answer: _Answer, ids: dict[str, str]) -> list[str]:

@@ -117,7 +117,7 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
         answer = reasoned(carried.exploration, carried.agent)
         spent = carried.agent.usage - before
         if answer is None:
-            note = "no answer could be reasoned from the notebooks: the nodes were answered from"
+            note = "the notebooks gave no answer, so the reader answered from the nodes"
             notes, usage = (*retrieval.notes, note), retrieval.usage + spent
             return replace(retrieval, notes=notes, usage=usage), session
         return retrieval, NotebookSession(

@@ -321,6 +321,6 @@ def scoring_of(reader: Reader) -> TextScoring:
     if isinstance(reader, HuggingFaceLM):
         return TextScoring(reader)
     raise ReaderRequired(
-        f"the log-probabilities of texts were asked of a {type(reader).__name__}, which has no "
-        "scoring(); use HuggingFaceLM as the reader"
+        f"a {type(reader).__name__} has no scoring() for log-probabilities of texts; use HuggingFaceLM "
+        "as the reader"
     )

@@ -323,6 +323,6 @@ def column_reader(reader: Reader, heads: ColumnHeads, *, memory_bytes: int) -> M
     if isinstance(reader, HuggingFaceLM):
         return ModelColumns(reader, heads, memory_bytes=memory_bytes)
     raise ReaderRequired(
-        f"the columns of attention were asked of a {type(reader).__name__}, which cannot tell them; "
-        "use HuggingFaceLM as the reader"
+        f"a {type(reader).__name__} has no columns() for columns of attention; use HuggingFaceLM as the "
+        "reader"
     )
