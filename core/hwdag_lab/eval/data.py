@@ -13,7 +13,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from hwdag.errors import InputError
+from hwdag.checks import whole
 from hwdag.types import Span
 from hwdag_lab.eval.fields import (
     DataError,
@@ -189,10 +189,9 @@ def sample(
     Raises:
         InputError: `limit` or `per_document` is below 1.
     """
-    if (limit is not None and limit < 1) or per_document < 1:
-        raise InputError(
-            f"limit={limit} and per_document={per_document} must be 1 or more (limit may be None)"
-        )
+    whole("per_document", per_document, 1)
+    if limit is not None:
+        whole("limit", limit, 1)
     return [
         chosen
         for _, group in sorted(by_dataset(records).items())

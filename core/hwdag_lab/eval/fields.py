@@ -9,7 +9,7 @@ import codecs
 import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -85,29 +85,23 @@ def checked(
         UnknownOption: `malformed` is neither "error" nor "skip" (at once, not at the first item).
         DataError: `parse` raised `MalformedRecord` and `malformed` is "error".
     """
-    one_of("malformed", malformed, ("error", "skip"))
-    return _checked(items, parse, malformed, on_skip)
+    one_of("malformed", malformed, get_args(Malformed))
 
+    def parsed() -> Iterator[Parsed]:
+        for place, item in items:
+            try:
+                yield parse(item)
+            except MalformedRecord as problem:
+                message = f"{place}: {problem}"
+                if malformed == "error":
+                    raise DataError(
+                        f'{message}; correct it, or leave it out with malformed="skip" '
+                        "(--malformed skip)"
+                    ) from problem
+                if on_skip:
+                    on_skip(message)
 
-def _checked(
-    items: Iterable[tuple[str, Raw]],
-    parse: Callable[[Raw], Parsed],
-    malformed: Malformed,
-    on_skip: OnSkip | None,
-) -> Iterator[Parsed]:
-    for place, item in items:
-        try:
-            result = parse(item)
-        except MalformedRecord as problem:
-            message = f"{place}: {problem}"
-            if malformed == "error":
-                raise DataError(
-                    f'{message}; correct it, or leave it out with malformed="skip" (--malformed skip)'
-                ) from problem
-            if on_skip:
-                on_skip(message)
-        else:
-            yield result
+    return parsed()
 
 
 def lines(path: Path) -> Iterator[tuple[str, bytes]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from hwdag.arrays import Floats
 from hwdag.checks import one_of
 from hwdag.config import Heads, SearchConfig
-from hwdag.errors import InputError, UnknownOption
+from hwdag.errors import InputError
 from hwdag.lm.heads import resolve
 from hwdag.rerank import typical
 from hwdag_lab.heads.capture import PARTS, Order, RankingCapture
+from hwdag_lab.methods.options import CheckedOptions
 
 Parts = Literal["question", "instruction", "prompt"]
 NullQuestion = Literal["none", "subtract"]
@@ -55,7 +56,7 @@ _PRESETS: Mapping[str, Mapping[str, Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class AttentionScoring:
+class AttentionScoring(CheckedOptions):
     """How attention becomes scores.
 
     Attributes:
@@ -85,9 +86,7 @@ class AttentionScoring:
     position: bool = False
 
     def __post_init__(self) -> None:
-        legal = {"order": Order, "parts": Parts, "null_question": NullQuestion}
-        for name, kind in (legal | {"tokens": Tokens, "aggregate": Aggregate}).items():
-            one_of(name, getattr(self, name), get_args(kind))
+        CheckedOptions.__post_init__(self)
         object.__setattr__(self, "heads", SearchConfig(heads=self.heads).heads)
 
     @classmethod
@@ -103,9 +102,7 @@ class AttentionScoring:
         Raises:
             UnknownOption: there is no such preset.
         """
-        if name not in _PRESETS:
-            raise UnknownOption(f"no scoring {name!r}; there are {', '.join(_PRESETS)}")
-        return cls(**{**_PRESETS[name], **changes})
+        return cls(**{**_PRESETS[one_of("preset", name, _PRESETS)], **changes})
 
     @property
     def needs_null(self) -> bool:
