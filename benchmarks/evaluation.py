@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from hwdag.cli.main import main as hwdag
-from hwdag_lab.eval.data import pooled, records_of, write_records
+from hwdag_lab.eval.data import pool_records, records_of, write_records
 
 ROOT = Path(__file__).parent.parent
 DATA = Path(os.environ.get("HWDAG_DATA") or ROOT / ".." / "shared" / "data")
@@ -145,7 +145,7 @@ def make_pools(path: Path) -> None:
         asked = records_of([DATA / f"dev/{name}.jsonl" for name in MULTIHOP])
         others = [*(f"dev/{name}" for name in LONG), "train/hotpotqa", "train/musique"]
         beside = [r for name in others for r in records_of([DATA / f"{name}.jsonl"])]
-        write_records(path, pooled(asked, beside))
+        write_records(path, pool_records(asked, beside))
 
 
 def tables(folder: Path, runs: Sequence[Run]) -> Iterator[str]:

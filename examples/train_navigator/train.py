@@ -42,7 +42,7 @@ from hwdag.embedding.base import Embedder
 from hwdag.embedding.default import load_embedder
 from hwdag.embedding.sentence_transformer import SentenceTransformerEmbedder
 from hwdag.search.navigator import embedded, pairs, write_card
-from hwdag_lab.eval.data import pooled, records_of, sample
+from hwdag_lab.eval.data import pool_records, records_of, sample
 from hwdag_lab.eval.schema import Record
 
 PROJECTIONS = ("query", "key", "value", "dense")
@@ -112,7 +112,7 @@ def divided(
 
 def joined(records: Sequence[Record]) -> Record:
     """Records as one document."""
-    return replace(pooled(records)[0], pool=False)
+    return replace(pool_records(records)[0], pool=False)
 
 
 def chosen(tasks: Sequence[Task], guide: QuestionSide, embedder: Embedder) -> list[Choice]:

@@ -202,7 +202,7 @@ def test_whole_words_are_a_partition_of_what_is_not_blank(given_tokens):
     assert not any(re.search(r"\s", text[span.start : span.end]) for span in found)
     cut = {span.start for span in found if span.start and not text[span.start - 1].isspace()}
     assert cut <= {token.start for token in tokens}
-    for at, owned in enumerate(whole_words.owners(found, tokens)):
+    for at, owned in enumerate(whole_words.tokens_of(found, tokens)):
         assert owned == [i for i, token in enumerate(tokens) if token.overlap(found[at])]
 
 

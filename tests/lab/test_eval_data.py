@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 from hwdag.errors import InputError, UnknownOption
 from hwdag.types import Node, Span
-from hwdag_lab.eval.data import by_dataset, pooled, read_records, records_of, sample, write_records
+from hwdag_lab.eval.data import (
+    by_dataset,
+    pool_records,
+    read_records,
+    records_of,
+    sample,
+    write_records,
+)
 from hwdag_lab.eval.fields import DataError
 from hwdag_lab.eval.schema import (
     Paragraph,
@@ -276,7 +283,7 @@ def test_a_pool_holds_every_paragraph_once_and_asks_about_all():
             "paragraphs": [{"id": "x", "title": "Dora", "text": "Anna"}],
         }
     )
-    pools = pooled([first, second], [third])
+    pools = pool_records([first, second], [third])
     assert [(p.dataset, [q.id for q in p.questions]) for p in pools] == [
         ("d_pool", ["1"]),
         ("e_pool", ["2"]),
@@ -298,7 +305,7 @@ def test_a_pool_holds_every_paragraph_once_and_asks_about_all():
 
 
 def test_nodes_of_a_pool_stand_in_its_text():
-    (pool,) = pooled([parse_record(ROW)])
+    (pool,) = pool_records([parse_record(ROW)])
     document = pool.documents[1]
     node = Node("n", document.id, 1, "", "chunk", 1, (Span(0, 3), Span(4, 7)))
     assert slices(pool, pool.spans(node)) == ["Ben", "was"]

@@ -19,7 +19,7 @@ from hwdag.lm.base import Replay, heads_of
 from hwdag.lm.writers import CallableWriter
 from hwdag.types import Usage
 from hwdag_lab.eval.builds import INDEXES
-from hwdag_lab.eval.data import pooled
+from hwdag_lab.eval.data import pool_records
 from hwdag_lab.eval.edges import shuffled
 from hwdag_lab.eval.models import CachedReader, CachedWriter, open_calls
 from hwdag_lab.eval.plan import Plan
@@ -577,7 +577,7 @@ def test_a_pool_is_one_index_of_many_documents_that_several_sets_ask_about(tmp_p
     asked = [*world.passages(0, dataset="a"), *world.passages(2, dataset="b")]
     names = ("hwdag", "bm25@sentence", "raptor-collapsed", "oracle")
     plan = Plan(systems=names, budgets=(60,), limit=None, answers=False)
-    counts = run(pooled(asked), world.models(ScriptedLM()), plan, tmp_path)
+    counts = run(pool_records(asked), world.models(ScriptedLM()), plan, tmp_path)
     assert counts == RunCounts(0, 4 * 8, 0)
     results = list(read_results(tmp_path).values())
     assert {r.dataset for r in results} == {"a_pool", "b_pool"}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag_lab.methods.elements import Element, key_of, normalised, terms_of
+from hwdag_lab.methods.elements import Element, key_of, merge_elements, terms_of
 from hwdag_lab.methods.graphreader.parsing import (
     LONGEST_FACT,
     Call,
@@ -241,7 +241,7 @@ def by_angle(angles):
 def test_aliases_go_to_the_most_frequent_spelling_and_form_no_chains():
     angles = {"USA": 0, "America": 20, "Amerika": 40, "1871": 41, "1872": 42, "far": 90}
     names = ["USA"] * 3 + ["America", "Amerika", "1871", "1872", "far", "usa"]
-    elements, index, vectors = normalised(names, by_angle(angles), np.cos(np.deg2rad(21)))
+    elements, index, vectors = merge_elements(names, by_angle(angles), np.cos(np.deg2rad(21)))
     assert elements == [
         Element("USA", ("usa", "america")),  # 20 degrees
         Element("Amerika", ("amerika",)),  # 20 degrees from America, but 40 from USA
@@ -257,7 +257,7 @@ def test_vectors_of_any_length_are_compared_by_their_cosine():
     def embed(names):
         return np.array([[9.0, 0.0] if name == "one" else [0.0, 9.0] for name in names], np.float32)
 
-    elements, _, _ = normalised(["one", "other"], embed, 0.9)
+    elements, _, _ = merge_elements(["one", "other"], embed, 0.9)
     assert len(elements) == 2
 
 
@@ -265,7 +265,7 @@ def test_vectors_of_any_length_are_compared_by_their_cosine():
 def test_grouping_equals_the_plain_loop(names):
     embedder = HashingEmbedder(16)
     threshold = 0.7
-    elements, index, _ = normalised(names, embedder.embed, threshold)
+    elements, index, _ = merge_elements(names, embedder.embed, threshold)
     counted = sorted(dict.fromkeys(names), key=lambda name: -names.count(name))
     heads = []
     for name in counted:

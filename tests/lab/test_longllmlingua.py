@@ -26,13 +26,13 @@ from hwdag_lab.methods.longllmlingua.retriever import (
     LongLLMLinguaConfig,
     LongLLMLinguaRetriever,
     Word,
-    joined,
-    pieces_of,
-    ratios,
+    cut_text,
+    keep_ratios,
+    merge_words,
     scoring_of,
     survivors,
 )
-from hwdag_lab.methods.longllmlingua.whole_words import owners, words
+from hwdag_lab.methods.longllmlingua.whole_words import tokens_of, words
 
 QUESTION = "Who rules the silver castle on the island?"
 SMALL = LongLLMLinguaConfig(chunk_tokens=60, segment_tokens=25)
@@ -246,7 +246,7 @@ def test_a_question_that_fills_the_context_is_refused():
 @given(st.lists(st.integers(1, 400), min_size=1, max_size=12), st.floats(0, 1), st.floats(0, 1))
 def test_ratios_spend_the_budget_and_fall_with_the_rank(tokens, share, delta):
     budget = share * sum(tokens)
-    found = ratios(tokens, budget, delta)
+    found = keep_ratios(tokens, budget, delta)
     assert all(0 <= ratio <= 1 for ratio in found)
     assert all(a >= b for a, b in pairwise(found))
     spent = sum(n * ratio for n, ratio in zip(tokens, found, strict=True))
@@ -254,9 +254,9 @@ def test_ratios_spend_the_budget_and_fall_with_the_rank(tokens, share, delta):
 
 
 def test_ratios_and_survivors_by_hand():
-    assert ratios([100, 100, 100], 150, 0.25) == pytest.approx([0.75, 0.5, 0.25])
-    assert ratios([300], 30, 0.25) == pytest.approx([0.1])
-    assert ratios([100, 100], 20, 0.25) == pytest.approx([0.2, 0.0])
+    assert keep_ratios([100, 100, 100], 150, 0.25) == pytest.approx([0.75, 0.5, 0.25])
+    assert keep_ratios([300], 30, 0.25) == pytest.approx([0.1])
+    assert keep_ratios([100, 100], 20, 0.25) == pytest.approx([0.2, 0.0])
     assert [survivors([50, 50, 50], wanted) for wanted in (1, 50, 51, 100, 999)] == [1, 1, 2, 2, 3]
 
 
@@ -264,10 +264,10 @@ def test_pieces_merge_where_they_touch():
     text = "one two  three 狐狸 four"
     spans = [Span(0, 3), Span(4, 7), Span(9, 14), Span(15, 16), Span(16, 17), Span(18, 22)]
     kept = [Word(span, 0.0, 1) for span in spans]
-    assert pieces_of(text, kept) == [Span(0, 8), Span(9, 22)]
-    assert joined(text, pieces_of(text, kept)) == "one two three 狐狸 four"
-    assert joined(text, pieces_of(text, [kept[0], kept[3], kept[5]])) == "one 狐four"
-    assert pieces_of(text, []) == []
+    assert merge_words(text, kept) == [Span(0, 8), Span(9, 22)]
+    assert cut_text(text, merge_words(text, kept)) == "one two three 狐狸 four"
+    assert cut_text(text, merge_words(text, [kept[0], kept[3], kept[5]])) == "one 狐four"
+    assert merge_words(text, []) == []
 
 
 def test_words_end_where_tokens_end():
@@ -275,7 +275,7 @@ def test_words_end_where_tokens_end():
     tokens = [Span(0, 2), Span(2, 3), Span(3, 4), Span(4, 7), Span(7, 8), Span(8, 10), Span(10, 11)]
     found = words(text, tokens)
     assert [text[s.start : s.end] for s in found] == ["ab,c", "狐狸", "x", "人", "🦊"]
-    assert owners(found, tokens) == [[0, 1, 2], [3], [4], [5], [6]]
+    assert tokens_of(found, tokens) == [[0, 1, 2], [3], [4], [5], [6]]
     run = "a" * 100
     parts = [Span(i, i + 1) for i in range(100)]
     assert len(words(run, parts)) == 100

@@ -11,7 +11,7 @@ from hwdag.graph.dag import union_of_spans
 from hwdag.scope import Scope
 from hwdag.types import Document
 from hwdag_lab.methods.memwalker import MemWalkerConfig, MemWalkerRetriever, action_of
-from hwdag_lab.methods.summaries import JOINT, filled
+from hwdag_lab.methods.summaries import JOINT, fill_template
 from hwdag_lab.scripted import ScriptedLM
 
 SMALL = MemWalkerConfig(segment_tokens=8, summary_tokens=8, max_children=2, ratio=0.9)
@@ -257,7 +257,7 @@ def test_actions_are_read_from_replies(reply, action):
 
 
 def test_braces_in_texts_are_not_fields():
-    assert filled("{a} and {b}", a="{b}", b="{c}") == "{b} and {c}"
+    assert fill_template("{a} and {b}", a="{b}", b="{c}") == "{b} and {c}"
     retriever, navigator = walker(
         "Action: 0", text="A {question} in {memory}.", config=MemWalkerConfig()
     )

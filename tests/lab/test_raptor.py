@@ -17,13 +17,13 @@ from hwdag.graph.dag import union_of_spans
 from hwdag.lm.writers import CallableWriter
 from hwdag.scope import Scope
 from hwdag.types import Document, Node, Span
-from hwdag_lab.methods.found import Scored, distinct
+from hwdag_lab.methods.found import Scored, without_repeats
 from hwdag_lab.methods.raptor import (
     RaptorConfig,
     RaptorRetriever,
     clusters,
     mixture,
-    reduced,
+    reduce_by_umap,
     soft_clusters,
 )
 from hwdag_lab.methods.summaries import JOINT
@@ -135,7 +135,7 @@ def test_clusters_beyond_the_token_limit_are_split(layer):
 
 
 def test_umap_refuses_layers_that_are_too_small():
-    assert reduced(vectors(12), 3, OPTIONS).shape == (12, 10)
+    assert reduce_by_umap(vectors(12), 3, OPTIONS).shape == (12, 10)
 
 
 def test_without_umap_the_error_names_the_extra(monkeypatch):
@@ -323,7 +323,7 @@ def test_traversal_goes_down_along_the_children():
         expected += chosen
         layer = sorted({child for i in chosen for child in tree.children[i]})
     retrieval = retriever.search(question, config=SearchConfig(token_budget=3000))
-    ranked = list(distinct(Scored(tree.nodes[i], 0.0) for i in expected))
+    ranked = list(without_repeats(Scored(tree.nodes[i], 0.0) for i in expected))
     assert len(ranked) > 4
     expected = [scored.node for scored in repetitions_last(ranked)]
     assert [step.node for step in retrieval.steps] == expected
@@ -404,7 +404,7 @@ def test_the_threads_of_torch_stay_as_they_are():
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        reduced(vectors(40), 6, OPTIONS)
+        reduce_by_umap(vectors(40), 6, OPTIONS)
         assert torch.get_num_threads() == 1
     finally:
         torch.set_num_threads(threads)

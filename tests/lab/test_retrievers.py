@@ -22,7 +22,7 @@ from hwdag_lab.methods.bm25 import BM25Retriever
 from hwdag_lab.methods.dense import DenseRetriever
 from hwdag_lab.methods.full_context import FullContextRetriever
 from hwdag_lab.methods.passages import PassageConfig, Passages
-from hwdag_lab.methods.truncate_middle import TruncateMiddleRetriever, ends
+from hwdag_lab.methods.truncate_middle import TruncateMiddleRetriever, head_and_tail
 from hwdag_lab.scripted import ScriptedLM, share_of_question
 
 GRANULARITIES = ("300", "100", "sentence")
@@ -319,7 +319,7 @@ def test_ends_are_as_long_as_they_can_be(words, budget):
     left = budget - line(text[:head])
     tails = [start for start, _ in units if start >= head and line(text[start:]) <= left]
     expected = (Span(0, head), Span(min(tails), len(text))) if head and tails else None
-    assert ends(text, budget, line) == expected
+    assert head_and_tail(text, budget, line) == expected
 
 
 def test_both_ends_of_a_document_are_kept():

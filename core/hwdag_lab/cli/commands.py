@@ -22,7 +22,7 @@ from hwdag.cli.options import (
 from hwdag.config import SearchConfig
 from hwdag_lab.eval.formats import FORMATS
 from hwdag_lab.eval.plan import Plan
-from hwdag_lab.eval.systems import DEFAULT_SYSTEMS, listed
+from hwdag_lab.eval.systems import DEFAULT_SYSTEMS, all_names
 from hwdag_lab.methods.registry import METHODS
 
 
@@ -74,7 +74,7 @@ def _add_eval(commands: Commands) -> None:
         description="Run systems on the same questions with the same reader and token budgets. "
         "Started again with the same folder, it does what is left: systems and budgets may be "
         "added, and the limit may be raised.",
-        epilog=f"systems: {listed()}. bm25 and dense alone run every granularity; +title "
+        epilog=f"systems: {all_names()}. bm25 and dense alone run every granularity; +title "
         "searches each passage behind its heading.",
     )
     command.set_defaults(run=lazily("hwdag_lab.cli.evaluation:evaluate"))

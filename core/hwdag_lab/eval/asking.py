@@ -30,7 +30,7 @@ TEXT_METRICS = {"f1": f1, "em": exact_match, "rouge_l": rouge_l, "bleu4": bleu4}
 """Scores of a decoded answer, by name."""
 
 
-def asked(
+def ask(
     result: Result,
     record: Record,
     question: Question,
@@ -43,11 +43,11 @@ def asked(
         asking = _answered if result.answered else _searched
         filled = asking(result, record, question, retriever, config)
     except HWDAGError as error:
-        filled = failed(result, record, question, error)
+        filled = failed_result(result, record, question, error)
     return replace(filled, peak_memory_mb=peaks_mb())
 
 
-def failed(result: Result, record: Record, question: Question, error: HWDAGError) -> Result:
+def failed_result(result: Result, record: Record, question: Question, error: HWDAGError) -> Result:
     """The result of a question that could not be asked: every score is 0."""
     names = retrieval_scores((), record, question).keys() | set(_metrics(result, question))
     if not result.answered:

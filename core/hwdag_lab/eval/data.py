@@ -81,7 +81,7 @@ def write_records(path: Path, records: Iterable[Record]) -> None:
         partial.unlink(missing_ok=True)
 
 
-def pooled(asked: Iterable[Record], others: Iterable[Record] = ()) -> list[Record]:
+def pool_records(asked: Iterable[Record], others: Iterable[Record] = ()) -> list[Record]:
     """Pool all paragraphs, with one record per data set of `asked` that asks about the pool.
 
     The pool has the paragraphs of both, equal ones (title and text) once. The questions are those

@@ -16,7 +16,7 @@ from pathlib import Path
 from hwdag.errors import HWDAGError, InputError
 from hwdag.lm.base import Reader
 from hwdag.trace.bars import Reporter, as_reporter
-from hwdag_lab.eval.asking import asked, check_metrics, failed
+from hwdag_lab.eval.asking import ask, check_metrics, failed_result
 from hwdag_lab.eval.builds import Builder
 from hwdag_lab.eval.data import sample
 from hwdag_lab.eval.models import RunModels, open_calls
@@ -180,9 +180,9 @@ class _Work:
         try:
             retriever = self.builder.retriever(task.system, record)
         except HWDAGError as error:
-            return failed(blank, record, question, error)
+            return failed_result(blank, record, question, error)
         config = task.system.config(budget, room, record.dataset)
-        return asked(blank, record, question, retriever, config)
+        return ask(blank, record, question, retriever, config)
 
 
 def _recorder(folder: Path, stack: ExitStack) -> Callable[[Build], None]:

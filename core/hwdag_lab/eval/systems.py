@@ -160,7 +160,7 @@ def systems(names: Iterable[str]) -> list[ComparedSystem]:
     """
     expanded = dict.fromkeys(one for name in names for one in _expanded(name))
     if not expanded:
-        raise InputError(f"no system was named; there are {listed()}")
+        raise InputError(f"no system was named; there are {all_names()}")
     return [_system(name) for name in expanded]
 
 
@@ -174,7 +174,7 @@ def is_baseline(name: str) -> bool:
     return family(name) not in ("hwdag", "oracle")
 
 
-def listed() -> str:
+def all_names() -> str:
     """All names, for messages and help."""
     cuts = "|@".join((*GRANULARITIES, "passage"))
     ranked = [f"{name}[@{cuts}][+title]" for name in ("bm25", "dense")]
@@ -190,7 +190,7 @@ def _expanded(name: str) -> list[str]:
         return [f"{match[1]}@{granularity}{match[3] or ''}" for granularity in GRANULARITIES]
     if match or name in VARIANTS or name in BASELINES:
         return [name]
-    raise UnknownOption(f"there is no system {name!r}; there are {listed()}")
+    raise UnknownOption(f"there is no system {name!r}; there are {all_names()}")
 
 
 def _system(name: str) -> ComparedSystem:

@@ -16,7 +16,7 @@ import numpy as np
 from hwdag.text.words import content_words
 from hwdag.types import Document, Node
 from hwdag_lab.methods.document_retriever import DocumentRetriever
-from hwdag_lab.methods.found import Found, SearchRequest, ranked
+from hwdag_lab.methods.found import Found, SearchRequest, rank_by_score
 from hwdag_lab.methods.options import at_least, between
 from hwdag_lab.methods.passages import PassageConfig, Passages
 
@@ -74,7 +74,7 @@ class BM25Retriever(DocumentRetriever[WordedPassages]):
             if index is not None and w in index.vocab_dict
         ]
         nodes = [node for document in built.values() for node in document.nodes]
-        return ranked(nodes, index.get_scores(known) if known else np.zeros(len(nodes)))
+        return rank_by_score(nodes, index.get_scores(known) if known else np.zeros(len(nodes)))
 
     def _indexed(self, documents: tuple[WordedPassages, ...]) -> Any:
         """The bm25s index of some documents; None for a collection without words, which it refuses."""

@@ -14,7 +14,7 @@ import numpy as np
 from hwdag.arrays import Vectors
 from hwdag.types import Document, Node
 from hwdag_lab.methods.document_retriever import DocumentRetriever
-from hwdag_lab.methods.found import Found, SearchRequest, ranked
+from hwdag_lab.methods.found import Found, SearchRequest, rank_by_score
 from hwdag_lab.methods.passages import PassageConfig, Passages
 
 
@@ -45,4 +45,4 @@ class DenseRetriever(DocumentRetriever[EmbeddedPassages]):
         asked = self.embedder.embed_query(request.question)
         scores = np.concatenate([passages.vectors @ asked for passages in built.values()])
         nodes = [node for passages in built.values() for node in passages.nodes]
-        return ranked(nodes, scores)
+        return rank_by_score(nodes, scores)

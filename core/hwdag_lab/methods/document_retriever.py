@@ -37,7 +37,7 @@ from hwdag.trace.bars import Reporter, as_reporter
 from hwdag.types import Answer, Document, Node, OnStep, Retrieval, Step, Usage, shown_document
 from hwdag_lab.methods.cached_embedder import CachedEmbedder
 from hwdag_lab.methods.decisions import Asker
-from hwdag_lab.methods.found import Found, Scored, SearchRequest, fitting
+from hwdag_lab.methods.found import Found, Scored, SearchRequest, fit_to_budget
 from hwdag_lab.methods.options import CheckedOptions
 
 
@@ -397,7 +397,7 @@ class DocumentRetriever(ABC, Generic[T]):
         """What was found, cut to the budget; scores become shares of their sum."""
         taken, left = list(found.ranked), list[Scored]()
         if self.bounded:
-            taken, left = fitting(found.ranked, request.cost, request.budget)
+            taken, left = fit_to_budget(found.ranked, request.cost, request.budget)
         left += found.beyond
         total = sum(max(0.0, scored.score) for scored in [*found.ranked, *found.beyond]) or 1.0
         steps = [

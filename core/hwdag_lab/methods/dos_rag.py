@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hwdag_lab.methods.dense import DenseRetriever, EmbeddedPassages
-from hwdag_lab.methods.found import Found, SearchRequest, fitting
+from hwdag_lab.methods.found import Found, SearchRequest, fit_to_budget
 from hwdag_lab.methods.passages import Granularity, PassageConfig
 
 
@@ -29,7 +29,7 @@ class DosRagRetriever(DenseRetriever):
 
     def _retrieve(self, request: SearchRequest, built: Mapping[str, EmbeddedPassages]) -> Found:
         best_first = super()._retrieve(request, built).ranked
-        taken, left = fitting(best_first, request.cost, request.budget)
+        taken, left = fit_to_budget(best_first, request.cost, request.budget)
         nodes = (node for passages in built.values() for node in passages.nodes)
         place = {node.id: i for i, node in enumerate(nodes)}
         return Found(sorted(taken, key=lambda one: place[one.node.id]), beyond=left)

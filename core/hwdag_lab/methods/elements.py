@@ -81,7 +81,7 @@ def terms_of(text: str) -> tuple[str, ...]:
     return tuple(chosen) or (" ".join(text.split())[: SHORTEST_TERM * MOST_TERMS],)
 
 
-def normalised(
+def merge_elements(
     names: Sequence[str], embed: Callable[[Sequence[str]], Vectors], threshold: float
 ) -> tuple[list[Element], dict[str, int], Vectors]:
     """Merge names into distinct elements, most frequent first.

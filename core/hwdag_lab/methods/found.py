@@ -54,13 +54,13 @@ class Found:
     carried: object = None
 
 
-def ranked(nodes: Sequence[Node], scores: Floats | NDArray[np.float32]) -> Found:
+def rank_by_score(nodes: Sequence[Node], scores: Floats | NDArray[np.float32]) -> Found:
     """Nodes by score, (nodes,), best first; ties keep their order."""
     order = np.argsort(-scores, kind="stable")
     return Found([Scored(nodes[i], float(scores[i])) for i in order])
 
 
-def fitting(
+def fit_to_budget(
     ranked: Sequence[Scored], cost: Callable[[str], int], budget: int
 ) -> tuple[list[Scored], list[Scored]]:
     """The nodes that fit, taken in turn, and the rest; `cost` gives the tokens of a text as a node."""
@@ -69,13 +69,13 @@ def fitting(
     for scored in ranked:
         text = read_after(taken[-1].node if taken else None, scored.node)
         # why: encoding thousands is slow
-        fits = may_cost(text, budget) and cost(text) <= budget
+        fits = may_fit(text, budget) and cost(text) <= budget
         (taken if fits else left).append(scored)
         budget -= cost(text) if fits else 0
     return taken, left
 
 
-def may_cost(text: str, budget: int) -> bool:
+def may_fit(text: str, budget: int) -> bool:
     """False if a node certainly costs more than `budget`: every word is at least one token.
 
     `Node.tokens` cannot tell, because a node is read as one line: that may take fewer tokens than a
@@ -84,7 +84,7 @@ def may_cost(text: str, budget: int) -> bool:
     return len(text.split()) <= budget
 
 
-def distinct(ranked: Iterable[Scored]) -> Iterator[Scored]:
+def without_repeats(ranked: Iterable[Scored]) -> Iterator[Scored]:
     """Nodes without repeated texts; the first of equal texts stays."""
     seen: set[str] = set()
     for scored in ranked:

@@ -16,7 +16,7 @@ from hwdag.lm.base import Decoding, Reading, Session
 from hwdag.text.chunking import chunk
 from hwdag.types import Document, Node, Span, Usage
 from hwdag_lab.methods.document_retriever import DocumentRetriever
-from hwdag_lab.methods.found import Found, Scored, SearchRequest, may_cost
+from hwdag_lab.methods.found import Found, Scored, SearchRequest, may_fit
 from hwdag_lab.methods.passages import Whole
 
 
@@ -165,6 +165,6 @@ def _fits(nodes: Sequence[Node], request: SearchRequest) -> bool:
     """Whether each of these nodes fits into a window."""
     # why: encoding whole books is slow
     return all(
-        may_cost(node.text, request.budget) and request.cost(node.text) <= request.budget
+        may_fit(node.text, request.budget) and request.cost(node.text) <= request.budget
         for node in nodes
     )

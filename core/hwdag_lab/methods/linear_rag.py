@@ -28,7 +28,7 @@ from hwdag.text.sentences import sentences
 from hwdag.types import Document, Node
 from hwdag_lab.methods.document_retriever import DocumentRetriever
 from hwdag_lab.methods.elements import key_of, terms_of
-from hwdag_lab.methods.found import Found, SearchRequest, ranked
+from hwdag_lab.methods.found import Found, SearchRequest, rank_by_score
 from hwdag_lab.methods.passages import Granularity, PassageConfig, Passages
 
 HOPS = 2  # most sentences that activation passes; as the next three, from the authors' code
@@ -99,7 +99,7 @@ class LinearRagRetriever(DocumentRetriever[LinkedPassages]):
         vectors = self.embedder.embed(asked)
         scores = world.scores(asked, vectors, self.embedder.embed_query(request.question))
         nodes = [node for document in world.documents for node in document.nodes]
-        return ranked(nodes, scores)
+        return rank_by_score(nodes, scores)
 
 
 class LinkedWorld:

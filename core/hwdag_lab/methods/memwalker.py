@@ -27,9 +27,15 @@ from hwdag.errors import ContextTooSmall
 from hwdag.lm.base import Reader, Writer
 from hwdag.types import Document
 from hwdag_lab.methods.decisions import Asker, Decision
-from hwdag_lab.methods.found import Found, Scored, SearchRequest, distinct
+from hwdag_lab.methods.found import Found, Scored, SearchRequest, without_repeats
 from hwdag_lab.methods.options import CheckedOptions, at_least, share
-from hwdag_lab.methods.summaries import Summarizer, best_parts, excerpt, filled, units
+from hwdag_lab.methods.summaries import (
+    Summarizer,
+    best_parts,
+    excerpt,
+    fill_template,
+    sentence_spans,
+)
 from hwdag_lab.methods.trees import GrowingTree, SummarizingRetriever, SummaryTree, repetitions_last
 
 SUMMARY = """\
@@ -183,14 +189,14 @@ class MemWalkerRetriever(SummarizingRetriever[SummaryTree]):
             walks[0].descend()
             leaves, way = walks[0].leaves, walks[0].way
             navigation.notes.append("no leaf was visited: the most similar one was taken")
-        read, cuts = within_budget(leaves, request, self.reader, self.embedder, vector)
-        ranked = list(distinct([*read, *way]))
+        read, cuts = cut_leaves(leaves, request, self.reader, self.embedder, vector)
+        ranked = list(without_repeats([*read, *way]))
         notes = [note for tree in built.values() for note in tree.notes]
         notes += [*navigation.notes, *navigation.counted, *cuts]
         return Found(repetitions_last(ranked), asker.usage, tuple(notes))
 
 
-def within_budget(
+def cut_leaves(
     leaves: Sequence[Scored],
     request: SearchRequest,
     reader: Reader,
@@ -207,7 +213,7 @@ def within_budget(
         if request.cost(node.text) > room:
             parts = [
                 (0, Point(node.text[unit.start : unit.end], "extractive", (source,)))
-                for unit, source in units(node)
+                for unit, source in sentence_spans(node)
             ]
             similarity = embedder.embed([part.text for _, part in parts]) @ question
             kept = best_parts(parts, similarity.astype(np.float64), request.cost, room)
@@ -256,15 +262,15 @@ class Navigation:
         """
 
         def prompt(kept: Sequence[str]) -> str:
-            said = filled(MEMORY, visited="\n".join(kept)) if kept else ""
-            return filled(template, question=self.question, memory=said, **shown)
+            said = fill_template(MEMORY, visited="\n".join(kept)) if kept else ""
+            return fill_template(template, question=self.question, memory=said, **shown)
 
         def parse(reply: str) -> int | None:
             action = action_of(reply)
             return action if action in legal else None
 
         self.steps += 1
-        retry = filled(RETRY, legal=", ".join(map(str, legal)))
+        retry = fill_template(RETRY, legal=", ".join(map(str, legal)))
         asked = prompt(self._remembered(prompt(()), memory))
         request = Decision(asked, parse, retry)
         [action] = self.asker.decide([request], limit=self.config.reply_tokens)
@@ -275,7 +281,7 @@ class Navigation:
         kept = list(memory)
         room = self.asker.room(bare + RETRY, limit=self.config.reply_tokens) - LABEL_TOKENS
         while kept:
-            shown = filled(MEMORY, visited="\n".join(kept))
+            shown = fill_template(MEMORY, visited="\n".join(kept))
             if self.asker.count_tokens([shown])[0] <= room:
                 break
             kept.pop(0)

@@ -24,7 +24,7 @@ from hwdag.arrays import Floats, Vectors
 from hwdag.building.windows import pack
 from hwdag.errors import ContextTooSmall, InputError
 from hwdag.types import Document, Node
-from hwdag_lab.methods.found import Found, Scored, SearchRequest, distinct
+from hwdag_lab.methods.found import Found, Scored, SearchRequest, without_repeats
 from hwdag_lab.methods.options import CheckedOptions, at_least, share
 from hwdag_lab.methods.summaries import Summarizer
 from hwdag_lab.methods.trees import GrowingTree, SummarizingRetriever, SummaryTree, repetitions_last
@@ -124,7 +124,9 @@ class RaptorRetriever(SummarizingRetriever[SummaryTree]):
         else:
             order = forest.traversed_within(request.budget)
         notes = tuple(note for tree in built.values() for note in tree.notes)
-        ranked = distinct(Scored(forest.nodes[i], float(forest.similarity[i])) for i in order)
+        ranked = without_repeats(
+            Scored(forest.nodes[i], float(forest.similarity[i])) for i in order
+        )
         return Found(repetitions_last(list(ranked)), notes=notes)
 
 
@@ -264,7 +266,7 @@ def mixture(points: Floats, options: RaptorConfig) -> list[Members]:
     return [np.flatnonzero(column) for column in belongs.T if column.any()]
 
 
-def reduced(vectors: Vectors, neighbors: int, options: RaptorConfig) -> Floats:
+def reduce_by_umap(vectors: Vectors, neighbors: int, options: RaptorConfig) -> Floats:
     """Reduce unit vectors by UMAP with cosine: (n, d) -> (n, m), m the smaller of dimensions and d.
 
     Takes at least `dimensions + 2` vectors. Raises `InputError` without umap-learn.
@@ -288,7 +290,7 @@ def reduced(vectors: Vectors, neighbors: int, options: RaptorConfig) -> Floats:
 def _stage(vectors: Vectors, neighbors: int, options: RaptorConfig) -> list[Members]:
     if len(vectors) < options.dimensions + 2:
         return [np.arange(len(vectors))]
-    return mixture(reduced(vectors, neighbors, options), options)
+    return mixture(reduce_by_umap(vectors, neighbors, options), options)
 
 
 def _umap() -> Any:

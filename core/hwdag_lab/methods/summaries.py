@@ -88,7 +88,9 @@ class Summarizer:
 
     def _written(self, asker: Asker, groups: Sequence[Sequence[Node]]) -> list[str | None]:
         texts = ["\n\n".join(node.text for node in group) for group in groups]
-        requests = [Decision(filled(self.prompt, text=text), self._read, RETRY) for text in texts]
+        requests = [
+            Decision(fill_template(self.prompt, text=text), self._read, RETRY) for text in texts
+        ]
         return asker.decide(requests, limit=self.limit)
 
     def _read(self, reply: str) -> str | None:
@@ -106,7 +108,7 @@ class Summarizer:
         picked = extract(
             windows, self.reader, self.embedder, Calls(), ratio=self.ratio, limit=self.limit
         )
-        return [self._capped(joined(points)) for points in picked]
+        return [self._capped(join_points(points)) for points in picked]
 
     def _capped(self, point: Point) -> Point:
         """Cut a single sentence that is longer than a summary may be."""
@@ -118,12 +120,12 @@ class Summarizer:
         return Point(head, point.origin, (Span(start, start + len(head)),))
 
 
-def filled(template: str, **values: str) -> str:
+def fill_template(template: str, **values: str) -> str:
     """Fill the {fields} of a template; braces within the values stay as they are."""
     return _FIELD.sub(lambda field: values[field[1]], template)
 
 
-def joined(points: Sequence[Point]) -> Point:
+def join_points(points: Sequence[Point]) -> Point:
     """Join picked parts in reading order; the result is "generated" if any part is."""
     ordered = sorted(points, key=lambda point: point.sources)
     text = JOINT.join(point.text for point in ordered)
@@ -151,14 +153,14 @@ def best_parts(
         for node, part in kept:
             found.setdefault(node, []).append(part)
         # why: the tokens of parts do not always add up to those of the whole
-        if sum(cost(joined(points).text) for points in found.values()) <= budget:
+        if sum(cost(join_points(points).text) for points in found.values()) <= budget:
             return found
         kept.pop()
 
 
 def excerpt(node: Node, points: Sequence[Point], reader: Reader) -> Node:
     """Cut a node down to some of its parts, in reading order."""
-    point = joined(points)
+    point = join_points(points)
     [tokens] = reader.count_tokens([point.text])
     return replace(
         node, text=point.text, origin=point.origin, sources=point.sources, tokens=max(1, tokens)
@@ -182,11 +184,11 @@ def _parts(node: Node, segment: int) -> Iterator[Part]:
     if node.origin == "generated":
         yield Part(node.text, segment, Span(0, len(node.text)), node.sources, "generated")
         return
-    for unit, source in units(node):
+    for unit, source in sentence_spans(node):
         yield Part(node.text[unit.start : unit.end], segment, unit, (source,))
 
 
-def units(node: Node) -> Iterator[tuple[Span, Span]]:
+def sentence_spans(node: Node) -> Iterator[tuple[Span, Span]]:
     """Sentences of a verbatim node: spans within its text, and within the document."""
     if node.origin == "chunk":
         origin = node.sources[0].start

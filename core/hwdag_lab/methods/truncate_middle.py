@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from hwdag.types import Document, Node, Span
 from hwdag_lab.methods.document_retriever import DocumentRetriever
-from hwdag_lab.methods.found import Found, Scored, SearchRequest, may_cost
+from hwdag_lab.methods.found import Found, Scored, SearchRequest, may_fit
 from hwdag_lab.methods.passages import Whole
 
 LONGEST_WORD = 32
@@ -42,14 +42,14 @@ class TruncateMiddleRetriever(DocumentRetriever[Whole]):
         texts = [document.node.text for document in documents]
         # why: encoding whole books is slow
         if (
-            may_cost("\n".join(texts), request.budget)
+            may_fit("\n".join(texts), request.budget)
             and sum(map(request.cost, texts)) <= request.budget
         ):
             return Found([Scored(document.node, 1.0) for document in documents])
         total = sum(document.node.tokens for document in documents)
         kept: list[list[Node]] = []
         for document in documents:
-            spans = ends(
+            spans = head_and_tail(
                 document.node.text, request.budget * document.node.tokens // total, request.cost
             )
             kept.append(document.cut(spans, ("head", "tail"), self.reader) if spans else [])
@@ -57,23 +57,23 @@ class TruncateMiddleRetriever(DocumentRetriever[Whole]):
         return Found(ranked, notes=tuple(_notes(kept)), left_out=True)
 
 
-def ends(text: str, budget: int, cost: Callable[[str], int]) -> tuple[Span, Span] | None:
+def head_and_tail(text: str, budget: int, cost: Callable[[str], int]) -> tuple[Span, Span] | None:
     """Head and tail of a text that together cost at most `budget`.
 
     The head costs at most half of it, the tail at most the rest, and both are as long as possible.
     They do not overlap. None if one of them would be empty.
     """
     words = list(_words(text))
-    first = longest(len(words) - 1, lambda n: cost(text[: words[n - 1].end]) <= budget // 2)
+    first = largest_fitting(len(words) - 1, lambda n: cost(text[: words[n - 1].end]) <= budget // 2)
     if not first:
         return None
     head = Span(0, words[first - 1].end)
     rest = budget - cost(text[: head.end])
-    last = longest(len(words) - first, lambda n: cost(text[words[-n].start :]) <= rest)
+    last = largest_fitting(len(words) - first, lambda n: cost(text[words[-n].start :]) <= rest)
     return (head, Span(words[-last].start, len(text))) if last else None
 
 
-def longest(limit: int, fits: Callable[[int], bool]) -> int:
+def largest_fitting(limit: int, fits: Callable[[int], bool]) -> int:
     """The largest number from 1 to `limit` that fits, if all smaller ones do; else 0."""
     reach = FIRST_REACH
     while reach < limit and fits(reach):

@@ -11,7 +11,7 @@ from hwdag.text.points import parse_points
 from hwdag.text.sentences import sentences
 from hwdag.text.words import content_words
 from hwdag_lab.methods.decisions import Asker, Decision
-from hwdag_lab.methods.summaries import filled
+from hwdag_lab.methods.summaries import fill_template
 
 QUESTIONS = """\
 Write {number} different questions that the following text answers. Each question must be \
@@ -72,7 +72,7 @@ class Questioner:
         found: list[list[str] | None] = [None] * len(texts)
         if self.asker is not None and self.number:
             number = str(self.number)
-            prompts = [filled(QUESTIONS, number=number, text=text) for text in texts]
+            prompts = [fill_template(QUESTIONS, number=number, text=text) for text in texts]
             requests = [Decision(prompt, self._read, RETRY) for prompt in prompts]
             found = self.asker.decide(requests, limit=self.limit, advance=advance)
         return [

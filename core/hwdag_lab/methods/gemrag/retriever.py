@@ -20,7 +20,7 @@ import numpy as np
 from hwdag.arrays import Floats, Vectors
 from hwdag.graph.dag import HWDAG
 from hwdag.types import Document
-from hwdag_lab.methods.found import Found, Scored, SearchRequest, distinct
+from hwdag_lab.methods.found import Found, Scored, SearchRequest, without_repeats
 from hwdag_lab.methods.gemrag.memory import (
     Memory,
     MemoryGraph,
@@ -173,7 +173,7 @@ class GemRagRetriever(SummarizingRetriever[Memory]):
             )
         )
         notes = tuple(note for memory in built.values() for note in memory.notes)
-        ranked = distinct(Scored(graph.nodes[i], score) for i, score in ranking)
+        ranked = without_repeats(Scored(graph.nodes[i], score) for i, score in ranking)
         return Found(repetitions_last(list(ranked)), notes=notes)
 
 

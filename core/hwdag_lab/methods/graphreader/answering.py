@@ -20,7 +20,7 @@ from hwdag_lab.methods.decisions import Decision
 from hwdag_lab.methods.graphreader import prompts
 from hwdag_lab.methods.graphreader.exploration import Agent, Exploration
 from hwdag_lab.methods.graphreader.parsing import answer_of
-from hwdag_lab.methods.summaries import filled
+from hwdag_lab.methods.summaries import fill_template
 
 
 def reasoned(explored: Exploration, agent: Agent) -> str | None:
@@ -30,7 +30,7 @@ def reasoned(explored: Exploration, agent: Agent) -> str | None:
         return None
     shown = "\n\n".join(f"Notebook {i}:\n{notes}" for i, notes in enumerate(notebooks, 1))
     votes = "\n".join(f"Notebook {i}: ..." for i in range(1, len(notebooks) + 1))
-    prompt = filled(prompts.ANSWER, question=explored.question, notebooks=shown, votes=votes)
+    prompt = fill_template(prompts.ANSWER, question=explored.question, notebooks=shown, votes=votes)
 
     def parse(reply: str) -> str | None:
         return answer_of(reply, len(notebooks))

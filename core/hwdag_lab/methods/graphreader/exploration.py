@@ -41,7 +41,7 @@ from hwdag_lab.methods.graphreader.parsing import (
     numbers,
     plan_of,
 )
-from hwdag_lab.methods.summaries import filled
+from hwdag_lab.methods.summaries import fill_template
 
 T = TypeVar("T")
 
@@ -120,7 +120,7 @@ def explore(question: str, vector: Vectors, world: FactGraph, agent: Agent) -> E
         (world.sentence_vectors @ vector).astype(np.float64),
     )
     limit = agent.config.plan_tokens
-    asking = Decision(filled(prompts.PLAN, question=question), plan_of, prompts.PLAN_RETRY)
+    asking = Decision(fill_template(prompts.PLAN, question=question), plan_of, prompts.PLAN_RETRY)
     [said] = agent.decide([asking], limit=limit)
     plan = agent.clipped(said, limit) if said else DEFAULT_PLAN
     starts, missing = _initial(question, plan, world, similarity, agent)
@@ -153,9 +153,9 @@ def _initial(
 
     def prompt(elements: str) -> str:
         said = {"question": question, "plan": plan, "number": str(number)}
-        return filled(prompts.INITIAL, elements=elements, **said)
+        return fill_template(prompts.INITIAL, elements=elements, **said)
 
-    shown, lines = listed(ranked, world, prompt("") + prompts.INITIAL_RETRY, agent)
+    shown, lines = shown_elements(ranked, world, prompt("") + prompts.INITIAL_RETRY, agent)
 
     def parse(reply: str) -> list[int] | None:
         return [shown[i] for i in chosen_elements(reply, names_of(shown, world))] or None
@@ -364,7 +364,7 @@ class PathWalk:
         ranked = most_similar(open_, self.similarity.elements)
         name = self.world.elements[node].name
         bare = self._prompt(prompts.EXPLORE_NEIGHBORS, element=name, elements="")
-        shown, lines = listed(ranked, self.world, bare + _retry(ON_NEIGHBORS), self.agent)
+        shown, lines = shown_elements(ranked, self.world, bare + _retry(ON_NEIGHBORS), self.agent)
         names = names_of(shown, self.world)
 
         def parse(reply: str) -> Choice | None:
@@ -404,7 +404,7 @@ class PathWalk:
     def _prompt(self, template: str, **values: str) -> str:
         briefing = {"question": self.question, "plan": self.plan}
         notebook = self._notebook or prompts.EMPTY_NOTEBOOK
-        return filled(template, notebook=notebook, **briefing, **values)
+        return fill_template(template, notebook=notebook, **briefing, **values)
 
     def _called(
         self, stage: Stage, taken: Choice, arguments: Sequence[str], is_default: bool
@@ -426,10 +426,10 @@ class PathWalk:
 
 
 def _retry(legal: Sequence[str]) -> str:
-    return filled(prompts.CALL_RETRY, legal=", ".join(legal))
+    return fill_template(prompts.CALL_RETRY, legal=", ".join(legal))
 
 
-def listed(
+def shown_elements(
     ranked: Sequence[int], world: FactGraph, bare: str, agent: Agent
 ) -> tuple[list[int], str]:
     """The first elements that may be shown, and the lines that show them."""

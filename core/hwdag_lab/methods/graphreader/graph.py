@@ -20,12 +20,12 @@ from hwdag.text.words import content_words, words
 from hwdag.trace.bars import Reporter
 from hwdag.types import Document, Node, Origin, Span
 from hwdag_lab.methods.decisions import Asker, Decision
-from hwdag_lab.methods.elements import Element, normalised, terms_of
+from hwdag_lab.methods.elements import Element, merge_elements, terms_of
 from hwdag_lab.methods.graphreader import prompts
 from hwdag_lab.methods.graphreader.config import GraphReaderConfig
 from hwdag_lab.methods.graphreader.parsing import Extracted, facts_of
 from hwdag_lab.methods.passages import paragraphs, verbatim_nodes
-from hwdag_lab.methods.summaries import filled
+from hwdag_lab.methods.summaries import fill_template
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +201,7 @@ class Extraction:
         )
         fact_vectors = embed([fact.text for fact in facts])
         sources = _sources(facts, fact_vectors, within, sentence_vectors)
-        elements, index, element_vectors = normalised(
+        elements, index, element_vectors = merge_elements(
             [name for fact in facts for name in fact.elements], embed, self.config.alias_similarity
         )
         return FactGraph(
@@ -232,7 +232,9 @@ class Extraction:
             return [[] for _ in texts]
         requests = [
             Decision(
-                filled(prompts.FACTS, text=text), partial(_grounded, text), prompts.FACTS_RETRY
+                fill_template(prompts.FACTS, text=text),
+                partial(_grounded, text),
+                prompts.FACTS_RETRY,
             )
             for text in texts
         ]

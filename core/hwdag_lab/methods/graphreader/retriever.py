@@ -26,7 +26,7 @@ from hwdag.scope import Scope
 from hwdag.text.characters import without_surrogates
 from hwdag.types import Document, Retrieval
 from hwdag_lab.methods.document_retriever import DocumentRetriever
-from hwdag_lab.methods.found import Found, Scored, SearchRequest, distinct
+from hwdag_lab.methods.found import Found, Scored, SearchRequest, without_repeats
 from hwdag_lab.methods.graphreader import prompts as wording
 from hwdag_lab.methods.graphreader.answering import NotebookSession, reasoned
 from hwdag_lab.methods.graphreader.config import GraphReaderConfig
@@ -199,7 +199,7 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
         facts = [fact for fact in seen if world.chunk_of[fact] not in readers]
         facts.sort(key=lambda fact: -of_facts[fact])
         found += [Scored(world.facts[fact], max(0.0, float(of_facts[fact]))) for fact in facts]
-        return Found(list(distinct(found)), left_out=left_out)
+        return Found(list(without_repeats(found)), left_out=left_out)
 
     def _explore(self, question: str, world: FactGraph) -> _Explored:
         agent = Agent(self.writer, self.reader, self.config)

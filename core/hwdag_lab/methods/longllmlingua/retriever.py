@@ -30,7 +30,7 @@ from hwdag.text.chunking import chunk
 from hwdag.types import Document, Node, Span
 from hwdag_lab.methods.document_retriever import DocumentRetriever
 from hwdag_lab.methods.found import Found, Scored, SearchRequest
-from hwdag_lab.methods.longllmlingua.whole_words import owners, words
+from hwdag_lab.methods.longllmlingua.whole_words import tokens_of, words
 from hwdag_lab.methods.options import CheckedOptions, at_least, between
 from hwdag_lab.methods.passages import verbatim_nodes
 
@@ -135,7 +135,7 @@ class LongLLMLinguaRetriever(DocumentRetriever[CostedPassages]):
         self, compressor: Compressor, ranked: Sequence[Scored], tokens: Sequence[int], budget: int
     ) -> Iterator[Scored]:
         """The compressed passages, best first; unused tokens of one go to the next."""
-        shares = ratios(tokens, budget, self.config.delta_tau)
+        shares = keep_ratios(tokens, budget, self.config.delta_tau)
         allowed, spent = 0.0, 0
         for scored, share, cost in zip(ranked, shares, tokens, strict=True):
             allowed += share * cost
@@ -151,7 +151,7 @@ def survivors(costs: Sequence[int], wanted: float) -> int:
     return min(len(costs), 1 + bisect_left(list(accumulate(costs)), wanted))
 
 
-def ratios(tokens: Sequence[int], budget: float, delta: float) -> list[float]:
+def keep_ratios(tokens: Sequence[int], budget: float, delta: float) -> list[float]:
     """Share of its tokens that each passage keeps, by rank (eq. 6): linear, within [0, 1].
 
     tau_k = min(1, max(0, tau + delta * (1 - 2 k / (n - 1)))) for k = 0 .. n - 1, with tau such that
@@ -207,7 +207,7 @@ class Compressor:
             kept += chosen
             tokens -= size
             if chosen:
-                left = lead + joined(text, pieces_of(text, chosen))
+                left = lead + cut_text(text, merge_words(text, chosen))
                 spent += self._count([left])[0]
                 self._plain.keep(left)
                 self._asked.keep(left)
@@ -224,7 +224,7 @@ class Compressor:
         spans = words(text, plain.spans)
         return [
             Word(Span(span.start + shift, span.end + shift), float(scores[own].mean()), len(own))
-            for span, own in zip(spans, owners(spans, plain.spans), strict=True)
+            for span, own in zip(spans, tokens_of(spans, plain.spans), strict=True)
             if own
         ]
 
@@ -232,8 +232,8 @@ class Compressor:
         """The pieces, without the worst words if the whole has more tokens than its parts."""
         best = sorted(kept, key=lambda word: -word.score)
         while best:
-            pieces = pieces_of(text, sorted(best, key=lambda word: word.span))
-            surplus = self.cost(joined(text, pieces)) - room
+            pieces = merge_words(text, sorted(best, key=lambda word: word.span))
+            surplus = self.cost(cut_text(text, pieces)) - room
             if surplus <= 0:
                 return pieces
             while best and surplus > 0:
@@ -241,7 +241,7 @@ class Compressor:
         return []
 
 
-def pieces_of(text: str, kept: Sequence[Word]) -> list[Span]:
+def merge_words(text: str, kept: Sequence[Word]) -> list[Span]:
     """Merge words in order into spans, each word with one following character of white space."""
     pieces: list[Span] = []
     for word in kept:
@@ -254,7 +254,7 @@ def pieces_of(text: str, kept: Sequence[Word]) -> list[Span]:
     return pieces
 
 
-def joined(text: str, pieces: Sequence[Span]) -> str:
+def cut_text(text: str, pieces: Sequence[Span]) -> str:
     """The text of the pieces, joined."""
     return "".join(text[piece.start : piece.end] for piece in pieces)
 
@@ -270,7 +270,7 @@ def _best(scored: Sequence[Word], room: float) -> list[Word]:
 
 
 def _node(passage: Node, pieces: Sequence[Span], reader: Reader) -> Node:
-    text, origin = joined(passage.text, pieces), passage.sources[0].start
+    text, origin = cut_text(passage.text, pieces), passage.sources[0].start
     return replace(
         passage,
         text=text,

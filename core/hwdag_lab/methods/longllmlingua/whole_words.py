@@ -32,7 +32,7 @@ def words(text: str, tokens: Sequence[Span]) -> list[Span]:
     return [word for run in _RUN.finditer(text) for word in _cut(text, Span(*run.span()), borders)]
 
 
-def owners(spans: Sequence[Span], tokens: Sequence[Span]) -> list[list[int]]:
+def tokens_of(spans: Sequence[Span], tokens: Sequence[Span]) -> list[list[int]]:
     """Indices of the tokens that share a character with each of these disjoint spans."""
     span_of = {i: at for at, span in enumerate(spans) for i in range(span.start, span.end)}
     found: list[list[int]] = [[] for _ in spans]

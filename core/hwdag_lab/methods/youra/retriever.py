@@ -28,7 +28,7 @@ from hwdag.store.calls import key_of
 from hwdag.text.chunking import leaves
 from hwdag.types import Document, Node, Usage
 from hwdag_lab.methods.document_retriever import DocumentRetriever
-from hwdag_lab.methods.found import Found, Scored, SearchRequest, may_cost
+from hwdag_lab.methods.found import Found, Scored, SearchRequest, may_fit
 from hwdag_lab.methods.options import CheckedOptions, at_least, between
 from hwdag_lab.methods.passages import SENTENCE_TOKENS, verbatim_nodes
 from hwdag_lab.methods.youra.easy import Ids
@@ -226,7 +226,7 @@ def _chosen(scored: Sequence[Scored], request: SearchRequest, share: float, usag
     for i in sorted(range(len(scored)), key=lambda i: -scored[i].score):
         text = scored[i].node.text
         # why: encoding thousands is slow
-        fits = may_cost(text, room) and request.cost(text) <= room
+        fits = may_fit(text, room) and request.cost(text) <= room
         if fits and len(taken) < limit:
             taken.append(i)
             room -= request.cost(text)
