@@ -12,8 +12,11 @@ from langchain_core.documents import Document
 
 import hwdag
 from hwdag.errors import InputError
+from hwdag.text.headings import title_from
 from hwdag.trace.provenance import METADATA_KEY, provenance
 from hwdag.types import Retrieval, Step
+
+TITLE_FIELDS = ("title", "source")  # metadata in which the loaders of LangChain name a document
 
 
 def as_core_document(document: Document) -> hwdag.Document:
@@ -28,10 +31,8 @@ def as_core_document(document: Document) -> hwdag.Document:
         metadata = deepcopy(document.metadata)
     except TypeError as error:  # a lock, an open file
         raise _not_json(document, error) from error
-    title = metadata.get("title")
-    return hwdag.Document(
-        identity, document.page_content, title if isinstance(title, str) else "", metadata
-    )
+    title = title_from(metadata, TITLE_FIELDS)
+    return hwdag.Document(identity, document.page_content, title, metadata)
 
 
 def as_langchain_document(document: hwdag.Document) -> Document:

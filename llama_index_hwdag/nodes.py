@@ -25,11 +25,14 @@ from llama_index.core.schema import Document as LlamaDocument
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError
 
 from hwdag.errors import InputError
+from hwdag.text.headings import title_from
 from hwdag.trace.provenance import METADATA_KEY
 from hwdag.types import Document, Node
 
 SEPARATOR = "\n\n"
 """Between the nodes of one ref doc."""
+
+TITLE_FIELDS = ("title", "file_name")  # metadata in which the readers of LlamaIndex name a document
 
 RECORD_KEY = "llama_index_hwdag"
 """Key of a record in the metadata of a core document."""
@@ -86,7 +89,7 @@ def core_document(
 ) -> Document:
     """One document of all nodes of a ref doc, in order, with a blank line between them.
 
-    Of the metadata that is kept which all nodes agree on. A text under "title" is the title.
+    Of the metadata that is kept which all nodes agree on; the title is that of the first of `TITLE_FIELDS` there is.
 
     Args:
         ref_doc_id: its id.
@@ -109,12 +112,10 @@ def core_document(
         metadata_template=first.metadata_template,
         metadata_separator=first.metadata_separator,
     )
-    title = metadata.get("title")
+    title = title_from(metadata, TITLE_FIELDS)
     if told := record.model_dump(exclude_defaults=True):
         metadata[RECORD_KEY] = told
-    return Document(
-        ref_doc_id, SEPARATOR.join(texts), title if isinstance(title, str) else "", metadata
-    )
+    return Document(ref_doc_id, SEPARATOR.join(texts), title, metadata)
 
 
 def parts_of(document: Document) -> list[TextNode]:

@@ -36,7 +36,7 @@ from hwdag_lab.scripted import ScriptedLM
 
 KINDS = ("start", "end", "statement", "step", "moment")
 STEPS = 40  # instructions of SQLite's machine between two looks
-CONFIG = BuildConfig(chunk_tokens=40, window_tokens=330, batch_size=2, edges="attention")
+CONFIG = BuildConfig(chunk_tokens=40, window_tokens=330, edges="attention")
 
 
 class Trap:
@@ -90,9 +90,9 @@ def documents(edited=False, sentences=(14, 20, 12)):
 class World:
     """One mode's build, and what it gives if nothing interrupts it."""
 
-    def __init__(self, folder, mode, reader=None, embedder=None, config=CONFIG):
-        self.folder, self.mode, self.config = folder, mode, config
-        self.reader = reader or ScriptedLM()
+    def __init__(self, folder, mode, reader=None, embedder=None):
+        self.folder, self.mode, self.config = folder, mode, CONFIG
+        self.reader = reader or ScriptedLM(replay_batch=2)
         self.embedder = embedder or HashingEmbedder(64)
         self.before = folder / "before.hwdag"
         if mode == "refresh":
@@ -214,8 +214,9 @@ def world_of(folder, mode):
     from hwdag.lm.default import default_reader
 
     torch.set_num_threads(1)
-    config = BuildConfig(chunk_tokens=40, window_tokens=330, batch_size=1, edges="attention")
-    return World(folder, mode, default_reader(), default_embedder(), config)
+    reader = default_reader()
+    reader.replay_batch = 1
+    return World(folder, mode, reader, default_embedder())
 
 
 def main(folder, mode, first, count):

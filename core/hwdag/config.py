@@ -41,8 +41,6 @@ class BuildConfig:
         leaves: what level 1 consists of: "sentences", or "chunks" of many sentences as in the
             papers (`docs/evaluation.md` compares them).
         contextual: embed a leaf or a picked point together with the heading above it.
-        title_from: metadata fields to look in, in this order, for the title of a document that has
-            none. Of a path or an address ("file_name", "source") the last part is taken.
         chunk_tokens: the largest leaf, in tokens of the reader's tokenizer.
         window_tokens: tokens of prompt, window and points in one summary call, never more than the
             model's context. None is the reader's own default: 8,192 as in the papers, 2,048 for the
@@ -55,53 +53,28 @@ class BuildConfig:
         edges: where the edges of a point come from. "attention": the reader's attention to the
             window while it reads the point. "auto": the same for written points; a picked point has
             one edge, to its source, and needs no model (`docs/evaluation.md` compares them).
-        points_ratio: tokens of extractive points per token of the window.
-        summary_tokens: the share of `window_tokens` that is kept free for written points.
         language: language of written points: "same" as the text, or a name such as "German".
         edge_heads: heads whose attention makes the edges: "auto", "all" (the papers' mean) or
             (layer, head) pairs.
-        batch_size: windows that are replayed in one forward. Also the number of prompts that a
-            writer gets at a time, if it does not say how many it answers at once.
-        max_levels: the graph ends at this level, even if the text does not shrink.
     """
 
     leaves: Leaves = "sentences"
     contextual: bool = True
-    title_from: tuple[str, ...] = ("title",)
     chunk_tokens: int = PAPER_CHUNK_TOKENS
     window_tokens: int | None = None
     windows: Windows = "content"
     points: Points = "auto"
     edges: Edges = "auto"
-    points_ratio: float = 0.2
-    summary_tokens: float = 0.25
     language: str = "same"
     edge_heads: Heads = "auto"
-    batch_size: int = 4
-    max_levels: int = 12
 
     def __post_init__(self) -> None:
-        for name, least in (("chunk_tokens", 8), ("batch_size", 1), ("max_levels", 2)):
-            whole(name, getattr(self, name), least)
+        whole("chunk_tokens", self.chunk_tokens, 8)
         if self.window_tokens is not None:
             whole("window_tokens", self.window_tokens, 64)
         words = {"leaves": Leaves, "points": Points, "edges": Edges, "windows": Windows}
         for name, legal in words.items():
             one_of(name, getattr(self, name), get_args(legal))
-        fields = self.title_from
-        if (
-            not isinstance(fields, list | tuple)
-            or not all(fields)
-            or not all(isinstance(field, str) for field in fields)
-        ):
-            raise InputError(
-                f"title_from must be a list of names of metadata fields, got {fields!r}"
-            )
-        object.__setattr__(self, "title_from", tuple(fields))
-        for name in ("points_ratio", "summary_tokens"):
-            share = getattr(self, name)
-            if not isinstance(share, int | float) or not 0.0 < share < 1.0:
-                raise InputError(f"{name} must be between 0 and 1, got {share!r}")
         object.__setattr__(self, "edge_heads", _heads(self.edge_heads, "edge_heads"))
         if not isinstance(self.language, str) or not self.language.strip():
             raise InputError(

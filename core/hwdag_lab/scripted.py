@@ -111,6 +111,7 @@ class ScriptedLM:
         reply: from prompt to what is written. By default a bullet with the first sentence of every
             line of the information in the library's own summary prompt.
         prefers_extraction: whether points="auto" means "extractive".
+        replay_batch: windows that a build has replayed at a time.
 
     Attributes:
         writes: prompts written so far.
@@ -128,12 +129,14 @@ class ScriptedLM:
         p_yes: YesScript | None = None,
         reply: Callable[[str], str] | None = None,
         prefers_extraction: bool = True,
+        replay_batch: int = 4,
     ) -> None:
         self.name = name
         self.context_tokens = context_tokens
         self.window_tokens = min(window_tokens, context_tokens)
         self.template_tokens = 0
         self.prefers_extraction = prefers_extraction
+        self.replay_batch = replay_batch
         self.confidence = PAPER_CONFIDENCE
         self.search_prompts = SearchPrompts()
         self.known_heads: HeadList | None = None

@@ -23,7 +23,7 @@ from hwdag_lab.scripted import ScriptedLM
 WORDS = 640
 """Words and signs that a walk may read: somewhat more than the 512 tokens of the longest example."""
 
-BUILD = BuildConfig(max_levels=2, points_ratio=0.01)
+BUILD = BuildConfig(points="extractive")
 SEARCH = SearchConfig(token_budget=WORDS, progress="budget", scoring=Scoring(attention=0.0))
 
 

@@ -263,7 +263,7 @@ def test_a_writer_that_does_not_shrink_the_text_is_stopped():
         return "\n".join(f"* {random_text(np.random.default_rng(i), 12)}" for i in range(80))
 
     writer = CallableWriter(verbose)
-    result = built(prose(60), writer=writer, chunk_tokens=30, window_tokens=400, summary_tokens=0.4)
+    result = built(prose(60), writer=writer, chunk_tokens=30, window_tokens=400)
     assert any("was not shorter" in note for note in result.notes)
     result.graph.check_integrity()
 
@@ -321,10 +321,9 @@ def test_no_window_exceeds_the_context_of_a_real_tokenizer(extractive):
 def test_batches_do_not_change_the_graph():
     lm, document = HuggingFaceLM(model(), tokenizer()), prose(60)
     lm.batched = True
-    graphs = [
-        built(document, reader=lm, chunk_tokens=60, window_tokens=800, batch_size=size).graph
-        for size in (1, 3)
-    ]
+    graphs = []
+    for lm.replay_batch in (1, 3):
+        graphs.append(built(document, reader=lm, chunk_tokens=60, window_tokens=800).graph)
     assert graphs[0].nodes == graphs[1].nodes
     np.testing.assert_allclose(graphs[0].edges.data, graphs[1].edges.data, atol=1e-6)
 
@@ -374,9 +373,7 @@ def test_the_plan_divides_the_window():
 def test_the_local_model_writes_and_what_it_cannot_write_is_extracted():
     """A random model writes no bullet: one retry and a fallback per window, all counted."""
     lm = HuggingFaceLM(model(max_position_embeddings=1024), tokenizer())
-    result = built(
-        prose(30), reader=lm, writer=lm, chunk_tokens=100, window_tokens=1024, summary_tokens=0.05
-    )
+    result = built(prose(30), reader=lm, writer=lm, chunk_tokens=100, window_tokens=1024)
     result.graph.check_integrity()
     assert result.retries == result.fallbacks > 0
     assert {node.origin for node in result.graph.nodes} == {"chunk", "extractive"}
@@ -431,12 +428,12 @@ def test_the_title_of_a_document_is_the_heading_above_its_text():
 def test_a_heading_is_no_point(leaves):
     """Not where it is a leaf's first line, nor alone on its line, nor underlined."""
     text = "The History of the Old Harbour Town and of Its Many Ships\n\n" + "\n\n".join(
-        f"{heading}\n\n{prose(6, seed).text}"
+        f"{heading}\n\n{prose(30, seed).text}"
         for seed, heading in enumerate(
             ["# Dogs of the harbour town", "Cats", "Mice and men\n====="]
         )
     )
-    graph = built(Document("d", text), leaves=leaves, points_ratio=0.9).graph
+    graph = built(Document("d", text), leaves=leaves).graph
     points = [node.text for node in graph.nodes if node.level > 1]
     assert len(points) > 10
     for heading in ("History", "Dogs of", "Cats", "Mice and"):

@@ -17,7 +17,7 @@ from hwdag.building.builder import build
 from hwdag.building.calls import Calls, Embeddings, Picks, Replays, Replies
 from hwdag.building.insertion import Insertion, LimitReached, Limits, Meter
 from hwdag.building.tools import Tools
-from hwdag.building.writing import replies
+from hwdag.building.writing import PROMPTS_AT_ONCE, replies
 from hwdag.config import BuildConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError, WriterFailed
@@ -30,7 +30,7 @@ from hwdag.trace.bars import Silent
 from hwdag.types import Document, Span, Usage
 from hwdag_lab.scripted import ScriptedLM
 
-CONFIG = BuildConfig(chunk_tokens=40, window_tokens=330, batch_size=2, edges="attention")
+CONFIG = BuildConfig(chunk_tokens=40, window_tokens=330, edges="attention")
 
 
 def text_of(sentences, seed=0):
@@ -75,7 +75,7 @@ WRITERS = [None, Writing, Batched, Streaming]
 
 def tools_of(tape, writer=None, config=CONFIG):
     asked = None if writer is None else writer(tape)
-    reader, embedder = logged(ScriptedLM(), tape), logged(HashingEmbedder(64), tape)
+    reader, embedder = logged(ScriptedLM(replay_batch=2), tape), logged(HashingEmbedder(64), tape)
     return Tools(reader, asked, embedder, config, Prompts())
 
 
@@ -121,7 +121,7 @@ def test_a_finished_build_costs_nothing_again(writer):
 @pytest.mark.slow
 def test_batches_of_a_resumed_build_are_those_of_an_uninterrupted_one():
     """Padding makes rounding depend on the company of a window, so the company must not change."""
-    config = BuildConfig(chunk_tokens=60, window_tokens=800, batch_size=3, edges="attention")
+    config = BuildConfig(chunk_tokens=60, window_tokens=800, edges="attention")
     document, seen = prose(40), []
 
     class Spy(HuggingFaceLM):
@@ -134,7 +134,7 @@ def test_batches_of_a_resumed_build_are_those_of_an_uninterrupted_one():
             return super().replay(requests, heads=heads)
 
     lm = Spy(model(max_position_embeddings=1024), tokenizer())
-    lm.batched = True
+    lm.batched, lm.replay_batch = True, 3
     tools = Tools(lm, None, HashingEmbedder(), config, Prompts())
     expected = build(document, tools, Silent())
     whole, cache = list(seen), CallCache.open()
@@ -184,7 +184,7 @@ def test_an_edited_document_pays_for_windows_whose_text_changed(writer):
         (lambda tools, tape: {"writer": Renamed(tape)}, ["write"]),
         (lambda tools, tape: {"prompts": Prompts(SummaryPrompt("{information}"))}, BOTH),
         (lambda tools, tape: {"config": replace(tools.config, language="German")}, BOTH),
-        (lambda tools, tape: {"config": replace(tools.config, summary_tokens=0.2)}, ["write"]),
+        (lambda tools, tape: {"config": replace(tools.config, window_tokens=400)}, ["write"]),
         (lambda tools, tape: {"config": replace(tools.config, edge_heads="all")}, ["replay"]),
     ],
 )
@@ -292,10 +292,10 @@ def test_a_writer_of_batches_gets_prompts_of_similar_lengths_together():
     prompts = ["a " * length for length in (3, 9, 1, 7, 5, 2, 8)]
     asked = [[prompts[i] for i in batch] for batch in ([1, 6, 3], [4, 0, 5], [2])]
     with pytest.raises(Killed):
-        replies(Batched(tape), prompts, cache, limit=20, batch_size=1)
+        replies(Batched(tape), prompts, cache, limit=20)
     assert [list(given) for _, *given in tape.made] == asked[:2]
     rest = Tape()
-    found = replies(Batched(rest), prompts, cache, limit=20, batch_size=1)
+    found = replies(Batched(rest), prompts, cache, limit=20)
     assert [list(given) for _, *given in rest.made] == asked[2:]
     assert found == list(map(reply_to, prompts))
 
@@ -309,7 +309,7 @@ def test_a_concurrent_writer_gets_many_prompts_at_once():
     result = build(prose(60), tools, Silent())
     one_by_one = built(prose(60), Tape(), Writing)
     same(result, one_by_one)
-    assert len(writer.given[0]) > CONFIG.batch_size
+    assert len(writer.given[0]) > PROMPTS_AT_ONCE
     assert writer.closed == len(writer.given)
 
 

@@ -13,7 +13,7 @@ from hwdag import BuildConfig, Document, HWDAGIndex
 from hwdag.errors import WriterFailed
 from hwdag_lab.scripted import ScriptedLM
 
-CONFIG = BuildConfig(chunk_tokens=40, window_tokens=330, batch_size=2, points="generated")
+CONFIG = BuildConfig(chunk_tokens=40, window_tokens=330, points="generated")
 
 
 def corpus(count=7):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwdag.text.headings import Outline, headings, in_context
+from hwdag.text.headings import Outline, headings, in_context, title_from
 from hwdag.text.sentences import sentences
 from hwdag.types import Span
 
@@ -111,3 +111,20 @@ def test_paragraphs_never_go_back(text):
     numbers = Outline(text).paragraphs_of([Span(i, i) for i in range(len(text))])
     assert numbers == sorted(numbers)
     assert numbers[:1] in ([], [1])
+
+
+@pytest.mark.parametrize(
+    ("metadata", "title"),
+    [
+        ({"title": "Node.js"}, "Node.js"),
+        ({"file_name": "docs/Albert_Einstein.pdf"}, "Albert Einstein"),
+        (
+            {"file_name": 3, "source": "https://a.org/wiki/Ada_Lovelace%27s_notes/"},
+            "Ada Lovelace's notes",
+        ),
+        ({"title": " ", "source": "C:\\texts\\town.md"}, "town"),
+        ({"name": "x"}, ""),
+    ],
+)
+def test_a_title_comes_from_the_first_metadata_field_that_has_one(metadata, title):
+    assert title_from(metadata, ("title", "file_name", "source")) == title

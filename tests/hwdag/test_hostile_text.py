@@ -15,6 +15,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 from worlds import corpus_of, random_prose, walk
 
+from hwdag.building.builder import MAX_LEVELS
 from hwdag.building.insertion import Insertion
 from hwdag.building.tools import Tools
 from hwdag.building.windows import WindowPlan
@@ -178,7 +179,7 @@ def test_a_flood_of_points_is_cut_to_their_share_of_the_window():
         points = [graph.nodes[i].text for i in graph.at_level(2)]
         costs = lm.count_tokens([f"* {text}\n" for text in points])
         assert sum(costs) <= plan.points_tokens * len(windows)
-        assert graph.height <= CONFIG.max_levels
+        assert graph.height <= MAX_LEVELS
 
 
 @pytest.mark.parametrize("unit", ["* a\n", "*\n", "# a\n\n", "- a\n  b\n", "a b c. "])
@@ -349,7 +350,7 @@ def test_no_prompt_of_a_local_model_has_a_control_token_of_a_text():
     made = knowing_all_families()
     lm = HuggingFaceLM(model(vocab_size=len(made)), made, window_tokens=1000)
     document = Document("d", f"The fox ends with <|im_\n\nend|> so. {HOSTILE}\n\n" + prose(5, 1))
-    config = BuildConfig(chunk_tokens=200, window_tokens=1000, summary_tokens=0.05)
+    config = BuildConfig(chunk_tokens=200, window_tokens=1000)
     with Recorder(lm) as seen:
         entries = entries_of([document], lm, generated=True, config=config)
         replayed = len(seen.rows)

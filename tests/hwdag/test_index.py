@@ -319,8 +319,6 @@ def test_unknown_options_and_values_are_refused_by_name():
         SearchConfig(heads=[(1, -1)])
     with pytest.raises(InputError, match="confidence"):
         SearchConfig(confidence=1.5)
-    with pytest.raises(InputError, match="points_ratio"):
-        BuildConfig(points_ratio=2)
     assert SearchConfig(heads=[[1, 2]]).heads == ((1, 2),)
 
 
@@ -337,32 +335,6 @@ def test_what_the_store_refuses_an_index_refuses(tmp_path):
     path.write_text("not a database, " * 100)
     with pytest.raises(NotAnIndex):
         HWDAGIndex.load(path)
-
-
-@pytest.mark.parametrize(
-    ("metadata", "title"),
-    [
-        ({"title": "Node.js"}, "Node.js"),
-        ({"file_name": "docs/Albert_Einstein.pdf"}, "Albert Einstein"),
-        (
-            {"file_name": 3, "source": "https://a.org/wiki/Ada_Lovelace%27s_notes/"},
-            "Ada Lovelace's notes",
-        ),
-        ({"title": " ", "source": "C:\\texts\\town.md"}, "town"),
-        ({"name": "x"}, ""),
-    ],
-)
-def test_a_document_without_a_title_takes_that_of_its_metadata(metadata, title):
-    config = dataclasses.replace(CONFIG, title_from=("title", "file_name", "source"))
-    index = index_of([Document("d", "They bark.", metadata=metadata)], config=config)
-    assert index.documents["d"].title == title
-    assert any("without a title" in note for note in index.report.notes) is bool(title)
-    again = index.refresh([Document("d", "They bark.", metadata=metadata)])
-    assert again.unchanged == ["d"]
-    own = index.refresh([Document("d", "They bark.", "Own", metadata)])
-    assert (own.built, index.documents["d"].title) == (["d"], "Own")
-    with pytest.raises(InputError, match="title_from"):
-        BuildConfig(title_from="title")
 
 
 def test_citations_and_nodes_say_on_which_page_they_are():

@@ -15,6 +15,7 @@ from processes import python, started
 from worlds import all_questions_ended
 
 from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
+from hwdag.building.writing import PROMPTS_AT_ONCE
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import ContextTooSmall, IndexBusy, IndexMismatch, InputError, UnknownOption
 from hwdag.scope import Scope
@@ -379,7 +380,7 @@ def test_a_document_that_is_deleted_while_it_is_built_leaves_nothing(tmp_path):
 
     def reply(prompt):
         asked.append(prompt)
-        if len(asked) == 2 * CONFIG.batch_size:
+        if len(asked) == 2 * PROMPTS_AT_ONCE:
             with opened(path) as second:
                 second.delete("secret")
         return "* The unmentionable word."

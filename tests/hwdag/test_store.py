@@ -38,7 +38,10 @@ from hwdag.store.views import Stored
 from hwdag.types import Document, Node, Span
 
 HEADER = Header(
-    reader="reader", embedder="embedder", dimension=8, config={"batch_size": 4, "heads": [[1, 2]]}
+    reader="reader",
+    embedder="embedder",
+    dimension=8,
+    config={"chunk_tokens": 40, "heads": [[1, 2]]},
 )
 
 

@@ -157,7 +157,7 @@ class Replying(DocumentRetriever[Replied]):
     def _build(self, document):
         passages = Passages.of(document, PassageConfig("sentence"), self.reader)
         texts = [node.text for node in passages.nodes]
-        made = replies(self._replying(), texts, self._calls, limit=20, batch_size=1)
+        made = replies(self._replying(), texts, self._calls, limit=20)
         return Replied(passages.nodes, tuple(made))
 
     def _retrieve(self, request, built):
@@ -168,6 +168,7 @@ class Failing:
     """A writer that gives up once, after some calls."""
 
     name = "failing"
+    concurrency = 1
 
     def __init__(self, after):
         self.left = after

@@ -30,7 +30,7 @@ def test_documents_come_back_as_they_were():
 def test_what_is_found_has_its_heading_for_a_prompt():
     found = an_index(config=None).invoke("Who mends the bell, and greases the wheel?")
     assert {d.metadata["heading"] for d in found if d.metadata["source"] == "a.txt"} == {"Mill"}
-    assert {d.metadata["heading"] for d in found if d.metadata["source"] == "b.txt"} == {""}
+    assert {d.metadata["heading"] for d in found if d.metadata["source"] == "b.txt"} == {"b"}
     prompt = PromptTemplate.from_template("{heading}: {page_content}")
     wheel = next(d for d in found if "tallow" in d.page_content)
     assert format_document(wheel, prompt).startswith("Mill: Every autumn")

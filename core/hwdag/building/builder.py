@@ -30,6 +30,8 @@ from hwdag.text.headings import Outline, searched_text
 from hwdag.trace.bars import Reporter
 from hwdag.types import Document, Node
 
+MAX_LEVELS = 12  # a graph ends there, even if the text does not shrink (ours)
+
 EMBED_BATCH = 512  # texts that are embedded, and committed, at a time
 
 
@@ -61,7 +63,7 @@ def build(
     level = _leaves(document, outline, tools)
     nodes, rows, notes = list(level), list[EdgeRow](), list[str]()
     retries = fallbacks = 0
-    for height in range(2, tools.config.max_levels + 1):
+    for height in range(2, MAX_LEVELS + 1):
         texts = [node.text for node in level]
         borders = None if tools.config.windows == "greedy" else texts
         ranges = pack(line_costs(texts, tools.reader), tools.plan.content_tokens, borders)
@@ -93,7 +95,7 @@ def build(
         if len(windows) == 1:
             break
     else:
-        notes.append(f"stopped at max_levels={tools.config.max_levels}")
+        notes.append(f"stopped at level {MAX_LEVELS}")
     graph = HWDAG.from_rows(nodes, rows)
     graph.check_integrity()
     texts = embedded_texts(nodes, tools.config)

@@ -50,7 +50,7 @@ def replay(
 
     read = heads_of(reader, heads)
     keys = [key_of("replay", reader.name, read, *_content(request)) for request in requests]
-    size = tools.config.batch_size
+    size = reader.replay_batch
     return calls.results(keys, Replays(requests), call, size=size, advance=advance)
 
 

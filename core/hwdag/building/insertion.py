@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sized
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from urllib.parse import unquote
 
 from hwdag.arrays import Vectors
 from hwdag.building.builder import Built, build, embedded_texts
@@ -141,7 +139,6 @@ class Insertion:
         self._meter = self._metered(tools.reader, tools.writer)
         self._report = BuildReport()
         self._seen: set[str] = set()
-        self._titles: Counter[str] = Counter()
 
     def run(self, documents: Iterable[Document | str], reporter: Reporter) -> BuildReport:
         """Build what is new or changed, one document after the other; raises as `HWDAGIndex.refresh`."""
@@ -164,10 +161,6 @@ class Insertion:
         except LimitReached as reached:
             self._report.stopped = reached.limit
             self._report.pending = None if total is None else total - self._done
-        self._report.notes += [
-            f"{count} documents without a title have that of their metadata, {field!r}"
-            for field, count in self._titles.items()
-        ]
         writer: object = self._tools.writer
         uncounted = writer not in (None, self._tools.reader) and not isinstance(writer, Metered)
         if uncounted and self._limits.max_tokens is not None:
@@ -179,8 +172,6 @@ class Insertion:
     def _one(self, document: Document, reporter: Reporter) -> None:
         if any(document.id == begun.document.id for begun in self._begun):
             self._finish()
-        document, field = titled(document, self._tools.config.title_from)
-        self._titles.update(filter(None, [field]))
         text, replaced = without_surrogates(document.text)
         if replaced:
             document = replace(document, text=text)
@@ -280,22 +271,6 @@ class Insertion:
                 "replace it, or delete() it first"
             )
         return False
-
-
-def titled(document: Document, fields: Sequence[str]) -> tuple[Document, str | None]:
-    """Give a document without a title that of the first metadata field that has one, and name it."""
-    for field in fields if not document.title.strip() else ():
-        value = document.metadata.get(field)
-        if isinstance(value, str):
-            title = value.strip() if field == "title" else _readable(value)
-            if title:
-                return replace(document, title=title), field
-    return document, None
-
-
-def _readable(name: str) -> str:
-    last = re.split(r"[/\\]", unquote(name).rstrip("/\\ "))[-1]
-    return re.sub(r"[_\s]+", " ", re.sub(r"\.\w{1,8}$", "", last)).strip()
 
 
 def as_document(document: Document | str) -> Document:

@@ -174,7 +174,7 @@ def _ask(ray: Any, actor: Any, method: str, *args: Any, **options: Any) -> tuple
     except ray.exceptions.RayActorError as error:
         raise ModelError(
             "a worker died again and again while it made one call; give it more memory, or a "
-            f"smaller batch_size ({error})"
+            f"smaller replay_batch ({error})"
         ) from error
     return made
 

@@ -15,7 +15,7 @@ import numpy as np
 from hwdag.building.calls import Calls, Picks
 from hwdag.building.extractive import Candidate, pick_points
 from hwdag.building.tools import Tools
-from hwdag.building.windows import Window, line_costs
+from hwdag.building.windows import POINTS_RATIO, Window, line_costs
 from hwdag.building.writing import replies
 from hwdag.embedding.base import Embedder
 from hwdag.lm.base import Reader, Writer
@@ -54,7 +54,7 @@ def make_points(windows: Sequence[Window], tools: Tools, calls: Calls, advance: 
         reader=tools.reader,
         embedder=tools.embedder,
         calls=calls,
-        ratio=tools.config.points_ratio,
+        ratio=POINTS_RATIO,
         limit=tools.plan.points_tokens,
     )
     if tools.writer is None:
@@ -70,14 +70,14 @@ def _written(
     advance: Advance,
     pick: Callable[[Sequence[Window]], list[list[Point]]],
 ) -> Made:
-    reader, limit, batch_size = tools.reader, tools.plan.points_tokens, tools.config.batch_size
+    reader, limit = tools.reader, tools.plan.points_tokens
     before, after = tools.prompts.summary.cut(tools.config.language)
     prompts = [summary_prompt(before, window.segments, after) for window in windows]
-    first = replies(writer, prompts, calls, limit=limit, batch_size=batch_size, advance=advance)
+    first = replies(writer, prompts, calls, limit=limit, advance=advance)
     points = [parse_points(reply) for reply in first]
     retried = [i for i, found in enumerate(points) if not found]
     again = [prompts[i] + RETRY for i in retried]
-    second = replies(writer, again, calls, limit=limit, batch_size=batch_size)
+    second = replies(writer, again, calls, limit=limit)
     for i, reply in zip(retried, second, strict=True):
         points[i] = parse_points(reply)
     made = [

@@ -17,6 +17,13 @@ from hwdag.text.prompts import SummaryPrompt
 from hwdag.text.sentences import sentences
 from hwdag.types import Node, Origin, Span
 
+POINTS_RATIO = 0.2
+"""Tokens of picked points per token of their window: each level is a fifth of the one below (ours)."""
+
+SUMMARY_SHARE = 0.25
+"""Share of a window that is kept free for written points. Ours: GARLIC gives one threshold, n_s, for
+prompt, window and summary together (4.1), and does not divide it."""
+
 
 @dataclass(frozen=True, slots=True)
 class WindowPlan:
@@ -35,9 +42,9 @@ class WindowPlan:
         window = min(config.window_tokens or reader.window_tokens, reader.context_tokens)
         free = window - overhead
         if extractive:
-            content = int(free / (1 + config.points_ratio))
+            content = int(free / (1 + POINTS_RATIO))
         else:
-            content = free - int(config.summary_tokens * window)
+            content = free - int(SUMMARY_SHARE * window)
         chunk = config.chunk_tokens + LINE_TOKENS
         if content < chunk or free - content < MIN_POINTS_TOKENS:
             longest = content - LINE_TOKENS

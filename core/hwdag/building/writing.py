@@ -10,6 +10,8 @@ from hwdag.errors import WriterFailed
 from hwdag.lm.base import ConcurrentWriter, Writer
 from hwdag.store.calls import key_of
 
+PROMPTS_AT_ONCE = 4  # for a writer that does not say how many it answers at once
+
 WAVE = 4
 """So many rounds of concurrent prompts are asked for between two looks at the limits of a run: few,
 so that a limit holds, and several, so that a slow reply keeps few others waiting."""
@@ -21,12 +23,12 @@ def replies(
     calls: Calls,
     *,
     limit: int,
-    batch_size: int,
     advance: Callable[[int], object] = lambda amount: None,
 ) -> list[str]:
     """Ask for the replies, of `limit` tokens at most, that are not among the finished calls.
 
-    A writer gets as many prompts at a time as it answers at once, or `batch_size`; the longest first.
+    A writer gets as many prompts at a time as its `concurrency` says, else `PROMPTS_AT_ONCE`; the
+    longest first.
     A `ConcurrentWriter` gets `WAVE` times as many. Raises `WriterFailed` as `ask` does.
     """
     # why: a writer's settings, where it has some, decide about its replies as its name does
@@ -46,7 +48,7 @@ def replies(
         keys,
         Replies(),
         lambda batch: ask(writer, [prompts[i] for i in batch], max_new_tokens=limit),
-        size=int(getattr(writer, "concurrency", batch_size)),
+        size=int(getattr(writer, "concurrency", PROMPTS_AT_ONCE)),
         order=lambda i: -len(prompts[i]),
         advance=advance,
     )

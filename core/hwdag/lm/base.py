@@ -142,6 +142,10 @@ class Reader(Protocol):
         """Tokens that the chat template puts around a prompt."""
 
     @property
+    def replay_batch(self) -> int:
+        """Windows that a build has replayed at a time."""
+
+    @property
     def prefers_extraction(self) -> bool:
         """True for a model known to be too small to write Information Points."""
 

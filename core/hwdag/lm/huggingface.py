@@ -18,6 +18,7 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
+from hwdag.checks import whole
 from hwdag.config import PAPER_CONFIDENCE, PAPER_WINDOW_TOKENS, HeadList, Heads
 from hwdag.errors import (
     ContextTooSmall,
@@ -64,6 +65,7 @@ class HuggingFaceLM:
         heads: what "auto" stands for: a `HeadFile`, its path, or (layer, head) pairs; by default the
             list that hwdag ships for the model, and where there is none, all heads.
         concurrency: replies that are written in one batch, at most; long prompts take smaller ones.
+        replay_batch: windows that are replayed in one forward.
 
     Raises:
         ReaderRequired: not a model and a tokenizer.
@@ -83,6 +85,7 @@ class HuggingFaceLM:
         prompts: SearchPrompts | None = None,
         heads: HeadSource | None = None,
         concurrency: int = WRITTEN_AT_ONCE,
+        replay_batch: int = 4,
     ) -> None:
         if not isinstance(model, PreTrainedModel | Weights) or not isinstance(
             tokenizer, PreTrainedTokenizerBase
@@ -105,6 +108,7 @@ class HuggingFaceLM:
         self.window_tokens = min(window_tokens, self.context_tokens)
         self.template_tokens = len(self.turns.head) + len(self.turns.summary_reply)
         self.concurrency = concurrency
+        self.replay_batch = whole("replay_batch", replay_batch, 1)
         self._use_heads(heads)
 
     @classmethod

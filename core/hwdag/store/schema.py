@@ -25,7 +25,7 @@ from hwdag.errors import IndexCorrupt, IndexVersionError, NotAnIndex
 from hwdag.version import __version__
 
 APPLICATION_ID = 0x48574447  # the letters HWDG
-SCHEMA_VERSION = 7  # raised with every change of the format; files of other formats are refused
+SCHEMA_VERSION = 8  # raised with every change of the format; files of other formats are refused
 
 PAGE_SIZE = 4096
 """Bytes of a page. Larger ones do not read long arrays faster (8 and 16 KiB were tried), and cost

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
+from urllib.parse import unquote
 
 from hwdag.types import Node, Span
 
@@ -180,3 +182,23 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
     for line in text.splitlines(keepends=True):
         yield start, line
         start += len(line)
+
+
+def title_from(metadata: Mapping[str, Any], fields: Sequence[str]) -> str:
+    """Return the title of a document from the first of these metadata fields that has one, else "".
+
+    A text under "title" is taken as it is, of any other (a path, an address) the last part, without
+    its suffix and with blanks for underscores.
+    """
+    for name in fields:
+        value = metadata.get(name)
+        if isinstance(value, str):
+            title = value.strip() if name == "title" else _last_part(value)
+            if title:
+                return title
+    return ""
+
+
+def _last_part(name: str) -> str:
+    last = re.split(r"[/\\]", unquote(name).rstrip("/\\ "))[-1]
+    return re.sub(r"[_\s]+", " ", re.sub(r"\.\w{1,8}$", "", last)).strip()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hwdag.building.points import fitting
+from hwdag.building.writing import PROMPTS_AT_ONCE
 from hwdag.errors import ReaderRequired
 from hwdag.lm.base import Reader, Writer
 from hwdag.text.points import parse_points
-from hwdag_lab.methods.decisions import BATCH
 
 
 class OneSummaryWriter:
@@ -30,7 +30,7 @@ class OneSummaryWriter:
         self._writer = writer
         self._reader = reader
         self.name = f"{writer.name}, one summary"
-        self.concurrency: int = getattr(writer, "concurrency", BATCH)
+        self.concurrency: int = getattr(writer, "concurrency", PROMPTS_AT_ONCE)
 
     def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
         """Reply to every prompt with one bullet: the points that fit into `max_new_tokens`."""

@@ -20,8 +20,6 @@ T = TypeVar("T")
 
 UNKNOWN_CONTEXT = 1 << 30  # tokens; for a writer that does not say how many it can read
 
-BATCH = 4  # prompts per call of a writer that does not say how many it answers at once
-
 
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[T]):
@@ -116,7 +114,7 @@ class Asker:
     ) -> list[str]:
         self.requests += len(prompts)
         calls = Calls() if self._calls is None else self._calls
-        return replies(self.writer, prompts, calls, limit=limit, batch_size=BATCH, advance=advance)
+        return replies(self.writer, prompts, calls, limit=limit, advance=advance)
 
     def _check(self, prompts: Sequence[str], limit: int) -> None:
         longest = max(self.count_tokens(prompts), default=0) + self._template + limit
