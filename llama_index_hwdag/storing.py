@@ -15,8 +15,7 @@ from hwdag.config import BuildConfig
 from hwdag.embedding.base import Embedder
 from hwdag.errors import IndexCorrupt, IndexFileError, IndexMismatch
 from hwdag.index import HWDAGIndex as CoreIndex
-from hwdag.store.opening import holds_something
-from hwdag.store.sqlite import Store
+from hwdag.store.sqlite import Store, holds_something
 from llama_index_hwdag.adapters import FOREIGN, as_embedder
 from llama_index_hwdag.index_struct import HWDAGIndexStruct
 

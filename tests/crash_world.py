@@ -27,8 +27,7 @@ from hwdag.building.insertion import Insertion
 from hwdag.building.tools import Tools
 from hwdag.config import BuildConfig
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.store.opening import holds_something
-from hwdag.store.sqlite import Header, Store
+from hwdag.store.sqlite import Header, Store, holds_something
 from hwdag.text.prompts import Prompts
 from hwdag.trace.bars import Silent
 from hwdag.types import Document

@@ -11,10 +11,9 @@ from hwdag.config import BuildConfig
 from hwdag.errors import EmptyIndex, IndexMismatch
 from hwdag.models import Models
 from hwdag.search.searcher import Searcher
-from hwdag.store.lock import build_lock, on_error
-from hwdag.store.opening import check_folder, holds_something
-from hwdag.store.sqlite import Header, Store
-from hwdag.store.unfinished import beside, explained, take_place
+from hwdag.store.database import build_lock, on_error
+from hwdag.store.sqlite import Header, Store, check_folder, holds_something
+from hwdag.store.unfinished import file_errors, replace_file, unfinished_file
 
 
 class Binding:
@@ -69,9 +68,9 @@ class Binding:
         if not overwrite or not target.exists():
             self._write(target)
         elif self.store is None or not self.store.database.is_in(target):
-            with explained(), beside(target) as unfinished:
+            with file_errors(), unfinished_file(target) as unfinished:
                 self._write(unfinished)
-                take_place(unfinished, target)
+                replace_file(unfinished, target)
 
     def _write(self, path: Path) -> None:
         if self.store is None:

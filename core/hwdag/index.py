@@ -30,11 +30,9 @@ from hwdag.search.context import Evidence
 from hwdag.search.passages import Returns, checked_returns, returned
 from hwdag.search.progress import Interruption, StopFlag
 from hwdag.search.searcher import Query
-from hwdag.search.snapshots import some
-from hwdag.store.lock import ThreadLock, on_error
-from hwdag.store.opening import holds_something
-from hwdag.store.sqlite import Entry, Store
-from hwdag.store.views import Stored
+from hwdag.search.snapshots import listed
+from hwdag.store.database import ThreadLock, on_error
+from hwdag.store.sqlite import Entry, Store, StoreView, holds_something
 from hwdag.text.characters import without_surrogates
 from hwdag.text.prompts import Prompts, SearchPrompts
 from hwdag.threads import asynchronous, asynchronous_pieces
@@ -270,7 +268,7 @@ class HWDAGIndex:
         self._binding.bind_existing()
         store = self._binding.store
         if store is None or not store.delete(document_id):
-            raise InputError(f"no document {document_id!r}; there are {some(self.documents)}")
+            raise InputError(f"no document {document_id!r}; there are {listed(self.documents)}")
 
     def search(
         self,
@@ -366,17 +364,17 @@ class HWDAGIndex:
     @property
     def documents(self) -> Mapping[str, Document]:
         """Documents by id; each is read when it is asked for."""
-        return Stored(lambda: self._binding.store, lambda store, key: store.document(key))
+        return StoreView(lambda: self._binding.store, lambda store, key: store.document(key))
 
     @property
     def graphs(self) -> Mapping[str, HWDAG]:
         """Graphs by document id; each is read when it is asked for."""
-        return Stored(lambda: self._binding.store, lambda store, key: store.load(key).graph)
+        return StoreView(lambda: self._binding.store, lambda store, key: store.load(key).graph)
 
     @property
     def entries(self) -> Mapping[str, Entry]:
         """Documents with graphs and embeddings, by document id, read when asked for."""
-        return Stored(lambda: self._binding.store, lambda store, key: store.load(key))
+        return StoreView(lambda: self._binding.store, lambda store, key: store.load(key))
 
     def __len__(self) -> int:
         return len(self.documents)
@@ -547,7 +545,7 @@ class HWDAGIndex:
         """Return documents and graphs as JSON-able values, as the page takes them; see `to_html`."""
         wanted = list(self.documents) if document_ids is None else list(document_ids)
         if missing := sorted(set(wanted) - set(self.documents)):
-            raise InputError(f"no document {missing[0]!r}; there are {some(self.documents)}")
+            raise InputError(f"no document {missing[0]!r}; there are {listed(self.documents)}")
         found = [self.entries[key] for key in wanted]
         graphs = [
             {"document_id": document.id, **graph.to_dict(least_weight=LEAST_SHOWN)}

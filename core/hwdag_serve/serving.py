@@ -15,7 +15,7 @@ from hwdag.cli.options import config_of
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
 from hwdag.retriever import Retriever
-from hwdag.store.opening import check_folder, holds_something
+from hwdag.store.sqlite import check_folder, holds_something
 
 TOKEN = "HWDAG_TOKEN"  # an environment variable: other users can read a command line
 

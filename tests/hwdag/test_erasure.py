@@ -153,9 +153,9 @@ def test_a_new_file_whose_making_was_killed_is_seen_and_goes(path, tmp_path, how
 
 
 def test_a_copy_that_somebody_is_writing_stays(path):
-    from hwdag.store.unfinished import beside
+    from hwdag.store.unfinished import unfinished_file
 
-    with beside(path) as unfinished:
+    with unfinished_file(path) as unfinished:
         unfinished.write_bytes(b"half")
         with Store.open(path) as store:
             assert store.header == HEADER

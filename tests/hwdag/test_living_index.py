@@ -19,7 +19,7 @@ from hwdag.building.writing import PROMPTS_AT_ONCE
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import ContextTooSmall, IndexBusy, IndexMismatch, InputError, UnknownOption
 from hwdag.scope import Scope
-from hwdag.store.lock import build_lock
+from hwdag.store.database import build_lock
 from hwdag_lab.scripted import ScriptedLM
 
 BUDGET = SearchConfig(token_budget=120, progress="budget")

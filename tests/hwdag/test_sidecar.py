@@ -20,7 +20,7 @@ from hwdag.search.corpus import Corpus
 from hwdag.search.sidecar import Sidecar
 from hwdag.search.snapshots import Snapshots
 from hwdag.store.sqlite import Store
-from hwdag.store.unfinished import take_place
+from hwdag.store.unfinished import replace_file
 from hwdag.store.verify import compact
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="no arrays are kept on Windows")
@@ -230,7 +230,7 @@ def test_a_file_that_takes_the_place_of_an_index_has_no_arrays_of_it(path):
     other = path.with_name("y.hwdag")
     with Store.create(other, HEADER) as store:
         store.put(*entry("other", 5))
-    take_place(other, path)
+    replace_file(other, path)
     assert not kept(path)
 
 

@@ -30,11 +30,10 @@ from hwdag.errors import (
 )
 from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG
-from hwdag.store import records, rows, sqlite
+from hwdag.store import records, sqlite
 from hwdag.store.schema import SCHEMA_VERSION
-from hwdag.store.sqlite import Entry, Header, Store, content_hash
+from hwdag.store.sqlite import Entry, Header, Store, StoreView, content_hash
 from hwdag.store.verify import verify
-from hwdag.store.views import Stored
 from hwdag.types import Document, Node, Span
 
 HEADER = Header(
@@ -278,7 +277,7 @@ def test_all_documents_are_read_while_somebody_deletes(store, read):
                 store.delete("c")
             return store
 
-        view = Stored(deleting, Store.document)
+        view = StoreView(deleting, Store.document)
         found = read(view)
         assert list(found)[:2] == ["a", "b"]
         assert found == {name: world(name).document for name in found}
@@ -661,7 +660,7 @@ def signed(path, statement):
     """Change a file and its checksums, as a forger would."""
     change_file(path, statement)
     connection = sqlite3.connect(path)
-    found = rows.read_rows(connection, 1)
+    found = records.read_rows(connection, 1)
     assert found is not None
     slot, count, identity, title, metadata, _, text = found[0].document
     is_text = all(isinstance(value, str) for value in (title, metadata, text))

@@ -13,7 +13,7 @@ from test_store import HEADER, child, world
 
 from hwdag.errors import IndexBusy, IndexFileError
 from hwdag.graph.block import Block
-from hwdag.store.lock import build_lock
+from hwdag.store.database import build_lock
 from hwdag.store.sqlite import Store
 from hwdag.types import Node
 
@@ -113,7 +113,7 @@ def test_the_build_lock_keeps_other_threads_out(path):
 def test_the_build_lock_keeps_other_processes_out_until_they_end(path):
     code = """
 import threading
-from hwdag.store.lock import build_lock
+from hwdag.store.database import build_lock
 with build_lock(path, 30):
     print("in", flush=True)
     threading.Event().wait()

@@ -168,7 +168,7 @@ def test_arrays_that_are_not_those_of_the_text(path):
 
 def sign(path, number):
     """Make the checksum fit, as a forger would."""
-    from hwdag.store.rows import read_rows
+    from hwdag.store.records import read_rows
 
     connection = sqlite3.connect(path)
     found = read_rows(connection, number)

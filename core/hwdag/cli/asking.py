@@ -18,7 +18,7 @@ from hwdag.errors import EmptyIndex, HWDAGError, InputError
 from hwdag.index import HWDAGIndex
 from hwdag.retriever import Retriever
 from hwdag.scope import Scope
-from hwdag.store.opening import check_folder
+from hwdag.store.sqlite import check_folder
 from hwdag.text.characters import visible
 from hwdag.trace import render
 from hwdag.types import Answer, Step

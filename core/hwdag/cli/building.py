@@ -17,7 +17,7 @@ from hwdag.config import BuildConfig
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
 from hwdag.lm.heads import HeadFile
-from hwdag.store.opening import check_folder, holds_something
+from hwdag.store.sqlite import check_folder, holds_something
 from hwdag.text.files import Skipped
 
 EXIT_STOPPED = 3

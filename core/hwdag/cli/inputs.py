@@ -10,8 +10,7 @@ from pathlib import Path
 from hwdag.errors import InputError
 from hwdag.lm.base import Reader, Writer
 from hwdag.lm.heads import HeadFile
-from hwdag.store.opening import holds_something
-from hwdag.store.sqlite import Store
+from hwdag.store.sqlite import Store, holds_something
 from hwdag.text.files import Skipped, read_documents
 from hwdag.types import Document
 

@@ -27,10 +27,9 @@ from hwdag.errors import HWDAGError
 from hwdag.graph.block import Postings
 from hwdag.search.segments import SEGMENT_NODES, Segment
 from hwdag.store.erasure import arrays_of, folder_of_arrays
-from hwdag.store.records import MALFORMED
-from hwdag.store.rows import checksums_of
+from hwdag.store.records import MALFORMED, checksums_of
 from hwdag.store.sqlite import Store
-from hwdag.store.unfinished import beside, sync
+from hwdag.store.unfinished import sync, unfinished_file
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +84,7 @@ class Sidecar:
             folder.mkdir()
             # whoever may change the index may remove what is here
             shutil.copymode(place.parent, folder)
-        with beside(place) as unfinished:
+        with unfinished_file(place) as unfinished:
             unfinished.touch(mode=0o600)
             shutil.copymode(place, unfinished)
             numbers, digest = self._store.checksums(first, last)

@@ -64,7 +64,7 @@ class Snapshots:
         for identity in document_ids:
             number = self._store.number_of(identity)
             if number is None:
-                raise InputError(f"no document {identity!r}; there are {some(self._store.ids())}")
+                raise InputError(f"no document {identity!r}; there are {listed(self._store.ids())}")
             if number not in known:
                 raise Vanished(f"document {identity!r} was replaced")
             numbers.append(number)
@@ -93,8 +93,8 @@ class Snapshots:
         return packed(self._store.blocks(numbers))
 
 
-def some(ids: Collection[str], limit: int = 5) -> str:
+def listed(ids: Collection[str], limit: int = 5) -> str:
     """A few ids for a message."""
-    listed = list(ids)
-    more = f" and {len(listed) - limit} more" if len(listed) > limit else ""
-    return ", ".join(map(repr, listed[:limit])) + more
+    found = list(ids)
+    more = f" and {len(found) - limit} more" if len(found) > limit else ""
+    return ", ".join(map(repr, found[:limit])) + more

@@ -22,11 +22,9 @@ from pathlib import Path
 from typing import Self
 
 from hwdag.errors import InputError
-from hwdag.store.database import Database
+from hwdag.store.database import Database, on_error
 from hwdag.store.erasure import insert_guarded
-from hwdag.store.lock import on_error
-from hwdag.store.records import CALL_COLUMNS, digest_of, encode_call, owner_slot, slot_of
-from hwdag.store.rows import find
+from hwdag.store.records import CALL_COLUMNS, digest_of, encode_call, find, owner_slot, slot_of
 from hwdag.store.schema import CALLS, statements
 
 VERSION = 1

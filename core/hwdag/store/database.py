@@ -6,13 +6,13 @@ import os
 import sqlite3
 import stat
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import RLock
 
-from hwdag.errors import HWDAGError, IndexCorrupt, IndexFileError, NotAnIndex
+from hwdag.errors import HWDAGError, IndexBusy, IndexCorrupt, IndexFileError, NotAnIndex
 from hwdag.store import erasure
-from hwdag.store.lock import ThreadLock, on_error
 from hwdag.store.schema import PAGE_SIZE
 
 BUSY_SECONDS = 30  # how long to wait for another process's commit
@@ -32,6 +32,76 @@ PRAGMAS = (
 
 
 _LONGEST = 1_000_000_000  # bytes of a value, by default of SQLite
+
+
+@contextmanager
+def on_error(close: Callable[[], None]) -> Iterator[None]:
+    """Call a function if something is raised inside: what was opened is closed again."""
+    try:
+        yield
+    except BaseException:
+        close()
+        raise
+
+
+class ThreadLock:
+    """A lock that one thread may take again, and that a forked process refuses.
+
+    A fork copies neither a lock nor a connection in a usable way. `name` is what messages call it.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._process = os.getpid()
+        self._lock = RLock()
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a copy that a fork has made."""
+        return os.getpid() != self._process
+
+    def __enter__(self) -> None:
+        if self.is_forked:
+            raise IndexFileError(
+                f"{self._name} was opened before this process was forked; load it again here"
+            )
+        self._lock.acquire()
+
+    def __exit__(self, *exception: object) -> None:
+        self._lock.release()
+
+
+@contextmanager
+def build_lock(path: Path | None, timeout: float) -> Iterator[None]:
+    """Keep other threads and processes from building into a file, if it is one, for as long as this is held.
+
+    The operating system releases it when its process ends; the file `NAME.lock` stays. It cannot be taken
+    twice by one thread. Raises `IndexBusy` if it took longer than `timeout` seconds.
+    """
+    if path is None:
+        yield
+        return
+    from filelock import FileLock, Timeout  # why here: its import is slow, and readers need none
+
+    whole = path.resolve()  # every name of a file must lead to the same lock
+    file = whole.with_name(f"{whole.name}.lock")
+    lock = FileLock(file, timeout=timeout)  # a new one each time keeps out other threads too
+    try:
+        file.open("a").close()  # FileLock would try again and again what cannot be
+        lock.acquire()
+    except Timeout as error:
+        raise IndexBusy(
+            f"another process or thread has been writing to {path} for more than {timeout:g} "
+            "seconds; wait until it is finished, or end it: what it finished is kept"
+        ) from error
+    except OSError as error:
+        raise IndexFileError(
+            f"the lock file {file} cannot be used: {error}; make it and its folder writable"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 class Database:
@@ -81,9 +151,9 @@ class Database:
         if self.path:
             whole = self.path.resolve()
             if not self._alone:
-                check_beside(whole)
+                refuse_foreign_files(whole)
             uri = whole.as_uri() + ("?mode=ro&immutable=1" if self._alone else f"?mode={mode}")
-        with self._explained():
+        with self._sqlite_errors():
             # isolation_level=None: transactions begin where we say so, see _transaction
             self._connection = sqlite3.connect(
                 uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
@@ -133,14 +203,14 @@ class Database:
 
     def version(self) -> int:
         """Return a number equal to an earlier one if nobody, in any process, has written since."""
-        with self._lock, self._explained():
+        with self._lock, self._sqlite_errors():
             connection = self._open()
             (others,) = connection.execute("PRAGMA data_version").fetchone()
             return connection.total_changes << 32 | int(others)
 
     def vacuum(self) -> None:
         """Write the file anew without gaps; others may read meanwhile. It stays whole throughout."""
-        with self._lock, self._explained():
+        with self._lock, self._sqlite_errors():
             connection = self._open()
             self.bound(writing=True)
             # SQLite makes a copy first, which memory could not hold; it is a file without a name
@@ -152,7 +222,7 @@ class Database:
 
     def copy(self, target: Path) -> None:
         """Write all of one moment to a file that does not exist."""
-        with self._lock, self._explained():
+        with self._lock, self._sqlite_errors():
             connection = self._open()
             self.bound(writing=True)
             # why a URI: a name need not be UTF-8
@@ -160,7 +230,7 @@ class Database:
 
     def image(self) -> bytes:
         """Return all of one moment as the bytes of a file."""
-        with self._lock, self._explained():
+        with self._lock, self._sqlite_errors():
             return self._open().serialize()
 
     def bound(self, *, writing: bool = False) -> None:
@@ -181,7 +251,7 @@ class Database:
             raise IndexFileError(f"the store of {self.name} is closed; {again}")
         place = self.place
         if place is not None and not self._alone:
-            check_beside(place)
+            refuse_foreign_files(place)
             if journal_of(place).exists() and not self.is_in(place):
                 # why: SQLite would apply the journal of what is there now, and delete it
                 raise _moved(self.name)
@@ -189,7 +259,7 @@ class Database:
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
-        with self._lock, self._explained():
+        with self._lock, self._sqlite_errors():
             connection = self._open()
             try:
                 connection.execute(begin)
@@ -200,11 +270,11 @@ class Database:
                     connection.execute("ROLLBACK")
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _sqlite_errors(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
-            raise explain(error, self.name) from error
+            raise as_index_error(error, self.name) from error
         except UnicodeDecodeError as error:  # SQLite quotes damaged names in its messages
             raise corrupt(self.name, error) from error
 
@@ -218,7 +288,7 @@ _DAMAGE = (
 )
 
 
-def explain(error: sqlite3.Error, path: Path | str) -> HWDAGError:
+def as_index_error(error: sqlite3.Error, path: Path | str) -> HWDAGError:
     """Say what an error of sqlite3 means for somebody who has an index."""
     # values that are not UTF-8 are noticed by Python, without a code
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
@@ -266,7 +336,7 @@ _NO_WAL = (
 )
 
 
-def check_beside(path: Path, *, bounded: bool = True) -> None:
+def refuse_foreign_files(path: Path, *, bounded: bool = True) -> None:
     """Raise `IndexCorrupt` for files beside `path` that SQLite would use and that hwdag never writes.
 
     To be called before SQLite looks at the file. SQLite waits for pipes, writes its journal into

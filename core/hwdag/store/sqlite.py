@@ -9,24 +9,31 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from collections.abc import (
+    Callable,
+    Collection,
+    ItemsView,
+    Iterator,
+    KeysView,
+    Mapping,
+    Sequence,
+    ValuesView,
+)
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from hwdag.arrays import Vectors
-from hwdag.errors import IndexCorrupt, IndexFileError, InputError, NotAnIndex
+from hwdag.errors import HWDAGError, IndexCorrupt, IndexFileError, InputError, NotAnIndex
 from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG
-from hwdag.store import records, rows
+from hwdag.store import records
 from hwdag.store.calls import CallCache, DocumentCalls, forget_calls, last_call
-from hwdag.store.database import Database
+from hwdag.store.database import Database, corrupt, journal_of, on_error
 from hwdag.store.erasure import drop_arrays
-from hwdag.store.lock import on_error
-from hwdag.store.opening import check_free, read_header, write_schema
-from hwdag.store.records import Entry, Row, content_hash
-from hwdag.store.schema import NODES_PER_ROW, Header
-from hwdag.store.unfinished import beside, explained, remove_leftovers, settle, sync
+from hwdag.store.records import Entry, Row, content_hash, decode_header
+from hwdag.store.schema import NODES_PER_ROW, Header, check_format, define
+from hwdag.store.unfinished import file_errors, publish, remove_leftovers, sync, unfinished_file
 from hwdag.types import Document, Node
 
 __all__ = ["Entry", "Header", "Store", "content_hash", "opened"]
@@ -35,6 +42,10 @@ BATCH_BYTES = 4 << 20
 """Arrays that are read in one transaction: a few milliseconds that a writer may have to wait."""
 
 _BATCH_ROWS = 256  # short rows that are read in one transaction
+_MOST_HEADER_ROWS = 20
+_LONGEST_HEADER_VALUE = 1 << 20
+
+T = TypeVar("T")
 
 
 class Store:
@@ -108,7 +119,7 @@ class Store:
         """Write everything of one moment to a new file; `InputError` if something is there already."""
         path = Path(path).resolve()
         check_free(path)
-        with explained(), beside(path) as unfinished:
+        with file_errors(), unfinished_file(path) as unfinished:
             if self.path is None or not self.database.is_in(self.path):
                 self.database.copy(unfinished)
             else:  # on a connection of its own, so that searches need not wait
@@ -116,7 +127,7 @@ class Store:
                     database.copy(unfinished)
             sync(unfinished)
             path.unlink(missing_ok=True)  # an empty file, as a build killed at its start leaves
-            settle(unfinished, path)
+            publish(unfinished, path)
 
     # Writing
 
@@ -149,16 +160,16 @@ class Store:
         with self.database.writing() as connection:
             if building is not None:
                 building.check(connection)
-            before = rows.find(connection, document.id)
+            before = records.find(connection, document.id)
             if before is not None:
                 self._remove(connection, before)
             forget_calls(connection, document.id, calls or ())
-            return rows.write_rows(connection, encoded, last_call(connection, document.id))
+            return records.write_rows(connection, encoded, last_call(connection, document.id))
 
     def delete(self, document_id: str) -> bool:
         """Remove a document and its calls, and overwrite what they held; False if there was nothing."""
         with self.database.writing() as connection:
-            number = rows.find(connection, document_id)
+            number = records.find(connection, document_id)
             if number is not None:
                 self._remove(connection, number)
             calls = forget_calls(connection, document_id)
@@ -167,7 +178,7 @@ class Store:
     def _remove(self, connection: sqlite3.Connection, number: int) -> None:
         connection.execute("DELETE FROM documents WHERE number = ?", [number])
         if self.database.place is not None:
-            with explained():
+            with file_errors():
                 drop_arrays(self.database.place, number)
 
     def calls(self, owner: str | None) -> CallCache:
@@ -192,7 +203,7 @@ class Store:
     def _last_needed_call(self, connection: sqlite3.Connection, document_id: str) -> int | None:
         """Return the last call made for the stored version; None if there is no such document."""
         query = "SELECT last_call FROM documents WHERE number = ?"
-        row = connection.execute(query, [rows.find(connection, document_id)]).fetchone()
+        row = connection.execute(query, [records.find(connection, document_id)]).fetchone()
         return None if row is None else int(row[0])
 
     # One document
@@ -200,13 +211,13 @@ class Store:
     def number_of(self, document_id: str) -> int | None:
         """Return the number of the document's version that is stored; None if there is none."""
         with self.database.reading() as connection:
-            return rows.find(connection, document_id)
+            return records.find(connection, document_id)
 
     def content_hash_of(self, document_id: str) -> str | None:
         """Return the `content_hash` that the document was stored with; None if it is not there."""
         with self.database.reading() as connection:
             query = "SELECT content_hash FROM documents WHERE number = ?"
-            row = connection.execute(query, [rows.find(connection, document_id)]).fetchone()
+            row = connection.execute(query, [records.find(connection, document_id)]).fetchone()
         return None if row is None else str(row[0])
 
     def document(self, document_id: str) -> Document:
@@ -219,7 +230,9 @@ class Store:
     def versions(self, document_ids: Collection[str]) -> dict[str, tuple[int, Document]]:
         """Read numbers and documents of one moment, by id, without those that are not there."""
         with self.database.reading() as connection:
-            read = {identity: rows.find_document(connection, identity) for identity in document_ids}
+            read = {
+                identity: records.find_document(connection, identity) for identity in document_ids
+            }
         found = {}
         for identity, version in read.items():
             if version is not None:
@@ -230,8 +243,8 @@ class Store:
     def load(self, document_id: str) -> Entry:
         """Read a document with its graph and vectors, as they were put, to the last bit; as `document`."""
         with self.database.reading() as connection:
-            number = rows.find(connection, document_id)
-            found = None if number is None else rows.read_rows(connection, number)
+            number = records.find(connection, document_id)
+            found = None if number is None else records.read_rows(connection, number)
         if found is None:
             raise self._missing(document_id)
         encoded, checksum = found
@@ -258,7 +271,7 @@ class Store:
         """Return the ids of all documents."""
         query = "SELECT number, id FROM documents ORDER BY number"
         with self.database.reading() as connection:
-            return [name for _, name in rows.ascending(connection.execute(query))]
+            return [name for _, name in records.ascending(connection.execute(query))]
 
     def unfinished(self) -> list[str]:
         """Return ids of documents that are not stored, but that there are finished calls for."""
@@ -279,12 +292,12 @@ class Store:
         """Return the numbers of all documents, ascending."""
         query = "SELECT number FROM documents ORDER BY number"
         with self.database.reading() as connection:
-            return [number for (number,) in rows.ascending(connection.execute(query))]
+            return [number for (number,) in records.ascending(connection.execute(query))]
 
     def checksums(self, first: int, last: int) -> tuple[list[int], bytes]:
         """Return the numbers of the documents in this range, and a hash of them and what they hold."""
         with self.database.reading() as connection:
-            return rows.checksums_of(connection, first, last)
+            return records.checksums_of(connection, first, last)
 
     def blocks(self, numbers: Sequence[int]) -> Iterator[Block]:
         """Yield the arrays of documents in the order of the numbers, without those that are gone."""
@@ -302,7 +315,7 @@ class Store:
             place = int(position) % NODES_PER_ROW
             wanted.setdefault((int(number), int(position) - place), []).append(place)
         with self.database.reading() as connection:
-            query = rows.SELECT_NODE_ROW
+            query = records.SELECT_NODE_ROW
             read = {at: connection.execute(query, at).fetchone() for at in sorted(wanted)}
         found: dict[tuple[int, int], Node] = {}
         for (number, first), row in read.items():
@@ -330,7 +343,7 @@ class Store:
         batch, size = [], 0
         with self.database.reading() as connection:
             while size < BATCH_BYTES and (number := next(numbers, None)) is not None:
-                found = rows.read_arrays(connection, int(number))
+                found = records.read_arrays(connection, int(number))
                 if found is not None:
                     batch.append((int(number), found))
                     size += sum(len(value) for value in found if isinstance(value, bytes))
@@ -356,3 +369,133 @@ class Store:
 def opened(source: Store | str | os.PathLike[str]) -> AbstractContextManager[Store]:
     """Return an open store as it is, or that of a path, which is closed at the end."""
     return nullcontext(source) if isinstance(source, Store) else Store.open(source)
+
+
+# Whether there is a file, and what it says of itself
+
+
+def check_folder(path: Path) -> None:
+    """Raise `InputError` if the folder that a file shall be in is missing."""
+    if not path.parent.is_dir():
+        raise InputError(f"the folder of {path} does not exist; make {path.parent} first")
+
+
+def holds_something(path: Path) -> bool:
+    """Say whether there is a file to open; a build killed at its very start leaves an empty one.
+
+    A write that was killed is rolled back first: where it was the first one, nothing is left then.
+    """
+    if not path.is_file() or not path.stat().st_size:
+        return path.is_dir()
+    if journal_of(path).exists():
+        with (
+            suppress(HWDAGError),
+            closing(Database(path)) as database,
+            database.reading() as connection,
+        ):
+            connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+    return path.stat().st_size > 0
+
+
+def check_free(path: Path) -> None:
+    """Raise `InputError` unless a new index can be made there."""
+    check_folder(path)
+    if path.exists() and (not path.is_file() or path.stat().st_size):
+        raise _occupied(str(path))
+
+
+def write_schema(database: Database, header: list[tuple[str, str]]) -> None:
+    """Make the tables in one transaction, so that an interruption leaves nothing in the way."""
+    with database.writing() as connection:
+        if connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+            raise _occupied(database.name)  # another process was faster
+        define(connection)
+        connection.executemany("INSERT INTO header (name, value) VALUES (?, ?)", header)
+
+
+def read_header(database: Database) -> Header:
+    """Check the format and read the header; errors as in `check_format`."""
+    with database.reading() as connection:
+        check_format(connection, database.name)
+        try:
+            return header_in(connection)
+        except IndexCorrupt as error:
+            raise corrupt(database.name, error) from error
+
+
+def header_in(connection: sqlite3.Connection) -> Header:
+    """Read the header of a file of this format; raises `IndexCorrupt`."""
+    query = "SELECT name, value FROM header WHERE length(name) + length(value) < ? LIMIT ?"
+    limits = (_LONGEST_HEADER_VALUE, _MOST_HEADER_ROWS)
+    return decode_header(connection.execute(query, limits).fetchall())
+
+
+def _occupied(name: str) -> InputError:
+    return InputError(f"{name} exists; open it, or name a file that does not exist yet")
+
+
+class StoreView(Mapping[str, T]):
+    """By document id; always what the store holds now, other processes' changes included.
+
+    Items and values are read one by one, without documents that are deleted meanwhile. `keys()`
+    reads all, so that `dict(...)` gets every document that it names; to iterate gives ids alone.
+    """
+
+    def __init__(self, store: Callable[[], Store | None], read: Callable[[Store, str], T]) -> None:
+        self._store = store
+        self._read = read
+        self._named: dict[str, T] = {}  # by `keys()`, in case that they are deleted
+
+    def __getitem__(self, key: str) -> T:
+        store = self._store()
+        if store is not None and isinstance(key, str):
+            with suppress(InputError):  # it is not there, or no longer
+                return self._read(store, key)
+            if key in self._named:
+                return self._named.pop(key)
+        raise KeyError(key)
+
+    def keys(self) -> KeysView[str]:
+        """Return the ids; what they name is read at once."""
+        found = dict(self._present())
+        self._named.update(found)
+        return found.keys()
+
+    def items(self) -> ItemsView[str, T]:
+        """Return ids with what is read of the documents."""
+        return _Items(self)
+
+    def values(self) -> ValuesView[T]:
+        """Return what is read of the documents."""
+        return _Values(self)
+
+    def _present(self) -> Iterator[tuple[str, T]]:
+        for key in self:
+            with suppress(KeyError):  # deleted since
+                yield key, self[key]
+
+    def __contains__(self, key: object) -> bool:
+        store = self._store()
+        return isinstance(key, str) and store is not None and store.number_of(key) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        store = self._store()
+        return iter(() if store is None else store.ids())
+
+    def __len__(self) -> int:
+        store = self._store()
+        return 0 if store is None else len(store)
+
+
+class _Items(ItemsView[str, T]):
+    _mapping: StoreView[T]
+
+    def __iter__(self) -> Iterator[tuple[str, T]]:
+        return self._mapping._present()
+
+
+class _Values(ValuesView[T]):
+    _mapping: StoreView[T]
+
+    def __iter__(self) -> Iterator[T]:
+        return (found for _, found in self._mapping._present())

@@ -17,7 +17,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from hwdag.errors import IndexFileError, InputError
-from hwdag.store.database import BUSY_SECONDS, check_beside, explain, journal_of
+from hwdag.store.database import BUSY_SECONDS, as_index_error, journal_of, refuse_foreign_files
 from hwdag.store.erasure import drop_arrays
 
 _MARK = ".unfinished-"
@@ -25,7 +25,7 @@ _NO_DATABASE = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 
 
 @contextmanager
-def beside(path: Path) -> Iterator[Path]:
+def unfinished_file(path: Path) -> Iterator[Path]:
     """Find a new name in the folder of `path`; what stands there at the end is removed."""
     remove_leftovers(path)
     name = f"{path.name}{_MARK}{_host()}-{os.getpid()}-{secrets.token_hex(4)}"
@@ -69,7 +69,7 @@ def _host() -> str:
     return blake2b(socket.gethostname().encode(), digest_size=4).hexdigest()
 
 
-def settle(unfinished: Path, path: Path) -> None:
+def publish(unfinished: Path, path: Path) -> None:
     """Give a finished file its name, which must be free; raises `InputError` if it is not."""
     if not path.exists():
         journal_of(path).unlink(missing_ok=True)  # of a file that is gone; SQLite would apply it
@@ -83,12 +83,12 @@ def settle(unfinished: Path, path: Path) -> None:
     sync(path.parent)
 
 
-def take_place(unfinished: Path, path: Path) -> None:
+def replace_file(unfinished: Path, path: Path) -> None:
     """Give a finished file of SQLite the name of another one, which is gone then; waits for its writers.
 
     Whoever has the other one open reads on in it, and is told at the next write that it is gone.
     """
-    check_beside(path, bounded=False)
+    refuse_foreign_files(path, bounded=False)
     try:
         with closing(sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)) as other:
             try:  # a killed write is rolled back: SQLite would apply its journal to the new file
@@ -102,7 +102,7 @@ def take_place(unfinished: Path, path: Path) -> None:
             unfinished.replace(path)
             drop_arrays(path)
     except sqlite3.Error as error:
-        raise explain(error, path) from error
+        raise as_index_error(error, path) from error
     sync(path.parent)
 
 
@@ -118,7 +118,7 @@ def sync(path: Path) -> None:
 
 
 @contextmanager
-def explained() -> Iterator[None]:
+def file_errors() -> Iterator[None]:
     """Raise an `OSError` inside as an `IndexFileError`."""
     try:
         yield

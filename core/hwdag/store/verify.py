@@ -12,13 +12,10 @@ from typing import Any
 
 from hwdag.errors import IndexCorrupt, IndexFileError, InputError, NotAnIndex
 from hwdag.store import records
-from hwdag.store.database import Database
-from hwdag.store.lock import build_lock
-from hwdag.store.opening import header_in
-from hwdag.store.records import CALL_COLUMNS, Row
-from hwdag.store.rows import read_rows
+from hwdag.store.database import Database, build_lock
+from hwdag.store.records import CALL_COLUMNS, Row, read_rows
 from hwdag.store.schema import check_format
-from hwdag.store.sqlite import Store, opened
+from hwdag.store.sqlite import Store, header_in, opened
 from hwdag.trace.bars import Reporter, as_reporter
 
 _MOST_MESSAGES = 100  # of SQLite, about pages

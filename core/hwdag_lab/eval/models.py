@@ -14,7 +14,7 @@ from hwdag.embedding.base import Embedder
 from hwdag.errors import IndexBusy, InputError, WriterFailed
 from hwdag.lm.base import Reader, Replay, ReplayRequest, WalkSession, Writer
 from hwdag.store.calls import CallCache, key_of
-from hwdag.store.lock import build_lock
+from hwdag.store.database import build_lock
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Usage
 from hwdag_lab.methods.longllmlingua.retriever import scoring_of
