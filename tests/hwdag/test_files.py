@@ -3,6 +3,8 @@ import io
 import json
 import logging
 import os
+import sys
+import time
 import zipfile
 import zlib
 
@@ -20,8 +22,8 @@ from pypdf.generic import (
 
 from hwdag.errors import InputError
 from hwdag.text.content import UnreadableError
-from hwdag.text.converting import pdf_content
 from hwdag.text.files import Skipped, read_documents
+from hwdag.text.pdf import pdf_content
 from hwdag.types import Document
 
 
@@ -161,6 +163,14 @@ def test_html_declares_its_encoding(tmp_path, head, encoding, lost):
     assert len(notes(document)) == lost
 
 
+@pytest.mark.parametrize("unit", [b"<meta.charset=", b"<meta charset= ", b"<?xml encoding=\"'"])
+def test_declarations_without_end_take_no_time(tmp_path, unit):
+    """bs4's own search for the encoding takes 38 s for the first of them."""
+    start = time.perf_counter()
+    read_bytes(tmp_path, b"<p>text</p>" + unit * (200_000 // len(unit)), "a.html")
+    assert time.perf_counter() - start < 10
+
+
 def test_deeply_nested_html(tmp_path):
     markup = b"<div>" * 5_000 + b"deep" + b"</div>" * 5_000
     assert read_bytes(tmp_path, markup, "a.html").text == "deep"
@@ -265,6 +275,46 @@ def test_office_files_and_notebooks_are_markdown(tmp_path):
     assert "They bark." in notebook.text
     assert "print(1)" in notebook.text
     assert "not a readable package" in broken.reason
+
+
+@pytest.mark.slow
+def test_a_package_that_is_none_of_its_kind_is_not_unpacked_as_another(tmp_path):
+    """The class MarkItDown lists every file of a zip that it cannot read otherwise."""
+    pytest.importorskip("markitdown")
+    for name in ("a.docx", "b.pptx", "c.epub", "d.xlsx"):
+        with zipfile.ZipFile(tmp_path / name, "w") as packed:
+            packed.writestr("secret.txt", "inner text")
+    for found in read_documents([tmp_path]):
+        assert "not a readable" in found.reason
+
+
+def workbook(**cells):
+    openpyxl = pytest.importorskip("openpyxl")
+    book, buffer = openpyxl.Workbook(), io.BytesIO()
+    book.active.title = "Dogs"
+    for place, value in cells.items():
+        book.active[place] = value
+    book.save(buffer)
+    return buffer.getvalue()
+
+
+@pytest.mark.slow
+def test_a_sheet_is_its_filled_rows(tmp_path):
+    data = workbook(A1="name", B1="age", A2="Rex", B2=3, A4="a\nb", D4=0.5)
+    assert read_bytes(tmp_path, data, "a.xlsx").text == (
+        "## Dogs\n\n| name | age |\n| Rex | 3 |\n| a b |  |  | 0.5 |"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss counts kilobytes on Linux")
+def test_a_far_cell_of_a_sheet_takes_no_memory(tmp_path):
+    """A table of everything up to this cell takes 3.5 GB and more."""
+    import resource
+
+    assert "| far |" in read_bytes(tmp_path, workbook(A1="near", A1048576="far"), "a.xlsx").text
+    assert "| far |" in read_bytes(tmp_path, workbook(A1="near", XFD1048576="far"), "b.xlsx").text
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 1 << 20
 
 
 def test_a_name_that_is_not_utf_8_is_spelled_out(tmp_path):

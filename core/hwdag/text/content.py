@@ -33,6 +33,11 @@ class UnreadableError(Exception):
     """Raised by the readers of files with the reason why something cannot be read."""
 
 
+def said(error: Exception) -> str:
+    """What a parser's exception says, with its class."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
 def plain_content(data: bytes) -> Content:
     """Read a text file."""
     text, notes = decoded(data)

@@ -12,28 +12,28 @@ import logging
 import os
 import subprocess
 import sys
-import warnings
 import zipfile
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from hwdag.text.characters import without_surrogates
-from hwdag.text.content import Content, UnreadableError
+from hwdag.text.content import Content, UnreadableError, said
 from hwdag.text.html import html_content
+from hwdag.text.pdf import pdf_content
 
 if TYPE_CHECKING:
-    from pypdf import PdfReader
+    from openpyxl.worksheet._read_only import ReadOnlyWorksheet
 
 CONVERTED_SUFFIXES = frozenset({".docx", ".pptx", ".xlsx", ".epub", ".ipynb"})
-"""What the extra `documents` reads, by the package markitdown."""
+"""What the extra `documents` reads, by the packages markitdown and openpyxl."""
 
 PACKED_SUFFIXES = CONVERTED_SUFFIXES - {".ipynb"}
 
 MEMORY_BYTES = 4 << 30  # of the process that parses a file
 UNPACKED_BYTES = 1 << 29  # of all members of a packed file together
 MOST_CHARACTERS = 1 << 27  # of a text
-MOST_MESSAGES = 5  # messages of the PDF library that are passed on for one file
 
 
 def convert(data: bytes, suffix: str, *, max_seconds: float) -> Content:
@@ -87,7 +87,7 @@ def main() -> None:
 def parse(data: bytes, suffix: str) -> Content:
     """Read a file within this process; raises `UnreadableError`."""
     if suffix in CONVERTED_SUFFIXES:
-        content = converted(data, suffix)
+        content = _converted(data, suffix)
     else:
         content = pdf_content(data) if suffix == ".pdf" else html_content(data)
     if len(content.text) > MOST_CHARACTERS:
@@ -97,26 +97,59 @@ def parse(data: bytes, suffix: str) -> Content:
     return content
 
 
-def converted(data: bytes, suffix: str) -> Content:
+def _converted(data: bytes, suffix: str) -> Content:
     """Read an office file, a book or a notebook as Markdown; raises `UnreadableError`."""
     if suffix in PACKED_SUFFIXES:
         _check_packed(data)
+    logging.disable()
     try:
-        from markitdown import MarkItDown, StreamInfo
+        text, title = (_workbook if suffix == ".xlsx" else _markdown)(data, suffix)
     except ImportError:
         raise UnreadableError(
             f"to read {suffix} install the extra: pip install 'hwdag[documents]'"
         ) from None
-    logging.disable()
-    try:
-        found = MarkItDown(enable_plugins=False).convert_stream(
-            io.BytesIO(data), stream_info=StreamInfo(extension=suffix)
-        )
-    except Exception as error:  # its parsers raise all kinds of exceptions
-        raise UnreadableError(f"not a readable {suffix} file: {_said(error)}") from error
-    text, odd = without_surrogates(found.markdown)
+    except Exception as error:  # the parsers raise all kinds of exceptions
+        raise UnreadableError(f"not a readable {suffix} file: {said(error)}") from error
+    text, odd = without_surrogates(text)
     notes = (f"{odd} characters that are not Unicode replaced",) if odd else ()
-    return Content(text.replace("\r\n", "\n").strip(), (found.title or "").strip(), notes)
+    return Content(text.replace("\r\n", "\n").strip(), (title or "").strip(), notes)
+
+
+def _markdown(data: bytes, suffix: str) -> tuple[str, str | None]:
+    from markitdown import StreamInfo, converters
+
+    # why: the class MarkItDown guesses, and a package that is no .docx gets read as any other zip
+    kinds = {
+        ".docx": converters.DocxConverter,
+        ".pptx": converters.PptxConverter,
+        ".epub": converters.EpubConverter,
+        ".ipynb": converters.IpynbConverter,
+    }
+    found = kinds[suffix]().convert(io.BytesIO(data), StreamInfo(extension=suffix))
+    return found.markdown, found.title
+
+
+def _workbook(data: bytes, _suffix: str) -> tuple[str, str | None]:
+    """Every sheet as a heading and a table of the rows that are filled.
+
+    Row by row, because markitdown fills the whole rectangle up to the farthest cell with "NaN".
+    """
+    from openpyxl import load_workbook
+
+    book = load_workbook(io.BytesIO(data), read_only=True, data_only=True)
+    lines = [line for sheet in book.worksheets for line in _sheet_lines(sheet)]
+    return "\n".join(lines), book.properties.title
+
+
+def _sheet_lines(sheet: ReadOnlyWorksheet) -> Iterator[str]:
+    yield f"\n## {sheet.title}\n"
+    sheet.reset_dimensions()  # why: the file may say that every row has 16,384 cells
+    for row in sheet.iter_rows(values_only=True):
+        cells = ["" if cell is None else " ".join(str(cell).split()) for cell in row]
+        while cells and not cells[-1]:
+            cells.pop()
+        if cells:
+            yield f"| {' | '.join(cells)} |"
 
 
 def _check_packed(data: bytes) -> None:
@@ -124,91 +157,11 @@ def _check_packed(data: bytes) -> None:
         with zipfile.ZipFile(io.BytesIO(data)) as packed:
             size = sum(member.file_size for member in packed.infolist())
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
-        raise UnreadableError(f"not a readable package: {_said(error)}") from error
+        raise UnreadableError(f"not a readable package: {said(error)}") from error
     if size > UNPACKED_BYTES:
         raise UnreadableError(
             f"it unpacks to {size >> 20:,} MB, more than the {UNPACKED_BYTES >> 20} MB that are read"
         )
-
-
-def pdf_content(data: bytes) -> Content:
-    """Read a PDF page by page; raises `UnreadableError`."""
-    messages = _Messages()
-    logger = logging.getLogger("pypdf")
-    propagate, logger.propagate = logger.propagate, False
-    logger.addHandler(messages)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            pages = _pages(data)
-    finally:
-        logger.removeHandler(messages)
-        logger.propagate = propagate
-    lost = [str(number) for number, page in enumerate(pages, 1) if page is None]
-    if len(lost) == len(pages):
-        raise UnreadableError(f"not one of the {len(pages)} pages of the PDF can be read")
-    text, starts = _joined(pages)
-    text, odd = without_surrogates(text)
-    notes = list(dict.fromkeys(messages.found))[:MOST_MESSAGES]
-    if lost:
-        notes.append(f"{len(lost)} of {len(pages)} pages cannot be read: {', '.join(lost)}")
-    if odd:
-        notes.append(f"{odd} characters that are not Unicode replaced")
-    if not text.strip():
-        notes.append("the pages hold no text; scanned ones need optical character recognition")
-    return Content(text, "", tuple(notes), tuple(starts))
-
-
-def _joined(pages: list[str | None]) -> tuple[str, list[int]]:
-    """The text of all pages, a blank line between two, and where each page begins."""
-    parts, starts, length = list[str](), list[int](), 0
-    for page in pages:
-        if page and length:
-            parts.append("\n\n")
-            length += 2
-        starts.append(length)
-        parts.append(page or "")
-        length += len(page or "")
-    return "".join(parts), starts
-
-
-# why: on a damaged file pypdf raises all kinds of exceptions (KeyError, RecursionError, ...), so
-# the two functions below catch Exception and say what it was
-
-
-def _pages(data: bytes) -> list[str | None]:
-    from pypdf import PdfReader
-
-    try:
-        pdf = PdfReader(io.BytesIO(data), strict=False)
-        is_open = not pdf.is_encrypted or bool(pdf.decrypt(""))
-        count = len(pdf.pages) if is_open else 0
-    except Exception as error:
-        raise UnreadableError(f"not a readable PDF: {_said(error)}") from error
-    if not is_open:
-        raise UnreadableError("an encrypted PDF; save a copy without a password")
-    return [_page_text(pdf, number) for number in range(count)]
-
-
-def _page_text(pdf: PdfReader, number: int) -> str | None:
-    try:
-        return pdf.pages[number].extract_text().replace("\r\n", "\n").replace("\r", "\n").strip()
-    except Exception as error:
-        logging.getLogger("pypdf").warning("page %d: %s", number + 1, _said(error))
-        return None
-
-
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-
-
-class _Messages(logging.Handler):
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.found: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.found.append(record.getMessage())
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ KNOWN_SUFFIXES = TEXT_SUFFIXES | CODE_SUFFIXES | MARKDOWN_SUFFIXES | HTML_SUFFIX
 MAX_BYTES = 1 << 28
 MAX_SECONDS = 300.0
 
-LONGEST_PAGE = 1 << 22
+LONGEST_PAGE = 1 << 20
 """Bytes of an HTML page that is parsed within this process, without a limit of time."""
 
 _ATX_HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.*)")
