@@ -11,9 +11,11 @@ from test_saving_over import FERRY, MILL, assert_holds, index_of, with_a_killed_
 from hwdag import Document, HWDAGIndex
 from hwdag.cli.main import main
 from hwdag.errors import IndexFileError
+from hwdag.search import sidecar
 from hwdag.store.calls import CallCache
 from hwdag.store.copying import repair
 from hwdag.store.sqlite import Store
+from hwdag.store.unfinished import unfinished_file
 from hwdag.store.verify import compact, verify
 from hwdag_lab.scripted import ScriptedLM
 
@@ -216,3 +218,124 @@ def test_sqlite_itself_deletes_what_a_journal_names_and_writes_into_hard_links(p
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("PRAGMA user_version = 7")
         assert victim.read_bytes() != b"\0precious"
+
+
+# Arrays and locks
+
+
+@pytest.fixture
+def folder(victim):
+    """A folder of the victim, with a file whose name is that of a file of arrays."""
+    found = victim.with_name("holidays")
+    found.mkdir()
+    (found / "1-9").write_bytes(b"precious")
+    return found
+
+
+def test_a_folder_of_arrays_that_is_a_link_is_left_alone(path, folder, monkeypatch):
+    monkeypatch.setattr(sidecar, "LEAST_NODES", 1)
+    beside(path, ".arrays").symlink_to(folder)
+    search(path)
+    insert(path)
+    with HWDAGIndex.load(path, reader=ScriptedLM()) as index:
+        index.delete("mill")
+    assert [file.name for file in folder.iterdir()] == ["1-9"]
+    assert (folder / "1-9").read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        lambda file, victim: file.mkdir(),
+        lambda file, victim: os.mkfifo(file),
+        lambda file, victim: file.symlink_to(victim),
+    ],
+    ids=["folder", "pipe", "link"],
+)
+def test_what_is_no_file_of_arrays_is_neither_read_nor_in_the_way(path, victim, plant):
+    beside(path, ".arrays").mkdir()
+    file = beside(path, ".arrays") / "1-9"
+    plant(file, victim)
+    search(path)
+    with HWDAGIndex.load(path, reader=ScriptedLM()) as index:
+        index.delete("mill")
+        assert list(index.documents) == []
+    assert victim.read_bytes() == b"\0precious"
+    assert os.path.lexists(file)
+
+
+def test_arrays_that_are_longer_than_the_index_are_not_read(path, monkeypatch):
+    """A sparse file asks for more memory than there is."""
+    beside(path, ".arrays").mkdir()
+    file = beside(path, ".arrays") / "1-1"
+    with file.open("wb") as sparse:
+        sparse.truncate(path.stat().st_size + 1)
+    mapped = []
+    monkeypatch.setattr(sidecar.mmap, "mmap", lambda *values, **options: mapped.append(values))
+    search(path)
+    assert not mapped and not file.exists()
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        lambda lock, victim: lock.symlink_to(victim),
+        lambda lock, victim: lock.symlink_to(beside(victim, ".new")),
+        lambda lock, victim: lock.hardlink_to(victim),
+        lambda lock, victim: os.mkfifo(lock),
+    ],
+    ids=["link", "dangling link", "hard link", "pipe"],
+)
+def test_a_lock_that_leads_elsewhere_is_refused(path, victim, plant):
+    beside(path, ".lock").unlink(missing_ok=True)
+    plant(beside(path, ".lock"), victim)
+    search(path)
+    with pytest.raises(IndexFileError, match="lock"):
+        insert(path)
+    assert victim.read_bytes() == b"\0precious"
+    assert not beside(victim, ".new").exists()
+
+
+# Owners of unfinished files
+
+
+def test_leftovers_of_ended_processes_are_removed_whoever_has_their_number_now(path):
+    with unfinished_file(path) as mine:
+        mine.write_bytes(b"at work")
+        *begin, number, start, end = mine.name.split("-")
+        dead = mine.with_name("-".join([*begin, number, "0123abcd", end]))
+        others = [
+            mine.with_name("-".join([*begin, "9" * 40, start, end])),
+            mine.with_name(mine.name + "-notes"),
+        ]
+        for file in (dead, *others):
+            file.write_bytes(b"text")
+        folder = mine.with_name("-".join([*begin, number, "0123abcd", "00000000"]))
+        folder.mkdir()
+        Store.open(path).close()
+        assert mine.exists() and folder.exists()
+        assert all(file.exists() for file in others)
+        assert not dead.exists()
+
+
+# Power
+
+
+def test_a_commit_waits_until_the_folder_is_on_disk(path, monkeypatch):
+    """The journal that is gone must not come back, nor the arrays of a deleted document."""
+    monkeypatch.setattr(sidecar, "LEAST_NODES", 1)
+    search(path)
+    synced, fsync = [], os.fsync
+
+    def note(descriptor):
+        synced.append(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    with Store.open(path) as store:
+        with store.database.reading() as connection:
+            assert connection.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
+        assert list(beside(path, ".arrays").iterdir())
+        store.delete("mill")
+    assert not list(beside(path, ".arrays").iterdir())
+    assert beside(path, ".arrays").stat().st_ino in synced

@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 from hwdag.errors import HWDAGError
 from hwdag.graph.block import Postings
 from hwdag.search.segments import SEGMENT_NODES, Segment
-from hwdag.store.erasure import arrays_of, folder_of_arrays
+from hwdag.store.erasure import arrays_of, folder_of_arrays, open_plain, sync
 from hwdag.store.records import MALFORMED, checksums_of
 from hwdag.store.sqlite import Store
-from hwdag.store.unfinished import sync, unfinished_file
+from hwdag.store.unfinished import unfinished_file
 
 logger = logging.getLogger(__name__)
 
@@ -80,6 +80,8 @@ class Sidecar:
     def _write(self, place: Path, segment: Segment) -> Segment | None:
         first, last = int(segment.numbers[0]), int(segment.numbers[-1])
         folder = folder_of_arrays(place)
+        if folder.is_symlink():
+            return None  # what it leads to is not ours
         if not folder.is_dir():
             folder.mkdir()
             # whoever may change the index may remove what is here
@@ -95,16 +97,20 @@ class Sidecar:
                 same = checksums_of(connection, first, last) == (segment.numbers.tolist(), digest)
                 if not same or not self._store.database.is_in(place):
                     return None
-                for begin, end, file in arrays_of(place):
+                for begin, end, file in list(arrays_of(place)):
                     if begin <= last and first <= end:
                         file.unlink(missing_ok=True)
                 file = folder / f"{first}-{last}"
                 unfinished.replace(file)
         return self._read(file, numbers, digest)
 
+    def _most_bytes(self) -> int:
+        """What the file of a segment has at most: all of it is in the index too, and more."""
+        return 0 if self._place is None else self._place.stat().st_size
+
     def _read(self, file: Path, numbers: list[int], digest: bytes) -> Segment:
         """A segment of these documents; raises one of `MALFORMED` if it is another one, or damaged."""
-        found, arrays, data = _load(file, self._store.header.dimension)
+        found, arrays, data = _load(file, self._store.header.dimension, self._most_bytes())
         segment = Segment(
             alive=np.ones(len(arrays["numbers"]), bool),
             words=_postings(arrays, "words"),
@@ -157,8 +163,12 @@ def _save(path: Path, segment: Segment, digest: bytes) -> None:
             file.write(np.ascontiguousarray(attrgetter(name)(segment), dtype).data)
 
 
-def _load(path: Path, dimension: int) -> tuple[bytes, dict[str, NDArray[Any]], mmap.mmap]:
-    with path.open("rb") as file:
+def _load(
+    path: Path, dimension: int, most_bytes: int
+) -> tuple[bytes, dict[str, NDArray[Any]], mmap.mmap]:
+    with open_plain(path) as file:
+        if file.seek(0, os.SEEK_END) > most_bytes:
+            raise ValueError("longer than the index")
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     if len(data) < _HEADER.size:
         raise ValueError("no header")

@@ -12,11 +12,11 @@ from pathlib import Path
 from hwdag.errors import IndexCorrupt, IndexFileError, IndexMismatch, InputError
 from hwdag.store import records
 from hwdag.store.database import Database
-from hwdag.store.erasure import insert_guarded
+from hwdag.store.erasure import insert_guarded, sync
 from hwdag.store.records import read_rows, write_rows
 from hwdag.store.schema import Header, check_format
 from hwdag.store.sqlite import Store, check_free, header_in
-from hwdag.store.unfinished import file_errors, publish, sync, unfinished_file
+from hwdag.store.unfinished import file_errors, publish, unfinished_file
 from hwdag.store.verify import UNREADABLE, id_of, moment, numbers_of, sound_calls
 from hwdag.trace.bars import Reporter, as_reporter
 

@@ -25,7 +25,9 @@ PRAGMAS = (
     f"page_size = {PAGE_SIZE}",  # without effect on files that exist
     "foreign_keys = ON",
     *erasure.PRAGMAS,
-    "synchronous = FULL",
+    # FULL does not sync the folder when the journal is gone: a power loss would bring it back, and undo
+    # what had returned
+    "synchronous = EXTRA",
     "trusted_schema = OFF",  # a file from elsewhere must not bring functions into our queries
     "cell_size_check = ON",
 )
@@ -87,6 +89,11 @@ def build_lock(path: Path | None, timeout: float) -> Iterator[None]:
     file = whole.with_name(f"{whole.name}.lock")
     lock = FileLock(file, timeout=timeout)  # a new one each time keeps out other threads too
     try:
+        # why: whoever locks a file opens it, and empties it
+        if os.path.lexists(file) and not _is_plain(file):
+            raise IndexFileError(
+                f"the lock file {file} is a link or no plain file, so hwdag did not make it; move it away"
+            )
         file.open("a").close()  # FileLock would try again and again what cannot be
         lock.acquire()
     except Timeout as error:
@@ -357,8 +364,7 @@ def refuse_foreign_files(path: Path, *, bounded: bool = True) -> None:
             raise _foreign(log, "it belongs to a write-ahead log", _NO_WAL)
     journal = journal_of(path)
     try:
-        found = journal.lstat()
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        if not _is_plain(journal):
             raise _foreign(journal, "it is a link or no plain file", _MOVE)
         _check_journal(path, journal, bounded)
     except FileNotFoundError:
@@ -367,9 +373,14 @@ def refuse_foreign_files(path: Path, *, bounded: bool = True) -> None:
         raise IndexFileError(f"{journal} cannot be read: {error}; make it readable") from error
 
 
+def _is_plain(path: Path) -> bool:
+    """Whether a file has one name and is no link, pipe, folder or device; raises `FileNotFoundError`."""
+    found = path.lstat()
+    return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+
+
 def _check_journal(path: Path, journal: Path, bounded: bool) -> None:
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    with open(journal, "rb", opener=lambda name, _: os.open(name, flags)) as file:
+    with erasure.open_plain(journal) as file:
         head = file.read(struct.calcsize(_HEADER))
         end = file.seek(0, os.SEEK_END)
         file.seek(max(end - len(_MAGIC), 0))

@@ -31,7 +31,7 @@ import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 PRAGMAS = (
     "secure_delete = ON",  # a deleted document's text must not stay in free pages
@@ -73,11 +73,18 @@ def cut_behind_the_end(connection: sqlite3.Connection, path: Path) -> bool:
 
 
 def arrays_of(path: Path) -> Iterator[tuple[int, int, Path]]:
-    """Yield the files of arrays beside an index file: numbers of first and last document, and path."""
-    with suppress(FileNotFoundError, NotADirectoryError):
-        for name in os.listdir(folder_of_arrays(path)):  # noqa: PTH208 - names alone
-            if found := re.fullmatch(r"([0-9]{1,19})-([0-9]{1,19})", name):
-                yield int(found[1]), int(found[2]), folder_of_arrays(path) / name
+    """Yield the files of arrays beside an index file: numbers of first and last document, and path.
+
+    Links are neither followed nor yielded, nor is anything else that is no plain file.
+    """
+    folder = folder_of_arrays(path)
+    if folder.is_symlink():
+        return
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+        for entry in entries:
+            found = re.fullmatch(r"([0-9]{1,19})-([0-9]{1,19})", entry.name)
+            if found and entry.is_file(follow_symlinks=False):
+                yield int(found[1]), int(found[2]), folder / entry.name
 
 
 def folder_of_arrays(path: Path) -> Path:
@@ -86,7 +93,26 @@ def folder_of_arrays(path: Path) -> Path:
 
 
 def drop_arrays(path: Path, number: int | None = None) -> None:
-    """Remove the files of arrays that have this document in them; None for all."""
-    for first, last, file in arrays_of(path):
-        if number is None or first <= number <= last:
-            file.unlink(missing_ok=True)
+    """Remove the files of arrays that have this document in them; None for all. On disk when it returns."""
+    gone = [f for first, last, f in arrays_of(path) if number is None or first <= number <= last]
+    for file in gone:
+        file.unlink(missing_ok=True)
+    if gone:
+        sync(folder_of_arrays(path))
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on disk."""
+    if os.name == "nt" and path.is_dir():
+        return  # Windows syncs no folders
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def open_plain(path: Path) -> IO[bytes]:
+    """Open a file to be read; no link is followed, and no pipe is waited for."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    return open(path, "rb", opener=lambda name, _: os.open(name, flags))

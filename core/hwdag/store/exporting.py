@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from hwdag.errors import InputError
+from hwdag.store.erasure import sync
 from hwdag.store.records import Entry
 from hwdag.store.sqlite import Header, Store, check_free, opened
-from hwdag.store.unfinished import file_errors, publish, sync, unfinished_file
+from hwdag.store.unfinished import file_errors, publish, unfinished_file
 from hwdag.trace.bars import Reporter, as_reporter
 
 _NOT_IN_XML = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")

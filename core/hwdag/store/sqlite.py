@@ -1,6 +1,6 @@
 """The index file: one SQLite database, one transaction per document.
 
-The journal is SQLite's plain rollback journal with full synchronisation, not a write-ahead log:
+The journal is SQLite's plain rollback journal with `EXTRA` synchronisation, not a write-ahead log:
 after every commit the one file is complete and may be copied, a killed process leaves at most a
 journal that the next opening rolls back, and it works on network file systems.
 """
@@ -30,10 +30,10 @@ from hwdag.graph.dag import HWDAG
 from hwdag.store import records
 from hwdag.store.calls import CallCache, DocumentCalls, forget_calls, last_call
 from hwdag.store.database import Database, corrupt, journal_of, on_error
-from hwdag.store.erasure import drop_arrays
+from hwdag.store.erasure import drop_arrays, sync
 from hwdag.store.records import Entry, Row, content_hash, decode_header
 from hwdag.store.schema import NODES_PER_ROW, Header, check_format, define
-from hwdag.store.unfinished import file_errors, publish, remove_leftovers, sync, unfinished_file
+from hwdag.store.unfinished import file_errors, publish, remove_leftovers, unfinished_file
 from hwdag.types import Document, Node
 
 __all__ = ["Entry", "Header", "Store", "content_hash", "opened"]

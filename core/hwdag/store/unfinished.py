@@ -1,12 +1,13 @@
 """Files that appear under their name when they are finished, or not at all.
 
-Until then they are called `NAME.unfinished-HOST-PROCESS-...`, which everybody sees. A process that
+Until then they are called `NAME.unfinished-HOST-PROCESS-START-...`, which everybody sees. A process that
 was killed leaves such a file; whoever opens `NAME` for writing, or writes it anew, removes it.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import socket
 import sqlite3
@@ -18,9 +19,10 @@ from pathlib import Path
 
 from hwdag.errors import IndexFileError, InputError
 from hwdag.store.database import BUSY_SECONDS, as_index_error, journal_of, refuse_foreign_files
-from hwdag.store.erasure import drop_arrays
+from hwdag.store.erasure import drop_arrays, sync
 
 _MARK = ".unfinished-"
+_UNKNOWN = "0" * 8
 _NO_DATABASE = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 
 
@@ -28,7 +30,8 @@ _NO_DATABASE = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 def unfinished_file(path: Path) -> Iterator[Path]:
     """Find a new name in the folder of `path`; what stands there at the end is removed."""
     remove_leftovers(path)
-    name = f"{path.name}{_MARK}{_host()}-{os.getpid()}-{secrets.token_hex(4)}"
+    process = os.getpid()
+    name = f"{path.name}{_MARK}{_host()}-{process}-{_start_of(process)}-{secrets.token_hex(4)}"
     other = path.with_name(name)
     try:
         yield other
@@ -38,12 +41,17 @@ def unfinished_file(path: Path) -> Iterator[Path]:
 
 def remove_leftovers(path: Path) -> None:
     """Remove unfinished files for `path` of processes of this machine that are no more."""
-    begin = f"{path.name}{_MARK}{_host()}-"
+    # why a star: a file may be copied to an unfinished one
+    own = re.compile(
+        re.escape(f"{path.name}{_MARK}{_host()}-")
+        + rf"(\d{{1,9}})-([0-9a-f]{{8}})-[0-9a-f]{{8}}({re.escape(_MARK)}[0-9a-f-]+)*"
+    )
     with suppress(OSError):
         for name in os.listdir(path.parent):  # noqa: PTH208 - names alone, without a Path for each
-            process = name.removeprefix(begin).split("-")[0]
-            if name.startswith(begin) and process.isdecimal() and not _is_alive(int(process)):
-                _remove(path.with_name(name))
+            found = own.fullmatch(name.removesuffix("-journal"))
+            if found and not _is_alive(int(found[1]), found[2]):
+                with suppress(OSError):
+                    _remove(path.with_name(name.removesuffix("-journal")))
 
 
 def _remove(path: Path) -> None:
@@ -51,7 +59,7 @@ def _remove(path: Path) -> None:
         path.with_name(path.name + ending).unlink(missing_ok=True)
 
 
-def _is_alive(process: int) -> bool:
+def _is_alive(process: int, start: str) -> bool:
     if os.name == "nt":
         return True  # there a signal cannot ask; the file is visible, and its name says whose it is
     try:
@@ -60,7 +68,21 @@ def _is_alive(process: int) -> bool:
         return False
     except OSError:
         pass  # it is somebody else's
-    return True
+    return _start_of(process) in (start, _UNKNOWN)
+
+
+def _start_of(process: int) -> str:
+    """Return a word for when a process began: a restarted container has the same host name and numbers.
+
+    Where the system does not say it, all processes have the same word.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii")
+        # why behind the bracket: the name of a program may hold blanks and brackets
+        fields = Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return _UNKNOWN
+    return blake2b(boot.encode() + fields[19], digest_size=4).hexdigest()  # its start, proc(5)
 
 
 @cache
@@ -104,17 +126,6 @@ def replace_file(unfinished: Path, path: Path) -> None:
     except sqlite3.Error as error:
         raise as_index_error(error, path) from error
     sync(path.parent)
-
-
-def sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on disk."""
-    if os.name == "nt" and path.is_dir():
-        return  # Windows syncs no folders
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager
