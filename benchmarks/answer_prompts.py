@@ -86,7 +86,7 @@ def asked(index: HWDAGIndex, question: str, names: list[str]) -> dict[str, dict]
     for name in names:
         index.prompts = Prompts(search=VARIANTS[name])
         stream = index.stream(
-            question, config=SearchConfig(token_budget=BUDGET, max_new_tokens=ANSWER_TOKENS)
+            question, config=SearchConfig(token_budget=BUDGET), max_new_tokens=ANSWER_TOKENS
         )
         read = [step.p_yes for step in stream.retrieval.steps if step.p_yes is not None]
         rows[name] = {"p_yes": read[-1], "text": stream.answer.text}

@@ -76,7 +76,7 @@ UNPROTECTED = "control tokens obeyed"
 EVIDENCE = "a true evidence sentence"
 """Not an attack, but what p_yes should answer to."""
 
-WALK = SearchConfig(token_budget=192, progress="p_yes", confidence=CONFIDENCE, patience=1)
+WALK = SearchConfig(token_budget=192, confidence=CONFIDENCE, patience=1)
 
 
 class Obeying(Codec):
@@ -217,7 +217,7 @@ def walked(reader: Reader, case: Case, attack: str | None) -> Retrieval:
         question=case.question.text,
         reader=reader,
         embedder=default_embedder(),
-        config=WALK,
+        plan=WALK.plan("hwdag"),
         prompts=SearchPrompts(),
     )
     blocks = (Block.of(number, *entry) for number, entry in enumerate(entries, 1))
@@ -226,7 +226,9 @@ def walked(reader: Reader, case: Case, attack: str | None) -> Retrieval:
 
 def entry_of(document: Document) -> Entry:
     """The graph of a document; its edges are lexical, which costs nothing."""
-    tools = Tools(ScriptedLM(), None, default_embedder(), BuildConfig(), Prompts())
+    tools = Tools(
+        ScriptedLM(), None, default_embedder(), BuildConfig().resolved("hwdag"), Prompts()
+    )
     built = build(document, tools, Silent())
     return Entry(document, built.graph, built.vectors)
 

@@ -208,7 +208,7 @@ def main() -> None:
     parser.add_argument("--reader", help="hub name or path (default: the embedded model)")
     options = parser.parse_args()
     models = load_models(reader=options.reader)
-    config = SearchConfig(token_budget=options.budget, max_new_tokens=options.max_new_tokens)
+    config = SearchConfig(token_budget=options.budget)
     makers = _makers(models, options.systems)
     rows = {name: Row() for name in makers}
     for record in islice(read_records(options.data), options.limit):
@@ -217,7 +217,13 @@ def main() -> None:
             retriever.insert([Document(record.id, record.text, record.title)])
         for question in record.questions[: options.questions]:
             for name, retriever in made.items():
-                _measure(rows[name], retriever, question, config, options.answers)
+                _measure(
+                    rows[name],
+                    retriever,
+                    question,
+                    config,
+                    options.max_new_tokens * options.answers,
+                )
     count = len(next(iter(rows.values())).tokens)
     print(f"{options.data.stem}, {count} questions, {options.budget} tokens, {models.reader.name}")
     print(f"{'system':20}  tokens  touched            half covered     F1")
@@ -243,7 +249,7 @@ def _makers(models: RunModels, names: Sequence[str]) -> dict[str, Callable[[], R
 
 
 def _measure(
-    row: Row, retriever: Retriever, question: Question, config: SearchConfig, answers: bool
+    row: Row, retriever: Retriever, question: Question, config: SearchConfig, length: int
 ) -> None:
     found = retriever.search(question.text, config=config)
     spans = [span for step in found.steps for span in step.node.sources]
@@ -251,8 +257,8 @@ def _measure(
     row.tokens.append(found.context_tokens)
     row.touched.append(scores.get("paragraph_touched", float("nan")))
     row.half.append(scores.get("paragraph_half", float("nan")))
-    if answers:
-        text = retriever.answer(question.text, config=config).text
+    if length:
+        text = retriever.answer(question.text, config=config, max_new_tokens=length).text
         row.f1.append(f1(text, question.answers))
 
 

@@ -279,7 +279,7 @@ def building(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
     default, padded, attending = taking_turns(
         lambda: build(default_embedder()),
         lambda: build(large),
-        lambda: build(large, edges="attention"),
+        lambda: build(large, method="hwdag"),
         rounds=1,
     )
     yield Row("default build, words/s", len(text.split()) / default[0])
@@ -341,10 +341,10 @@ def asking(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
     index = HWDAGIndex.from_documents([TEXT], reader=lm, embedder=default_embedder(), config=picked)
     about = [TEXT[span.start : span.end].split() for span in sentences(TEXT)]
     questions = [f"What about {' '.join(words[-4:])}?" for words in about if len(words) > 8]
-    config = SearchConfig(token_budget=plan.tokens, max_new_tokens=plan.new_tokens)
+    config = SearchConfig(token_budget=plan.tokens)
 
     def ask(question: str) -> Answer:
-        return index.answer(question, config=config)
+        return index.answer(question, config=config, max_new_tokens=plan.new_tokens)
 
     def alone() -> list[Answer]:
         return [ask(question) for question in questions[:AT_ONCE]]
@@ -403,9 +403,12 @@ def precision_of_indexes(
 ) -> Iterator[Row]:
     """The same documents built, with edges from attention, and searched in both precisions."""
     # why such patience: where p_yes is read and stops nothing, both walk to the budget
-    walk = {"progress": "p_yes", "patience": 1000, "token_budget": 512}
-    config = SearchConfig(max_new_tokens=ANSWER_TOKENS, **walk)
-    build = {"embedder": default_embedder(), "config": BuildConfig(edges="attention")}
+    walk = {"confidence": 0.5, "patience": 1000, "token_budget": 512}
+    config = SearchConfig(**walk)
+    build = {
+        "embedder": default_embedder(),
+        "config": BuildConfig(method="hwdag"),
+    }
     moved, tops, p_yes, decisions, same = ([] for _ in range(5))
     scores: dict[str, list[float]] = {}
     seconds: dict[str, float] = {"float32": 0.0, "bfloat16": 0.0}
@@ -419,7 +422,7 @@ def precision_of_indexes(
             with closing(HWDAGIndex.from_documents(record.documents, reader=lm, **build)) as index:
                 seconds[lm.dtype] += clock() - began
                 edges.append([graph.edges for graph in index.graphs.values()])
-                answer = index.answer(question.text, config=config)
+                answer = index.answer(question.text, config=config, max_new_tokens=ANSWER_TOKENS)
             found.append(answer.retrieval.steps)
             nodes = [step.node for step in answer.retrieval.steps]
             kept = retrieval_scores(nodes, record, question)

@@ -28,6 +28,7 @@ import numpy as np
 
 from hwdag import Document, HWDAGIndex, Node, SearchConfig, Span
 from hwdag.arrays import Vectors
+from hwdag.config import NEVER
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.scope import Scope
 from hwdag.search.corpus import Corpus
@@ -154,7 +155,7 @@ def measure(file: Path) -> dict[str, object]:
 def timed(searcher: Searcher, rng: np.random.Generator) -> tuple[float, float]:
     """Seconds of one search, and of the processor."""
     began, used = time.perf_counter(), time.process_time()
-    config = SearchConfig(token_budget=400, progress="budget")
+    config = SearchConfig(token_budget=400, confidence=NEVER)
     models = {"reader": ScriptedLM(), "embedder": Random()}
     query = Query(question=sentence(rng), config=config, prompts=SearchPrompts(), **models)
     searcher.find(query, Scope())
@@ -175,7 +176,7 @@ def additions(file: Path, rng: np.random.Generator) -> tuple[float, float]:
     """Median seconds of adding a document, and of the search after it."""
     added, seen = [], []
     with HWDAGIndex.load(file, reader=ScriptedLM(), embedder=Random()) as index:
-        config = SearchConfig(token_budget=400, progress="budget")
+        config = SearchConfig(token_budget=400, confidence=NEVER)
         index.search(sentence(rng), config=config)
         for i in range(ADDED):
             text = " ".join(sentence(rng) for _ in range(20))

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from hwdag.building.builder import embedded_texts
-from hwdag.config import BuildConfig, Scoring, SearchConfig
+from hwdag.config import Scoring, SearchConfig
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.default import default_embedder
 from hwdag.graph.block import Block
@@ -83,9 +83,8 @@ def variants(budget: int, navigator: str) -> dict[str, SearchConfig]:
     found = {
         f"paragraph {share}": SearchConfig(
             token_budget=budget,
-            initial_share=0.0,
-            scoring=Scoring(paragraph=share),
-            navigator=None,
+            scoring=Scoring(attention=0.0, paragraph=share),
+            navigator="none",
         )
         for share in (0.0, 0.1, 0.2)
     }
@@ -112,13 +111,13 @@ def measured(
                     question=question.text,
                     reader=reader,
                     embedder=embedder,
-                    config=config,
+                    plan=config.plan(),
                     prompts=SearchPrompts(),
                     query_vector=vector,
                     for_answer=False,
                 )
-                navigator = navigator_of(config, embedder, waits=False)
-                retrieval = find(corpus, query, navigator=navigator, has_edges=False).retrieval
+                navigator = navigator_of(config.plan(), embedder)
+                retrieval = find(corpus, query, navigator=navigator).retrieval
                 scores = retrieval_scores([s.node for s in retrieval.steps], record, question)
                 found.setdefault(name, []).append([scores[metric] for metric in METRICS])
     return {"documents": documents, "scores": found}
@@ -147,7 +146,7 @@ def corpus_of(
             number,
             document,
             HWDAG.from_rows(some, []),
-            embedder.embed(embedded_texts(some, BuildConfig())),
+            embedder.embed(embedded_texts(some)),
         )
         for number, (document, some) in enumerate(zip(documents, nodes, strict=True), start=1)
     )

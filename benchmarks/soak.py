@@ -31,6 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
+from hwdag.config import NEVER
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import EmptyIndex, HWDAGError, IndexBusy, IndexFileError, InputError
 from hwdag.store.sqlite import Entry
@@ -53,7 +54,7 @@ WORDS = [
     "market",
 ]
 CONFIG = BuildConfig(chunk_tokens=30, window_tokens=400)
-SEARCH = SearchConfig(token_budget=120, progress="budget")
+SEARCH = SearchConfig(token_budget=120, confidence=NEVER)
 ROLES = ("builder", "builder", "deleter", "searcher", "searcher", "searcher", "searcher")
 FULL_DISK_BYTES = 40_000
 """What a disk still takes that is about to be full."""

@@ -92,7 +92,7 @@ def main() -> None:
     parser.add_argument("--dtype")
     options = parser.parse_args()
     reader = load_reader(options.reader, dtype=options.dtype)
-    config = SearchConfig(token_budget=options.budget, max_new_tokens=options.max_new_tokens)
+    config = SearchConfig(token_budget=options.budget)
     rows = {name: Row() for name in options.systems}
     for record in islice(read_records(options.data), options.limit):
         document = Document(record.id, record.text, record.title)
@@ -104,7 +104,7 @@ def main() -> None:
             for name, retriever in made.items():
                 _measure(rows[name], retriever, question, config, tokens)
                 if not options.no_answers:
-                    _answer(rows[name], reader, retriever, question, config)
+                    _answer(rows[name], reader, retriever, question, config, options.max_new_tokens)
     count = len(next(iter(rows.values())).ratios)
     print(f"{options.data.stem}, {count} questions, {options.budget} tokens, {reader.name}")
     print(f"{'system':18}  ratio      paragraphs touched     F1 search s  TFLOPs answer/s   TFLOPs")
@@ -124,25 +124,30 @@ def _measure(
 
 
 def _answer(
-    row: Row, reader: Reader, retriever: Retriever, question: Question, config: SearchConfig
+    row: Row,
+    reader: Reader,
+    retriever: Retriever,
+    question: Question,
+    config: SearchConfig,
+    length: int,
 ) -> None:
     found = retriever.search(question.text, config=config)
-    seconds, (text, tflops) = _timed(partial(_read, reader, found, config))
+    seconds, (text, tflops) = _timed(partial(_read, reader, found, config, length))
     row.answer.append(seconds)
     row.answer_tflops.append(tflops)
     row.f1.append(f1(text, question.answers))
 
 
-def _read(reader: Reader, found: Retrieval, config: SearchConfig) -> tuple[str, float]:
+def _read(reader: Reader, found: Retrieval, config: SearchConfig, length: int) -> tuple[str, float]:
     """The answer from what was retrieved, and its TFLOPs."""
     session = reader.session(
         found.question,
         prompts=SearchPrompts(),
         heads=config.heads,
-        max_new_tokens=config.max_new_tokens,
+        max_new_tokens=length,
     )
     session.read([step.node.text for step in found.steps])
-    decoding = session.decode(enough=True, max_new_tokens=config.max_new_tokens)
+    decoding = session.decode(enough=True, max_new_tokens=length)
     for _ in decoding:
         pass
     return decoding.text, session.usage.tflops

@@ -35,7 +35,7 @@ from hwdag_lab.scripted import ScriptedLM
 
 KINDS = ("start", "end", "statement", "step", "moment")
 STEPS = 40  # instructions of SQLite's machine between two looks
-CONFIG = BuildConfig(chunk_tokens=40, window_tokens=330, edges="attention")
+CONFIG = BuildConfig(chunk_tokens=40, window_tokens=330, method="hwdag")
 
 
 class Trap:
@@ -130,7 +130,7 @@ class World:
             logged(self.reader, log),
             None if writer is None else writer(log),
             logged(self.embedder, log),
-            self.config,
+            self.config.resolved("hwdag"),
             Prompts(),
         )
         fresh = not holds_something(path)

@@ -12,7 +12,7 @@ from hwdag import BuildConfig, Document, HWDAGIndex
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag_lab.scripted import ScriptedLM
 
-CONFIG = BuildConfig(chunk_tokens=30, window_tokens=400)
+CONFIG = BuildConfig("hwdag", chunk_tokens=30, window_tokens=400)
 
 
 def models(**changes: Any) -> dict[str, Any]:

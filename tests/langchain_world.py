@@ -31,7 +31,7 @@ DOCUMENTS = [
     Document(id="ferry", page_content=FERRY, metadata={"source": "b.txt"}),
 ]
 
-CHUNKS = BuildConfig(chunk_tokens=12, edges="attention")
+CHUNKS = BuildConfig(chunk_tokens=12, method="hwdag")
 """Small enough that every document has several chunks and a level above them."""
 
 

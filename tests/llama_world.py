@@ -10,7 +10,7 @@ from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.memory import ChatMemoryBuffer
 
-from hwdag.config import BuildConfig, SearchConfig
+from hwdag.config import NEVER, BuildConfig, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag_lab.scripted import ScriptedLM
 from llama_index_hwdag import HWDAGIndex
@@ -25,10 +25,10 @@ TEXTS = {
 
 QUESTION = "Who mends the bell of the ferry?"
 
-CONFIG = BuildConfig(chunk_tokens=12, window_tokens=220, edges="attention")
+CONFIG = BuildConfig(chunk_tokens=12, window_tokens=220, method="hwdag")
 """Several chunks, windows and levels for texts of four sentences."""
 
-ALL = SearchConfig(progress="budget")
+ALL = SearchConfig(confidence=NEVER)
 
 
 def models(**changes):

@@ -32,4 +32,4 @@ class Log:
 def models(folder, dies_at=None):
     """A reader and an embedder that share a log."""
     log = Log(folder, dies_at)
-    return logged(ScriptedLM(), log), logged(HashingEmbedder(), log)
+    return logged(ScriptedLM(prefers_extraction=False), log), logged(HashingEmbedder(), log)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from hwdag.config import Scoring
+from hwdag.config import Scale, Scoring
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.layout import verdict_tokens
 from hwdag.text.prompts import SearchPrompts
@@ -143,6 +143,7 @@ def reference_parts(
     visited: list[tuple[int, float]],
     question: str,
     scoring: Scoring,
+    scale: Scale,
     rare: int,
 ) -> np.ndarray:
     """Attention, similarity and reference part of every node's score, (3, n).
@@ -155,7 +156,7 @@ def reference_parts(
         r[world.copies(i)] = relevance
     z = world.edges.T @ r
     read = [j for i, _ in visited for j in world.inside(i)]
-    unread = np.delete(z, read) if scoring.scale == "peak" else z
+    unread = np.delete(z, read) if scale == "peak" else z
     asked = set(content_words(question))
     best = np.zeros((2, len(world.nodes)))
     for weight, (i, _) in zip(np.arange(1, len(visited) + 1) ** -0.5, visited, strict=True):
@@ -164,11 +165,11 @@ def reference_parts(
         echo = bm25(world.searched, set(words) - asked, rare)
         if echo[i] > 0:
             best[1] = np.maximum(best[1], weight * np.minimum(echo / echo[i], 1))
-    reference = scoring.mentions * best[0] + scoring.echoes * best[1]
+    reference = scoring.references * best.sum(0)
     return np.array(
         [
-            scoring.attention * scaled(z, scoring.scale, unread),
-            scoring.similarity * scaled(similarity, scoring.scale),
+            scoring.attention * scaled(z, scale, unread),
+            scoring.similarity * scaled(similarity, scale),
             reference,
         ]
     )

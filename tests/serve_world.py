@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from hwdag import Document, HWDAGIndex, SearchConfig
+from hwdag.config import NEVER
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag_lab.scripted import ScriptedLM
 
@@ -19,13 +20,13 @@ DOCUMENTS = [
     Document("keepers.txt", "\n\n".join(LINES)),
 ]
 QUESTION = "Who built the harbour?"
-CONFIG = SearchConfig(token_budget=2000, progress="budget")
+CONFIG = SearchConfig(token_budget=2000, confidence=NEVER)
 
 
 def index(**options):
     """The index of these documents."""
     return HWDAGIndex.from_documents(
-        DOCUMENTS, reader=ScriptedLM(), embedder=HashingEmbedder(), **options
+        DOCUMENTS, method="hwdag", reader=ScriptedLM(), embedder=HashingEmbedder(), **options
     )
 
 

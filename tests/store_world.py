@@ -22,7 +22,7 @@ HEADER = Header(
     reader="reader",
     embedder="embedder",
     dimension=8,
-    config={"chunk_tokens": 40, "edge_heads": [[1, 2]], "leaves": "chunks"},
+    config={"method": "evidence", "edge_heads": [[1, 2]], "leaves": "chunks"},
 )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from hwdag.arrays import Mask, Vectors
+from hwdag.config import Method, SearchConfig
 from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG, EdgeRow, union_of_spans
 from hwdag.search.context import Evidence
@@ -124,16 +125,19 @@ def walk(
     corpus: Corpus,
     question: str,
     *,
+    config: SearchConfig,
+    method: Method = "hwdag",
+    rules: Mapping[str, Any] | None = None,
     prompts: SearchPrompts | None = None,
     allowed: Mask | None = None,
     navigator: Navigator | None = None,
-    follows_edges: bool = True,
     **asked: Any,
 ) -> Evidence:
-    """The walk for a question; `asked` is what else a `Query` has."""
-    query = Query(question=question, prompts=prompts or SearchPrompts(), **asked)
-    has_edges = follows_edges and query.config.scoring.attention > 0
-    return find(corpus, query, allowed=allowed, navigator=navigator, has_edges=has_edges)
+    """The walk for a question by a method, some of its `rules` changed; `asked` is more of a `Query`."""
+    plan = config.plan(method, asked["reader"].confidence)
+    plan = replace(plan, rules=replace(plan.rules, **(rules or {})))
+    query = Query(question=question, plan=plan, prompts=prompts or SearchPrompts(), **asked)
+    return find(corpus, query, allowed=allowed, navigator=navigator)
 
 
 def graphs(*, max_chunks: int = 9, max_levels: int = 4) -> st.SearchStrategy[HWDAG]:

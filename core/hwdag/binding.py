@@ -82,14 +82,14 @@ class Binding:
         reader, embedder = self._models.reader, self._models.embedder
         # why optional: a reader of one's own may have no weights
         dtype = getattr(reader, "dtype", None)
-        config = asdict(self._config)
+        config = asdict(self._config.resolved(self._models.method))
         return Header(reader.name, embedder.name, embedder.dimension, config, dtype=dtype)
 
 
 def config_of(store: Store, expected: BuildConfig | None) -> BuildConfig:
     """What a store was built with; raises `IndexMismatch` if something else is expected."""
     stored = BuildConfig.from_dict(store.header.config)
-    if expected is not None and expected != stored:
+    if expected is not None and stored != (expected := expected.resolved(stored.rules.method)):
         differing = (
             f"{field.name}={getattr(stored, field.name)!r}, not {getattr(expected, field.name)!r}"
             for field in fields(stored)

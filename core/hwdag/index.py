@@ -9,15 +9,25 @@ What is seldom asked for is imported where it is needed: a tenth of the time of 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from hwdag.binding import Binding, config_of
 from hwdag.building.executor import Executor
 from hwdag.building.insertion import Insertion, Limits, as_document
 from hwdag.building.report import BuildReport
 from hwdag.building.tools import Tools
-from hwdag.config import BuildConfig, SearchConfig, checked_k
+from hwdag.checks import whole
+from hwdag.config import (
+    MAX_NEW_TOKENS,
+    BuildConfig,
+    Method,
+    SearchConfig,
+    SearchPlan,
+    checked_config,
+    checked_k,
+)
 from hwdag.embedding.base import Embedder
 from hwdag.errors import HWDAGError, IndexMismatch, InputError
 from hwdag.graph.dag import HWDAG
@@ -88,12 +98,14 @@ class HWDAGIndex:
             raise InputError(
                 f"{path} exists; open it with load(), or add to it with from_documents()"
             )
-        self.config = config or BuildConfig()
+        self._config: BuildConfig = checked_config(config, BuildConfig)
         self.prompts = prompts or Prompts()
         self._models = Models(reader, writer, embedder)
-        if self.config.points == "extractive" and self._models.writer is not None:
+        if self._config.points == "extractive" and self._models.writer is not None:
             raise InputError('a writer was passed, but points="extractive" never asks one')
-        self._binding = Binding(None if path is None else Path(path), self.config, self._models)
+        if self._config.method == "evidence" and self._models.writer is not None:
+            raise InputError('a writer was passed, but method="evidence" never asks one')
+        self._binding = Binding(None if path is None else Path(path), self._config, self._models)
         self._changes = ThreadLock("the index" if path is None else str(path))
         self.report: BuildReport | None = None
         """What `from_documents` did."""
@@ -103,6 +115,7 @@ class HWDAGIndex:
         cls,
         documents: Iterable[Document | str],
         *,
+        method: Method | Literal["auto"] | None = None,
         reader: Reader | str | None = None,
         writer: Writer | Callable[[str], str] | None = None,
         embedder: Embedder | str | None = None,
@@ -116,10 +129,12 @@ class HWDAGIndex:
     ) -> Self:
         """Build an index; see `__init__` and `refresh` for the arguments, `report` for what happened.
 
-        With a `path` that holds an index already, documents that are in it with the same content
+        The `method` is that of the config (`BuildConfig.method`), named here for short. With a `path` that holds an index already, documents that are in it with the same content
         cost nothing, and finished calls of others are not repeated: an interrupted build goes on
         where it was.
         """
+        if method is not None:
+            config = replace(checked_config(config, BuildConfig), method=method)
         options = {"reader": reader, "writer": writer, "embedder": embedder, "prompts": prompts}
         if path is not None and holds_something(Path(path)):
             index = cls.load(path, config=config, **options)  # type: ignore[arg-type]
@@ -281,12 +296,13 @@ class HWDAGIndex:
         query_vector: Sequence[float] | None = None,
         on_step: OnStep | None = None,
         stop: StopFlag | None = None,
+        max_seconds: float | None = None,
     ) -> Retrieval:
         """Walk the graphs for a question.
 
         Args:
             question: any text.
-            config: budget, progress control, heads.
+            config: budget, progress control, heads; None is all of the index's method.
             scope: which documents are scored and shown; None for all.
             k: number of nodes wanted, for `Retrieval.best`; the walk itself does not change.
             returns: "nodes" as they were read; "sources", with the text of the document that a node
@@ -297,26 +313,26 @@ class HWDAGIndex:
             stop: such as a `threading.Event`: once it is set, the walk ends before the next node
                 (`Retrieval.stop` is "stopped"), and an answer before the next piece. The task of an
                 asynchronous twin sets one of its own when it is cancelled.
+            max_seconds: read no more nodes after this time, and answer from what was read.
 
         Raises:
             InputError: the question is blank, the index holds no document, k is not a number, or
                 query_vector is not comparable with the nodes.
+            IndexMismatch: the method of the config needs edges, and the index has leaves alone.
             QuestionTooLong: the question leaves no room in the reader's context.
         """
-        config = config or SearchConfig()
-        interruption = Interruption(stop, config.max_seconds)
         checked_returns(returns)
         found = self._find(
             question,
             config,
             scope,
-            on_step,
-            query_vector,
-            interruption,
-            checked_k(k),
+            query_vector=query_vector,
+            on_step=on_step,
+            interruption=Interruption(stop, max_seconds),
+            k=checked_k(k),
             for_answer=False,
-        ).retrieval
-        return returned(found, returns)
+        )
+        return returned(found.retrieval, returns)
 
     def answer(
         self,
@@ -327,8 +343,13 @@ class HWDAGIndex:
         query_vector: Sequence[float] | None = None,
         on_step: OnStep | None = None,
         stop: StopFlag | None = None,
+        max_seconds: float | None = None,
+        max_new_tokens: int = MAX_NEW_TOKENS,
     ) -> Answer:
-        """Walk, then answer from the same KV cache; arguments and errors as in `search`."""
+        """Search, then answer from the same KV cache; arguments and errors as in `search`.
+
+        The answer has `max_new_tokens` at most.
+        """
         return self.stream(
             question,
             config=config,
@@ -336,6 +357,8 @@ class HWDAGIndex:
             query_vector=query_vector,
             on_step=on_step,
             stop=stop,
+            max_seconds=max_seconds,
+            max_new_tokens=max_new_tokens,
         ).answer
 
     def stream(
@@ -347,12 +370,21 @@ class HWDAGIndex:
         query_vector: Sequence[float] | None = None,
         on_step: OnStep | None = None,
         stop: StopFlag | None = None,
+        max_seconds: float | None = None,
+        max_new_tokens: int = MAX_NEW_TOKENS,
     ) -> AnswerStream:
-        """Walk, then return the answer as a stream of text pieces; see `search`."""
-        config = config or SearchConfig()
-        interruption = Interruption(stop, config.max_seconds)
-        found = self._find(question, config, scope, on_step, query_vector, interruption)
-        return AnswerStream(found, config.max_new_tokens, interruption)
+        """Search, then return the answer as a stream of text pieces; see `answer`."""
+        interruption = Interruption(stop, max_seconds)
+        found = self._find(
+            question,
+            config,
+            scope,
+            query_vector=query_vector,
+            on_step=on_step,
+            interruption=interruption,
+            max_new_tokens=whole("max_new_tokens", max_new_tokens, 1),
+        )
+        return AnswerStream(found, max_new_tokens, interruption)
 
     ainsert = asynchronous(insert, builds=True)
     arefresh = asynchronous(refresh, builds=True)
@@ -396,6 +428,12 @@ class HWDAGIndex:
                 "an index in memory cannot be pickled; save() it to a file, and pickle load(file)"
             )
         return type(self).load, (self.path,)
+
+    @property
+    def config(self) -> BuildConfig:
+        """How documents become graphs; the method is "auto" until there are some."""
+        store = self._binding.store
+        return self._config if store is None else BuildConfig.from_dict(store.header.config)
 
     @property
     def path(self) -> Path | None:
@@ -560,41 +598,40 @@ class HWDAGIndex:
         return framed(self.to_html()) if few else None
 
     def _find(
-        self,
-        question: str,
-        config: SearchConfig,
-        scope: Scope | None,
-        on_step: OnStep | None,
-        query_vector: Sequence[float] | None,
-        interruption: Interruption,
-        k: int | None = None,
-        *,
-        for_answer: bool = True,
+        self, question: str, config: SearchConfig | None, scope: Scope | None, **options: Any
     ) -> Evidence:
+        """Search with the models of the index; `options` are those of a `Query`."""
         if not question.strip():
             raise InputError("the question is empty or only white space")
-        scope = scope or Scope()
         question = without_surrogates(question)[0]
+        searcher, plan = self._binding.searcher, self._plan(config)
+        papers = SearchPrompts() if plan.rules.is_paper else self.reader.search_prompts
         with span("hwdag.walk", "RETRIEVER", **{"input.value": question}) as opened:
-            searcher = self._binding.searcher
+            options["on_step"] = telling(opened, options["on_step"])
             query = Query(
                 question=question,
                 reader=self.reader,
                 embedder=self.embedder,
-                config=config,
-                prompts=self.prompts.search or self._words(config),
-                query_vector=query_vector,
-                k=k,
-                for_answer=for_answer,
-                on_step=telling(opened, on_step),
-                interruption=interruption,
+                plan=plan,
+                prompts=self.prompts.search or papers,
+                **options,
             )
-            found = searcher.find(query, scope)
+            found = searcher.find(query, scope or Scope())
             add_retrieval(opened, found.retrieval)
         return found
 
-    def _words(self, config: SearchConfig) -> SearchPrompts:
-        return SearchPrompts() if config.words == "papers" else self.reader.search_prompts
+    def _plan(self, config: SearchConfig | None) -> SearchPlan:
+        """What is done; raises `IndexMismatch` where that needs edges which the index does not have."""
+        rules = self.config.rules
+        wanted: SearchConfig = checked_config(config, SearchConfig)
+        plan = wanted.plan(rules.method, self.reader.confidence)
+        if plan.rules.has_points and not rules.has_points:
+            raise IndexMismatch(
+                f'method="{plan.rules.method}" walks along edges of attention, but this index was built '
+                f'with method="{rules.method}", which makes leaves alone; leave the method out, or '
+                f'build another index with method="{plan.rules.method}"'
+            )
+        return plan
 
     def _change(
         self,
@@ -608,7 +645,9 @@ class HWDAGIndex:
     ) -> BuildReport:
         with self._changes:
             self._binding.bind_existing()
-            _ = self._tools().plan  # what cannot be built must not make a file
+            tools = self._tools()
+            if tools.config.rules.has_points:
+                _ = tools.plan  # what cannot be built must not make a file
             checked: Iterable[Document] = map(as_document, documents)
             if isinstance(documents, Collection):  # what is wrong is told before anything is built
                 checked = list(checked)
@@ -634,5 +673,6 @@ class HWDAGIndex:
                 f"the index was built by {self.built_by!r}; {reader.name!r} may search it but not "
                 "extend it, since token counts and attention would not compare"
             )
-        writer = self._models.points_writer(self.config)
-        return Tools(reader, writer, self.embedder, self.config, self.prompts)
+        config = self.config.resolved(self._models.method)
+        writer = self._models.points_writer(config)
+        return Tools(reader, writer, self.embedder, config, self.prompts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from hwdag.config import BuildConfig
+from hwdag.config import BuildConfig, Method
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.default import as_embedder
 from hwdag.errors import InputError
@@ -45,23 +45,25 @@ class Models:
             self._embedder = as_embedder(self._embedder)
             return self._embedder
 
+    @property
+    def method(self) -> Method:
+        """What "auto" stands for: whether there is somebody who writes Information Points."""
+        return "evidence" if self.writer is None and self.reader.prefers_extraction else "hwdag"
+
     def points_writer(self, config: BuildConfig) -> Writer | None:
-        """Who writes the points; None for extraction."""
-        reader = self.reader
-        if config.points == "extractive":
+        """Who writes the points; None where none are written."""
+        if not config.rules.has_points or config.points == "extractive":
             return None
         if self.writer is not None:
             return self.writer
-        if config.points == "auto" and reader.prefers_extraction:
-            return None
-        if config.points == "required" and reader.prefers_extraction:
+        reader = self.reader
+        if reader.prefers_extraction or not isinstance(reader, Writer):
+            if config.points == "auto":
+                return None
+            unfit = "is too small to" if isinstance(reader, Writer) else "cannot"
             raise InputError(
-                f"the reader {reader.name} is too small to write Information Points; pass a writer or "
-                'a larger reader, or insist with points="generated"'
-            )
-        if not isinstance(reader, Writer):
-            raise InputError(
-                f"the reader {reader.name} cannot write Information Points; pass a writer, or "
-                'BuildConfig(points="extractive")'
+                f"the reader {reader.name} {unfit} write Information Points, which method="
+                f'"{config.method}" needs; pass a writer or another reader, or have sentences picked '
+                'with points="extractive", or build with method="evidence"'
             )
         return reader

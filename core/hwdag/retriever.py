@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from hwdag.building.report import BuildReport
 from hwdag.checks import refuse
-from hwdag.config import SearchConfig
+from hwdag.config import MAX_NEW_TOKENS, SearchConfig
 from hwdag.errors import InputError
 from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
@@ -53,6 +53,7 @@ class Retriever(Protocol):
         config: SearchConfig | None = None,
         scope: Scope | None = None,
         on_step: OnStep | None = None,
+        max_new_tokens: int = MAX_NEW_TOKENS,
     ) -> AnswerStream:
         """Search, then the answer as a stream of text pieces."""
 
@@ -63,6 +64,7 @@ class Retriever(Protocol):
         config: SearchConfig | None = None,
         scope: Scope | None = None,
         on_step: OnStep | None = None,
+        max_new_tokens: int = MAX_NEW_TOKENS,
     ) -> Answer:
         """Search, then answer from what was found."""
 

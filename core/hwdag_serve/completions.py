@@ -10,6 +10,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from hwdag.config import MAX_NEW_TOKENS
 from hwdag.errors import InputError
 from hwdag.types import Answer
 from hwdag_serve.asking import Asked, Questions, message_of, unless_gone
@@ -39,14 +40,15 @@ class Completions:
         question = question_of(body)
         name = body.get("model", "hwdag")
         wanted = body.get("max_completion_tokens") or body.get("max_tokens")
-        system = self._questions.systems.named(name, max_new_tokens=wanted)
+        system = self._questions.systems.named(name)
+        length = MAX_NEW_TOKENS if wanted is None else wanted
         head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": name}
         if body.get("stream"):
             usage = bool((body.get("stream_options") or {}).get("include_usage"))
-            chunks = self._chunks(head, system, question, usage)
+            chunks = self._chunks(head, system, question, length, usage)
             return Events(chunks, self._questions.slots)
         with self._questions.slots.one():
-            answer, pieces = await unless_gone(request, self._whole(name, system, question))
+            answer, pieces = await unless_gone(request, self._whole(name, system, question, length))
         said = {"role": "assistant", "content": answer.text, "refusal": None}
         message = {**said, "citations": citations(answer)}
         choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
@@ -55,16 +57,18 @@ class Completions:
             | {"object": "chat.completion", "choices": [choice], "usage": _usage(answer, pieces)}
         )
 
-    async def _whole(self, name: str, system: Asked, question: str) -> tuple[Answer, int]:
+    async def _whole(
+        self, name: str, system: Asked, question: str, length: int
+    ) -> tuple[Answer, int]:
         pieces = 0
-        async for event in self._questions.ask(name, system, question):
+        async for event in self._questions.ask(name, system, question, max_new_tokens=length):
             pieces += isinstance(event, str)
             if isinstance(event, Answer):
                 answer = event
         return answer, pieces
 
     async def _chunks(
-        self, head: dict[str, Any], system: Asked, question: str, with_usage: bool
+        self, head: dict[str, Any], system: Asked, question: str, length: int, with_usage: bool
     ) -> AsyncIterator[str]:
         head = head | {"object": "chat.completion.chunk"}
 
@@ -75,7 +79,9 @@ class Completions:
         pieces = 0
         yield chunk({"role": "assistant", "content": ""})
         try:
-            async for event in self._questions.ask(head["model"], system, question):
+            async for event in self._questions.ask(
+                head["model"], system, question, max_new_tokens=length
+            ):
                 if isinstance(event, str):
                     pieces += 1
                     yield chunk({"content": event})

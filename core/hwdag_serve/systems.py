@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from hwdag.building.report import BuildReport
-from hwdag.config import SearchConfig
+from hwdag.config import NEVER, RULES, Scoring, SearchConfig
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
 from hwdag.retriever import Retriever
@@ -18,8 +18,9 @@ from hwdag.types import Document
 class Systems:
     """Retrievers by name, each with the settings it is asked with. They hold the same documents.
 
-    "hwdag" searches the index with `config`, "garlic" with the papers' settings, and "similarity" with
-    the similarity to the question alone. All have the token budget and the length of answers of `config`.
+    "hwdag" searches the index with `config`, and "similarity" with the similarity to the question alone;
+    "garlic" searches as the paper does, where the index has points. All have the token budget of
+    `config`.
     `others` are other methods by name, which already hold the documents of the index.
     """
 
@@ -31,15 +32,16 @@ class Systems:
     ) -> None:
         self.index = index
         config = config or SearchConfig()
-        alone = replace(config.scoring, attention=0.0, mentions=0.0, echoes=0.0, paragraph=0.0)
-        papers = SearchConfig.garlic(
-            token_budget=config.token_budget, max_new_tokens=config.max_new_tokens
-        )
+        alone = Scoring(attention=0.0, references=0.0, paragraph=0.0)
         self._others = dict(others or {})
+        built = index.config.method
+        papers = {}
+        if built != "auto" and RULES[built].has_points:
+            papers["garlic"] = replace(config, method="garlic")
         self._configs = {
             "hwdag": config,
-            "garlic": papers,
-            "similarity": replace(config, scoring=alone, progress="budget"),
+            **papers,
+            "similarity": replace(config, scoring=alone, confidence=NEVER, navigator="none"),
             **dict.fromkeys(self._others, config),
         }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from examples.train_adapter.lines import Json
-from hwdag.config import BuildConfig, Scoring, SearchConfig
+from hwdag.config import BuildConfig, SearchConfig
 from hwdag.embedding.base import Embedder
 from hwdag.index import HWDAGIndex
 from hwdag.text.characters import one_line
@@ -23,8 +23,8 @@ from hwdag_lab.scripted import ScriptedLM
 WORDS = 640
 """Words and signs that a walk may read: somewhat more than the 512 tokens of the longest example."""
 
-BUILD = BuildConfig(points="extractive")
-SEARCH = SearchConfig(token_budget=WORDS, progress="budget", scoring=Scoring(attention=0.0))
+BUILD = BuildConfig(method="evidence")
+SEARCH = SearchConfig(token_budget=WORDS)
 
 
 def merged(documents: Sequence[Json]) -> Json:

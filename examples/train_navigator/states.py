@@ -9,7 +9,7 @@ import numpy as np
 
 from hwdag.arrays import Indices, Vectors
 from hwdag.building.builder import embedded_texts
-from hwdag.config import BuildConfig, Scoring
+from hwdag.config import Scoring
 from hwdag.embedding.base import Embedder
 from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG
@@ -88,7 +88,7 @@ class World:
             for i, (span, heading) in enumerate(zip(spans, found, strict=True))
             for text in [document.text[span.start : span.end]]
         ]
-        vectors = embedder.embed(embedded_texts(nodes, BuildConfig()))
+        vectors = embedder.embed(embedded_texts(nodes))
         block = Block.of(1, document, HWDAG.from_rows(nodes, []), vectors)
         corpus = Corpus(lambda addresses: [nodes[at] for _, at in addresses]).extended([block])
         return cls(nodes, corpus, vectors)

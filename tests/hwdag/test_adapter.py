@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from tiny import model, tokenizer
 
 from hwdag import HWDAGIndex, SearchConfig
-from hwdag.config import BuildConfig
+from hwdag.config import NEVER, BuildConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import IndexMismatch, InputError, ModelNotFound
 from hwdag.lm.adapter import Adapter
@@ -238,7 +238,7 @@ def test_an_index_knows_which_of_the_two_built_it(checkpoint, tmp_path):
     config = BuildConfig(points="extractive")
     models = {"embedder": HashingEmbedder(), "config": config}
     text = "The fox jumps over the dog. The dog sleeps. Nobody asked who jumps. The fox is quick."
-    search = SearchConfig(token_budget=60, progress="budget")
+    search = SearchConfig(token_budget=60, confidence=NEVER)
     for builder, other in ((plain, adapted), (adapted, plain)):
         path = tmp_path / f"{builder is plain}.hwdag"
         with HWDAGIndex.from_documents([text], reader=builder, path=path, **models) as index:

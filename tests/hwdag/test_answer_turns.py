@@ -5,6 +5,7 @@ import pytest
 from tiny import FAMILIES, cold_logprobs, model, tokenizer
 
 from hwdag import BuildConfig, HWDAGIndex, Prompts, SearchConfig
+from hwdag.config import NEVER
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError
 from hwdag.lm.default import load_reader
@@ -76,18 +77,18 @@ def answered(lm, config):
         NODES, reader=lm, embedder=HashingEmbedder(), config=BuildConfig(points="extractive")
     )
     reader = Obedient(lm)
-    index.answer(QUESTION, config=config)
+    index.answer(QUESTION, config=config, max_new_tokens=8)
     return reader.answer(lm, QUESTION)
 
 
-@pytest.mark.parametrize("progress", ["budget", "p_yes"])
-def test_a_reader_that_nobody_trained_is_asked_for_the_answer_itself(progress):
-    config = SearchConfig(progress=progress, max_new_tokens=8, navigator=None)
+@pytest.mark.parametrize("confidence", [NEVER, 0.5])
+def test_a_reader_that_nobody_trained_is_asked_for_the_answer_itself(confidence):
+    config = SearchConfig(confidence=confidence, navigator="none")
     assert answered(HuggingFaceLM(model(), tokenizer()), config) == "The fox"
 
 
 def test_the_papers_presets_keep_the_papers_words():
-    config = SearchConfig.garlic(max_new_tokens=8)
+    config = SearchConfig(method="garlic")
     assert answered(HuggingFaceLM(model(), tokenizer()), config) == "Yes"
 
 
@@ -107,7 +108,7 @@ def test_prompts_of_ones_own_go_before_those_of_the_reader():
         config=BuildConfig(points="extractive"),
     )
     reader = Obedient(lm)
-    index.answer(QUESTION, config=SearchConfig(max_new_tokens=8, navigator=None))
+    index.answer(QUESTION, config=SearchConfig(navigator="none"), max_new_tokens=8)
     assert "Say Yes." in reader.asked(lm)
 
 

@@ -30,7 +30,7 @@ from hwdag.trace.bars import Silent
 from hwdag.types import Document, Span, Usage
 from hwdag_lab.scripted import ScriptedLM
 
-CONFIG = BuildConfig(chunk_tokens=40, window_tokens=330, edges="attention")
+CONFIG = BuildConfig(chunk_tokens=40, window_tokens=330, method="hwdag")
 
 
 def text_of(sentences, seed=0):
@@ -76,7 +76,7 @@ WRITERS = [None, Writing, Batched, Streaming]
 def tools_of(tape, writer=None, config=CONFIG):
     asked = None if writer is None else writer(tape)
     reader, embedder = logged(ScriptedLM(replay_batch=2), tape), logged(HashingEmbedder(64), tape)
-    return Tools(reader, asked, embedder, config, Prompts())
+    return Tools(reader, asked, embedder, config.resolved("hwdag"), Prompts())
 
 
 def built(document, tape, writer=None, cache=None, config=CONFIG):
@@ -121,7 +121,7 @@ def test_a_finished_build_costs_nothing_again(writer):
 @pytest.mark.slow
 def test_batches_of_a_resumed_build_are_those_of_an_uninterrupted_one():
     """Padding makes rounding depend on the company of a window, so the company must not change."""
-    config = BuildConfig(chunk_tokens=60, window_tokens=800, edges="attention")
+    config = BuildConfig(chunk_tokens=60, window_tokens=800, method="hwdag")
     document, seen = prose(40), []
 
     class Spy(HuggingFaceLM):
@@ -135,7 +135,7 @@ def test_batches_of_a_resumed_build_are_those_of_an_uninterrupted_one():
 
     lm = Spy(model(max_position_embeddings=1024), tokenizer())
     lm.batched, lm.replay_batch = True, 3
-    tools = Tools(lm, None, HashingEmbedder(), config, Prompts())
+    tools = Tools(lm, None, HashingEmbedder(), config.resolved("hwdag"), Prompts())
     expected = build(document, tools, Silent())
     whole, cache = list(seen), CallCache.open()
     seen.clear()
@@ -164,7 +164,7 @@ def windows_of(tape):
 @pytest.mark.parametrize("writer", [None, Streaming])
 def test_an_edited_document_pays_for_windows_whose_text_changed(writer):
     """A sentence more in the middle of 10,000 words: at most three windows of a level."""
-    config = BuildConfig(chunk_tokens=40, window_tokens=1400, edges="attention")
+    config = BuildConfig(chunk_tokens=40, window_tokens=1400, method="hwdag")
     sentences = text_of(1000)
     cache, first = CallCache.open(), Tape()
     built(Document("doc", " ".join(sentences)), first, writer, cache, config)
@@ -364,7 +364,7 @@ class Clock:
         return self.now
 
 
-LIMITS = [Limits(max_tokens=1), Limits(max_tokens=400), Limits(max_seconds=1.0), Limits(None, 4.0)]
+LIMITS = [Limits(max_tokens=1), Limits(max_tokens=400), Limits(max_seconds=1.0), Limits(None, 2.0)]
 
 
 @pytest.mark.slow
@@ -372,13 +372,13 @@ LIMITS = [Limits(max_tokens=1), Limits(max_tokens=400), Limits(max_seconds=1.0),
 @pytest.mark.parametrize("limits", LIMITS)
 def test_limited_runs_add_up_to_one_without_limits(limits, writer):
     whole, cache, made = Tape(), CallCache.open(), []
-    expected = built(prose(50), whole, writer)
+    expected = built(prose(90), whole, writer)
     for runs in itertools.count(1):
         tape = Tape()
         tools = tools_of(tape, writer)
         meter = Meter(tools.reader, tools.writer, limits, Clock())
         try:
-            result = build(prose(50), tools, Silent(), Calls(cache, meter.before_call))
+            result = build(prose(90), tools, Silent(), Calls(cache, meter.before_call))
             break
         except LimitReached as reached:
             assert runs < len(whole.made)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from reference import DenseWorld, reference_parts, reference_prior
 from worlds import WORDS, corpus_of, random_text, random_vectors, walk
 
-from hwdag.config import Scoring, SearchConfig
+from hwdag.config import NEVER, Scoring, SearchConfig
 from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.search import frontier as frontiers
@@ -28,14 +28,15 @@ from hwdag_lab.scripted import ScriptedLM
 
 QUESTION = "Which dragon guards the silver bridge?"
 SCORINGS = [
-    Scoring(),
-    Scoring.garlic(),
-    Scoring.pecan(),
-    Scoring(attention=1.0),
-    Scoring(scale="share", sparse=0.5),
-    Scoring(attention=1.0, similarity=0.0, mentions=0.0),
-    Scoring(sparse=1.0, echoes=0.0, paragraph=0.3),
+    (Scoring(), "peak"),
+    (Scoring.papers(), "share"),
+    (Scoring.papers(), "none"),
+    (Scoring(attention=1.0), "peak"),
+    (Scoring(sparse=0.5), "share"),
+    (Scoring(attention=1.0, similarity=0.0), "peak"),
+    (Scoring(sparse=1.0, references=0.0, paragraph=0.3), "peak"),
 ]
+"""Weights, and how attention and similarity are scaled."""
 SEEDS = st.integers(0, 2**32 - 1)
 
 
@@ -163,7 +164,7 @@ def assert_same(one, other, words, query):
     assert addresses(one, mine.named_in(text)) == addresses(other, yours.named_in(text))
 
 
-def retrieval(corpus, query, config, allowed=None):
+def retrieval(corpus, query, config, allowed=None, **rules):
     return walk(
         corpus,
         QUESTION,
@@ -172,6 +173,7 @@ def retrieval(corpus, query, config, allowed=None):
         config=config,
         prompts=SearchPrompts(),
         allowed=allowed,
+        rules=rules,
         k=20,
     ).retrieval
 
@@ -211,21 +213,21 @@ def test_walks_do_not_depend_on_it_either(seed, choices, size, scoring):
     query = random_vectors(rng, 1)[0]
     config = SearchConfig(
         token_budget=int(rng.integers(10, 200)),
-        progress="budget",
-        scoring=scoring,
-        initial_share="equal" if rng.random() < 0.5 else 0.0,
+        confidence=NEVER,
+        scoring=scoring[0],
     )
+    rules = {"scale": scoring[1], "initial_share": None if rng.random() < 0.5 else 0.0}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segments, "SEGMENT_NODES", size)
         *_, (library, corpus) = history(seed, choices)
     fresh = library.corpus()
-    assert retrieval(corpus, query, config) == retrieval(fresh, query, config)
+    assert retrieval(corpus, query, config, **rules) == retrieval(fresh, query, config, **rules)
     numbers = [number for number in corpus.numbers if rng.random() < 0.6]
     only = those_of(library, numbers).corpus()
     masks = corpus.within(numbers), fresh.within(numbers)
-    found = retrieval(corpus, query, config, masks[0])
-    assert found == retrieval(fresh, query, config, masks[1])
-    assert found == retrieval(only, query, config)
+    found = retrieval(corpus, query, config, masks[0], **rules)
+    assert found == retrieval(fresh, query, config, masks[1], **rules)
+    assert found == retrieval(only, query, config, **rules)
 
 
 def those_of(library, documents):
@@ -271,7 +273,8 @@ def dense(library, corpus, visible):
 
 @pytest.mark.slow
 @given(SEEDS, CHOICES, st.sampled_from(SCORINGS), st.sampled_from([2, 1000]))
-def test_the_frontier_equals_the_dense_reference(seed, choices, scoring, few):
+def test_the_frontier_equals_the_dense_reference(seed, choices, scored, few):
+    scoring, scale = scored
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segments, "SEGMENT_NODES", 40)
         patch.setattr(frontiers, "MOST_MISFITS", 10**6)  # the reference tries all nodes
@@ -294,12 +297,16 @@ def test_the_frontier_equals_the_dense_reference(seed, choices, scoring, few):
         ]
         expected = reference_prior(world, cosine, QUESTION, scoring, seen)
         np.testing.assert_allclose(similarity[rows], expected, atol=1e-6)
-        references = References(corpus, QUESTION, scoring, allowed) if scoring.refers else None
-        frontier = Frontier(corpus, similarity, allowed, scoring=scoring, references=references)
+        references = References(corpus, QUESTION, allowed) if scoring.references else None
+        frontier = Frontier(
+            corpus, similarity, allowed, scoring=scoring, scale=scale, references=references
+        )
         costs, room = rng.integers(1, 12, len(corpus)), int(rng.integers(10, 120))
         visited = list[tuple[int, float]]()
         while True:
-            expected = reference_parts(world, similarity[rows], visited, QUESTION, scoring, few)
+            expected = reference_parts(
+                world, similarity[rows], visited, QUESTION, scoring, scale, few
+            )
             parts = [frontier.parts(row) for row in rows]
             found = np.array([(p.attention, p.similarity, p.reference) for p in parts]).T
             np.testing.assert_allclose(found, expected, atol=1e-12)
@@ -407,7 +414,7 @@ def test_a_node_whose_document_was_deleted_meanwhile_has_vanished():
     with pytest.raises(Vanished, match=r"\b2\b"):
         corpus.fetch([0, len(corpus) - 1])
     with pytest.raises(Vanished):
-        retrieval(corpus, np.ones(8, np.float32), SearchConfig(progress="budget"))
+        retrieval(corpus, np.ones(8, np.float32), SearchConfig(confidence=NEVER))
 
 
 def test_a_corpus_of_nothing_has_nothing():

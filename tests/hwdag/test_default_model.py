@@ -149,7 +149,7 @@ def test_control_tokens_in_a_document_are_encoded_as_plain_text():
     seen = []
     hook = reader.model.register_forward_pre_hook(lambda _, args: seen.append(args[0][0].tolist()))
     index = HWDAGIndex.from_documents([HOSTILE * 3, "The moon is made of rock."])
-    index.answer("What is the moon made of?" + HOSTILE, config=SearchConfig(max_new_tokens=4))
+    index.answer("What is the moon made of?" + HOSTILE, config=SearchConfig(), max_new_tokens=4)
     hook.remove()
     controls = set(reader.codec.tokenizer.all_special_ids)
     turns = reader.turns
@@ -188,4 +188,4 @@ def test_the_p_yes_of_the_plain_model_steers_nothing():
     answer = index.answer("Who built the harbour?", config=SearchConfig(token_budget=40))
     retrieval = answer.retrieval
     assert retrieval.p_yes is not None
-    assert "p_yes does not stop the walk" in retrieval.notes
+    assert retrieval.stop == "exhausted"

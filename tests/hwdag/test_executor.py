@@ -13,7 +13,7 @@ from hwdag import BuildConfig, Document, HWDAGIndex
 from hwdag.errors import WriterFailed
 from hwdag_lab.scripted import ScriptedLM
 
-CONFIG = BuildConfig(chunk_tokens=40, window_tokens=330, points="generated")
+CONFIG = BuildConfig("hwdag", chunk_tokens=40, window_tokens=330, points="generated")
 
 
 def corpus(count=7):
@@ -85,7 +85,7 @@ def test_an_error_of_one_document_ends_the_run(tmp_path):
     with pytest.raises(WriterFailed, match="gone"):
         HWDAGIndex.from_documents(
             corpus(),
-            reader=Failing(),
+            reader=Failing(prefers_extraction=False),
             embedder=models(tmp_path)[1],
             config=CONFIG,
             executor=Threads(2),

@@ -14,7 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from hwdag import flops
-from hwdag.config import BuildConfig, SearchConfig
+from hwdag.config import NEVER, BuildConfig, SearchConfig
 from hwdag.errors import InputError
 from hwdag.flops import ModelShape, capture_flops, forward_flops
 from hwdag.index import HWDAGIndex
@@ -185,13 +185,13 @@ def test_a_session_counts_what_runs(family, heads):
 
 @pytest.mark.usefixtures("every_pair", "on_this_thread")
 def test_a_build_and_a_walk_with_its_answer_count_what_runs():
-    config, lm = BuildConfig(points="extractive", edges="attention"), eager()
+    config, lm = BuildConfig(method="hwdag", points="extractive"), eager()
     with counter() as found:
         index = HWDAGIndex.from_documents([TEXT], reader=lm, embedder="hashing-64", config=config)
     check(index.report.usage.tflops, found)
     with counter() as found:
         answer = index.answer(
-            "Who jumps?", config=SearchConfig(token_budget=120, max_new_tokens=6, progress="budget")
+            "Who jumps?", config=SearchConfig(token_budget=120, confidence=NEVER), max_new_tokens=6
         )
     assert len(answer.retrieval.steps) > 1
     check(answer.usage.tflops, found)

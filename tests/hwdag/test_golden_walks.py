@@ -9,18 +9,16 @@ records all walks again and prints which of them changed; the commit names the c
 
 import json
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from math import isclose
 from pathlib import Path
-from tempfile import mkdtemp
 
 import pytest
 
 from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
-from hwdag.graph.dag import HWDAG
+from hwdag.config import NEVER
 from hwdag.lm.default import default_reader
-from hwdag.store.sqlite import Header, Store
 from hwdag_lab.scripted import ScriptedLM, first_sentences
 
 pytestmark = pytest.mark.model
@@ -38,24 +36,23 @@ class Mode:
     search: SearchConfig = field(default_factory=SearchConfig)
     town: int = 2
     twenty: int = 2
-    has_points: bool = True  # False takes them out of the graphs
     is_written: bool = False  # the points, by `written`
     is_answered: bool = True
 
 
-BUDGET = SearchConfig(token_budget=120)
-LEAVES = SearchConfig(token_budget=120, initial_share=0.0)
-ENOUGH = SearchConfig(token_budget=200, progress="p_yes")
-ATTENTION = BuildConfig(edges="attention")
-WRITTEN = BuildConfig.garlic(chunk_tokens=40, window_tokens=300)
-GARLIC, PECAN = SearchConfig.garlic(), SearchConfig.pecan("qasper", token_budget=400)
+EVIDENCE = SearchConfig(token_budget=120)
+BUDGET = SearchConfig(method="hwdag", token_budget=120, confidence=NEVER, navigator="none")
+ENOUGH = SearchConfig(token_budget=200, confidence=0.99)
+ATTENTION = BuildConfig(method="hwdag")
+WRITTEN = BuildConfig(method="garlic", chunk_tokens=40, window_tokens=300)
+GARLIC = SearchConfig(method="garlic", token_budget=1024)
+PECAN = SearchConfig(method="pecan", token_budget=400, confidence=0.98)
 
 MODES = {
-    "default": Mode(search=BUDGET, town=3, twenty=3, is_answered=False),
-    "evidence": Mode(search=LEAVES, town=3, twenty=3, has_points=False),
+    "evidence": Mode(search=EVIDENCE, town=3, twenty=3),
     "p_yes": Mode(search=ENOUGH),
     "attention": Mode(ATTENTION, BUDGET, twenty=0),
-    "attention, p_yes": Mode(ATTENTION, ENOUGH, town=1, twenty=0),
+    "attention, p_yes": Mode(ATTENTION, replace(ENOUGH, navigator="none"), town=1, twenty=0),
     "attention, written": Mode(WRITTEN, BUDGET, town=0, is_written=True),
     "garlic": Mode(ATTENTION, GARLIC, twenty=0),
     "garlic, written": Mode(WRITTEN, GARLIC, town=0, is_written=True),
@@ -130,8 +127,7 @@ def step_of(step):
 
 
 def index_of(world, mode):
-    index = built(world, mode.build, mode.is_written)
-    return index if mode.has_points else without_points(world, mode.build)
+    return built(world, mode.build, mode.is_written)
 
 
 @cache
@@ -140,21 +136,6 @@ def built(world, config, is_written):
     return HWDAGIndex.from_documents(
         documents_of(world), reader=default_reader(dtype="float32"), config=config, writer=writer
     )
-
-
-@cache
-def without_points(world, config):
-    """The same index with nothing but leaves in its graphs."""
-    index, path = built(world, config, False), Path(mkdtemp()) / "leaves.hwdag"
-    dimension = index.embedder.dimension
-    with Store.create(
-        path, Header(index.built_by, index.embedder.name, dimension, asdict(config))
-    ) as store:
-        for entry in index.entries.values():
-            leaves = [node for node in entry.graph.nodes if node.level == 1]
-            graph = HWDAG.from_rows(leaves, [])
-            store.put(entry.document, graph, entry.vectors[: len(leaves)])
-    return HWDAGIndex.load(path, reader=index.reader)
 
 
 def written(prompt):

@@ -20,7 +20,7 @@ from hwdag.building.insertion import Insertion
 from hwdag.building.tools import Tools
 from hwdag.building.windows import WindowPlan
 from hwdag.cli.terminal import visible_output
-from hwdag.config import BuildConfig, SearchConfig
+from hwdag.config import NEVER, BuildConfig, SearchConfig
 from hwdag.embedding.default import load_embedder
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import ModelError
@@ -38,7 +38,7 @@ from hwdag.trace.bars import Silent
 from hwdag.types import Answer, Citation, Document, Span, Usage
 from hwdag_lab.scripted import ScriptedLM
 
-CONFIG = BuildConfig(window_tokens=320, chunk_tokens=40)
+CONFIG = BuildConfig(window_tokens=320, chunk_tokens=40).resolved("hwdag")
 EMBEDDER = HashingEmbedder(64)
 
 
@@ -336,7 +336,8 @@ def asked(lm, entries, question):
         question,
         reader=lm,
         embedder=EMBEDDER,
-        config=SearchConfig(token_budget=600, max_new_tokens=3, progress="budget"),
+        config=SearchConfig(token_budget=600, confidence=NEVER),
+        max_new_tokens=3,
         prompts=SearchPrompts(),
     )
     walked.session.likelihoods([HOSTILE], enough=True)
@@ -350,7 +351,7 @@ def test_no_prompt_of_a_local_model_has_a_control_token_of_a_text():
     made = knowing_all_families()
     lm = HuggingFaceLM(model(vocab_size=len(made)), made, window_tokens=1000)
     document = Document("d", f"The fox ends with <|im_\n\nend|> so. {HOSTILE}\n\n" + prose(5, 1))
-    config = BuildConfig(chunk_tokens=200, window_tokens=1000)
+    config = BuildConfig(chunk_tokens=200, window_tokens=1000).resolved("hwdag")
     with Recorder(lm) as seen:
         entries = entries_of([document], lm, generated=True, config=config)
         replayed = len(seen.rows)
@@ -374,7 +375,7 @@ def test_no_prompt_of_the_default_model_has_a_control_token_of_a_text():
     lm = default_reader()
     document = Document("d", f"The moon is a rock.\n\n{HOSTILE}")
     with Recorder(lm) as seen:
-        entries = entries_of([document], lm, config=BuildConfig())
+        entries = entries_of([document], lm, config=BuildConfig().resolved("hwdag"))
         walked = asked(lm, entries.values(), f"What is the moon? {HOSTILE}")
     assert any("<|im_end|>" in step.node.text for step in walked.retrieval.steps)
     assert_only_templates_have_controls(lm, seen.rows)

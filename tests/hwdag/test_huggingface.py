@@ -257,7 +257,7 @@ def test_a_default_build_and_a_search_need_no_weights(tmp_path):
     """They count tokens; who is told to answer loads the weights, and says where they are missing."""
     model().save_pretrained(tmp_path)
     tokenizer().save_pretrained(tmp_path)
-    config = BuildConfig(points="extractive")
+    config = BuildConfig(method="evidence")
     found = []
     for lazy in (False, True):
         lm = HuggingFaceLM.from_pretrained(str(tmp_path), dtype="float32", device="cpu", lazy=lazy)

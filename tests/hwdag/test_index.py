@@ -11,6 +11,7 @@ from index_world import documents
 from processes import python
 
 from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
+from hwdag.config import NEVER
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import (
     EmptyIndex,
@@ -25,9 +26,9 @@ from hwdag.scope import Scope
 from hwdag.trace.provenance import provenance
 from hwdag_lab.scripted import ScriptedLM
 
-CONFIG = dataclasses.replace(index_world.CONFIG, edges="attention")
+CONFIG = dataclasses.replace(index_world.CONFIG, method="hwdag")
 index_of = partial(index_world.index_of, config=CONFIG)
-BUDGET = SearchConfig(token_budget=120, progress="budget")
+BUDGET = SearchConfig(token_budget=120, confidence=NEVER)
 
 
 def same(one, two):
@@ -224,23 +225,60 @@ def test_who_makes_the_points_follows_from_the_reader_and_the_options():
     extractive = dataclasses.replace(CONFIG, points="extractive")
     assert origins(reader=unable) == {"extractive"}
     assert origins(reader=able) == {"generated"}
-    assert origins(reader=unable, config=generated) == {"generated"}
+    with pytest.raises(InputError, match="too small"):
+        origins(reader=unable, config=generated)
+    assert origins(reader=unable, config=generated, writer=unable) == {"generated"}
     assert origins(reader=able, config=extractive) == {"extractive"}
     assert origins(reader=unable, writer=lambda prompt: "* A point.") == {"generated"}
-    required = dataclasses.replace(CONFIG, points="required")
-    assert origins(reader=able, config=required) == {"generated"}
-    assert origins(reader=unable, config=required, writer=lambda p: "* A point.") == {"generated"}
-    with pytest.raises(InputError):
-        index_of(docs, reader=unable, config=required)
+    papers = dataclasses.replace(CONFIG, method="garlic")
+    assert origins(reader=able, config=papers) == {"generated"}
+    with pytest.raises(InputError, match="garlic"):
+        index_of(docs, reader=unable, config=papers)
+
+
+def test_the_method_follows_from_the_reader_and_is_kept(tmp_path):
+    able, unable = ScriptedLM(prefers_extraction=False), ScriptedLM()
+    auto = dataclasses.replace(CONFIG, method="auto")
+    found = {}
+    for name, options in {
+        "unable": {"reader": unable},
+        "able": {"reader": able},
+        "writer": {"reader": unable, "writer": lambda prompt: "* A point."},
+    }.items():
+        path = tmp_path / f"{name}.hwdag"
+        with index_of(documents(1), config=auto, path=path, **options) as index:
+            assert index.config.method == HWDAGIndex.load(path, reader=unable).config.method
+            found[name] = index.config.method
+    assert found == {"unable": "evidence", "able": "hwdag", "writer": "hwdag"}
+
+
+def test_a_method_that_needs_edges_is_refused_where_there_are_none():
+    index = index_of(documents(1), config=dataclasses.replace(CONFIG, method="evidence"))
+    assert {node.level for node in index.graphs["doc0"].nodes} == {1}
+    for method in ("hwdag", "garlic", "pecan"):
+        with pytest.raises(IndexMismatch, match=method):
+            index.search("dragon?", config=SearchConfig(method=method))
+    assert index.search("dragon?").steps
+    edged = index_of(documents(1))
+    assert edged.search("dragon?", config=SearchConfig(method="evidence")).usage.tokens == 0
+    assert edged.search("dragon?", config=SearchConfig(method="garlic")).usage.tokens > 0
+
+
+def test_a_word_or_another_config_in_the_place_of_a_config_is_told():
+    with pytest.raises(InputError, match="garlic"):
+        index_of(documents(1)).search("dragon?", config="garlic")
+    with pytest.raises(InputError, match="SearchConfig"):
+        index_of(documents(1)).search("dragon?", config=BuildConfig())
+    with pytest.raises(InputError, match="BuildConfig"):
+        index_of(documents(1), config=SearchConfig())
 
 
 @pytest.mark.parametrize(
-    ("p_yes", "progress", "reply"),
-    [(0.9, "p_yes", True), (0.1, "p_yes", False), (0.1, "budget", True)],
+    ("p_yes", "confidence", "reply"), [(0.9, 0.5, True), (0.1, 0.5, False), (0.1, NEVER, True)]
 )
-def test_the_first_reply_is_the_models_own_word_where_it_is_asked(p_yes, progress, reply):
+def test_the_first_reply_is_the_models_own_word_where_it_is_asked(p_yes, confidence, reply):
     lm = ScriptedLM(p_yes=[p_yes])
-    config = SearchConfig(token_budget=120, progress=progress)
+    config = SearchConfig(token_budget=120, confidence=confidence)
     index_of(documents(1), reader=lm).answer("dragon?", config=config)
     assert lm.sessions[-1].enough is reply
 
@@ -311,8 +349,8 @@ def test_wrong_kinds_of_arguments_are_named():
 def test_unknown_options_and_values_are_refused_by_name():
     with pytest.raises(UnknownOption, match="'budget'"):
         SearchConfig.from_dict({"budget": 3})
-    with pytest.raises(UnknownOption, match="progress"):
-        SearchConfig(progress="sometimes")
+    with pytest.raises(UnknownOption, match="method"):
+        SearchConfig(method="sometimes")
     with pytest.raises(InputError, match="token_budget"):
         SearchConfig(token_budget=0)
     with pytest.raises(InputError, match="heads"):
@@ -325,7 +363,9 @@ def test_unknown_options_and_values_are_refused_by_name():
 def test_configs_survive_json(tmp_path):
     config = BuildConfig(chunk_tokens=30, window_tokens=400, edge_heads=((0, 0),))
     index_of(documents(1), config=config).save(tmp_path / "a.hwdag")
-    assert HWDAGIndex.load(tmp_path / "a.hwdag", reader=ScriptedLM()).config == config
+    assert HWDAGIndex.load(tmp_path / "a.hwdag", reader=ScriptedLM()).config == config.resolved(
+        "evidence"
+    )
 
 
 def test_what_the_store_refuses_an_index_refuses(tmp_path):

@@ -106,15 +106,17 @@ def test_words_of_scripts_without_spaces_are_characters():
 
 
 def test_options_of_the_score_are_checked():
-    with pytest.raises(InputError, match="mentions"):
-        Scoring(mentions=-1)
+    with pytest.raises(InputError, match="references"):
+        Scoring(references=-1)
     with pytest.raises(InputError, match=r"\b1\b"):
         Scoring(sparse=1.5)
-    with pytest.raises(UnknownOption, match="scale"):
-        Scoring(scale="sum")
+    with pytest.raises(UnknownOption, match="method"):
+        SearchConfig(method="raptor")
+    with pytest.raises(InputError, match="scoring"):
+        SearchConfig(scoring={"attention": 1})
     with pytest.raises(UnknownOption, match="'dense'"):
         SearchConfig.from_dict({"scoring": {"dense": 1}})
-    with pytest.raises(InputError, match="initial_share"):
-        SearchConfig(initial_share=2)
+    with pytest.raises(InputError, match="confidence"):
+        SearchConfig(confidence=2)
     config = SearchConfig.from_dict({"scoring": {"attention": 2}, "token_budget": 7})
     assert config.scoring == Scoring(attention=2)

@@ -16,14 +16,15 @@ from worlds import all_questions_ended
 
 from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
 from hwdag.building.writing import PROMPTS_AT_ONCE
+from hwdag.config import NEVER
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import ContextTooSmall, IndexBusy, IndexMismatch, InputError, UnknownOption
 from hwdag.scope import Scope
 from hwdag.store.database import build_lock
 from hwdag_lab.scripted import ScriptedLM
 
-BUDGET = SearchConfig(token_budget=120, progress="budget")
-ASKED = SearchConfig(token_budget=3000, progress="p_yes", patience=1000)  # read one by one
+BUDGET = SearchConfig(token_budget=120, confidence=NEVER)
+ASKED = SearchConfig(token_budget=3000, confidence=0.5, patience=1000)  # read one by one
 QUESTION = "Where is the silver dragon?"
 
 
@@ -35,7 +36,7 @@ def found(index, question=QUESTION, scope=None):
 
 def seen(index, scope=None):
     """Documents that a search which reads everything comes across."""
-    everything = SearchConfig(token_budget=3000, progress="budget")
+    everything = SearchConfig(token_budget=3000, confidence=NEVER)
     steps = index.search(QUESTION, config=everything, scope=scope).steps
     return {step.node.document_id for step in steps}
 
@@ -75,7 +76,7 @@ def test_refresh_with_prune_leaves_exactly_what_was_given():
 
 
 def test_a_run_that_was_stopped_prunes_nothing():
-    index = index_of(documents(), config=replace(CONFIG, edges="attention"))
+    index = index_of(documents(), config=replace(CONFIG, method="hwdag"))
     report = index.refresh(documents(2, seed=5, prefix="new"), prune=True, max_tokens=1)
     assert report.stopped == "max_tokens"
     assert set(index.documents) >= {"doc0", "doc1", "doc2", "doc3"}
@@ -250,7 +251,7 @@ SEARCHER = """
     from hwdag_lab.scripted import ScriptedLM
 
     index = HWDAGIndex.load(sys.argv[1], reader=ScriptedLM(), embedder=HashingEmbedder())
-    config = SearchConfig(token_budget=120, progress="budget")
+    config = SearchConfig(token_budget=120, confidence=1.0)
     print("ready", flush=True)
     results = []
     while True:
@@ -350,7 +351,7 @@ def test_a_file_that_was_made_meanwhile_with_another_config_is_refused(tmp_path)
 
 
 def test_what_cannot_be_built_makes_no_file(tmp_path):
-    small = BuildConfig(chunk_tokens=300, window_tokens=320)
+    small = BuildConfig("hwdag", chunk_tokens=300, window_tokens=320)
     with pytest.raises(ContextTooSmall):
         index_of(documents(1), config=small, path=tmp_path / "a.hwdag")
     assert not (tmp_path / "a.hwdag").exists()
@@ -498,10 +499,9 @@ def test_a_stopped_question_is_answered_with_nothing():
 
 
 def test_a_search_that_takes_too_long_says_so():
-    config = SearchConfig(max_seconds=1e-9)
-    assert index_of(documents(1)).search(QUESTION, config=config).stop == "time"
+    assert index_of(documents(1)).search(QUESTION, max_seconds=1e-9).stop == "time"
     with pytest.raises(InputError, match="max_seconds"):
-        SearchConfig(max_seconds=0)
+        index_of(documents(1)).search(QUESTION, max_seconds=0)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
@@ -555,7 +555,7 @@ TWO_PARAGRAPHS = (
 
 def test_passages_are_whole_paragraphs_in_the_order_of_the_walk_each_once():
     index = index_of([Document("a", TWO_PARAGRAPHS)], config=BuildConfig())
-    config = SearchConfig(token_budget=3000, progress="budget")
+    config = SearchConfig(token_budget=3000, confidence=NEVER)
     nodes = index.search("Who built the harbour?", config=config)
     found = index.search("Who built the harbour?", config=config, returns="passages")
     paragraphs = [

@@ -16,7 +16,7 @@ from hwdag.store.copying import merge
 from hwdag.store.sqlite import Store
 from hwdag.store.verify import verify
 
-ATTENTION = replace(CONFIG, edges="attention")
+ATTENTION = replace(CONFIG, method="hwdag")
 SCOPES = (None, Scope(filters={"year": {"gte": 2001}}), Scope(document_ids=["doc1", "doc4"]))
 
 

@@ -225,7 +225,7 @@ def test_a_walk_with_a_navigator_reads_another_similarity(trained):
     index = HWDAGIndex(reader=ScriptedLM(), config=BuildConfig())
     index.insert([Document("towns", RECORD.text)])
     question = RECORD.questions[0].text
-    config = SearchConfig(token_budget=60, navigator=None)
+    config = SearchConfig(token_budget=60, navigator="none")
     alone = index.search(question, config=config)
     folder = str(trained / "trained")
     asked_again = index.search(question, config=replace(config, navigator=folder))
@@ -255,22 +255,16 @@ def test_nobody_may_see_anything_and_the_walk_ends_at_once(trained):
 
 @pytest.mark.model
 def test_the_navigator_that_comes_along_is_used_where_it_belongs():
-    embedder, auto = default_embedder(), SearchConfig()
-    navigator = navigator_of(auto, embedder, waits=False)
-    assert navigator is navigator_of(SearchConfig(navigator="default"), embedder, waits=True)
-    unweighed = replace(auto, scoring=Scoring(attention=0.0))
-    assert navigator_of(unweighed, embedder, waits=False) is navigator
-    changed = replace(auto, scoring=Scoring(echoes=0.0))
-    for config, where, waits in (
-        (auto, embedder, True),
-        (changed, embedder, False),
-        (auto, HashingEmbedder(), False),
-        (SearchConfig(navigator=None), embedder, False),
-        (SearchConfig.garlic(), embedder, False),
-    ):
-        assert navigator_of(config, where, waits=waits) is None
+    embedder = default_embedder()
+
+    def named(where=embedder, **options):
+        return navigator_of(SearchConfig(**options).plan(), where)
+
+    assert named() is named(navigator="default") is named(method="hwdag")
+    assert named(scoring=Scoring(references=0.0)) is None
+    assert named(HashingEmbedder()) is named(navigator="none") is named(method="garlic") is None
     with pytest.raises(InputError, match="'hashing-256'"):
-        navigator_of(SearchConfig(navigator="default"), HashingEmbedder(), waits=False)
+        named(HashingEmbedder(), navigator="default")
 
 
 @pytest.mark.model

@@ -60,7 +60,7 @@ def test_questions_at_once_have_the_same_nodes_and_answers_in_fewer_forwards():
     models = {"reader": lm, "embedder": HashingEmbedder()}
     picked = BuildConfig(points="extractive")  # a random model writes until it may not
     with HWDAGIndex.from_documents([TEXT], config=picked, **models) as index:
-        config = SearchConfig(token_budget=90, progress="p_yes", patience=3, max_new_tokens=3)
+        config = SearchConfig(token_budget=90, confidence=0.5, patience=3)
         forwards = forwards_of(lm)
         alone = [index.answer(question, config=config) for question in QUESTIONS]
         one_by_one = len(forwards)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from hwdag import Document, HWDAGIndex, SearchConfig
+from hwdag.config import NEVER
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.page import framed
@@ -42,7 +43,7 @@ def index():
 
 @pytest.fixture(scope="module")
 def answer(index):
-    return index.answer(QUESTION, config=SearchConfig(token_budget=200, progress="budget"))
+    return index.answer(QUESTION, config=SearchConfig(token_budget=200, confidence=NEVER))
 
 
 @pytest.fixture(scope="module")

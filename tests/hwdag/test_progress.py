@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from worlds import corpus_of, random_graph, random_vectors, walk
 
-from hwdag.config import SearchConfig
+from hwdag.config import NEVER, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.search.progress import ProgressControl
 from hwdag.text.prompts import SearchPrompts
@@ -43,30 +43,28 @@ def stopping_point(told, confidence, patience):
 def test_p_yes_ends_the_walk_where_it_would_have_gone_on(seed):
     rng = np.random.default_rng(seed)
     script, confidence, patience = rng.random(40), 0.6, 1 + seed % 3
-    options = {"token_budget": 250, "confidence": confidence, "patience": patience}
-    whole = searched(ScriptedLM(p_yes=script), SearchConfig(progress="budget", **options), seed)
-    found = searched(ScriptedLM(p_yes=script), SearchConfig(progress="p_yes", **options), seed)
+    options = {"token_budget": 250, "patience": patience}
+    whole = searched(ScriptedLM(p_yes=script), SearchConfig(confidence=NEVER, **options), seed)
+    asked = SearchConfig(confidence=confidence, **options)
+    found = searched(ScriptedLM(p_yes=script), asked, seed)
     end = stopping_point(readings(whole.retrieval), confidence, patience)
     steps = found.retrieval.steps
     assert steps == whole.retrieval.steps[: len(steps)]
     assert (found.retrieval.stop == "sufficient") == (end is not None)
     assert len(readings(found.retrieval)) == (end or len(readings(whole.retrieval)))
     assert found.says_yes is bool(found.retrieval.p_yes > confidence)
-    assert found.retrieval.notes == ()
     assert whole.says_yes
-    assert whole.retrieval.notes == ("p_yes does not stop the walk",)
 
 
 def test_without_a_confidence_the_one_of_the_reader_counts():
-    def is_enough(p_yes, config):
-        progress = ProgressControl(config, lm)
+    def is_enough(p_yes, config, confidence=0.5):
+        plan = config.plan("hwdag", confidence)
+        progress = ProgressControl(plan.confidence, plan.patience)
         progress.take(SimpleNamespace(p_yes=p_yes))
         return progress.reason == "sufficient"
 
-    lm = ScriptedLM()
-    asked = SearchConfig(progress="p_yes")
-    assert is_enough(0.6, asked) and not is_enough(0.4, asked)
-    lm.confidence = 0.9
-    assert is_enough(0.95, asked) and not is_enough(0.85, asked)
-    assert is_enough(0.4, SearchConfig(progress="p_yes", confidence=0.3))
-    assert is_enough(0.6, SearchConfig.garlic())
+    assert is_enough(0.6, SearchConfig()) and not is_enough(0.4, SearchConfig())
+    assert is_enough(0.95, SearchConfig(), 0.9) and not is_enough(0.85, SearchConfig(), 0.9)
+    assert is_enough(0.4, SearchConfig(confidence=0.3))
+    assert is_enough(0.6, SearchConfig(method="garlic"), 0.9)
+    assert not is_enough(1.0, SearchConfig(confidence=NEVER))

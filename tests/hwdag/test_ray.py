@@ -62,11 +62,13 @@ def test_a_worker_that_dies_every_time_is_an_error(tmp_path):
         def replay(self, requests, *, heads):
             os._exit(1)
 
-    executor = RayExecutor(1, models=lambda: (Dying(), HashingEmbedder()), retries=1)
+    executor = RayExecutor(
+        1, models=lambda: (Dying(prefers_extraction=False), HashingEmbedder()), retries=1
+    )
     with pytest.raises(ModelError):
         HWDAGIndex.from_documents(
             corpus(1),
-            reader=ScriptedLM(),
+            reader=ScriptedLM(prefers_extraction=False),
             embedder=HashingEmbedder(),
             config=CONFIG,
             executor=executor,

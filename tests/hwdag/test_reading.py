@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwdag.config import SearchConfig
+from hwdag.config import NEVER, SearchConfig
 from hwdag.index import HWDAGIndex
 from hwdag.search.context import Sections, by_section, with_headings
 from hwdag.text.sentences import sentences
@@ -85,13 +85,13 @@ class Noted(ScriptedLM):
         return session
 
 
-@pytest.mark.parametrize("progress", ["budget", "p_yes"])
-def test_attention_is_asked_for_sentences_without_their_headings(progress):
+@pytest.mark.parametrize("confidence", [NEVER, 0.5])
+def test_attention_is_asked_for_sentences_without_their_headings(confidence):
     text = "It is old. Clara Holm built it.\n\n# Ferry\n\nIt is new. It is slow."
     reader = Noted(p_yes=[0.0])
     harbour = Document("one", text, title="Harbour")
     index = HWDAGIndex.from_documents([harbour], reader=reader, embedder="hashing-64")
-    answer = index.answer("Who built it?", config=SearchConfig(progress=progress))
+    answer = index.answer("Who built it?", config=SearchConfig(confidence=confidence))
     assert any(sentence.startswith("Harbour: ") for sentence in reader.read)
     expected = {text[span.start : span.end] for span in sentences(text)}
     assert {*reader.asked} == {one.text for one in answer.attended} == expected

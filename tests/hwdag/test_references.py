@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hwdag.config import BuildConfig, Scoring, SearchConfig
+from hwdag.config import NEVER, BuildConfig, Scoring, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.index import HWDAGIndex
 from hwdag.scope import Scope
@@ -32,29 +32,29 @@ QUESTION = "Where was the colleague of Ada Byron born?"
 def visited(scoring):
     index = HWDAGIndex(reader=ScriptedLM(), embedder=HashingEmbedder(), config=BuildConfig())
     index.insert([Document("d", TEXT)])
-    config = SearchConfig(token_budget=60, progress="budget", scoring=scoring, initial_share=0.0)
+    config = SearchConfig(token_budget=60, scoring=scoring)
     return [step.node.text for step in index.search(QUESTION, config=config).steps]
 
 
 def test_a_mentioned_heading_brings_the_second_hop():
-    first, second, *_ = visited(Scoring(attention=0, mentions=1, echoes=0))
+    first, second, *_ = visited(Scoring(attention=0, references=1))
     assert "Ada Byron worked" in first
     assert "birthplace" in second
 
 
 def test_a_shared_rare_word_brings_the_second_hop():
-    first, second, *_ = visited(Scoring(attention=0, similarity=0.2, mentions=0, echoes=1))
+    first, second, *_ = visited(Scoring(attention=0, similarity=0.2, references=1))
     assert "Ada Byron worked" in first
     assert "birthplace" in second
 
 
-@pytest.mark.parametrize("scale", ["share", "peak"])
-def test_the_parts_of_a_score_are_reported_and_add_up(scale):
-    built = BuildConfig(edges="attention")
+@pytest.mark.parametrize("method", ["hwdag", "garlic"])
+def test_the_parts_of_a_score_are_reported_and_add_up(method):
+    built = BuildConfig(method="hwdag")
     index = HWDAGIndex(reader=ScriptedLM(), embedder=HashingEmbedder(), config=built)
     index.insert([Document("d", TEXT)])
-    scoring = Scoring(attention=0.5, similarity=0.7, sparse=0.4, scale=scale)
-    config = SearchConfig(token_budget=500, progress="budget", scoring=scoring)
+    scoring = Scoring(attention=0.5, similarity=0.7, sparse=0.4)
+    config = SearchConfig(method, token_budget=500, confidence=NEVER, scoring=scoring)
     steps = index.search(QUESTION, config=config).steps
     assert any(step.reference > 0 for step in steps)
     assert any(step.attention > 0 for step in steps)
@@ -69,6 +69,6 @@ def test_nothing_outside_a_filter_is_named_or_counted():
     index.insert([Document("d", TEXT), Document("e", TEXT.replace("Walworth", "Paris"))])
     alone = HWDAGIndex(reader=ScriptedLM(), embedder=HashingEmbedder())
     alone.insert([Document("d", TEXT)])
-    config = SearchConfig(token_budget=200, progress="budget")
+    config = SearchConfig(token_budget=200, confidence=NEVER)
     both = index.search(QUESTION, config=config, scope=Scope(["d"]))
     assert both.steps == alone.search(QUESTION, config=config).steps

@@ -13,7 +13,7 @@ from hwdag.store import unfinished
 from hwdag_lab.scripted import ScriptedLM
 
 MILL = Document("mill", "The miller keeps grain. He counts the sacks at night.")
-CHUNKS = BuildConfig(chunk_tokens=12, edges="attention")
+CHUNKS = BuildConfig(chunk_tokens=12, method="hwdag")
 FERRY = Document("ferry", "The ferry crosses the river at dawn. Its bell wakes the village.")
 
 

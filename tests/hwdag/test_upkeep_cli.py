@@ -99,7 +99,7 @@ def test_build_insert_and_refresh(tmp_path, capsys):
         "Clara Holm built the harbour in 1871. It has a lighthouse."
     )
     (folder / "quarry.txt").write_text("The quarry at Elm Hill gave the stone. It closed in 1940.")
-    build = ["build", str(folder), "-o", str(path), "--quiet", "--edges", "attention"]
+    build = ["build", str(folder), "-o", str(path), "--quiet", "--method", "hwdag"]
     assert main([*build, "--max-tokens", "1"]) == 3
     assert "max_tokens" in capsys.readouterr().out
     assert main(build) == 0

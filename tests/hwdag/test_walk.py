@@ -9,9 +9,8 @@ from reference import reference_walk
 from tiny import FAMILIES, model, tokenizer
 from worlds import corpus_of, random_graph, random_vectors, walk
 
-from hwdag.config import BuildConfig, Scoring, SearchConfig
+from hwdag.config import NEVER, BuildConfig, Scoring, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.errors import UnknownOption
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.search.context import READ_TOGETHER
@@ -65,17 +64,17 @@ def test_the_walk_equals_the_reference(family, chat):
         heads = [None, ((0, 1), (2, 5), (3, 7))][seed % 2]
         budget = int(rng.integers(150, 500))
         options = {"budget": budget, "confidence": 0.5, "patience": 1 + seed}
-        config = SearchConfig.garlic(
-            initial_share="equal",
+        config = SearchConfig(
+            method="garlic",
             token_budget=budget,
-            progress="budget" if seed == 3 else "p_yes",
+            confidence=NEVER if seed == 3 else 0.5,
             patience=1 + seed,
             heads=heads or "all",
         )
         expected = reference_walk(
             graph, vectors, query, QUESTION, lm, heads=heads, steers=seed != 3, **options
         )
-        found = search(graph, vectors, query, lm, config).retrieval
+        found = search(graph, vectors, query, lm, config, rules={"initial_share": None}).retrieval
         assert [step.node.id for step in found.steps] == [
             graph.nodes[i].id for i in expected.visited
         ]
@@ -92,7 +91,7 @@ def test_every_token_passes_the_model_once():
     inner.register_forward_pre_hook(lambda _, args: forwards.append(args[0][0].tolist()))
     graph = random_graph(rng, chunks=6, levels=3)
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
-    walked = search(graph, vectors, query, lm, SearchConfig(token_budget=2000, progress="budget"))
+    walked = search(graph, vectors, query, lm, SearchConfig(token_budget=2000, confidence=NEVER))
 
     steps = walked.retrieval.steps
     initial = sum(step.initial for step in steps)
@@ -124,7 +123,7 @@ def test_the_answer_equals_generation_from_scratch():
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
     seen = []
     hook = lm.model.register_forward_pre_hook(lambda _, args: seen.append(args[0][0].tolist()))
-    walked = search(graph, vectors, query, lm, SearchConfig(token_budget=400, progress="budget"))
+    walked = search(graph, vectors, query, lm, SearchConfig(token_budget=400, confidence=NEVER))
     slot = len(lm.turns.reply)
     context = [token for ids in seen for token in ids[:-slot]]
     seen.clear()
@@ -141,7 +140,7 @@ def test_attention_of_the_answer_is_reported_for_the_asked_spans():
     lm, rng = HuggingFaceLM(model(), tokenizer()), np.random.default_rng(2)
     graph = random_graph(rng, chunks=5, levels=2)
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
-    walked = search(graph, vectors, query, lm, SearchConfig(token_budget=400, progress="budget"))
+    walked = search(graph, vectors, query, lm, SearchConfig(token_budget=400, confidence=NEVER))
     nodes = [step.node for step in walked.retrieval.steps]
     spans = [(i, Span(0, len(node.text))) for i, node in enumerate(nodes)]
     decoding = walked.session.decode(enough=True, max_new_tokens=4, spans=spans)
@@ -157,7 +156,7 @@ def test_context_tokens_stay_within_the_budget(budget):
         rng = np.random.default_rng(seed)
         graph = random_graph(rng, chunks=10, levels=3)
         vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
-        config = SearchConfig(token_budget=budget, progress="budget")
+        config = SearchConfig(token_budget=budget, confidence=NEVER)
         found = search(graph, vectors, query, lm, config).retrieval
         spent = sum(len(lm.codec.encode(f"* {step.node.text}\n")) for step in found.steps)
         assert spent == found.context_tokens <= budget
@@ -169,8 +168,8 @@ def test_a_budget_beyond_the_context_is_cut_and_said():
     rng = np.random.default_rng(0)
     graph = random_graph(rng, chunks=30, levels=2)
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
-    config = SearchConfig(token_budget=10_000, progress="budget", max_new_tokens=8)
-    walked = search(graph, vectors, query, lm, config)
+    config = SearchConfig(token_budget=10_000, confidence=NEVER)
+    walked = search(graph, vectors, query, lm, config, max_new_tokens=8)
     assert any("cut to the" in note for note in walked.retrieval.notes)
     list(walked.session.decode(enough=True, max_new_tokens=8))
     assert walked.session.cached_tokens <= 512
@@ -183,7 +182,7 @@ def test_patience_counts_yes_and_not_consecutive_yes():
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
 
     def readings(patience):
-        config = SearchConfig(token_budget=5000, progress="p_yes", patience=patience)
+        config = SearchConfig(token_budget=5000, confidence=0.5, patience=patience)
         found = search(graph, vectors, query, lm, config).retrieval
         assert found.stop == "sufficient"
         return [step.p_yes for step in found.steps if step.p_yes is not None]
@@ -197,10 +196,10 @@ def test_p_yes_is_shown_and_stops_a_walk_only_where_it_is_asked_to():
     lm, rng = ScriptedLM(p_yes=[0.99]), np.random.default_rng(1)
     graph = random_graph(rng, chunks=4, levels=2)
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
-    found = search(graph, vectors, query, lm, SearchConfig(token_budget=5000)).retrieval
+    never = SearchConfig(token_budget=5000, confidence=NEVER)
+    found = search(graph, vectors, query, lm, never).retrieval
     assert (found.stop, found.p_yes) == ("exhausted", 0.99)
-    assert "p_yes does not stop the walk" in found.notes
-    forced = search(graph, vectors, query, lm, SearchConfig(token_budget=5000, progress="p_yes"))
+    forced = search(graph, vectors, query, lm, SearchConfig(token_budget=5000, confidence=0.5))
     assert forced.retrieval.stop == "sufficient"
 
 
@@ -214,10 +213,9 @@ def test_a_walk_is_read_by_section_before_its_answer(family, seed):
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
     lm = HuggingFaceLM(model(family), tokenizer())
     options = {"token_budget": 9000, "patience": 1000, "scoring": Scoring(attention=0)}
-    options["initial_share"] = 0.0
-    config = SearchConfig(**options)
-    along = search(graph, vectors, query, lm, SearchConfig(progress="p_yes", **options)).retrieval
-    walked = search(graph, vectors, query, lm, config)
+    config, one_by_one = SearchConfig(**options), SearchConfig(confidence=0.999999, **options)
+    along = search(graph, vectors, query, lm, one_by_one, method="evidence").retrieval
+    walked = search(graph, vectors, query, lm, config, method="evidence")
     steps = walked.retrieval.steps
     assert [step.node.id for step in along.steps] == [step.node.id for step in steps]
 
@@ -233,7 +231,9 @@ def test_a_walk_is_read_by_section_before_its_answer(family, seed):
     assert one == other
     assert walked.retrieval.context_tokens == sum(alone.cost(text) for _, text in walked.shown)
 
-    unread = search(graph, vectors, query, lm, config, for_answer=False).retrieval
+    unread = search(
+        graph, vectors, query, lm, config, method="evidence", for_answer=False
+    ).retrieval
     assert [step.node.id for step in unread.steps] == [step.node.id for step in along.steps]
     assert unread.usage.tokens == 0 and not any(step.relevance for step in unread.steps)
     assert unread.context_tokens == walked.retrieval.context_tokens
@@ -259,8 +259,8 @@ def test_p_yes_ends_a_walk_where_nodes_read_one_by_one_say_so(family, seed):
     lm, scoring = HuggingFaceLM(model(family), tokenizer()), Scoring(attention=0)
 
     def asked(**options):
-        config = SearchConfig(token_budget=900, scoring=scoring, initial_share=0.0, **options)
-        return search(graph, vectors, query, lm, config)
+        config = SearchConfig(token_budget=900, scoring=scoring, **options)
+        return search(graph, vectors, query, lm, config, method="evidence")
 
     chosen = [step.node for step in asked().retrieval.steps]
     prompts = SearchPrompts()
@@ -272,7 +272,7 @@ def test_p_yes_ends_a_walk_where_nodes_read_one_by_one_say_so(family, seed):
     sureness = np.array([reading.p_yes for reading in readings])
     confidence = float(np.median(sureness))
     for patience in (1, 2, 5, 1000):
-        walked = asked(progress="p_yes", confidence=confidence, patience=patience, heads="all")
+        walked = asked(confidence=confidence, patience=patience, heads="all")
         said = np.flatnonzero(sureness > confidence)
         end = said[patience - 1] + 1 if patience <= len(said) else len(chosen)
         found = walked.retrieval
@@ -295,12 +295,13 @@ def test_after_a_stop_k_nodes_are_filled_up_by_what_would_come_next():
     rng = np.random.default_rng(3)
     graph = random_graph(rng, chunks=20, levels=2)
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
-    options = {"token_budget": 5000, "scoring": Scoring(attention=0), "initial_share": 0.0}
-    whole = search(graph, vectors, query, ScriptedLM(), SearchConfig(**options)).retrieval.steps
-    config = SearchConfig(progress="p_yes", **options)
+    options = {"token_budget": 5000, "scoring": Scoring(attention=0)}
+    never, config = (SearchConfig(confidence=sure, **options) for sure in (NEVER, 0.5))
+    rules = {"initial_share": 0.0}
+    whole = search(graph, vectors, query, ScriptedLM(), never, rules=rules).retrieval.steps
     lm = ScriptedLM(p_yes=[0.0, 0.99])
     for k in (1, 3, 4, 6, len(whole)):
-        found = search(graph, vectors, query, lm, config, k=k).retrieval
+        found = search(graph, vectors, query, lm, config, k=k, rules=rules).retrieval
         assert [step.node for step in found.steps] == [step.node for step in whole[:2]]
         assert lm.sessions[-1].texts == [step.node.text for step in whole[:2]]
         beyond = [step.node for step in found.beyond]
@@ -322,10 +323,11 @@ def test_a_walk_that_is_ended_keeps_what_was_read():
         query,
         ScriptedLM(),
         config,
+        method="evidence",
         interruption=Interruption(flag),
         on_step=lambda step: flag.set(),
     ).retrieval
-    walked = search(graph, vectors, query, ScriptedLM(), config)
+    walked = search(graph, vectors, query, ScriptedLM(), config, method="evidence")
     whole = walked.retrieval
     assert found.stop == "stopped"
     count = len(found.steps)
@@ -353,7 +355,7 @@ def test_the_walk_follows_the_heavier_edge():
         vectors,
         vectors[0],
         ScriptedLM(),
-        SearchConfig.garlic(progress="budget"),
+        SearchConfig(method="garlic", confidence=NEVER),
     )
     assert [step.node.text for step in found.retrieval.steps] == ["top", "alpha", "beta"]
     np.testing.assert_allclose([s.attention for s in found.retrieval.steps], [0, 0.9, 0.1])
@@ -362,7 +364,7 @@ def test_the_walk_follows_the_heavier_edge():
 def test_attention_is_scaled_over_what_is_yet_to_be_read():
     """A heavy node that was read must not make light of those that are left."""
     corpus = corpus_of([diamond()], [np.zeros((3, 8), np.float32)])
-    frontier = Frontier(corpus, np.zeros(3), scoring=Scoring(attention=0.5))
+    frontier = Frontier(corpus, np.zeros(3), scoring=Scoring(attention=0.5), scale="peak")
     frontier.visit(2)
     frontier.pass_on(2, 1.0)
     np.testing.assert_allclose(part(frontier, "attention")[:2], [0.5, 0.5 / 9])
@@ -396,32 +398,39 @@ def test_a_sentence_is_lifted_by_the_best_one_of_its_paragraph():
 
 def test_pecan_adds_the_similarity_as_it_is():
     corpus = corpus_of([diamond()], [np.zeros((3, 8), np.float32)])
-    frontier = Frontier(corpus, np.array([0.3, 0.2, 0.1]), scoring=Scoring.pecan())
+    frontier = Frontier(corpus, np.array([0.3, 0.2, 0.1]), scoring=Scoring.papers(), scale="none")
     frontier.visit(2)
     frontier.pass_on(2, 2.0)
     scores = [frontier.parts(i).attention + frontier.parts(i).similarity for i in range(2)]
     np.testing.assert_allclose(scores, [1.8 + 0.3, 0.2 + 0.2])
 
 
-def test_the_presets_are_the_papers():
-    garlic, pecan = SearchConfig.garlic(), SearchConfig.pecan("qasper")
-    assert (garlic.progress, garlic.confidence, garlic.patience) == ("p_yes", 0.5, 1)
-    assert (garlic.initial_share, garlic.heads) == (1.0, "all")
-    assert (garlic.token_budget, pecan.token_budget) == (1024, 1024)
-    assert (pecan.confidence, pecan.scoring) == (0.98, Scoring.pecan())
-    assert [SearchConfig.pecan(data).confidence for data in ("hotpotqa", "musique")] == [0.5, 0.55]
-    with pytest.raises(UnknownOption, match="qasper"):
-        SearchConfig.pecan("squad")
-    build = BuildConfig.garlic()
-    assert (build.window_tokens, build.windows, build.points) == (8192, "greedy", "required")
-    assert BuildConfig.garlic(points="generated").points == "generated"
+def test_the_methods_of_the_papers_are_theirs():
+    garlic, pecan = SearchConfig(method="garlic").plan(), SearchConfig(method="pecan").plan()
+    assert (garlic.confidence, garlic.patience, garlic.heads) == (0.5, 1, "all")
+    assert (garlic.token_budget, garlic.scoring) == (8192, Scoring.papers())
+    assert (garlic.rules.initial_share, garlic.rules.scale) == (1.0, "share")
+    assert (garlic.navigator, pecan.rules.scale) == ("none", "none")
+    build = BuildConfig(method="garlic").resolved("evidence")
+    assert (build.method, build.window_tokens, build.leaves) == ("garlic", 8192, "chunks")
+    assert (build.points, build.language, build.edge_heads) == ("generated", "", "all")
+
+
+def test_what_is_said_goes_before_what_the_method_has():
+    config = SearchConfig(token_budget=7, confidence=0.25, heads="all", navigator="none")
+    plan = config.plan("hwdag", confidence=0.75)
+    assert (plan.token_budget, plan.confidence, plan.heads) == (7, 0.25, "all")
+    assert SearchConfig().plan("hwdag", confidence=0.75).confidence == 0.75
+    assert SearchConfig(method="evidence").plan("hwdag", confidence=0.75).confidence == NEVER
+    built = BuildConfig(leaves="chunks", language="German").resolved("hwdag")
+    assert (built.method, built.leaves, built.language) == ("hwdag", "chunks", "German")
 
 
 def test_the_papers_walk_reads_all_top_nodes_first():
     rng = np.random.default_rng(3)
     graph = random_graph(rng, chunks=8, levels=3)
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
-    config = SearchConfig.garlic(token_budget=5000)
+    config = SearchConfig(method="garlic", token_budget=5000)
     found = search(graph, vectors, query, ScriptedLM(p_yes=[0.1, 0.9]), config).retrieval
     top = [node.id for node in graph.nodes if node.level == graph.height]
     assert [step.node.id for step in found.steps if step.initial] == top
@@ -432,7 +441,7 @@ def test_a_flag_and_a_time_end_the_walk_before_its_next_step():
     rng = np.random.default_rng(3)
     graph = random_graph(rng, chunks=8, levels=3)
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
-    config = SearchConfig(token_budget=5000, progress="budget", initial_share=0.0)
+    config = SearchConfig(token_budget=5000, confidence=NEVER)
     flag, seen = threading.Event(), []
 
     def on_step(step):
@@ -481,7 +490,7 @@ def test_only_allowed_nodes_are_scored_and_shown():
     graphs = [random_graph(rng, chunks=5, levels=3, document_id=f"d{i}") for i in range(3)]
     vectors = [random_vectors(rng, len(graph)) for graph in graphs]
     query = random_vectors(rng, 1)[0]
-    lm, config = ScriptedLM(), SearchConfig(token_budget=5000, progress="budget")
+    lm, config = ScriptedLM(), SearchConfig(token_budget=5000, confidence=NEVER)
     corpus = corpus_of(graphs, vectors)
     options = {"reader": lm, "embedder": FixedEmbedder(query), "config": config}
     options |= {"prompts": SearchPrompts()}
@@ -495,7 +504,7 @@ def test_k_nodes_are_filled_up_by_score_after_the_walk():
     rng = np.random.default_rng(7)
     graph = random_graph(rng, chunks=8, levels=3)
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
-    lm, config = ScriptedLM(p_yes=[0.9]), SearchConfig(progress="p_yes")
+    lm, config = ScriptedLM(p_yes=[0.9]), SearchConfig(confidence=0.5)
     found = search(graph, vectors, query, lm, config, k=6).retrieval
     assert found.stop == "sufficient"
     assert len(found.steps) < 6 == len(found.best(6))
@@ -548,7 +557,7 @@ def test_hashing_embedder_drives_the_similarity_part():
         "ee",
         reader=ScriptedLM(),
         embedder=embedder,
-        config=SearchConfig.garlic(progress="budget"),
+        config=SearchConfig(method="garlic", confidence=NEVER),
         prompts=SearchPrompts(),
     ).retrieval
     read = [step.node.text for step in found.steps]
@@ -562,12 +571,12 @@ def test_each_step_keeps_the_best_candidates_that_it_passed_over():
         rng = np.random.default_rng(seed)
         graph = random_graph(rng, chunks=10, levels=3)
         vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
-        config = SearchConfig.garlic(progress="budget", initial_share=0.0)
-        found = search(graph, vectors, query, lm, config).retrieval
+        config = SearchConfig(method="garlic", confidence=NEVER)
+        found = search(graph, vectors, query, lm, config, rules={"initial_share": 0.0}).retrieval
         numbers = {node.id: i for i, node in enumerate(graph.nodes)}
         corpus = corpus_of([graph], [vectors])
-        likeness = Similarity(corpus, QUESTION, query, config.scoring).values
-        frontier = Frontier.of(corpus, QUESTION, likeness, config.scoring)
+        likeness = Similarity(corpus, QUESTION, query, Scoring.papers()).values
+        frontier = Frontier.of(corpus, QUESTION, likeness, Scoring.papers(), scale="share")
         for step in found.steps:
             index = numbers[step.node.id]
             best = [graph.nodes[i] for i in frontier.ranking(len(graph)) if i != index]

@@ -231,12 +231,12 @@ def test_the_most_likely_option_is_chosen_and_nothing_is_decoded(tmp_path):
 
 def test_ablations_walk_one_graph_that_is_built_once(tmp_path):
     lm = ScriptedLM(prefers_extraction=False)
-    names = ("hwdag", "hwdag-p-yes", "hwdag-no-attention")
+    names = ("hwdag", "hwdag-no-stop", "hwdag-no-attention")
     run(world.records(1), world.models(lm), replace(SIMPLE, systems=names), tmp_path)
     assert {build.build for build in read_builds(tmp_path).values()} == {"hwdag"}
     (index,) = (tmp_path / INDEXES).iterdir()
     written = lm.writes
-    more = replace(SIMPLE, systems=("hwdag-no-embedding",))
+    more = replace(SIMPLE, systems=("hwdag-no-navigator",))
     run(world.records(1), world.models(lm), more, tmp_path)
     assert list((tmp_path / INDEXES).iterdir()) == [index]
     assert lm.writes == written
@@ -292,10 +292,10 @@ def test_names_stand_for_systems():
     ]
     assert [s.name for s in systems(["dense+title"])][-1] == "dense@sentence+title"
     assert family("bm25@sentence+title") == "bm25"
-    assert family("hwdag-p-yes") == "hwdag"
+    assert family("evidence-p-yes") == "evidence"
     assert family("truncate-middle") == "truncate-middle"
     assert is_baseline("raptor-tree")
-    assert not is_baseline("hwdag-garlic")
+    assert not is_baseline("hwdag-garlic") and not is_baseline("evidence")
     with pytest.raises(UnknownOption, match="'colbert'"):
         systems(["colbert"])
     with pytest.raises(InputError, match="system"):
@@ -470,7 +470,7 @@ def test_pecan_has_a_confidence_per_data_set():
     """PECAN App. E; the longer version of a set has that of the set, others GARLIC's."""
     (pecan,) = systems(["hwdag-pecan"])
     told = {
-        name: pecan.config(100, 8, name).confidence
+        name: pecan.config(100, name).confidence
         for name in ("narrativeqa", "qasper", "hotpotqa_long", "musique", "squad")
     }
     own = pecan.search.confidence
@@ -488,7 +488,7 @@ def test_the_ablations_of_the_papers_leave_one_part_out_of_their_settings():
     (garlic,) = systems(["hwdag-garlic"])
     changed = {
         "hwdag-garlic-no-graph": {"window_tokens"},
-        "hwdag-garlic-no-progress": {"progress", "initial_share"},
+        "hwdag-garlic-no-progress": {"confidence"},
         "hwdag-garlic-no-attention": {"scoring"},
         "hwdag-garlic-no-embedding": {"scoring"},
     }
@@ -498,26 +498,26 @@ def test_the_ablations_of_the_papers_leave_one_part_out_of_their_settings():
             f.name for a, b in pairs for f in fields(a) if getattr(a, f.name) != getattr(b, f.name)
         }
         assert different <= changed[system.name]
-        assert different & {"progress", "scoring"} or system.tree
+        assert different & {"confidence", "scoring"} or system.tree
 
 
 def test_every_system_is_also_asked_at_what_the_walk_read_when_it_stopped(tmp_path):
     """The walk says "enough" after its first node; the others get as many tokens on average."""
     lm = ScriptedLM(p_yes=lambda question, texts: 0.9)
     plan = Plan(
-        systems=("hwdag-p-yes", "bm25@sentence", "full-context"),
+        systems=("evidence-p-yes", "bm25@sentence", "full-context"),
         budgets=(60,),
         limit=None,
         answers=False,
-        match="hwdag-p-yes",
+        match="evidence-p-yes",
     )
     counts = run(world.records(), world.models(lm), plan, tmp_path)
     results = list(read_results(tmp_path).values())
-    read = [r.context_tokens for r in results if r.system == "hwdag-p-yes"]
+    read = [r.context_tokens for r in results if r.system == "evidence-p-yes"]
     mean = round(sum(read) / len(read))
     assert mean < 60
     assert {r.budget for r in results if r.system == "bm25@sentence"} == {60, mean}
-    assert {r.budget for r in results if r.system == "hwdag-p-yes"} == {60}
+    assert {r.budget for r in results if r.system == "evidence-p-yes"} == {60}
     assert counts == RunCounts(0, 16, 0)
     assert run(world.records(), world.models(lm), plan, tmp_path) == RunCounts(16, 0, 0)
     with pytest.raises(InputError, match="'dense'"):
@@ -559,7 +559,7 @@ def test_other_edges_are_made_of_the_same_attention(tmp_path):
     kept = shuffled(replay, np.random.default_rng(1), own)
     assert (kept.attention[:, [0, 1, 3]][own] == means[own]).all()
 
-    names = ("hwdag-attention-edges", "hwdag-shuffled-edges", "hwdag-uniform-edges")
+    names = ("hwdag", "hwdag-shuffled-edges", "hwdag-uniform-edges")
     plan = Plan(systems=names, budgets=(40,), limit=None, answers=False)
     run([world.long_record(0)], world.models(), plan, tmp_path)
     rows = {}
@@ -575,7 +575,7 @@ def test_other_edges_are_made_of_the_same_attention(tmp_path):
 def test_a_pool_is_one_index_of_many_documents_that_several_sets_ask_about(tmp_path):
     """Two data sets of two documents; each is asked over the passages of both, built once."""
     asked = [*world.passages(0, dataset="a"), *world.passages(2, dataset="b")]
-    names = ("hwdag", "bm25@sentence", "raptor-collapsed", "oracle")
+    names = ("evidence", "bm25@sentence", "raptor-collapsed", "oracle")
     plan = Plan(systems=names, budgets=(60,), limit=None, answers=False)
     counts = run(pool_records(asked), world.models(ScriptedLM()), plan, tmp_path)
     assert counts == RunCounts(0, 4 * 8, 0)
@@ -586,5 +586,5 @@ def test_a_pool_is_one_index_of_many_documents_that_several_sets_ask_about(tmp_p
         assert result.metrics.keys() >= {"recall_at_2", "recall_at_5", "paragraph_touched"}
         if result.system == "oracle":
             assert result.metrics["paragraph_half"] == result.metrics["recall_at_2"] == 1
-        if result.system in ("hwdag", "bm25@sentence"):  # names are in one passage only
+        if result.system in ("evidence", "bm25@sentence"):  # names are in one passage only
             assert result.metrics["recall_at_5"] == 1

@@ -130,7 +130,7 @@ def test_the_answer_from_notebooks_is_the_writers_with_citations_of_the_reader()
 def test_a_long_answer_is_cut_to_its_limit():
     script = Script(**READING, answer="Answer: " + "Arden is fine. " * 30)
     built = retriever(script, config=THREE, answers="notebooks")
-    answer = built.answer(QUESTION, config=SearchConfig(token_budget=500, max_new_tokens=8))
+    answer = built.answer(QUESTION, config=SearchConfig(token_budget=500), max_new_tokens=8)
     assert answer.text == "Arden is fine. Arden is fine."
 
 
@@ -197,7 +197,7 @@ def test_a_random_real_model_ends_within_the_limits():
     explored = built.explore(QUESTION)
     assert len(explored.paths) == 2
     assert all(len(path.calls) <= 2 for path in explored.paths)
-    answer = built.answer(QUESTION, config=SearchConfig(token_budget=120, max_new_tokens=4))
+    answer = built.answer(QUESTION, config=SearchConfig(token_budget=120), max_new_tokens=4)
     assert answer.retrieval.steps
     assert answer.retrieval.context_tokens <= 120
     assert any("by default" in note for note in answer.retrieval.notes)

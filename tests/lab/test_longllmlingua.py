@@ -48,7 +48,7 @@ def text_of(seed: int, sentences: int) -> str:
 
 def searched(retriever, text, budget, question=QUESTION):
     retriever.insert([Document("doc", text)])
-    return retriever.search(question, config=SearchConfig(token_budget=budget, max_new_tokens=8))
+    return retriever.search(question, config=SearchConfig(token_budget=budget))
 
 
 def check(retrieval, text):
@@ -209,7 +209,7 @@ def test_it_answers_with_the_cost_of_both_stages():
     lm = tiny_lm()
     retriever = LongLLMLinguaRetriever(reader=lm, config=SMALL)
     retriever.insert([Document("doc", text_of(6, 40))])
-    answer = retriever.answer(QUESTION, config=SearchConfig(token_budget=80, max_new_tokens=8))
+    answer = retriever.answer(QUESTION, config=SearchConfig(token_budget=80), max_new_tokens=8)
     assert answer.usage.tokens > answer.retrieval.usage.tokens > 0
     assert answer.usage.tflops > answer.retrieval.usage.tflops > 0
 

@@ -349,7 +349,7 @@ def test_memory_and_questions_fit_into_the_context():
     reader = ScriptedLM(context_tokens=380, reply=write)
     retriever = MemWalkerRetriever(reader=reader, embedder=HashingEmbedder(64), config=config)
     retriever.insert([Document("doc", TEXT * 4)])
-    search = SearchConfig(token_budget=40, max_new_tokens=8)
+    search = SearchConfig(token_budget=40)
     retriever.search("castle", config=search)
     assert max(reader.count_tokens(prompts)) + 8 <= 380
     assert any("in summary" in prompt for prompt in prompts)
@@ -372,7 +372,7 @@ def test_the_embedded_model_ends_with_something_usable():
     retriever = MemWalkerRetriever(reader=default_reader(), config=config)
     retriever.insert([Document("doc", text)])
     assert len(retriever.built("doc").top) == 1 < sum(n.level == 1 for n in retriever.nodes("doc"))
-    search = SearchConfig(token_budget=256, max_new_tokens=4)
+    search = SearchConfig(token_budget=256)
     retrieval = retriever.search("Who kept the lighthouse?", config=search)
     assert retrieval.steps[0].node.level == 1
     assert 100 < retrieval.context_tokens <= 256

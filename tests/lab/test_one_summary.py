@@ -38,7 +38,7 @@ def test_a_tree_gives_every_node_one_parent():
         reader=lm,
         writer=OneSummaryWriter(lm, lm),
         embedder=HashingEmbedder(),
-        config=BuildConfig.garlic(window_tokens=300, chunk_tokens=40),
+        config=BuildConfig(method="garlic", window_tokens=300, chunk_tokens=40),
     )
     report = index.insert([Document("d", text)])
     assert (report.retries, report.fallbacks) == (0, 0)

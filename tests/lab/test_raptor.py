@@ -393,7 +393,7 @@ def test_it_works_with_the_embedded_models(tmp_path):
         retriever = RaptorRetriever(reader=default_reader(), mode=mode, cache=tmp_path / "calls")
         retriever.insert([Document("doc", text)])
         assert tree_of(retriever).nodes[-1].level >= 2
-        config = SearchConfig(token_budget=256, max_new_tokens=4)
+        config = SearchConfig(token_budget=256)
         found[mode] = retriever.search("Who kept the lighthouse?", config=config)
         assert 100 < found[mode].context_tokens <= 256
     assert "lighthouse" in found["collapsed"].steps[0].node.text

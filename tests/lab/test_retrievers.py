@@ -476,7 +476,7 @@ def test_windows_of_a_real_model():
     )
     retriever = FullContextRetriever(lm)
     retriever.insert([document])
-    config = SearchConfig(max_new_tokens=4)
+    config = SearchConfig()
     answer = retriever.answer("Which bridge?", config=config)
     nodes = [step.node for step in answer.retrieval.steps]
     session = lm.session("Which bridge?", prompts=lm.search_prompts, heads="auto", max_new_tokens=4)
@@ -528,7 +528,7 @@ def test_the_default_models_find_the_sentence():
         DenseRetriever(granularity="sentence"),
     ):
         retriever.insert([Document("d", text)])
-        config = SearchConfig(token_budget=24, max_new_tokens=8)
+        config = SearchConfig(token_budget=24)
         answer = retriever.answer("Which instrument did the keeper Ines play?", config=config)
         assert answer.retrieval.steps[0].node.text.startswith("Its keeper")
         assert answer.retrieval.context_tokens <= 24
@@ -549,6 +549,6 @@ def test_line_breaks_do_not_cost_a_node_its_place():
     session = lm.session("Who?", prompts=SearchPrompts(), heads="all", max_new_tokens=4)
     budget = session.cost(text)
     assert lm.count_tokens([text])[0] > budget
-    found = retriever.search("Who?", config=SearchConfig(token_budget=budget, max_new_tokens=4))
+    found = retriever.search("Who?", config=SearchConfig(token_budget=budget))
     assert [step.node.text for step in found.steps] == [text]
     assert found.stop == "exhausted"

@@ -46,7 +46,7 @@ TEXT = (
 
 def scores_of(retriever, question=QUESTION, **options):
     """Score of every sentence by id."""
-    config = SearchConfig(token_budget=1 << 20, max_new_tokens=4)
+    config = SearchConfig(token_budget=1 << 20)
     found = retriever.search(question, config=config, k=100_000, **options)
     return {step.node.id: step.score for step in (*found.steps, *found.beyond)}
 
@@ -325,7 +325,7 @@ def test_a_text_beyond_the_context_is_read_in_windows():
     [document] = random_documents(5, 1, sentences=60)
     retriever = YouraRetriever.from_documents([document], reader=lm)
     assert lm.count_tokens([document.text])[0] > 256
-    found = retriever.answer(QUESTION, config=SearchConfig(token_budget=60, max_new_tokens=4))
+    found = retriever.answer(QUESTION, config=SearchConfig(token_budget=60), max_new_tokens=4)
     assert found.retrieval.steps
     with pytest.raises(QuestionTooLong):
         retriever.search("who " * 300)

@@ -22,7 +22,7 @@ from processes import python
 from pydantic import ValidationError
 
 import hwdag
-from hwdag.config import SearchConfig
+from hwdag.config import NEVER, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError, UnknownOption
 from hwdag_lab.methods.bm25 import BM25Retriever
@@ -124,11 +124,11 @@ def test_sources_are_passages_of_the_document():
 
 
 def test_the_budget_of_the_search_is_kept():
-    tight = SearchConfig(token_budget=20, progress="budget")
+    tight = SearchConfig(token_budget=20, confidence=NEVER)
     for retriever in (
         an_index(search=tight),
         an_index().as_retriever(search=tight),
-        HWDAGRetriever(index=an_index(), search={"token_budget": 20, "progress": "budget"}),
+        HWDAGRetriever(index=an_index(), search={"token_budget": 20, "confidence": NEVER}),
     ):
         expected = retriever.index.search(QUESTION, config=tight).steps
         assert texts(retriever.invoke(QUESTION)) == [step.node.text for step in expected]
@@ -272,7 +272,7 @@ def filed(tmp_path):
     return HWDAGRetriever(
         index=index,
         k=2,
-        search=SearchConfig(token_budget=99, progress="budget"),
+        search=SearchConfig(token_budget=99, confidence=NEVER),
         filters={"source": {"in": ["a.txt", "b.txt"]}},
         document_ids=["ferry"],
         returns="sources",

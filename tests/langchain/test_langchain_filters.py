@@ -9,6 +9,7 @@ from langchain_core.runnables import ConfigurableField
 from langchain_world import CHUNKS, QUESTION, an_index
 
 import hwdag
+from hwdag.config import NEVER
 from hwdag.filters import Filter, matches
 from hwdag_lab.methods.bm25 import BM25Retriever
 from hwdag_lab.scripted import ScriptedLM
@@ -111,7 +112,7 @@ async def test_every_field_is_configurable_at_run_time(make):
     )
     assert configurable.invoke(QUESTION) == retriever.invoke(QUESTION)
     chosen: dict[str, Any] = {
-        "search": {"token_budget": 40, "progress": "budget"},
+        "search": {"token_budget": 40, "confidence": NEVER},
         "k": 3,
         "document_ids": ["ash-1", "elm-1", "elm-2"],
         "filters": {"year": 1},

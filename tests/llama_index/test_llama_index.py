@@ -199,7 +199,7 @@ async def test_retrieval_does_not_block_the_loop():
         return 1.0 if released.wait(30) else 0.0
 
     index = built(reader=ScriptedLM(p_yes=p_yes))
-    asked = SearchConfig(progress="p_yes")
+    asked = SearchConfig(confidence=0.5)
     walking = asyncio.create_task(index.as_retriever(search=asked).aretrieve(QUESTION))
     while not reached.is_set():
         await asyncio.sleep(0)

@@ -51,8 +51,8 @@ def test_the_options_of_the_product_are_in_the_documentation():
 
 def test_a_table_says_what_the_docstring_says():
     table = option_table("hwdag.config.SearchConfig")
-    assert "| `token_budget` | `512` | Node tokens put before the reader, at most. " in table
-    assert "| `scoring` | `Scoring()` |" in table
+    assert "| `patience` | `1` | Number of counted" in table
+    assert "| `token_budget` | `None` | Node tokens put before the reader, at most, " in table
 
 
 def test_help_is_the_same_whatever_the_width_of_the_terminal(monkeypatch):

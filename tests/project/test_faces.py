@@ -16,6 +16,7 @@ from llama_index.core.schema import Document as LlamaIndexDocument
 import hwdag
 import langchain_hwdag
 import llama_index_hwdag
+from hwdag.config import NEVER
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import UnknownOption
 from hwdag.trace.provenance import METADATA_KEY
@@ -147,7 +148,7 @@ def found(retriever: Any) -> list[tuple[str, str, Any]]:
         {"document_ids": ["mill"]},
         {"filters": {"year": {"gte": 2}}, "k": 99},
         {"filters": {"owner": {"ne": "elm"}}},
-        {"search": hwdag.SearchConfig(token_budget=20, progress="budget")},
+        {"search": hwdag.SearchConfig(token_budget=20, confidence=NEVER)},
     ],
 )
 def test_the_same_question_finds_the_same_nodes_for_the_same_reasons(given):

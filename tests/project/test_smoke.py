@@ -49,13 +49,13 @@ def chosen(names):
 
 @pytest.mark.parametrize("names", groups(), ids="+".join)
 def test_smoke_questions_run_inside_their_budget_and_touch_the_gold_paragraphs(names):
-    config = SearchConfig(token_budget=BUDGET, max_new_tokens=16, progress="budget")
+    config = SearchConfig(token_budget=BUDGET)
     touched = []
     for name, text, questions in chosen(names):
         index = HWDAGIndex.from_documents([Document(name, text)])
         index.graphs[name].check_integrity()
         for question in questions:
-            answer = index.answer(question.text, config=config)
+            answer = index.answer(question.text, config=config, max_new_tokens=16)
             found = answer.retrieval
             assert found.context_tokens <= BUDGET
             assert found.stop in ("budget", "exhausted")

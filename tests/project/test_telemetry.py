@@ -71,7 +71,7 @@ def test_an_error_marks_the_span(spans):
         ["The ferry crosses the river."], reader=ScriptedLM(p_yes=fails), embedder=HashingEmbedder()
     )
     with pytest.raises(RuntimeError):
-        index.search(QUESTION, config=SearchConfig(progress="p_yes"))
+        index.search(QUESTION, config=SearchConfig(confidence=0.5))
     span = named(spans, "hwdag.walk")
     assert not span.status.is_ok
     assert [event.name for event in span.events][-1] == "exception"

@@ -2,7 +2,7 @@
 
 leaves -> [ fill windows -> make points -> replay: attention -> edges ] until one window remains
 
-Points that were picked from the text need no replay: each has an edge to what it was picked from.
+The method "evidence" builds leaves alone.
 """
 
 from __future__ import annotations
@@ -15,15 +15,13 @@ import numpy as np
 
 from hwdag.arrays import Vectors
 from hwdag.building.calls import Calls, Embeddings
-from hwdag.building.edges import edges_of, picked_edges, replay, with_sources
+from hwdag.building.edges import edges_of, replay, with_sources
 from hwdag.building.points import Point, make_points
 from hwdag.building.tools import Tools
 from hwdag.building.windows import Window, line_costs, pack
-from hwdag.config import BuildConfig
 from hwdag.embedding.base import Embedder
 from hwdag.errors import InputError
 from hwdag.graph.dag import HWDAG, EdgeRow
-from hwdag.lm.base import Replay
 from hwdag.store.calls import key_of
 from hwdag.text.chunking import chunk, leaves
 from hwdag.text.headings import Outline, searched_text
@@ -63,19 +61,17 @@ def build(
     level = _leaves(document, outline, tools)
     nodes, rows, notes = list(level), list[EdgeRow](), list[str]()
     retries = fallbacks = 0
-    for height in range(2, MAX_LEVELS + 1):
+    for height in range(2, MAX_LEVELS + 1) if tools.config.rules.has_points else ():
         texts = [node.text for node in level]
-        borders = None if tools.config.windows == "greedy" else texts
+        borders = None if tools.config.rules.is_paper else texts
         ranges = pack(line_costs(texts, tools.reader), tools.plan.content_tokens, borders)
         windows = [Window.of(level[r.start : r.stop], outline) for r in ranges]
         with reporter.stage(f"points of level {height}", len(windows), "window") as advance:
             made = make_points(windows, tools, calls, advance)
         retries, fallbacks = retries + made.retries, fallbacks + made.fallbacks
-        found, replays = made.points, list[Replay]()
-        if tools.reads_attention:
-            with reporter.stage(f"edges of level {height}", len(windows), "window") as advance:
-                replays = replay(windows, found, tools, calls, advance)
-            found = list(map(with_sources, found, windows, replays))
+        with reporter.stage(f"edges of level {height}", len(windows), "window") as advance:
+            replays = replay(windows, made.points, tools, calls, advance)
+        found = list(map(with_sources, made.points, windows, replays))
         points = _nodes(document, outline, height, list(chain.from_iterable(found)), tools)
         if len(windows) > 1 and sum(n.tokens for n in points) >= sum(n.tokens for n in level):
             notes.append(f"level {height} was not shorter than the level below: dropped")
@@ -83,11 +79,7 @@ def build(
         parents, first = iter(range(len(nodes), len(nodes) + len(points))), len(nodes) - len(level)
         for i, (window, its_points) in enumerate(zip(ranges, found, strict=True)):
             below = level[window.start : window.stop]
-            edges = (
-                edges_of(its_points, below, replays[i])
-                if replays
-                else picked_edges(its_points, below)
-            )
+            edges = edges_of(its_points, below, replays[i])
             for places, raw in edges:
                 rows.append(EdgeRow(next(parents), first + window.start + places, raw))
         nodes += points
@@ -95,10 +87,11 @@ def build(
         if len(windows) == 1:
             break
     else:
-        notes.append(f"stopped at level {MAX_LEVELS}")
+        if tools.config.rules.has_points:
+            notes.append(f"stopped at level {MAX_LEVELS}")
     graph = HWDAG.from_rows(nodes, rows)
     graph.check_integrity()
-    texts = embedded_texts(nodes, tools.config)
+    texts = embedded_texts(nodes)
     vectors = _embedded(texts, known or {}, tools.embedder, calls)
     return Built(graph, vectors, retries, fallbacks, [f"{document.id}: {note}" for note in notes])
 
@@ -117,6 +110,7 @@ def _nodes(
     document: Document, outline: Outline, level: int, points: Sequence[Point], tools: Tools
 ) -> list[Node]:
     tokens = tools.reader.count_tokens([point.text for point in points])
+    is_paper = tools.config.rules.is_paper  # where nothing is read behind a heading
     return [
         Node(
             id=f"{document.id}#{level}.{i}",
@@ -126,15 +120,15 @@ def _nodes(
             origin=point.origin,
             tokens=max(1, count),
             sources=point.sources,
-            heading=outline.heading_of(point.sources[0]),
+            heading="" if is_paper else outline.heading_of(point.sources[0]),
         )
         for i, (point, count) in enumerate(zip(points, tokens, strict=True))
     ]
 
 
-def embedded_texts(nodes: Sequence[Node], config: BuildConfig) -> list[str]:
+def embedded_texts(nodes: Sequence[Node]) -> list[str]:
     """Say what is embedded of every node: a slice of the document behind its heading."""
-    return [searched_text(node) if config.contextual else node.text for node in nodes]
+    return list(map(searched_text, nodes))
 
 
 def _embedded(

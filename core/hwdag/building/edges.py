@@ -37,7 +37,7 @@ def replay(
 ) -> list[Replay]:
     """Read what the points of every window attend to."""
     reader, heads = tools.reader, tools.config.edge_heads
-    before, after = tools.prompts.summary.cut(tools.config.language)
+    before, after = tools.prompts.summary.cut(tools.config.language or "")
     requests = [
         ReplayRequest(
             before, window.segments, after, tuple(point.text for point in made), _units(window)
@@ -86,16 +86,6 @@ def edges_of(
     for point, attention in zip(points, segment_attention(replayed), strict=True):
         paid = np.flatnonzero(edge_mask(point, window, attention))
         yield paid, attention[paid]
-
-
-def picked_edges(
-    points: Sequence[Point], window: Sequence[Node]
-) -> Iterator[tuple[Indices, Floats]]:
-    """Yield for every point the places in its window that it was picked from, by shared characters."""
-    for point in points:
-        shared = np.array([_shared(point, node) for node in window], np.float64)
-        places = np.flatnonzero(shared)
-        yield places, shared[places]
 
 
 def edge_mask(point: Point, window: Sequence[Node], attention: Floats) -> Mask:

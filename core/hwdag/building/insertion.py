@@ -251,7 +251,7 @@ class Insertion:
     def _embedded(self, document_id: str) -> Mapping[str, Vectors]:
         with suppress(InputError, IndexCorrupt):  # it is not there, or damaged
             entry = self._store.load(document_id)
-            texts = embedded_texts(entry.graph.nodes, self._tools.config)
+            texts = embedded_texts(entry.graph.nodes)
             return dict(zip(texts, entry.vectors, strict=True))
         return {}
 

@@ -71,7 +71,7 @@ def _written(
     pick: Callable[[Sequence[Window]], list[list[Point]]],
 ) -> Made:
     reader, limit = tools.reader, tools.plan.points_tokens
-    before, after = tools.prompts.summary.cut(tools.config.language)
+    before, after = tools.prompts.summary.cut(tools.config.language or "")
     prompts = [summary_prompt(before, window.segments, after) for window in windows]
     first = replies(writer, prompts, calls, limit=limit, advance=advance)
     points = [parse_points(reply) for reply in first]

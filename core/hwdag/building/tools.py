@@ -27,8 +27,3 @@ class Tools:
         return WindowPlan.of(
             self.config, self.prompts.summary, self.reader, extractive=self.writer is None
         )
-
-    @property
-    def reads_attention(self) -> bool:
-        """Whether edges come from the reader's attention, not from what a point was picked from."""
-        return self.writer is not None or self.config.edges == "attention"

@@ -37,7 +37,7 @@ class WindowPlan:
         cls, config: BuildConfig, prompt: SummaryPrompt, reader: Reader, *, extractive: bool
     ) -> WindowPlan:
         """Divide the window of a config for a reader; `ContextTooSmall` if one chunk does not fit."""
-        before, after = prompt.cut(config.language)
+        before, after = prompt.cut(config.language or "")
         overhead = reader.template_tokens + sum(reader.count_tokens([before, after]))
         window = min(config.window_tokens or reader.window_tokens, reader.context_tokens)
         free = window - overhead

@@ -13,7 +13,7 @@ from textwrap import fill
 from hwdag.cli.inputs import reader
 from hwdag.cli.options import config_of
 from hwdag.cli.terminal import print_step, print_styled, width
-from hwdag.config import SearchConfig
+from hwdag.config import MAX_NEW_TOKENS, SearchConfig
 from hwdag.errors import EmptyIndex, HWDAGError, InputError
 from hwdag.index import HWDAGIndex
 from hwdag.retriever import Retriever
@@ -49,7 +49,7 @@ def chat(options: argparse.Namespace) -> int:
                 question = input("> " if sys.stdin.isatty() else "")
                 try:
                     if question.strip():
-                        show_answer(index, question, config, scope)
+                        show_answer(index, question, config, scope, options.max_new_tokens)
                 except HWDAGError as error:
                     print(f"hwdag: {visible(str(error))}", file=sys.stderr)
     return 0
@@ -60,17 +60,23 @@ def print_answer(
 ) -> Answer:
     """Ask `options.question`, and print the walk, the answer and its sources, or all as JSON."""
     if options.json:
-        answer = index.answer(options.question, config=config, scope=scope)
+        answer = index.answer(
+            options.question, config=config, scope=scope, max_new_tokens=options.max_new_tokens
+        )
         print(json.dumps(answer.to_dict(), ensure_ascii=False, indent=2))
     else:
-        answer = show_answer(index, options.question, config, scope)
+        answer = show_answer(index, options.question, config, scope, options.max_new_tokens)
     if options.html:
         options.html.write_text(answer.to_html(), "utf-8")
     return answer
 
 
 def show_answer(
-    index: Retriever, question: str, config: SearchConfig, scope: Scope | None = None
+    index: Retriever,
+    question: str,
+    config: SearchConfig,
+    scope: Scope | None = None,
+    max_new_tokens: int = MAX_NEW_TOKENS,
 ) -> Answer:
     """Walk and answer, and print each step and piece as it comes."""
     began, columns = time.perf_counter(), width()
@@ -84,7 +90,9 @@ def show_answer(
             is_first = False
         print_step(render.step_line(step, columns))
 
-    stream = index.stream(question, config=config, scope=scope, on_step=on_step)
+    stream = index.stream(
+        question, config=config, scope=scope, on_step=on_step, max_new_tokens=max_new_tokens
+    )
     print_styled(fill(render.stop_line(stream.retrieval), columns, subsequent_indent="  "), "dim")
     print("answer: ", end="")
     for piece in stream:
@@ -100,8 +108,8 @@ def show_answer(
 
 
 def search_config(options: argparse.Namespace) -> SearchConfig:
-    """Return the settings of the walk, as the command line has them."""
-    return config_of(SearchConfig.garlic() if options.garlic else SearchConfig(), options)
+    """Return the settings of the search, as the command line has them."""
+    return config_of(SearchConfig(), options)
 
 
 def scope_of(options: argparse.Namespace) -> Scope:

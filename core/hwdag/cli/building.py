@@ -26,7 +26,7 @@ EXIT_STOPPED = 3
 
 def build(options: argparse.Namespace) -> int:
     """Build or extend an index file. An interrupted build keeps every finished call."""
-    config = config_of(BuildConfig.garlic() if options.garlic else BuildConfig(), options)
+    config = config_of(BuildConfig(), options)
     if options.head_list is not None and options.edge_heads is None:
         # why: recorded, so that later insertions have edges of the same heads
         config = replace(config, edge_heads=HeadFile.load(options.head_list).pairs)

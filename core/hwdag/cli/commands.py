@@ -9,6 +9,7 @@ from hwdag.cli.options import (
     FILE,
     HEAD_LIST,
     JSON,
+    LENGTH,
     LIMITS,
     MODELS,
     NEW_FILE,
@@ -69,7 +70,7 @@ def _add_building(commands: Commands) -> None:
 
 def _add_asking(commands: Commands) -> None:
     def add(name: str, about: str, options: Options) -> None:
-        options = FILE | options | MODELS | HEAD_LIST | SCOPE
+        options = FILE | options | MODELS | HEAD_LIST | SCOPE | LENGTH
         command = add_command(commands, name, f"hwdag.cli.asking:{name}", about, options)
         add_settings(command, "the walk", SearchConfig())
 

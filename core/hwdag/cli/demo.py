@@ -13,6 +13,7 @@ from hwdag.config import BuildConfig, SearchConfig
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
 from hwdag.lm.default import cache_folder, default_reader
+from hwdag.lm.writers import as_writer
 from hwdag.store.schema import SCHEMA_VERSION
 from hwdag.version import __version__
 
@@ -47,9 +48,9 @@ def demo(options: argparse.Namespace) -> int:
     print(
         "\n--- the papers' way: points written, attention as edges, from the top down " + "-" * 19
     )
-    papers = BuildConfig.garlic(points="generated")
+    papers = BuildConfig(method="garlic")
     short = build_or_reuse(files[:1], path.with_stem(path.stem + "-papers"), papers)
-    answer = show_answer(short, question, SearchConfig.garlic())
+    answer = show_answer(short, question, SearchConfig())
     page = path.with_suffix(".html")
     page.write_text(answer.to_html(), "utf-8")
     print(
@@ -68,7 +69,11 @@ def build_or_reuse(
     documents = [replace(document, id=Path(document.id).name) for document in read(files)[0]]
     words = sum(len(document.text.split()) for document in documents)
     print(f"{len(documents)} documents, {words:,} words: {files[0].parent}")
-    index = HWDAGIndex.from_documents(documents, path=path, config=config, show_progress=True)
+    # the default reader is too small to write, and is made to
+    writer = None if config is None else as_writer(default_reader())
+    index = HWDAGIndex.from_documents(
+        documents, path=path, config=config, writer=writer, show_progress=True
+    )
     print(f"{index.report}\nindex: {path}")
     return index
 

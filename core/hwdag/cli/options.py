@@ -9,7 +9,10 @@ from dataclasses import fields, is_dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeAlias, TypeVar, get_type_hints
+
+from hwdag.config import MAX_NEW_TOKENS
+from hwdag.options import members
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 Options: TypeAlias = "dict[str, dict[str, Any]]"
@@ -53,8 +56,8 @@ def add_config(
         usual = getattr(config, field.name)
         if only and field.name not in only:
             continue
-        if is_dataclass(usual):
-            add_config(command, usual, prefix=f"{field.name}_")
+        if inner := _inner(hints[field.name]):
+            add_config(command, inner(), prefix=f"{field.name}_")
             continue
         name, said = prefix + field.name, " ".join(about.get(field.name, "").split())
         first_sentence = END_OF_SENTENCE.split(said)[0].rstrip(".")
@@ -72,19 +75,25 @@ def add_config(
 def config_of(config: Config, options: argparse.Namespace, *, prefix: str = "") -> Config:
     """Return a config with the changes of the command line. Raises `InputError` as the config does."""
     changed: dict[str, Any] = {}
+    hints = get_type_hints(type(config))
     for field in fields(config):  # type: ignore[arg-type] # a dataclass
-        usual = getattr(config, field.name)
         value = getattr(options, prefix + field.name, None)
-        if is_dataclass(usual):
-            value = config_of(usual, options, prefix=f"{field.name}_")
+        if inner := _inner(hints[field.name]):
+            value = config_of(inner(), options, prefix=f"{field.name}_")
+            value = None if value == inner() else value
         if value is not None:
             changed[field.name] = value
     return replace(config, **changed)  # type: ignore[type-var]
 
 
+def _inner(hint: Any) -> type[Any] | None:
+    """The config that a field is, or may be."""
+    return next((kind for kind in members(hint) if is_dataclass(kind)), None)  # type: ignore[return-value]
+
+
 def _kind(hint: Any) -> dict[str, Any]:
     """Arguments of `add_argument` for a field of this type."""
-    kinds = [kind for kind in _members(hint) if kind is not NoneType]
+    kinds = [kind for kind in members(hint) if kind is not NoneType]
     words = [kind for kind in kinds if isinstance(kind, str)]
     if kinds == words:
         return {"choices": words}
@@ -102,14 +111,6 @@ def _kind(hint: Any) -> dict[str, Any]:
     # why: argparse names the function in its message, "invalid number value"
     value.__name__ = " or ".join([*words, "number" if kind in (int, float) else shown])
     return {"type": value, "metavar": "|".join([*words, shown])}
-
-
-def _members(hint: Any) -> list[Any]:
-    if get_origin(hint) is Literal:
-        return list(get_args(hint))
-    if get_origin(hint) is tuple or not get_args(hint):
-        return [hint]
-    return [member for one in get_args(hint) for member in _members(one)]
 
 
 READERS: dict[Any, tuple[Callable[[str], Any], str]] = {
@@ -139,14 +140,13 @@ def add_command(
 
 
 def add_settings(command: argparse.ArgumentParser, group: str, config: Any) -> None:
-    """Add the fields of a config as a group, and the switch to the papers' values."""
-    command.add_argument(
-        "--garlic",
-        action="store_true",
-        help="the papers' settings, except for options that are given",
+    """Add a group with the fields of a config."""
+    hints = get_type_hints(type(config))
+    more = "; ".join(
+        f"--{field.name}-NAME for each field NAME of {kind.__name__}"
+        for field in fields(config)
+        if (kind := _inner(hints[field.name]))
     )
-    inner = [field for field in fields(config) if is_dataclass(getattr(config, field.name))]
-    more = "; ".join(f"--{field.name}-NAME for each field NAME of {field.type}" for field in inner)
     add_config(command.add_argument_group(group, more or None), config)
 
 
@@ -194,6 +194,16 @@ LIMITS: Options = {
     "--max-tokens": {"type": int, "metavar": "N", "help": "no call after the models took N tokens"},
     "--max-seconds": {"type": float, "metavar": "S", "help": "no call after S seconds"},
 }
+LENGTH: Options = {
+    "--max-new-tokens": {
+        "type": int,
+        "default": MAX_NEW_TOKENS,
+        "metavar": "N",
+        "help": "the longest answer (default: %(default)s)",
+    }
+}
+"""Length of an answer."""
+
 SCOPE: Options = {
     "--document": {"action": "append", "metavar": "ID", "help": "only this document (repeatable)"},
     "--filter": {"metavar": "JSON", "help": 'only documents whose metadata match: {"year": 2020}'},

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from hwdag.arrays import Floats, Indices, Mask
-from hwdag.config import Scoring
+from hwdag.config import Scale, Scoring
 from hwdag.search.corpus import Corpus
 from hwdag.search.similarity import References
 from hwdag.types import Node
@@ -66,12 +66,13 @@ class Frontier:
         allowed: Mask | None = None,
         *,
         scoring: Scoring | None = None,
+        scale: Scale = "share",
         references: References | None = None,
         guide: Guide | None = None,
     ) -> None:
         self._corpus = corpus
         self._guide = guide
-        self._scoring = scoring or Scoring.garlic()
+        self._scoring, self._scale = scoring or Scoring.papers(), scale
         self._references = references
         visible = corpus.visible(allowed)
         self._visible = np.ones(len(corpus), bool) if visible is None else visible
@@ -96,11 +97,13 @@ class Frontier:
         likeness: Floats,
         scoring: Scoring,
         allowed: Mask | None = None,
+        scale: Scale = "peak",
         guide: Guide | None = None,
     ) -> Frontier:
         """The scores for a question before anything is read, with what visited nodes will refer to."""
-        references = References(corpus, question, scoring, allowed) if scoring.refers else None
-        return cls(corpus, likeness, allowed, scoring=scoring, references=references, guide=guide)
+        references = References(corpus, question, allowed) if scoring.references else None
+        options: dict[str, Any] = {"scoring": scoring, "scale": scale}
+        return cls(corpus, likeness, allowed, **options, references=references, guide=guide)
 
     def set_likeness(self, likeness: Floats) -> None:
         """Replace the similarity of every node to the question, (n,)."""
@@ -165,10 +168,10 @@ class Frontier:
             self._is_reached[new] = True
             self._reached = np.append(self._reached, new)
         z = self._propagated[self._reached]
-        if self._scoring.scale == "peak":  # over the nodes that are yet to be read
+        if self._scale == "peak":  # over the nodes that are yet to be read
             self._unit = float(z[self._unread[self._reached]].max(initial=0.0))
         else:
-            self._unit = float(z.sum()) if self._scoring.scale == "share" else 1.0
+            self._unit = float(z.sum()) if self._scale == "share" else 1.0
 
     def ranking(self, count: int) -> Indices:
         """The `count` best unread nodes by score, best first, whether they fit or not."""
@@ -257,14 +260,15 @@ class Frontier:
     def _reference(self, indices: Indices) -> Floats:
         if self._references is None:
             return np.zeros(len(indices))
-        return self._references.weighed[indices]
+        found = self._references.mentions[indices] + self._references.echoes[indices]
+        return self._scoring.references * found
 
     def _scaled(self, values: Floats, among: Mask) -> Floats:
         """Values over their sum or their peak among these nodes, 0 for others; all 0 where that is 0."""
-        if self._scoring.scale == "none":
+        if self._scale == "none":
             return np.where(among, values, 0.0)
         seen = values[among]
-        unit = seen.sum() if self._scoring.scale == "share" else seen.max(initial=0.0)
+        unit = seen.sum() if self._scale == "share" else seen.max(initial=0.0)
         return np.where(among, values / unit, 0.0) if unit > 0 else np.zeros_like(values)
 
 

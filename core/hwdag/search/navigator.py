@@ -29,7 +29,7 @@ from safetensors.numpy import load, save_file
 
 from hwdag.arrays import Floats, Indices, Mask, Vectors
 from hwdag.checks import json_bytes, regular
-from hwdag.config import Scoring, SearchConfig
+from hwdag.config import Scoring, SearchPlan
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.hashing import unit_rows
 from hwdag.embedding.sentence_transformer import SentenceTransformerEmbedder
@@ -114,7 +114,7 @@ class Navigator:
         if embedder.fingerprint != fingerprint:
             raise InputError(
                 f"the navigator in {folder} was trained for another embedder than {embedder.name!r}; "
-                "train one for it (examples/train_navigator), or search without one (navigator=None)"
+                "train one for it (examples/train_navigator), or search without one (navigator='none')"
             )
         scorer = Scorer.load(folder)
         adapter = Adapter.load(folder)
@@ -158,19 +158,17 @@ def pairs(model: SentenceTransformer, question: str, read: Sequence[str]) -> dic
     return {name: tensor.to(model.device) for name, tensor in encoded.items()}
 
 
-def navigator_of(config: SearchConfig, embedder: Embedder, *, waits: bool) -> Navigator | None:
-    """The navigator that `SearchConfig.navigator` names, None for none.
+def navigator_of(plan: SearchPlan, embedder: Embedder) -> Navigator | None:
+    """The navigator that a plan names, None for none. Loaded once for an embedder.
 
-    "auto" is none for a walk that `waits` for relevance to be passed on. Loaded once for an embedder.
     Raises what `Navigator.load` raises.
     """
-    name = config.navigator
+    name = plan.navigator
     if name == "auto":
-        # attention does not count where nothing is passed on
-        is_default = replace(config.scoring, attention=0.0) == Scoring(attention=0.0)
-        fits = is_default and not waits and _is_shipped_for(embedder)
-        name = "default" if fits else None
-    if name is None:
+        # the scorer has seen nothing but our scores; attention adds to them where there are edges
+        is_ours = replace(plan.scoring, attention=0.0) == Scoring(attention=0.0)
+        name = "default" if is_ours and _is_shipped_for(embedder) else "none"
+    if name == "none":
         return None
     folder = SHIPPED if name == "default" else Path(name)
     return _loaded(folder, _sentence_transformer(embedder))
@@ -190,7 +188,7 @@ def _sentence_transformer(embedder: Embedder) -> SentenceTransformerEmbedder:
     if not isinstance(embedder, SentenceTransformerEmbedder):
         raise InputError(
             f"a navigator changes the question side of a sentence-transformers model, and the "
-            f"embedder is {embedder.name!r}; search without one (navigator=None)"
+            f"embedder is {embedder.name!r}; search without one (navigator='none')"
         )
     return embedder
 

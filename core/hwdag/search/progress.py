@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Literal, Protocol
 
-from hwdag.config import SearchConfig
-from hwdag.lm.base import Reader
+from hwdag.checks import positive
+from hwdag.config import NEVER
 from hwdag.types import Step, StopReason
 
 
@@ -24,6 +24,8 @@ class Interruption:
     """
 
     def __init__(self, stop: StopFlag | None = None, max_seconds: float | None = None) -> None:
+        if max_seconds is not None:
+            positive("max_seconds", max_seconds)
         self._stop = stop
         self._until = None if max_seconds is None else time.monotonic() + max_seconds
 
@@ -43,17 +45,17 @@ class Interruption:
 class ProgressControl:
     """Counts every p_yes above the confidence; `patience` of them end a walk, as an interruption does.
 
-    With budget-only progress p_yes does not steer: nothing is ever enough, and it always says yes.
+    Where no p_yes is asked for (`NEVER`), nothing is ever enough, and it always says yes.
     """
 
     def __init__(
-        self, config: SearchConfig, reader: Reader, interruption: Interruption | None = None
+        self, confidence: float, patience: int, interruption: Interruption | None = None
     ) -> None:
-        self.steers = config.progress != "budget"
+        self.steers = confidence < NEVER
         self.says_yes = not self.steers
-        self._confidence = reader.confidence if config.confidence is None else config.confidence
-        self._left = config.patience
-        self._interruption = interruption or Interruption(max_seconds=config.max_seconds)
+        self._confidence = confidence
+        self._left = patience
+        self._interruption = interruption or Interruption()
 
     @property
     def notes(self) -> list[str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from reprlib import repr as brief
 
 import numpy as np
 
 from hwdag.arrays import Mask, Vectors
-from hwdag.config import SearchConfig
+from hwdag.config import MAX_NEW_TOKENS, Rules, SearchPlan
 from hwdag.embedding.base import Embedder
 from hwdag.errors import EmptyIndex, IndexBusy, IndexMismatch, InputError
 from hwdag.lm.base import Reader
@@ -43,13 +43,14 @@ class Query:
     question: str
     reader: Reader
     embedder: Embedder
-    config: SearchConfig
+    plan: SearchPlan
     prompts: SearchPrompts
     query_vector: Sequence[float] | Vectors | None = None
     k: int | None = None
+    max_new_tokens: int = MAX_NEW_TOKENS
     for_answer: bool = True
     on_step: OnStep | None = None
-    interruption: Interruption | None = None
+    interruption: Interruption = field(default_factory=Interruption)
 
 
 def find(
@@ -58,29 +59,26 @@ def find(
     *,
     allowed: Mask | None = None,
     navigator: Navigator | None = None,
-    has_edges: bool = True,
 ) -> Evidence:
-    """Select nodes for a question, or walk where a model is to be asked.
+    """Select nodes for a question, or walk where a model is asked.
 
     Only `allowed` nodes, (n,), are scored and shown. A model is asked where p_yes may end the search, or
-    the graph `has_edges` of attention to pass relevance on along. Raises `QuestionTooLong`, and `Vanished`
-    where a document is deleted that is about to be read.
+    relevance is passed on along edges. Raises `QuestionTooLong`, and `Vanished` where a document is
+    deleted that is about to be read.
     """
-    question, config = query.question, query.config
-    interruption = query.interruption or Interruption(max_seconds=config.max_seconds)
-    progress = ProgressControl(config, query.reader, interruption)
+    question, plan, interruption = query.question, query.plan, query.interruption
+    progress = ProgressControl(plan.confidence, plan.patience, interruption)
     session = query.reader.session(
-        question, prompts=query.prompts, heads=config.heads, max_new_tokens=config.max_new_tokens
+        question, prompts=query.prompts, heads=plan.heads, max_new_tokens=query.max_new_tokens
     )
-    walks = has_edges or progress.steers
-    limit = min(config.token_budget, session.room)
-    budget = Budget(corpus, session.costs, limit, by_section=not walks)
+    limit = min(plan.token_budget, session.room)
+    budget = Budget(corpus, session.costs, limit, by_section=not plan.walks)
     allowed = corpus.visible(allowed)
-    frontier = _frontier(corpus, query, budget, allowed, navigator, has_edges)
+    frontier = _frontier(corpus, query, budget, allowed, navigator)
     on_step = query.on_step or (lambda step: None)
     unread: list[Step] = []
-    if walks:
-        top, share = corpus.top(allowed), _initial_share(config, corpus, allowed)
+    if plan.walks:
+        top, share = corpus.top(allowed), _initial_share(plan.rules, corpus, allowed)
         initial = initial_set(frontier, budget, top, share)
         steps = walk(frontier, session, progress, budget, initial, on_step)
         shown = list(enumerate(searched_text(step.node) for step in steps))
@@ -88,8 +86,8 @@ def find(
         steps, shown = select(frontier, budget, interruption, on_step), []
         if query.for_answer:
             steps, shown, unread = read_by_section(session, steps, lambda: interruption.reason)
-    notes = progress.notes
-    if limit < config.token_budget:
+    notes = []
+    if limit < plan.token_budget:
         notes.append(f"the budget was cut to the {limit} tokens that fit into the context")
     wanted = (query.k or 0) - len(steps)
     position = len(steps) + len(unread) + FIRST_POSITION
@@ -112,30 +110,27 @@ def _frontier(
     budget: Budget,
     allowed: Mask | None,
     navigator: Navigator | None,
-    has_edges: bool,
 ) -> Frontier:
     """The scores of all nodes before anything is read."""
-    question, vector = query.question, query.query_vector
+    question, vector, scoring = query.question, query.query_vector, query.plan.scoring
     vector = query.embedder.embed_query(question) if vector is None else np.asarray(vector)
-    # picked points have edges too, to what they were picked from; those are not attention
-    scoring = query.config.scoring if has_edges else replace(query.config.scoring, attention=0.0)
     similarity = Similarity(corpus, question, vector, scoring, allowed)
     guide = None
     if navigator is not None:
         signals = Signals(corpus, question, similarity, budget.fetch, allowed)
         guide = Guide(navigator, question, similarity, signals)
-    return Frontier.of(corpus, question, similarity.values, scoring, allowed, guide)
+    likeness, scale = similarity.values, query.plan.rules.scale
+    return Frontier.of(corpus, question, likeness, scoring, allowed, scale, guide)
 
 
-def _initial_share(config: SearchConfig, corpus: Corpus, allowed: Mask | None) -> float:
-    """Share of the budget for the top level (`SearchConfig.initial_share`)."""
-    share = config.initial_share
-    if not isinstance(share, str):
-        return share
+def _initial_share(rules: Rules, corpus: Corpus, allowed: Mask | None) -> float:
+    """Share of the budget for the top level (`Rules.initial_share`)."""
+    if rules.initial_share is not None:
+        return rules.initial_share
     height = max(1, corpus.height(allowed))
     # why none: all that extractive top nodes say is among the leaves
     extractive = height > 1 and not corpus.any_generated(corpus.top(allowed))
-    return 0.0 if extractive and share == "auto" else 1 / height  # after GARLIC 4.4
+    return 0.0 if extractive else 1 / height
 
 
 class Searcher:
@@ -151,7 +146,7 @@ class Searcher:
         Errors as in `HWDAGIndex.search`, and `IndexBusy` where documents disappear faster than they
         are read.
         """
-        embedder, config = query.embedder, query.config
+        embedder = query.embedder
         if query.query_vector is not None:
             query = replace(query, query_vector=self._comparable(query.query_vector))
         for _ in range(MAX_RESTARTS):
@@ -162,14 +157,8 @@ class Searcher:
                 if query.query_vector is None:
                     query = replace(query, query_vector=self._embedded(query.question, embedder))
                 allowed = self._snapshots.visible(corpus, scope)
-                has_edges = config.scoring.attention > 0 and self._has_attention(corpus, allowed)
-                found = find(
-                    corpus,
-                    query,
-                    allowed=allowed,
-                    navigator=navigator_of(config, embedder, waits=has_edges),
-                    has_edges=has_edges,
-                )
+                navigator = navigator_of(query.plan, embedder)
+                found = find(corpus, query, allowed=allowed, navigator=navigator)
                 sources = self._sources(found.retrieval, corpus)
             except Vanished:
                 continue
@@ -178,15 +167,6 @@ class Searcher:
             f"documents were deleted while they were read, {MAX_RESTARTS} times in a row; search "
             "again when fewer changes are made"
         )
-
-    def _has_attention(self, corpus: Corpus, allowed: Mask | None) -> bool:
-        """Whether edges of allowed nodes come from attention (`BuildConfig.edges`)."""
-        config = self._store.header.config
-        if config.get("edges") == "attention":
-            return True
-        if allowed is None or not corpus.has_generated:
-            return corpus.has_generated
-        return corpus.any_generated(np.flatnonzero(allowed))
 
     def _embedded(self, question: str, embedder: Embedder) -> Vectors:
         dimension = self._store.header.dimension

@@ -82,38 +82,29 @@ _NONE: Indices = np.empty(0, np.intp)
 
 
 class References:
-    """The reference term of all nodes during one walk, `weighed`, (n,); a node takes the best one to it.
+    """What visited nodes refer to: a node takes the best reference of each kind to it.
 
-    `mentions` and `echoes` are its two parts before their weights, (n,).
+    Attributes:
+        mentions: how much visited nodes mention the heading of every node, (n,).
+        echoes: how much every node shares the rare words of visited ones, (n,).
     """
 
-    def __init__(
-        self, corpus: Corpus, question: str, scoring: Scoring, allowed: Mask | None = None
-    ) -> None:
+    def __init__(self, corpus: Corpus, question: str, allowed: Mask | None = None) -> None:
         self._lexicon = corpus.lexicon(allowed)
-        self._scoring = scoring
         self._asked = frozenset(content_words(question))
         self.mentions = np.zeros(len(corpus))
         self.echoes = np.zeros(len(corpus))
-        self.weighed = np.zeros(len(corpus))
         self._visits = 0
 
     def visit(self, index: int, text: str) -> Indices:
         """Let the next visited node refer; the nodes that gained by it, some twice."""
         self._visits += 1
         weight = self._visits**-0.5
-        named = self._lexicon.named_in(text, but=self._asked) if self._scoring.mentions else _NONE
+        named = self._lexicon.named_in(text, but=self._asked)
         mentioned = _raise(self.mentions, named, np.full(len(named), weight))
-        gained = np.append(mentioned, self._echo(index, text, weight))
-        self.weighed[gained] = (
-            self._scoring.mentions * self.mentions[gained]
-            + self._scoring.echoes * self.echoes[gained]
-        )
-        return gained
+        return np.append(mentioned, self._echo(index, text, weight))
 
     def _echo(self, index: int, text: str, weight: float) -> Indices:
-        if not self._scoring.echoes:
-            return _NONE
         rows, scores = self._lexicon.echoes(set(content_words(text)) - self._asked)
         own = scores[rows == index]  # what a perfect echo would have
         if not len(own):

@@ -81,9 +81,9 @@ class SummaryPrompt:
         _require(self.template, "information", "summary")
 
     def cut(self, language: str) -> tuple[str, str]:
-        """Return the text before and after the window, for `language` ("same" or a name)."""
-        clause = SAME_LANGUAGE
-        if language != "same":
+        """Return the text before and after the window, for `language` ("same", a name, or "": unsaid)."""
+        clause = SAME_LANGUAGE if language == "same" else ""
+        if language not in ("same", ""):
             clause = NAMED_LANGUAGE.replace("{language}", language)
         before, after = self.template.split("{information}")
         return before.replace("{language}", clause), after.replace("{language}", clause)

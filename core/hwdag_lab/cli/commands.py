@@ -8,6 +8,7 @@ from pathlib import Path
 from hwdag.cli.options import (
     HEAD_LIST,
     JSON,
+    LENGTH,
     MODELS,
     PATHS,
     QUIET,
@@ -46,7 +47,7 @@ def _add_try(commands: Commands) -> None:
         "documents cost no model call the next time.",
     )
     command.set_defaults(run=lazily("hwdag_lab.cli.methods:try_method"))
-    command.add_argument("method", choices=METHODS, metavar="METHOD", help="%(choices)s")
+    command.add_argument("named", choices=METHODS, metavar="METHOD", help="%(choices)s")
     add_options(command, PATHS)
     command.add_argument("-Q", "--question", required=True)
     command.add_argument(
@@ -62,8 +63,8 @@ def _add_try(commands: Commands) -> None:
         metavar="NAME=VALUE",
         help="option of the method, such as granularity=sentence or mode=tree (repeatable)",
     )
-    add_options(command, MODELS | HEAD_LIST | WRITER | SCOPE)
-    add_config(command, SearchConfig(), only=("token_budget", "heads", "max_new_tokens"))
+    add_options(command, MODELS | HEAD_LIST | WRITER | SCOPE | LENGTH)
+    add_config(command, SearchConfig(), only=("token_budget", "heads"))
     add_options(command, JSON | page_of("the answer and its sources") | QUIET)
 
 

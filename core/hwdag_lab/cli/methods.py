@@ -23,7 +23,7 @@ def try_method(options: argparse.Namespace) -> int:
     """Build, or take the build from the cache, and answer the question."""
     config = config_of(SearchConfig(), options)
     scope = scope_of(options)
-    cls = retriever_class(options.method)
+    cls = retriever_class(options.named)
     retriever = cls(config=config_named(cls, options.option), **_models(options))
     documents, skipped = named_documents(options)
     report = retriever.insert(documents, show_progress=not options.quiet)

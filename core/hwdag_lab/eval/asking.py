@@ -36,12 +36,15 @@ def ask(
     question: Question,
     retriever: Retriever,
     config: SearchConfig,
+    max_new_tokens: int,
 ) -> Result:
     """Fill in a blank result; an `HWDAGError` becomes part of it."""
     reset_peaks()
     try:
-        asking = _answered if result.answered else _searched
-        filled = asking(result, record, question, retriever, config)
+        if result.answered:
+            filled = _answered(result, record, question, retriever, config, max_new_tokens)
+        else:
+            filled = _searched(result, record, question, retriever, config)
     except HWDAGError as error:
         filled = failed_result(result, record, question, error)
     return replace(filled, peak_memory_mb=peaks_mb())
@@ -93,11 +96,15 @@ def _answered(
     question: Question,
     retriever: Retriever,
     config: SearchConfig,
+    max_new_tokens: int,
 ) -> Result:
     began = time.perf_counter()
     at = [began]  # times at which nodes were found; the search ends with the last
     stream = retriever.stream(
-        question.text, config=config, on_step=lambda step: at.append(time.perf_counter())
+        question.text,
+        config=config,
+        on_step=lambda step: at.append(time.perf_counter()),
+        max_new_tokens=max_new_tokens,
     )
     prediction, likelihood, total, metrics = (
         _chosen(stream, question) if question.options else _text(stream, question)

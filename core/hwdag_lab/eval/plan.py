@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hwdag_lab.methods.options import CheckedOptions, at_least
+from hwdag.options import CheckedOptions, at_least
 
 
 @dataclass(frozen=True, slots=True)

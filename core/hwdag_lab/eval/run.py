@@ -181,8 +181,8 @@ class _Work:
             retriever = self.builder.retriever(task.system, record)
         except HWDAGError as error:
             return failed_result(blank, record, question, error)
-        config = task.system.config(budget, room, record.dataset)
-        return ask(blank, record, question, retriever, config)
+        config = task.system.config(budget, record.dataset)
+        return ask(blank, record, question, retriever, config, room)
 
 
 def _recorder(folder: Path, stack: ExitStack) -> Callable[[Build], None]:

@@ -17,7 +17,14 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from hwdag.config import PECAN_CONFIDENCE, BuildConfig, Scoring, SearchConfig
+from hwdag.config import (
+    NEVER,
+    PAPER_CONFIDENCE,
+    PECAN_CONFIDENCE,
+    BuildConfig,
+    Scoring,
+    SearchConfig,
+)
 from hwdag.errors import InputError, UnknownOption
 from hwdag_lab.methods.registry import METHODS
 
@@ -27,6 +34,8 @@ if TYPE_CHECKING:  # why: `hwdag --help` lists names without importing torch
 
 Make: TypeAlias = "Callable[[RunModels], Retriever]"
 """Makes a retriever without documents."""
+
+OURS = ("evidence", "hwdag")  # how names of our own systems begin
 
 GRANULARITIES = ("300", "100", "sentence")
 """Cuts of BM25 and dense retrieval in their groups: chunks of that many tokens, or sentences.
@@ -55,56 +64,55 @@ class Variant:
 
 
 def _ablated(build: Mapping[str, Any] | None = None, **search: Any) -> Variant:
-    """The settings of the papers without one part."""
-    garlic = SearchConfig.garlic()
-    return Variant(replace(_GARLIC, **(build or {})), replace(garlic, **search))
+    """The papers' settings without a part."""
+    return Variant(replace(_GARLIC, **(build or {})), SearchConfig(**search))
 
 
-_GARLIC = BuildConfig.garlic(points="generated")
-"""These rows insist on written points, however small the model is."""
+_EVIDENCE, _HWDAG = BuildConfig(method="evidence"), BuildConfig(method="hwdag")
+_GARLIC, _PECAN = BuildConfig(method="garlic"), BuildConfig(method="pecan")
+"""Whoever names such a row insists that points are written, however small the model is."""
 
-_ATTENTION = BuildConfig(edges="attention")
+_PAPERS = Scoring.papers()
+
+
+def _scored(**weights: float) -> SearchConfig:
+    """The evidence search with other weights, which no navigator has learned."""
+    return SearchConfig(scoring=replace(Scoring(attention=0.0), **weights))
+
 
 VARIANTS: Mapping[str, Variant] = {
-    "hwdag": Variant(),
-    "hwdag-no-navigator": Variant(search=SearchConfig(navigator=None)),
-    "hwdag-p-yes": Variant(search=SearchConfig(progress="p_yes")),
+    "evidence": Variant(_EVIDENCE),
+    "evidence-no-navigator": Variant(_EVIDENCE, SearchConfig(navigator="none")),
+    "evidence-p-yes": Variant(_EVIDENCE, SearchConfig(confidence=PAPER_CONFIDENCE)),
+    "evidence-no-references": Variant(_EVIDENCE, _scored(references=0.0)),
+    "evidence-no-sparse": Variant(_EVIDENCE, _scored(sparse=0.0)),
+    "evidence-no-paragraph": Variant(_EVIDENCE, _scored(paragraph=0.0)),
+    "evidence-chunks": Variant(replace(_EVIDENCE, leaves="chunks")),
+    "hwdag": Variant(_HWDAG),
+    "hwdag-no-stop": Variant(_HWDAG, SearchConfig(confidence=NEVER)),
+    "hwdag-no-navigator": Variant(_HWDAG, SearchConfig(navigator="none")),
     "hwdag-no-attention": Variant(
-        search=SearchConfig(scoring=Scoring(attention=0.0, mentions=0.0, echoes=0.0))
+        _HWDAG, SearchConfig(scoring=Scoring(attention=0.0, references=0.0))
     ),
-    "hwdag-no-embedding": Variant(
-        search=SearchConfig(scoring=Scoring(similarity=0.0), initial_share="equal")
-    ),
-    "hwdag-attention-edges": Variant(_ATTENTION),
-    "hwdag-shuffled-edges": Variant(_ATTENTION, edges="shuffled"),
-    "hwdag-uniform-edges": Variant(_ATTENTION, edges="uniform"),
-    "hwdag-no-references": Variant(search=SearchConfig(scoring=Scoring(mentions=0.0, echoes=0.0))),
-    "hwdag-no-sparse": Variant(search=SearchConfig(scoring=Scoring(sparse=0.0))),
-    "hwdag-no-paragraph": Variant(search=SearchConfig(scoring=Scoring(paragraph=0.0))),
-    "hwdag-chunks": Variant(build=BuildConfig(leaves="chunks")),
-    "hwdag-all-heads": Variant(search=SearchConfig(heads="all")),
-    "hwdag-garlic": Variant(_GARLIC, SearchConfig.garlic()),
+    "hwdag-shuffled-edges": Variant(_HWDAG, edges="shuffled"),
+    "hwdag-uniform-edges": Variant(_HWDAG, edges="uniform"),
+    "hwdag-all-heads": Variant(_HWDAG, SearchConfig(heads="all")),
+    "hwdag-garlic": Variant(_GARLIC),
     "hwdag-garlic-no-graph": replace(_ablated(build={"window_tokens": 2048}), tree=True),
-    "hwdag-garlic-no-progress": _ablated(progress="budget", initial_share="equal"),
-    "hwdag-garlic-no-attention": _ablated(scoring=replace(Scoring.garlic(), attention=0.0)),
-    "hwdag-garlic-no-embedding": _ablated(scoring=replace(Scoring.garlic(), similarity=0.0)),
+    "hwdag-garlic-no-progress": _ablated(confidence=NEVER),
+    "hwdag-garlic-no-attention": _ablated(scoring=replace(_PAPERS, attention=0.0)),
+    "hwdag-garlic-no-embedding": _ablated(scoring=replace(_PAPERS, similarity=0.0)),
     "hwdag-garlic-shuffled-edges": replace(_ablated(), edges="shuffled"),
     "hwdag-garlic-uniform-edges": replace(_ablated(), edges="uniform"),
-    "hwdag-pecan": Variant(_GARLIC, SearchConfig.pecan(), confidence=PECAN_CONFIDENCE),
+    "hwdag-pecan": Variant(_PECAN, confidence=PECAN_CONFIDENCE),
 }
-"""Rows of HWDAG: the default, a variant for each of our parts, and the papers with ablations.
+"""HWDAG by name: the four methods, and each without a part.
 
-The ablations leave one part out of the settings of the papers (GARLIC Table 2).
-"garlic-no-progress" reads a fixed number of tokens; compare it at the mean that "hwdag-garlic" read
-(`Plan.match`).
-
-The navigator guides the default only. Compare rows with another scoring, or with edges of
-attention, with "no-navigator".
-
-"attention-edges" is built like the default, with edges of points from the reader's attention;
-"shuffled-edges" and "uniform-edges" measure what those weights are worth. "no-attention" drops
-everything that attention decides, including the weights of references. Without similarity nothing
-is known before something is read, so "no-embedding" starts from the top level.
+"evidence" is chosen without a model. "hwdag" rows and the papers' need points that a model writes: the
+reader's, unless a writer is given. "garlic-no-..." are the ablations of GARLIC Table 2;
+"garlic-no-progress" reads a fixed number of tokens: to be compared at the mean that "hwdag-garlic" read
+(`Plan.match`). "shuffled-edges" and "uniform-edges" say what the weights are worth: the same points, and
+edges that the model did not make. "hwdag-no-attention" leaves out the references too.
 """
 
 
@@ -126,15 +134,10 @@ class ComparedSystem:
     # True if it takes a pool of passages as one document
     whole: bool = False
 
-    def config(self, budget: int, max_new_tokens: int, dataset: str = "") -> SearchConfig:
+    def config(self, budget: int, dataset: str = "") -> SearchConfig:
         """Search settings at a budget, for a document of a data set."""
         confidence = self.confidence.get(dataset.partition("_")[0], self.search.confidence)
-        return replace(
-            self.search,
-            token_budget=budget,
-            max_new_tokens=max_new_tokens,
-            confidence=confidence,
-        )
+        return replace(self.search, token_budget=budget, confidence=confidence)
 
     @property
     def definition(self) -> dict[str, Any]:
@@ -142,7 +145,7 @@ class ComparedSystem:
         if self.graph is None:
             return {"build": self.build}
         search = asdict(self.search)
-        del search["token_budget"], search["max_new_tokens"]
+        del search["token_budget"]
         found: dict[str, Any] = {"build": asdict(self.graph), "search": search}
         if self.tree:
             found["build"]["tree"] = True
@@ -166,12 +169,12 @@ def systems(names: Iterable[str]) -> list[ComparedSystem]:
 
 def family(name: str) -> str:
     """The method of a row: "hwdag", "bm25", "raptor", ..."""
-    return next(method for method in ("hwdag", "oracle", *METHODS) if name.startswith(method))
+    return next(method for method in (*OURS, "oracle", *METHODS) if name.startswith(method))
 
 
 def is_baseline(name: str) -> bool:
     """Whether a row is an alternative to HWDAG, and no oracle."""
-    return family(name) not in ("hwdag", "oracle")
+    return family(name) not in (*OURS, "oracle")
 
 
 def all_names() -> str:
@@ -228,8 +231,12 @@ def _index(config: BuildConfig, tree: bool, models: RunModels) -> Retriever:
 
 
 def index_options(config: BuildConfig, tree: bool, models: RunModels) -> dict[str, Any]:
-    """Arguments of `HWDAGIndex`; a writer only if the config lets one write."""
-    writer = None if config.points == "extractive" else models.writer
+    """Arguments of `HWDAGIndex`. The reader writes, however small, unless there is a writer."""
+    writer = None
+    if config.rules.has_points and config.points != "extractive":
+        from hwdag.lm.writers import as_writer
+
+        writer = models.writer or as_writer(models.reader)  # type: ignore[arg-type] # it says so
     if tree:
         from hwdag_lab.eval.one_summary import OneSummaryWriter
 

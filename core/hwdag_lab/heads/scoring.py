@@ -21,9 +21,9 @@ from hwdag.checks import one_of
 from hwdag.config import Heads, SearchConfig
 from hwdag.errors import InputError
 from hwdag.lm.heads import resolve
+from hwdag.options import CheckedOptions
 from hwdag.rerank import typical
 from hwdag_lab.heads.capture import PARTS, Order, RankingCapture
-from hwdag_lab.methods.options import CheckedOptions
 
 Parts = Literal["question", "instruction", "prompt"]
 NullQuestion = Literal["none", "subtract"]

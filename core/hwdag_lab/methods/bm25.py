@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from hwdag.options import at_least, between
 from hwdag.text.words import content_words
 from hwdag.types import Document, Node
 from hwdag_lab.methods.document_retriever import DocumentRetriever
 from hwdag_lab.methods.found import Found, SearchRequest, rank_by_score
-from hwdag_lab.methods.options import at_least, between
 from hwdag_lab.methods.passages import PassageConfig, Passages
 
 

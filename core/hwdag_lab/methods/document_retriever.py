@@ -19,12 +19,19 @@ from hwdag.building.calls import Calls
 from hwdag.building.insertion import as_document
 from hwdag.building.report import BuildReport
 from hwdag.checks import refuse
-from hwdag.config import SearchConfig, checked_k
+from hwdag.config import (
+    MAX_NEW_TOKENS,
+    SearchConfig,
+    SearchPlan,
+    checked_config,
+    checked_k,
+)
 from hwdag.embedding.base import Embedder
 from hwdag.errors import EmptyIndex, InputError, ReaderRequired
 from hwdag.graph.dag import HWDAG
 from hwdag.lm.base import Metered, Reader, Session, Writer
 from hwdag.models import Models
+from hwdag.options import CheckedOptions
 from hwdag.page import page
 from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
@@ -38,7 +45,6 @@ from hwdag.types import Answer, Document, Node, OnStep, Retrieval, Step, Usage, 
 from hwdag_lab.methods.cached_embedder import CachedEmbedder
 from hwdag_lab.methods.decisions import Asker
 from hwdag_lab.methods.found import Found, Scored, SearchRequest, fit_to_budget
-from hwdag_lab.methods.options import CheckedOptions
 
 
 class Searchable(Protocol):
@@ -207,7 +213,7 @@ class DocumentRetriever(ABC, Generic[T]):
 
         Args:
             question: any text.
-            config: token budget and length of the answer.
+            config: token budget.
             scope: the documents to search; None for all.
             k: number of nodes wanted, for `Retrieval.best`.
             on_step: called with every node.
@@ -216,8 +222,8 @@ class DocumentRetriever(ABC, Generic[T]):
             InputError: the question is blank, there is no document, or k is not a number.
             QuestionTooLong: the question leaves no room in the reader's context.
         """
-        config = config or SearchConfig()
-        return self._search(question, config, scope, on_step, checked_k(k))[0]
+        plan = checked_config(config, SearchConfig).plan()
+        return self._search(question, plan, scope, on_step, checked_k(k))[0]
 
     def stream(
         self,
@@ -226,18 +232,19 @@ class DocumentRetriever(ABC, Generic[T]):
         config: SearchConfig | None = None,
         scope: Scope | None = None,
         on_step: OnStep | None = None,
+        max_new_tokens: int = MAX_NEW_TOKENS,
     ) -> AnswerStream:
         """Search, read the nodes in one forward, and answer; see `search`."""
-        config = config or SearchConfig()
-        searched = self._search(question, config, scope, on_step)
-        retrieval, session = self._answering(*searched, config)
+        plan = checked_config(config, SearchConfig).plan()
+        searched = self._search(question, plan, scope, on_step, max_new_tokens=max_new_tokens)
+        retrieval, session = self._answering(*searched, plan, max_new_tokens)
         texts = with_headings([step.node for step in retrieval.steps])
         reading = session.read(texts)
         if retrieval.steps:
             last = replace(retrieval.steps[-1], p_yes=reading.p_yes)
             retrieval = replace(retrieval, steps=(*retrieval.steps[:-1], last))
         read = Evidence(retrieval, session, True, list(enumerate(texts)), spent=retrieval.usage)
-        return AnswerStream(read, config.max_new_tokens)
+        return AnswerStream(read, max_new_tokens)
 
     def answer(
         self,
@@ -246,9 +253,12 @@ class DocumentRetriever(ABC, Generic[T]):
         config: SearchConfig | None = None,
         scope: Scope | None = None,
         on_step: OnStep | None = None,
+        max_new_tokens: int = MAX_NEW_TOKENS,
     ) -> Answer:
         """Search, then answer from the nodes; see `search`."""
-        return self.stream(question, config=config, scope=scope, on_step=on_step).answer
+        return self.stream(
+            question, config=config, scope=scope, on_step=on_step, max_new_tokens=max_new_tokens
+        ).answer
 
     def to_html(self) -> str:
         """Return a page that draws the documents as graphs; it needs no network."""
@@ -364,10 +374,12 @@ class DocumentRetriever(ABC, Generic[T]):
     def _search(
         self,
         question: str,
-        config: SearchConfig,
+        plan: SearchPlan,
         scope: Scope | None,
         on_step: OnStep | None,
         k: int | None = None,
+        *,
+        max_new_tokens: int = MAX_NEW_TOKENS,
     ) -> tuple[Retrieval, Session, object]:
         """What was found, the session that will read it, and what the method needs to answer."""
         if not question.strip():
@@ -375,9 +387,9 @@ class DocumentRetriever(ABC, Generic[T]):
         question = without_surrogates(question)[0]
         held = self._chosen(scope)
         built = {key: made for key, (_, made) in held.items()}
-        session = self._session(question, config)
-        budget = min(config.token_budget, session.room) if self.bounded else session.room
-        request = SearchRequest(question, budget, config, session.cost)
+        session = self._session(question, plan, max_new_tokens)
+        budget = min(plan.token_budget, session.room) if self.bounded else session.room
+        request = SearchRequest(question, budget, session.cost)
         # why: a filter may let nothing through
         found = self._retrieve(request, built) if built else Found(())
         sources = {key: document for key, (document, _) in held.items()}
@@ -416,18 +428,23 @@ class DocumentRetriever(ABC, Generic[T]):
         )
 
     def _answering(
-        self, retrieval: Retrieval, session: Session, carried: Any, config: SearchConfig
+        self,
+        retrieval: Retrieval,
+        session: Session,
+        carried: Any,
+        plan: SearchPlan,
+        max_new_tokens: int,
     ) -> tuple[Retrieval, Session]:
         """Prepare the answer: what it is based on, and the session that gives it."""
         return retrieval, session
 
-    def _session(self, question: str, config: SearchConfig) -> Session:
+    def _session(self, question: str, plan: SearchPlan, max_new_tokens: int) -> Session:
         """A session that reads the nodes; raises `QuestionTooLong`."""
         return self.reader.session(
             question,
             prompts=self._prompts or self.reader.search_prompts,
-            heads=config.heads,
-            max_new_tokens=config.max_new_tokens,
+            heads=plan.heads,
+            max_new_tokens=max_new_tokens,
         )
 
     def _chosen(self, scope: Scope | None) -> Mapping[str, tuple[Document, T]]:

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwdag.arrays import Floats
-from hwdag.config import SearchConfig
 from hwdag.search.context import read_after
 from hwdag.types import Node, Usage
 
@@ -24,7 +23,6 @@ class SearchRequest:
 
     question: str
     budget: int
-    config: SearchConfig
     cost: Callable[[str], int]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from hwdag.arrays import Floats, Mask
 from hwdag.building.windows import LINE_TOKENS, pack
-from hwdag.config import SearchConfig
+from hwdag.config import SearchPlan
 from hwdag.errors import QuestionTooLong
 from hwdag.lm.base import Decoding, Reading, Session
 from hwdag.text.chunking import chunk
@@ -36,8 +36,8 @@ class FullContextRetriever(DocumentRetriever[Whole]):
     def _build(self, document: Document) -> Whole:
         return Whole.of(document, self.reader)
 
-    def _session(self, question: str, config: SearchConfig) -> Session:
-        return WindowedSession(partial(super()._session, question, config))
+    def _session(self, question: str, plan: SearchPlan, max_new_tokens: int) -> Session:
+        return WindowedSession(partial(super()._session, question, plan, max_new_tokens))
 
     def _retrieve(self, request: SearchRequest, built: Mapping[str, Whole]) -> Found:
         nodes = [node for document in built.values() for node in self._cut(document, request)]

@@ -25,10 +25,10 @@ from hwdag.building.points import Point
 from hwdag.embedding.base import Embedder
 from hwdag.errors import ContextTooSmall
 from hwdag.lm.base import Reader, Writer
+from hwdag.options import CheckedOptions, at_least, share
 from hwdag.types import Document
 from hwdag_lab.methods.decisions import Asker, Decision
 from hwdag_lab.methods.found import Found, Scored, SearchRequest, without_repeats
-from hwdag_lab.methods.options import CheckedOptions, at_least, share
 from hwdag_lab.methods.summaries import (
     Summarizer,
     best_parts,

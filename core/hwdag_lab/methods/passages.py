@@ -9,11 +9,11 @@ from itertools import pairwise
 from typing import Literal
 
 from hwdag.lm.base import Reader
+from hwdag.options import CheckedOptions
 from hwdag.text.chunking import CountTokens, chunk, leaves
 from hwdag.text.headings import headings, searched_text
 from hwdag.text.sentences import trimmed
 from hwdag.types import Document, Node, Span
-from hwdag_lab.methods.options import CheckedOptions
 
 Granularity = Literal["300", "100", "sentence", "passage"]
 """Chunks of whole sentences (at most 300 or 100 reader tokens), sentences, or paragraphs (cut at

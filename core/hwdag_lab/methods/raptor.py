@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from hwdag.arrays import Floats, Vectors
 from hwdag.building.windows import pack
 from hwdag.errors import ContextTooSmall, InputError
+from hwdag.options import CheckedOptions, at_least, share
 from hwdag.types import Document, Node
 from hwdag_lab.methods.found import Found, Scored, SearchRequest, without_repeats
-from hwdag_lab.methods.options import CheckedOptions, at_least, share
 from hwdag_lab.methods.summaries import Summarizer
 from hwdag_lab.methods.trees import GrowingTree, SummarizingRetriever, SummaryTree, repetitions_last
 

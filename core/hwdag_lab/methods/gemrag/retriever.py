@@ -19,6 +19,7 @@ import numpy as np
 
 from hwdag.arrays import Floats, Vectors
 from hwdag.graph.dag import HWDAG
+from hwdag.options import CheckedOptions, at_least, between, share
 from hwdag.types import Document
 from hwdag_lab.methods.found import Found, Scored, SearchRequest, without_repeats
 from hwdag_lab.methods.gemrag.memory import (
@@ -32,7 +33,6 @@ from hwdag_lab.methods.gemrag.memory import (
 )
 from hwdag_lab.methods.gemrag.questions import Questioner
 from hwdag_lab.methods.gemrag.spectrum import spectrum
-from hwdag_lab.methods.options import CheckedOptions, at_least, between, share
 from hwdag_lab.methods.summaries import Summarizer
 from hwdag_lab.methods.trees import GrowingTree, SummarizingRetriever, repetitions_last
 

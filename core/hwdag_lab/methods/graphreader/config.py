@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from hwdag_lab.methods.options import CheckedOptions, at_least, share
+from hwdag.options import CheckedOptions, at_least, share
 
 Facts = Literal["auto", "written", "sentences"]
 """Where the facts of a chunk come from: the writer, or the text itself."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from hwdag.arrays import Floats, Vectors
 from hwdag.building.points import Point
-from hwdag.config import SearchConfig
+from hwdag.config import SearchPlan
 from hwdag.embedding.base import Embedder
 from hwdag.errors import ContextTooSmall, InputError
 from hwdag.lm.base import Session, Writer
@@ -108,7 +108,8 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
         retrieval: Retrieval,
         session: Session,
         carried: _Explored | None,
-        config: SearchConfig,
+        plan: SearchPlan,
+        max_new_tokens: int,
     ) -> tuple[Retrieval, Session]:
         """Answer from the notebooks or the nodes, as `answers` says; nodes if notebooks fail."""
         if self.config.answers == "nodes" or carried is None:
@@ -124,9 +125,9 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
             session,
             self.reader,
             self._prompts or self.reader.search_prompts,
-            config.heads,
+            plan.heads,
             retrieval.question,
-            carried.agent.clipped(answer, config.max_new_tokens),
+            carried.agent.clipped(answer, max_new_tokens),
             spent,
         )
 

@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hwdag.errors import QuestionTooLong, ReaderRequired
 from hwdag.lm.base import Reader
+from hwdag.options import CheckedOptions, at_least, between
 from hwdag.text.characters import one_line
 from hwdag.text.chunking import chunk
 from hwdag.types import Document, Node, Span
 from hwdag_lab.methods.document_retriever import DocumentRetriever
 from hwdag_lab.methods.found import Found, Scored, SearchRequest
 from hwdag_lab.methods.longllmlingua.whole_words import tokens_of, words
-from hwdag_lab.methods.options import CheckedOptions, at_least, between
 from hwdag_lab.methods.passages import verbatim_nodes
 
 if TYPE_CHECKING:  # why: torch is imported only where a model is needed

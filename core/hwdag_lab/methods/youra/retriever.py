@@ -24,12 +24,12 @@ from hwdag.building.windows import pack
 from hwdag.config import Heads, SearchConfig
 from hwdag.errors import ReaderRequired
 from hwdag.lm.base import Reader
+from hwdag.options import CheckedOptions, at_least, between
 from hwdag.store.calls import key_of
 from hwdag.text.chunking import leaves
 from hwdag.types import Document, Node, Usage
 from hwdag_lab.methods.document_retriever import DocumentRetriever
 from hwdag_lab.methods.found import Found, Scored, SearchRequest, may_fit
-from hwdag_lab.methods.options import CheckedOptions, at_least, between
 from hwdag_lab.methods.passages import SENTENCE_TOKENS, verbatim_nodes
 from hwdag_lab.methods.youra.easy import Ids
 

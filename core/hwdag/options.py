@@ -28,7 +28,7 @@ def at_least(least: float, default: Any) -> Any:
     return field(default=default, metadata={"least": least})
 
 
-def between(least: float, most: float, default: float) -> Any:
+def between(least: float, most: float, default: float | None) -> Any:
     """A field for numbers from `least` to `most`, both included."""
     return field(default=default, metadata={"least": least, "most": most})
 
@@ -55,19 +55,29 @@ class CheckedOptions:
             _check(each.name, getattr(self, each.name), hints[each.name], each.metadata)
 
 
-def _check(name: str, value: object, hint: Any, limits: Mapping[str, Any]) -> None:
+def members(hint: Any) -> list[Any]:
+    """The types and words that a union consists of."""
     if get_origin(hint) is Literal:
-        one_of(name, value, get_args(hint))  # type: ignore[arg-type] # it tells any value
-        return
-    kinds = get_args(hint) or (hint,)
-    if get_origin(hint) is tuple and int in kinds:
+        return list(get_args(hint))
+    if get_origin(hint) is tuple or not get_args(hint):
+        return [hint]
+    return [member for one in get_args(hint) for member in members(one)]
+
+
+def _check(name: str, value: object, hint: Any, limits: Mapping[str, Any]) -> None:
+    if get_origin(hint) is tuple and int in get_args(hint):
         _check_numbers(name, value, limits)
         return
-    if value is None and NoneType in kinds:
+    found = members(hint)
+    words = [one for one in found if isinstance(one, str)]
+    kinds = [one for one in found if one not in words and one is not NoneType]
+    if (value is None and NoneType in found) or (isinstance(value, str) and value in words):
         return
-    [kind, *others] = [kind for kind in kinds if kind is not NoneType]
+    if not kinds:
+        one_of(name, value, words)  # type: ignore[arg-type] # it tells any value
+    [kind, *others] = kinds or [None]
     legal = _legal(kind, limits)
-    if legal and not others and not _fits(value, kind, limits):
+    if legal and not others and not words and not _fits(value, kind, limits):
         raise InputError(f"{name} must be {legal}, got {value!r}")
 
 
@@ -96,4 +106,6 @@ def _legal(kind: Any, limits: Mapping[str, Any]) -> str:
         bounds = f" between {limits['least']} and {limits['most']}, both {ends}"
     elif "least" in limits:
         bounds = f" of at least {limits['least']}"
+    if isinstance(kind, type) and kind not in words:
+        return f"a {kind.__name__}"
     return words[kind] + bounds if kind in words else ""
