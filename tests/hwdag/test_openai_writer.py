@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import gzip
 import json
 import logging
 import os
@@ -17,8 +15,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -27,18 +23,17 @@ import numpy as np
 import pytest
 
 from hwdag import BuildConfig, Document, HWDAGIndex
-from hwdag.building.writing import ask
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError, UnknownOption, WriterFailed
-from hwdag.lm.base import ConcurrentWriter, Metered, Writer
-from hwdag.lm.openai_compatible import REPLY_BYTES, OpenAIWriter
+from hwdag.lm import openai_compatible
+from hwdag.lm.base import ConcurrentWriter, Metered
+from hwdag.lm.openai_compatible import THREAD, OpenAIWriter
 from hwdag.lm.writers import CallableWriter, as_writer
 from hwdag_lab.scripted import ScriptedLM
 
 PAGE = Path(__file__).parents[2] / "docs" / "writers.md"
 KEY = "sk-test-0123456789-secret"
 KEY_ENV = "HWDAG_TEST_KEY"
-THREAD = "hwdag-openai"
 
 Behaviour = Callable[["Request"], None]
 
@@ -193,21 +188,6 @@ def drip(request):
         request.wfile.write(b" ")
 
 
-def drip_headers(request):
-    request.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
-    while not request.server.ended.wait(0.01):
-        request.wfile.write(b"x")
-
-
-def endless(request):
-    """A body that never ends, as fast as it can be read."""
-    request.send_response(200)
-    request.send_header("Transfer-Encoding", "chunked")
-    request.end_headers()
-    while not request.server.ended.is_set():
-        request.wfile.write(b"10000\r\n" + b" " * 0x10000 + b"\r\n")
-
-
 def reset_in_the_middle(request):
     request.send_response(200)
     request.send_header("Content-Length", "1000")
@@ -216,35 +196,96 @@ def reset_in_the_middle(request):
     request.reset()
 
 
-def short_of_its_length(request):
-    request.send_response(200)
-    request.send_header("Content-Length", "1000")
-    request.end_headers()
-    request.wfile.write(b'{"choices": [')
-    request.close_connection = True
-
-
-def test_what_is_sent_and_what_comes_back():
-    with (
-        serving(echo) as server,
-        writing(server, api_key_env=KEY_ENV, extra_body={"top_p": 0.9}) as writer,
-    ):
-        assert writer.write(["a", "ü \ud800"], max_new_tokens=17) == ["* a", "* ü �"]
-        assert isinstance(writer, Writer)
-        assert isinstance(writer, ConcurrentWriter)
-        assert isinstance(writer, Metered)
-        assert as_writer(writer) is writer
-        assert writer.name == "openai:m"
-    (request,) = (r for r in server.requests if r.prompt == "a")
-    assert request.path == "/v1/chat/completions"
-    assert request.headers["Authorization"] == f"Bearer {KEY}"
-    assert request.body == {
+def test_what_is_sent_and_what_comes_back(monkeypatch):
+    """Nothing of OpenAI's own reaches another server, whatever the environment holds."""
+    for name in ("API_KEY", "ADMIN_KEY", "ORG_ID", "PROJECT_ID"):
+        monkeypatch.setenv(f"OPENAI_{name}", "sk-of-openai")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Secret: sk-of-openai")
+    options: dict[str, Any] = {"temperature": None, "limit_field": "max_completion_tokens"}
+    with serving(echo, echo, status(401)) as server:
+        with writing(server, api_key_env=KEY_ENV, extra_body={"top_p": 0.9}) as writer:
+            assert writer.write(["ü \ud800"], max_new_tokens=17) == ["* ü \ufffd"]
+            assert writer.write([], max_new_tokens=1) == []
+            assert isinstance(writer, ConcurrentWriter)
+            assert isinstance(writer, Metered)
+            assert as_writer(writer) is writer
+            assert writer.name == "openai:m"
+        with writing(server, **options) as writer:
+            writer.write(["b"], max_new_tokens=9)
+            with pytest.raises(WriterFailed, match="api_key_env"):
+                writer.write(["c"], max_new_tokens=9)
+    with_key, without, _ = server.requests
+    assert with_key.path == "/v1/chat/completions"
+    assert with_key.headers["Authorization"] == f"Bearer {KEY}"
+    assert with_key.body == {
         "model": "m",
-        "messages": [{"role": "user", "content": "a"}],
+        "messages": [{"role": "user", "content": "ü \ufffd"}],
         "max_tokens": 17,
         "temperature": 0.0,
         "top_p": 0.9,
     }
+    assert "Authorization" not in without.headers
+    assert without.body == {
+        "model": "m",
+        "messages": [{"role": "user", "content": "b"}],
+        "max_completion_tokens": 9,
+    }
+    assert "sk-of-openai" not in repr(server.requests)
+
+
+@pytest.mark.parametrize(
+    "behaviour", [status(429), status(503), hang, reset_in_the_middle, lambda r: r.reset()]
+)
+def test_a_passing_failure_is_tried_again_and_told_when_it_stays(behaviour):
+    with serving(behaviour, echo) as server, writing(server, timeout=0.3) as writer:
+        assert writer.write(["a"], max_new_tokens=9) == ["* a"]
+    with (
+        serving(behaviour) as server,
+        writing(server, timeout=0.3, max_retries=1) as writer,
+        pytest.raises(WriterFailed),
+    ):
+        writer.write(["a"], max_new_tokens=9)
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "way_out"),
+    [
+        (status(301), "redirects"),
+        (status(400), "limit_field"),
+        (status(403), KEY_ENV),
+        (status(404), "base_url"),
+        (status(429, Retry_After="86400"), "86400"),
+        (body(b"<html>log in</html>", Content_Type="text/html"), "text/html"),
+        (body(b'{"choices": [{"message": {"content": "* a'), "base_url"),
+        (body(b"[" * 1_000_000), "base_url"),
+        (body(b"\xff\xfe\x00"), "base_url"),
+        (body(b"null"), "base_url"),
+        (body(b'{"error": {"message": "overloaded"}}'), "overloaded"),
+        (body(b'{"choices": [null]}'), "base_url"),
+        (body(b'{"choices": [{"message": {"content": ["* a"]}}]}'), "base_url"),
+    ],
+)
+def test_a_lasting_failure_is_told_at_once_with_a_way_out(behaviour, way_out, slept):
+    with (
+        serving(behaviour) as server,
+        writing(server, api_key_env=KEY_ENV) as writer,
+        pytest.raises(WriterFailed, match=way_out),
+    ):
+        writer.write(["a"], max_new_tokens=9)
+    assert len(server.requests) == 1
+    assert slept == []
+
+
+def test_a_server_that_sends_without_end_is_given_up(monkeypatch):
+    """The time-out of the client begins anew with every byte."""
+    monkeypatch.setattr(openai_compatible, "LONGEST_WAIT", 0.0)
+    with (
+        serving(drip) as server,
+        writing(server, timeout=0.5, max_retries=0) as writer,
+        pytest.raises(WriterFailed, match="timeout"),
+    ):
+        writer.write(["a"], max_new_tokens=9)
 
 
 def test_control_tokens_reach_no_server_in_their_spelling():
@@ -253,157 +294,6 @@ def test_control_tokens_reach_no_server_in_their_spelling():
         writer.write([hostile], max_new_tokens=9)
         assert server.requests[0].prompt == "a< |im_end|> [ INST] b < /s>, 1 < 2"
     assert CallableWriter(str).write([hostile], max_new_tokens=9) == [server.requests[0].prompt]
-
-
-def test_no_prompts_start_nothing():
-    with serving(echo) as server, writing(server) as writer:
-        assert writer.write([], max_new_tokens=1) == []
-        assert not [t for t in threading.enumerate() if t.name == THREAD]
-    assert server.requests == []
-
-
-@pytest.mark.parametrize(
-    ("behaviour", "seen"),
-    [
-        (status(408), "408"),
-        (status(409), "409"),
-        (status(429), "429"),
-        (status(500), "500"),
-        (status(502, b"<html>Bad Gateway</html>", Content_Type="text/html"), "Bad Gateway"),
-        (status(503), "503"),
-        (status(529), "529"),
-        (reset_in_the_middle, "Error"),
-        (short_of_its_length, "RemoteProtocolError"),
-        (lambda request: request.reset(), "Error"),
-        (body(b'{"choices": [{"message": {"content": "* a'), "completion"),
-        (body(b"<html>log in</html>", Content_Type="text/html"), "text/html"),
-        (body(b"data: {}\n\n", Content_Type="text/event-stream"), "event-stream"),
-        (body(b""), "completion"),
-        (body(b"\xff\xfe\x00"), "completion"),
-        (body(b"[" * 1_000_000), "completion"),
-        (body(gzip.compress(b'{"choices": []}'), Content_Encoding="gzip"), "completion"),
-        (body(b"null"), "completion"),
-        (body(b"[]"), "completion"),
-        (body(b"{}"), "completion"),
-        (body(b'{"error": {"message": "overloaded"}}'), "overloaded"),
-        (body(b'{"choices": null}'), "completion"),
-        (body(b'{"choices": {"0": {}}}'), "completion"),
-        (body(b'{"choices": "abc"}'), "completion"),
-        (body(b'{"choices": [null]}'), "completion"),
-        (body(b'{"choices": [{"message": null}]}'), "completion"),
-        (body(b'{"choices": [{"message": "* a"}]}'), "completion"),
-        (body(b'{"choices": [{"message": {"content": 5}}]}'), "completion"),
-        (body(b'{"choices": [{"message": {"content": ["* a"]}}]}'), "completion"),
-        (body(b" " * (REPLY_BYTES + 1)), "4,194,304"),
-        (endless, "4,194,304"),
-    ],
-)
-def test_a_passing_failure_is_tried_again_and_told_when_it_stays(behaviour, seen):
-    with serving(behaviour, behaviour, echo) as server, writing(server) as writer:
-        assert writer.write(["a"], max_new_tokens=9) == ["* a"]
-        assert len(server.requests) == 3
-    with serving(behaviour) as server, writing(server, max_retries=1) as writer:
-        with pytest.raises(WriterFailed, match=seen):
-            writer.write(["a"], max_new_tokens=9)
-        assert len(server.requests) == 2
-
-
-@pytest.mark.parametrize("behaviour", [hang, drip, drip_headers])
-def test_a_request_has_a_hard_end(behaviour):
-    with serving(behaviour, echo) as server, writing(server, timeout=0.2) as writer:
-        assert writer.write(["a"], max_new_tokens=9) == ["* a"]
-    with (
-        serving(behaviour) as server,
-        writing(server, timeout=0.2, max_retries=0) as writer,
-        pytest.raises(WriterFailed, match=r"0\.2"),
-    ):
-        writer.write(["a"], max_new_tokens=9)
-
-
-@pytest.mark.parametrize(
-    ("code", "way_out"),
-    [
-        (301, "redirects"),
-        (400, "limit_field"),
-        (401, KEY_ENV),
-        (403, KEY_ENV),
-        (404, "base_url"),
-        (413, "limit_field"),
-        (422, "limit_field"),
-    ],
-)
-def test_a_lasting_failure_is_told_at_once(code, way_out, slept):
-    with (
-        serving(status(code)) as server,
-        writing(server, api_key_env=KEY_ENV) as writer,
-        pytest.raises(WriterFailed, match=f"{code}.*{way_out}"),
-    ):
-        writer.write(["a"], max_new_tokens=9)
-    assert len(server.requests) == 1
-    assert slept == []
-
-
-def test_a_server_that_is_not_there(slept):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # nobody listens, and nobody else can
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
-        writer = OpenAIWriter("m", base_url=url)
-        with pytest.raises(WriterFailed, match="ConnectError"):
-            writer.write(["a"], max_new_tokens=9)
-    assert len(slept) == 5
-
-
-def test_waits_double_and_are_jittered(slept):
-    with (
-        serving(status(500)) as server,
-        writing(server, max_retries=9) as writer,
-        pytest.raises(WriterFailed),
-    ):
-        writer.write(["a"], max_new_tokens=9)
-    longest = [min(8.0, 0.5 * 2**i) for i in range(9)]
-    for seconds, limit in zip(slept, longest, strict=True):
-        assert limit / 2 <= seconds <= limit
-    assert len({s / limit for s, limit in zip(slept, longest, strict=True)}) > 1
-
-
-@pytest.mark.parametrize(
-    ("header", "least", "most"),
-    [
-        ("7", 7.0, 7.5),
-        ("2.5", 2.5, 3.0),
-        ("0", 0.0, 0.5),
-        ("-5", 0.0, 0.5),
-        ("nan", 0.0, 0.5),
-        ("inf", 0.0, 0.5),
-        ("soon", 0.0, 0.5),
-        ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0, 0.5),
-        ("Wed, 99 Oct 2015 07:28:00 GMT", 0.0, 0.5),
-    ],
-)
-def test_retry_after_is_honoured(header, least, most, slept):
-    with serving(status(429, Retry_After=header), echo) as server, writing(server) as writer:
-        assert writer.write(["a"], max_new_tokens=9) == ["* a"]
-    (seconds,) = slept
-    assert least <= seconds <= most
-
-
-def test_retry_after_may_be_a_date(slept):
-    date = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
-    with serving(status(429, Retry_After=date), echo) as server, writing(server) as writer:
-        assert writer.write(["a"], max_new_tokens=9) == ["* a"]
-    (seconds,) = slept
-    assert 1 < seconds <= 100.5
-
-
-def test_a_wait_that_is_too_long_is_not_begun(slept):
-    with (
-        serving(status(429, Retry_After="86400")) as server,
-        writing(server) as writer,
-        pytest.raises(WriterFailed, match=r"\b86400\b"),
-    ):
-        writer.write(["a"], max_new_tokens=9)
-    assert len(server.requests) == 1
-    assert slept == []
 
 
 @pytest.mark.parametrize(
@@ -421,12 +311,6 @@ def test_a_model_that_says_nothing_gives_an_empty_reply(content):
     assert len(server.requests) == 1
 
 
-def test_a_reply_cut_by_its_limit_and_one_of_half_a_character():
-    cut = b'{"choices": [{"message": {"content": "* a\\ud800"}, "finish_reason": "length"}]}'
-    with serving(body(cut)) as server, writing(server) as writer:
-        assert writer.write(["a"], max_new_tokens=9) == ["* a�"]
-
-
 def test_requests_run_side_by_side_and_never_more_than_the_limit():
     barrier = threading.Barrier(4)
 
@@ -438,12 +322,6 @@ def test_requests_run_side_by_side_and_never_more_than_the_limit():
     with serving(together) as server, writing(server, concurrency=4) as writer:
         assert writer.write(prompts, max_new_tokens=9) == [f"* {p}" for p in prompts]
     assert server.most_active == 4
-
-
-def test_connections_are_used_again():
-    with serving(echo) as server, writing(server, concurrency=1) as writer:
-        assert writer.write(["a", "b"] * 3, max_new_tokens=9) == ["* a", "* b"] * 3
-    assert len({request.address for request in server.requests}) == 1
 
 
 def test_replies_come_as_they_are_finished_and_in_order_from_write():
@@ -504,18 +382,6 @@ def test_closing_the_iterator_gives_up_the_rest():
         replies.close()
         assert lost.wait(30)
         assert writer.write(["ok"], max_new_tokens=9) == ["* ok"]
-
-
-def test_an_interruption_from_the_keyboard_ends_the_call():
-    def interrupt(request: Request) -> None:
-        os.kill(os.getpid(), signal.SIGINT)
-        hang(request)
-
-    with serving(interrupt) as server, writing(server) as writer:
-        with pytest.raises(KeyboardInterrupt):
-            writer.write(["a"], max_new_tokens=9)
-        server.behaviours = [echo]
-        assert writer.write(["b"], max_new_tokens=9) == ["* b"]
 
 
 def test_a_process_that_is_interrupted_ends():
@@ -604,60 +470,6 @@ def test_a_limit_loses_no_reply_that_was_under_way(tmp_path):
     assert len(prompts) == len(set(prompts))
 
 
-def test_the_graph_does_not_depend_on_how_many_prompts_are_asked_at_once():
-    with serving(summarize) as server:
-        one, many = (built(server.url, None, concurrency=n) for n in (1, 8))
-    assert one.graphs["a"].nodes == many.graphs["a"].nodes
-    assert np.array_equal(one.graphs["a"].edges.toarray(), many.graphs["a"].edges.toarray())
-
-
-def test_a_forked_process_starts_a_thread_of_its_own():
-    code = """
-import os, sys
-from hwdag.lm.openai_compatible import OpenAIWriter
-writer = OpenAIWriter("m", base_url=sys.argv[1])
-assert writer.write(["a"], max_new_tokens=9) == ["* a"]
-child = os.fork()
-assert writer.write(["b"], max_new_tokens=9) == ["* b"]
-if child:
-    assert os.waitpid(child, 0)[1] == 0
-"""
-    with serving(echo) as server:
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", code, server.url],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert sorted(request.prompt for request in server.requests) == ["a", "b", "b"]
-
-
-async def test_it_works_inside_a_running_loop():
-    with serving(echo) as server, writing(server) as writer:
-        assert writer.write(["a"], max_new_tokens=9) == ["* a"]
-        assert await asyncio.to_thread(writer.write, ["b"], max_new_tokens=9) == ["* b"]
-
-
-def test_tokens_are_counted_also_of_empty_replies_and_not_guessed():
-    reply = '{{"choices": [], "usage": {}}}'
-    told = {
-        '{"total_tokens": 12}': 12,
-        '{"prompt_tokens": 4, "completion_tokens": 5}': 9,
-        '{"total_tokens": null, "prompt_tokens": 4, "completion_tokens": 5}': 9,
-    }
-    untold = ["null", "5", '{"total_tokens": "12"}', '{"total_tokens": -1}', '{"a": 1}']
-    untold.append(f'{{"total_tokens": {10**50}}}')
-    bodies = [body(reply.format(usage).encode()) for usage in (*told, *untold)]
-    with serving(*bodies, body(b'{"choices": []}')) as server, writing(server) as writer:
-        assert writer.usage.tokens == 0
-        writer.write(["a"] * 10, max_new_tokens=9)
-        assert writer.usage.tokens == 30
-        assert writer.usage.tflops == 0
-        assert writer.usage.seconds > 0
-
-
 def test_the_key_is_shown_nowhere(caplog):
     caplog.set_level(logging.DEBUG)
 
@@ -689,18 +501,6 @@ def test_a_redirect_is_not_followed():
         writer.write(["a"], max_new_tokens=9)
     assert elsewhere.requests == []
     assert elsewhere.strays == []
-
-
-def test_a_foreign_server_is_not_sent_the_key_of_openai(monkeypatch):
-    for name in ("API_KEY", "ADMIN_KEY", "ORG_ID", "PROJECT_ID"):
-        monkeypatch.setenv(f"OPENAI_{name}", KEY)
-    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", f"X-Secret: {KEY}")
-    with serving(echo, status(401)) as server, writing(server) as writer:
-        writer.write(["a"], max_new_tokens=9)
-        with pytest.raises(WriterFailed, match="key"):
-            writer.write(["b"], max_new_tokens=9)
-    assert ["Authorization" in request.headers for request in server.requests] == [False, False]
-    assert KEY not in repr(server.requests)
 
 
 def test_the_official_address_needs_a_key_and_the_new_field(monkeypatch):
@@ -746,17 +546,6 @@ def test_options_that_cannot_be(options, error):
     assert KEY not in str(caught.value)
 
 
-def test_options_of_the_request():
-    options: dict[str, Any] = {"temperature": None, "limit_field": "max_completion_tokens"}
-    with serving(echo) as server, writing(server, **options) as writer:
-        writer.write(["a"], max_new_tokens=9)
-        assert server.requests[0].body == {
-            "model": "m",
-            "messages": [{"role": "user", "content": "a"}],
-            "max_completion_tokens": 9,
-        }
-
-
 def test_the_package_that_is_missing_is_named():
     code = "import sys; sys.modules['openai'] = None; import hwdag.lm.openai_compatible"
     done = subprocess.run(
@@ -770,13 +559,22 @@ def test_the_package_that_is_missing_is_named():
     )
 
 
-def test_a_build_passes_the_failure_on():
-    with (
-        serving(status(404)) as server,
-        writing(server) as writer,
-        pytest.raises(WriterFailed, match=r"\b404\b"),
-    ):
-        ask(writer, ["a"], max_new_tokens=9)
+def test_tokens_are_counted_where_the_server_tells_them():
+    told = {
+        '{"total_tokens": 12}': 12,
+        '{"total_tokens": null, "prompt_tokens": 4, "completion_tokens": 5}': 9,
+    }
+    untold = [
+        "null",
+        '{"total_tokens": "12"}',
+        '{"total_tokens": -1}',
+        f'{{"total_tokens": {10**50}}}',
+    ]
+    bodies = [body(f'{{"choices": [], "usage": {u}}}'.encode()) for u in (*told, *untold)]
+    with serving(*bodies) as server, writing(server) as writer:
+        writer.write(["a"] * len(bodies), max_new_tokens=9)
+        assert (writer.usage.tokens, writer.usage.tflops) == (21, 0)
+        assert writer.usage.seconds > 0
 
 
 @pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.S))

@@ -1,8 +1,7 @@
 """A Writer that asks a server with OpenAI's chat API: vLLM, SGLang, llama.cpp, Ollama, hosted ones.
 
-The `openai` client makes the requests and repeats them. What it lacks is added in its transport: a
-reply of bounded size, a hard end of every request, a check that the body is a reply, and no key,
-organisation or other header of OpenAI for anybody else. Callers see plain iterators.
+The `openai` client makes the requests and repeats them. Added to it: a hard end of every prompt, and no
+key, organisation or other header of OpenAI for any other server.
 """
 
 from __future__ import annotations
@@ -10,11 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import ssl
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from queue import SimpleQueue
 from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
@@ -23,27 +20,25 @@ from hwdag.checks import one_of, positive, whole
 from hwdag.errors import InputError, WriterFailed
 from hwdag.text.characters import disarmed, without_surrogates
 from hwdag.types import Usage
-from hwdag.version import __version__
 
 try:
     import httpx2
     from anyio.from_thread import start_blocking_portal
-    from openai import APIConnectionError, APIStatusError, AsyncOpenAI
+    from openai import APIConnectionError, APIStatusError, AsyncOpenAI, DefaultAsyncHttpxClient
 except ImportError as error:
     raise ImportError("OpenAIWriter needs openai; run `pip install 'hwdag[openai]'`") from error
 
 OPENAI_URL = "https://api.openai.com/v1"
 OPENAI_KEY = "OPENAI_API_KEY"
 
-REPLY_BYTES = 4 << 20  # a body beyond this is no reply: the longest points have some kilobytes
+LONGEST_WAIT = 120.0  # seconds of a Retry-After that the client still honours
 MOST_TOKENS = 1 << 32  # a reply that claims more than this is not believed
-
-CONNECT_SECONDS = 10.0
 EXCERPT_CHARACTERS = 300
 THREAD = "hwdag-openai"
 
 LimitField = Literal["max_tokens", "max_completion_tokens"]
 _OURS = ("model", "messages", "stream")
+_SENT = ("host", "connection", "content-length", "content-type", "accept", "user-agent")
 
 
 class _Failure(Exception):
@@ -53,20 +48,19 @@ class _Failure(Exception):
 class OpenAIWriter:
     """A model behind an OpenAI-compatible server as a Writer; thread-safe.
 
-    Every prompt is one chat request. A request that fails for a passing reason (no connection, a
-    time-out, status 408, 409, 429 or 5xx, a body that is no reply) is repeated after a wait that doubles
-    up to eight seconds and is jittered, or after the server's `Retry-After` of at most two minutes; any
-    other failure ends the call at once. Redirects are not followed. The key is read from the environment
-    for every request and kept nowhere. Spellings of control tokens in a prompt get a space
-    (`hwdag.text.characters.disarmed`).
+    Every prompt is one chat request. The client repeats a request that fails for a passing reason (no
+    connection, a time-out, status 408, 409, 429 or 5xx) after 0.5 to 8 seconds, or the server's
+    `Retry-After` of at most two minutes; any other failure ends the call. Redirects are not followed.
+    The key is read from the environment for every request and kept nowhere. Spellings of control tokens
+    in a prompt get a space (`hwdag.text.characters.disarmed`).
 
     Args:
         model: name of the model at the server; the index records "openai:" and this name.
         base_url: the address up to "/v1", such as "http://localhost:8000/v1"; None is OpenAI's own.
         api_key_env: name of the environment variable that holds the key. None is `OPENAI_API_KEY`
-            for OpenAI's own address, and no key for any other, which is then not sent one.
+            for OpenAI's own address, and no key for any other.
         concurrency: requests of one call that are under way at a time, at most.
-        timeout: seconds that one request may take, its whole reply included.
+        timeout: seconds that a request may wait for the server to send something.
         max_retries: further requests for one prompt after the first.
         temperature: of the sampling; None leaves it to the server.
         limit_field: name of the field that limits the reply. None is "max_completion_tokens" for
@@ -155,16 +149,17 @@ class OpenAIWriter:
                     raise _Failure(f"prompt {number + 1} of {len(prompts)} {failure}") from None
 
         failures = list[str]()
+        client = AsyncOpenAI(
+            api_key="-",  # set in `_only_ours`
+            base_url=self._base_url,
+            timeout=self._timeout,
+            max_retries=self._max_retries,
+            http_client=DefaultAsyncHttpxClient(
+                follow_redirects=False, event_hooks={"request": [self._only_ours]}
+            ),
+        )
         try:
-            # the guard sets the key, and only where it belongs; it bounds a request as a whole
-            guarded = AsyncOpenAI(
-                api_key="-",
-                base_url=self._base_url,
-                timeout=None,
-                max_retries=self._max_retries,
-                http_client=_Guard(self._key_env, self._timeout),
-            )
-            async with guarded as client, asyncio.TaskGroup() as group:
+            async with client, asyncio.TaskGroup() as group:
                 for _ in range(min(self.concurrency, len(prompts))):
                     group.create_task(work(client))
         except* _Failure as failed:
@@ -176,29 +171,48 @@ class OpenAIWriter:
     async def _ask(self, client: AsyncOpenAI, prompt: str, limit: int) -> str:
         """The reply to one prompt, after as many requests as it takes. Raises `_Failure`."""
         content = disarmed(without_surrogates(prompt)[0])
-        ask = client.chat.completions.with_raw_response.create
+        seconds = (1 + self._max_retries) * (self._timeout + LONGEST_WAIT)
         try:
-            answer = await ask(
-                model=self._model,
-                messages=[{"role": "user", "content": content}],
-                extra_body={self._limit_field: limit, **self._options},
-            )
-        except APIConnectionError as error:  # time-outs and bodies that are no reply as well
-            seen = f"{_requests(error.request)}: {error.__cause__}"
-            raise _Failure(f"got no reply after {seen}; check that the server is well") from None
+            async with asyncio.timeout(seconds):
+                answer = await client.chat.completions.with_raw_response.create(
+                    model=self._model,
+                    messages=[{"role": "user", "content": content}],
+                    extra_body={self._limit_field: limit, **self._options},
+                )
+        except TimeoutError:
+            raise _Failure(f"got no whole reply in {seconds:g} s; raise timeout") from None
+        except APIConnectionError as error:  # a time-out of the client as well
+            cause = error.__cause__ or error
+            seen = f"{type(cause).__name__}: {self._excerpt(str(cause))}"
+            raise _Failure(f"got no reply ({seen}); check that the server is well") from None
         except APIStatusError as error:
-            response = error.response
-            phrase = httpx2.codes.get_reason_phrase(response.status_code)
-            seen = f"status {response.status_code}{phrase and f' ({phrase})'}"
-            key = os.environ.get(self._key_env or "", "").strip()
-            seen += f", {_excerpt(response, key)}; {self._way_out(response)}"
-            raise _Failure(f"got no reply after {_requests(error.request)}: {seen}") from None
-        body = answer.http_response.json()
+            status, body = error.response.status_code, self._excerpt(error.response.text)
+            raise _Failure(
+                f"got status {status}, {body}; {self._way_out(error.response)}"
+            ) from None
+        try:
+            body = json.loads(answer.http_response.content)
+        except (ValueError, RecursionError):
+            body = None
+        reply = _text(body)
+        if reply is None:
+            kind = answer.http_response.headers.get("content-type")
+            seen = f"{kind}: {self._excerpt(answer.http_response.text)}"
+            raise _Failure(f"got a body that is no chat completion ({seen}); check base_url")
         self._count(Usage(_tokens(body.get("usage"))))
-        return _text(body) or ""
+        return reply
+
+    async def _only_ours(self, request: httpx2.Request) -> None:
+        """Leave out the client's own headers: some come from the environment, whatever the server is."""
+        for name in set(request.headers) - set(_SENT):
+            if not name.startswith("x-stainless-"):  # what the client notes for itself
+                del request.headers[name]
+        request.headers["Accept-Encoding"] = "identity"
+        if key := _key_in(self._key_env):
+            request.headers["Authorization"] = f"Bearer {key}"
 
     def _way_out(self, response: httpx2.Response) -> str:
-        status, wait = response.status_code, response.headers.get("retry-after", "")
+        status, wait = response.status_code, response.headers.get("retry-after")
         if status in (401, 403):
             if self._key_env is None:
                 return "no key was sent; name its environment variable as api_key_env"
@@ -211,88 +225,15 @@ class OpenAIWriter:
             return f"it asks to wait {wait} s" if wait else "check that the server is well"
         return "the server does not take the request: see limit_field, temperature and extra_body"
 
+    def _excerpt(self, text: str) -> str:
+        """The beginning of what a server sent, without the key."""
+        key = os.environ.get(self._key_env or "", "").strip()
+        text = (text.replace(key, "***") if key else text).strip()
+        return f"{text[:EXCERPT_CHARACTERS]!r}{'...' * (len(text) > EXCERPT_CHARACTERS)}"
+
     def _count(self, usage: Usage) -> None:
         with self._lock:
             self.usage += usage
-
-
-class _NoReply(httpx2.RequestError):
-    """What the client shall take for a broken connection, and repeat."""
-
-
-class _Guard(httpx2.AsyncClient):
-    """Sends requests for the client: bounded, and with nothing in them that is not for this server."""
-
-    def __init__(self, key_env: str | None, seconds: float) -> None:
-        super().__init__(
-            headers={
-                "Accept": "application/json",
-                "Accept-Encoding": "identity",  # a compressed body has no bound
-                "Content-Type": "application/json",
-                "User-Agent": f"hwdag/{__version__}",
-            },
-            limits=httpx2.Limits(max_connections=None),  # the tasks bound them
-            timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),  # the rest is bounded as a whole
-            follow_redirects=False,
-            verify=_certificates(),
-        )
-        self._key_env, self._seconds = key_env, seconds
-
-    async def send(self, request: httpx2.Request, **_: Any) -> httpx2.Response:
-        key = _key_in(self._key_env)
-        # the client's own headers stay here: it takes OPENAI_ORG_ID, OPENAI_PROJECT_ID and
-        # OPENAI_CUSTOM_HEADERS from the environment, whoever the server is
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        sent = self.build_request("POST", request.url, headers=headers, content=request.content)
-        try:
-            async with asyncio.timeout(self._seconds):
-                found, content = await super().send(sent, stream=True), bytearray()
-                try:
-                    async for chunk in found.aiter_raw():
-                        content += chunk
-                        if len(content) > REPLY_BYTES:
-                            raise _NoReply(f"a body of more than {REPLY_BYTES:,} bytes")
-                finally:
-                    await found.aclose()
-        except TimeoutError:
-            raise _NoReply(f"no whole reply within {self._seconds:.3g} s") from None
-        except httpx2.HTTPError as error:
-            raise _NoReply(_without(key, f"{type(error).__name__}: {error}")) from None
-        wanted = ("content-type", "retry-after", "retry-after-ms")
-        told = {name: found.headers[name] for name in wanted if name in found.headers}
-        response = httpx2.Response(
-            found.status_code, headers=told, content=bytes(content), request=request
-        )
-        if response.is_success and _text(_json(response)) is None:
-            kind = told.get("content-type") or "no content type"
-            raise _NoReply(
-                f"status {response.status_code} with a body that is no chat completion ({kind}), "
-                f"{_excerpt(response, key)}"
-            )
-        return response
-
-
-def _json(response: httpx2.Response) -> Any:
-    try:
-        return response.json()
-    except (ValueError, RecursionError):
-        return None
-
-
-def _excerpt(response: httpx2.Response, key: str) -> str:
-    text = _without(key, response.content.decode(errors="replace")).strip()
-    shown = repr(text[:EXCERPT_CHARACTERS])
-    return f"body {shown}{'...' if len(text) > EXCERPT_CHARACTERS else ''}"
-
-
-def _without(key: str, text: str) -> str:
-    return text.replace(key, "***") if key else text
-
-
-@lru_cache(maxsize=1)
-def _certificates() -> ssl.SSLContext:
-    """Loading them takes longer than many a request."""
-    return httpx2.create_ssl_context()
 
 
 def _key_in(variable: str | None) -> str:
@@ -312,20 +253,14 @@ def _key_in(variable: str | None) -> str:
     return key
 
 
-def _requests(last: httpx2.Request) -> str:
-    """How many requests were made, by what the client notes on the last one."""
-    made = 1 + int(last.headers.get("x-stainless-retry-count", 0))
-    return "1 request" if made == 1 else f"{made} requests"
-
-
-def _text(body: Any) -> str | None:
+def _text(body: object) -> str | None:
+    """What the model said; "" for nothing, None where the body is no chat completion."""
     match body:
-        case {"choices": []} | {"choices": [{"message": {"content": None}}, *_]}:
+        case {"choices": []}:
             return ""
-        case {"choices": [{"message": {"content": str() as content}}, *_]}:
-            return without_surrogates(content)[0]
-        case {"choices": [{"message": dict() as message}, *_]} if "content" not in message:
-            return ""
+        case {"choices": [{"message": dict() as message}, *_]}:
+            content = message.get("content") or ""
+            return without_surrogates(content)[0] if isinstance(content, str) else None
     return None
 
 
@@ -347,8 +282,8 @@ def _checked_url(url: str) -> str:
         )
     try:
         parts = urlsplit(url)
-        legal = parts.scheme in ("http", "https") and parts.hostname and httpx2.URL(url).host
-    except (httpx2.InvalidURL, ValueError):
+        legal = parts.scheme in ("http", "https") and parts.hostname
+    except ValueError:
         legal = False
     if not legal:
         raise InputError(f"base_url must be like http://localhost:8000/v1, got {url!r}")
