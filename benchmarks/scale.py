@@ -77,7 +77,8 @@ def main() -> None:
         for name in ("first_search_s", "first_search_cpu_s", "peak_gb"):
             report[f"without_arrays_{name}"] = fresh[name]
         report |= child(command)
-        report["arrays_mb"] = round(sum(f.stat().st_size for *_, f in arrays_of(file)) / 1e6, 1)
+        sizes = [f.stat().st_size for *_, folder in arrays_of(file) for f in folder.iterdir()]
+        report["arrays_mb"] = round(sum(sizes) / 1e6, 1)
         print(json.dumps(report), flush=True)
         with log.open("a", encoding="utf-8") as lines:
             print(json.dumps(report), file=lines)

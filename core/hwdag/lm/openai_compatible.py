@@ -190,16 +190,16 @@ class OpenAIWriter:
             raise _Failure(
                 f"got status {status}, {body}; {self._way_out(error.response)}"
             ) from None
+        response = answer.http_response
         try:
-            body = json.loads(answer.http_response.content)
+            found = json.loads(response.content)
         except (ValueError, RecursionError):
-            body = None
-        reply = _text(body)
+            found = None
+        reply = _text(found)
         if reply is None:
-            kind = answer.http_response.headers.get("content-type")
-            seen = f"{kind}: {self._excerpt(answer.http_response.text)}"
+            seen = f"{response.headers.get('content-type')}: {self._excerpt(response.text)}"
             raise _Failure(f"got a body that is no chat completion ({seen}); check base_url")
-        self._count(Usage(_tokens(body.get("usage"))))
+        self._count(Usage(_tokens(found.get("usage"))))
         return reply
 
     async def _only_ours(self, request: httpx2.Request) -> None:

@@ -12,8 +12,8 @@ from hwdag.errors import InputError
 from hwdag.filters import predicate
 from hwdag.scope import Scope
 from hwdag.search.corpus import Corpus, Vanished
+from hwdag.search.segment_files import SegmentFiles
 from hwdag.search.segments import Segment, packed
-from hwdag.search.sidecar import Sidecar
 from hwdag.store.sqlite import Store
 
 
@@ -28,7 +28,7 @@ class Snapshots:
         self._store = store
         self._catching_up = threading.Lock()
         self._version = -1
-        self._sidecar = Sidecar(store)
+        self._files = SegmentFiles(store)
         self._corpus = Corpus(store.nodes)
         self._metadata: dict[int, Mapping[str, Any]] = {}
 
@@ -42,7 +42,7 @@ class Snapshots:
                 added = [number for number in present if number not in known]
                 segments = self._read(added) if known else self._first_read(added)
                 left = self._corpus.without(known.difference(present))
-                self._corpus = left.joined(segments, self._sidecar.keep)
+                self._corpus = left.joined(segments, self._files.keep)
                 self._metadata = {n: self._metadata[n] for n in present if n in self._metadata}
                 self._version = version
             return self._corpus
@@ -80,7 +80,7 @@ class Snapshots:
     def _first_read(self, numbers: Sequence[int]) -> Iterator[Segment]:
         """Read what is beside the file there, and the rest in it."""
         done = 0
-        for segment in self._sidecar.segments():
+        for segment in self._files.segments():
             begin = bisect_left(numbers, segment.numbers[0])
             end = bisect_right(numbers, segment.numbers[-1])
             if list(numbers[begin:end]) == segment.numbers.tolist():  # else it changed just now

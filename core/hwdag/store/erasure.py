@@ -16,8 +16,8 @@ it, see `hwdag.store.calls`. Those of a version that was begun and is not wanted
 stored version is found unchanged, or when the document is deleted, or is pruned before it was finished.
 
 **In arrays beside the file.** What a search reads of many documents lies in a folder `NAME.arrays` once
-more, see `hwdag.search.sidecar`. A file there goes in the transaction that deletes one of its documents,
-and takes its name in one in which all of them are there.
+more, see `hwdag.search.segment_files`. A segment there goes in the transaction that deletes one of its
+documents, and takes its name in one in which all of them are there.
 
 **In unfinished copies.** A `save`, a repair or an export that was killed leaves its copy under a name
 that everybody sees, until it is opened or written again; see `hwdag.store.unfinished`.
@@ -73,9 +73,9 @@ def cut_behind_the_end(connection: sqlite3.Connection, path: Path) -> bool:
 
 
 def arrays_of(path: Path) -> Iterator[tuple[int, int, Path]]:
-    """Yield the files of arrays beside an index file: numbers of first and last document, and path.
+    """Yield the segments beside an index file: numbers of first and last document, and folder.
 
-    Links are neither followed nor yielded, nor is anything else that is no plain file.
+    Links are neither followed nor yielded, nor is anything else that is no folder.
     """
     folder = folder_of_arrays(path)
     if folder.is_symlink():
@@ -83,7 +83,7 @@ def arrays_of(path: Path) -> Iterator[tuple[int, int, Path]]:
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
         for entry in entries:
             found = re.fullmatch(r"([0-9]{1,19})-([0-9]{1,19})", entry.name)
-            if found and entry.is_file(follow_symlinks=False):
+            if found and entry.is_dir(follow_symlinks=False):
                 yield int(found[1]), int(found[2]), folder / entry.name
 
 
@@ -93,12 +93,24 @@ def folder_of_arrays(path: Path) -> Path:
 
 
 def drop_arrays(path: Path, number: int | None = None) -> None:
-    """Remove the files of arrays that have this document in them; None for all. On disk when it returns."""
+    """Remove the segments that have this document in them; None for all. On disk when it returns."""
     gone = [f for first, last, f in arrays_of(path) if number is None or first <= number <= last]
-    for file in gone:
-        file.unlink(missing_ok=True)
+    for folder in gone:
+        remove_segment(folder)
     if gone:
         sync(folder_of_arrays(path))
+
+
+def remove_segment(folder: Path) -> None:
+    """Remove the arrays in a folder, and the folder unless something else is in it."""
+    with suppress(FileNotFoundError):  # others may remove the same
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.endswith(".npy") and not entry.is_dir(follow_symlinks=False):
+                    (folder / entry.name).unlink(missing_ok=True)
+        sync(folder)
+        with suppress(OSError):
+            folder.rmdir()
 
 
 def sync(path: Path) -> None:

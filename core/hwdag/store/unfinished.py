@@ -19,7 +19,7 @@ from pathlib import Path
 
 from hwdag.errors import IndexFileError, InputError
 from hwdag.store.database import BUSY_SECONDS, as_index_error, journal_of, refuse_foreign_files
-from hwdag.store.erasure import drop_arrays, sync
+from hwdag.store.erasure import drop_arrays, remove_segment, sync
 
 _MARK = ".unfinished-"
 _UNKNOWN = "0" * 8
@@ -55,6 +55,8 @@ def remove_leftovers(path: Path) -> None:
 
 
 def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        return remove_segment(path)
     for ending in ("", "-journal"):
         path.with_name(path.name + ending).unlink(missing_ok=True)
 

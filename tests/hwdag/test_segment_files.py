@@ -15,9 +15,9 @@ from test_store import child
 from worlds import WORDS, random_vectors
 
 from hwdag.errors import IndexCorrupt
-from hwdag.search import segments, sidecar
+from hwdag.search import segment_files, segments
 from hwdag.search.corpus import Corpus
-from hwdag.search.sidecar import Sidecar
+from hwdag.search.segment_files import SegmentFiles
 from hwdag.search.snapshots import Snapshots
 from hwdag.store.sqlite import Store
 from hwdag.store.unfinished import replace_file
@@ -35,7 +35,7 @@ def small(monkeypatch):
 
 def make_small(monkeypatch):
     monkeypatch.setattr(segments, "SEGMENT_NODES", 40)
-    monkeypatch.setattr(sidecar, "LEAST_NODES", 10)
+    monkeypatch.setattr(segment_files, "LEAST_NODES", 10)
 
 
 @pytest.fixture
@@ -64,7 +64,17 @@ def filled(path, seed=0):
 
 
 def kept(path):
+    """A folder for every segment."""
     return sorted(path.with_name(f"{path.name}.arrays").glob("*"))
+
+
+def contents(path):
+    """What every file of them holds."""
+    return {
+        str(file.relative_to(path.parent)): file.read_bytes()
+        for folder in kept(path)
+        for file in sorted(folder.glob("*.npy"))
+    }
 
 
 def read_fully(store):
@@ -81,10 +91,10 @@ def check(path):
 
 def test_a_process_maps_what_another_one_has_written(path):
     assert len(kept(path)) >= 2
-    written = [file.stat().st_mtime_ns for file in kept(path)]
+    written = [folder.stat().st_ino for folder in kept(path)]
     mapped = [part for part in check(path).segments if part.mapped is not None]
     assert len(mapped) == len(kept(path))
-    assert [file.stat().st_mtime_ns for file in kept(path)] == written
+    assert [folder.stat().st_ino for folder in kept(path)] == written
 
 
 @pytest.mark.slow
@@ -106,36 +116,90 @@ def test_nothing_depends_on_what_is_kept(tmp_path_factory, choices):
                 fresh = read_fully(store)
                 assert_same(running.current(), fresh, set(WORDS[:8]), QUERY)
                 assert_same(Snapshots(store).current(), fresh, set(WORDS[:8]), QUERY)
-        assert {n for part in Sidecar(store).segments() for n in part.numbers} <= set(
+        assert {n for part in SegmentFiles(store).segments() for n in part.numbers} <= set(
             store.numbers()
         )
 
 
 def test_the_folder_may_be_deleted_and_is_made_anew(path):
-    before = [file.read_bytes() for file in kept(path)]
+    before = contents(path)
     shutil.rmtree(kept(path)[0].parent)
     check(path)
-    assert [file.read_bytes() for file in kept(path)] == before
+    assert contents(path) == before
 
 
-@pytest.mark.parametrize("size", [0, 7, 103, 104, 500, -1])
-def test_a_truncated_file_is_not_used(path, size):
-    whole = kept(path)[0].read_bytes()
-    kept(path)[0].write_bytes(whole[:size])
+def foreign(file, kind):
+    """Put something else in the place of a file of arrays."""
+    whole = file.read_bytes()
+    file.unlink()
+    match kind:
+        case "pipe":
+            os.mkfifo(file)
+        case "link":
+            file.with_name("elsewhere").write_bytes(whole)
+            file.symlink_to("elsewhere")
+        case "folder":
+            file.mkdir()
+        case "sparse":
+            with file.open("wb") as opened:
+                opened.write(whole)
+                opened.truncate(1 << 34)
+        case "huge":  # a header that asks for more than there is
+            with file.open("wb") as opened:
+                header = {"descr": "<i8", "fortran_order": False, "shape": (1 << 40,)}
+                np.lib.format.write_array_header_1_0(opened, header)
+        case "objects":
+            np.save(file, np.array([[None]], object), allow_pickle=True)
+        case int():
+            file.write_bytes(whole[:kind])
+        case bytes():
+            file.write_bytes(whole + kind)
+
+
+@pytest.mark.parametrize("name", ["numbers", "vectors", "words.rows", "documents"])
+@pytest.mark.parametrize(
+    "kind", ["none", "pipe", "link", "folder", "sparse", "huge", "objects", 0, 7, 100, 130, b"more"]
+)
+def test_a_file_that_is_not_as_it_was_written_is_not_used(path, name, kind):
+    before = contents(path)
+    foreign(kept(path)[0] / f"{name}.npy", kind)
     check(path)
-    assert kept(path)[0].read_bytes() == whole
-    kept(path)[0].write_bytes(whole + b"more")
+    assert contents(path) == before
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "pipe", "folder"])
+def test_what_stands_in_the_place_of_a_segment_is_left_alone(path, kind):
+    """It is not used, is in nobody's way, and nothing is removed that a link leads to."""
+    [folder, *_] = kept(path)
+    victim = path.parent / "victim"
+    shutil.move(folder, victim)
+    match kind:
+        case "file":
+            folder.touch()
+        case "link":
+            folder.symlink_to(victim)
+        case "pipe":
+            os.mkfifo(folder)
+        case "folder":
+            (folder / "inner.npy").mkdir(parents=True)
+            (folder / "mine.txt").touch()
     check(path)
-    assert kept(path)[0].read_bytes() == whole
+    with Store.open(path) as store:
+        store.delete("d0")
+    check(path)
+    assert os.path.lexists(folder)
+    assert len(list(victim.glob("*.npy"))) > 20
+    assert kind != "folder" or {f.name for f in folder.iterdir()} == {"inner.npy", "mine.txt"}
 
 
 def test_files_of_another_index_are_not_used(path, tmp_path):
     """Its documents have the same numbers, names and sizes."""
     other = filled(tmp_path / "y.hwdag", seed=100)
     for mine, theirs in zip(kept(path), kept(other), strict=True):
-        shutil.copy(theirs, mine)
+        shutil.rmtree(mine)
+        shutil.copytree(theirs, mine)
     check(path)
-    assert [f.read_bytes() for f in kept(path)] != [f.read_bytes() for f in kept(other)]
+    assert [*contents(path).values()] != [*contents(other).values()]
 
 
 def test_a_copy_that_went_its_own_way_does_not_use_what_the_original_has(path):
@@ -155,13 +219,16 @@ def test_a_copy_that_went_its_own_way_does_not_use_what_the_original_has(path):
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.binary(min_size=8)), min_size=1))
-def test_no_damage_does_more_than_end_a_search(path, original, damage):
+@given(
+    st.sampled_from([*segment_files._TYPES, "documents"]),
+    st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.binary(min_size=8)), min_size=1),
+)
+def test_no_damage_does_more_than_end_a_search(path, original, name, damage):
     shutil.copytree(original, path.parent, dirs_exist_ok=True)
-    file = kept(path)[0]
+    file = kept(path)[0] / f"{name}.npy"
     content = bytearray(file.read_bytes())
     for where, new in damage:
-        at = int(where * (len(content) - len(new)))
+        at = int(where * max(0, len(content) - len(new)))
         content[at : at + len(new)] = new
     file.write_bytes(content)
     with Store.open(path) as store:
@@ -179,7 +246,7 @@ def test_no_damage_does_more_than_end_a_search(path, original, damage):
 def test_what_is_deleted_leaves_the_arrays_before_delete_returns(path):
     with Store.open(path) as store:
         old = {name: store.load(name).vectors[0].tobytes() for name in ("d1", "d2")}
-        assert all(any(v in file.read_bytes() for file in kept(path)) for v in old.values())
+        assert all(any(v in content for content in contents(path).values()) for v in old.values())
         store.delete("d1")
         store.put(*entry("d2", 77))
         searching = Snapshots(store)
@@ -196,19 +263,19 @@ def test_what_was_deleted_meanwhile_is_not_written(path):
     with Store.open(path) as store:
         segment = read_fully(store).segments[0]
         store.delete("d0")
-        assert Sidecar(store).keep(segment) is segment
+        assert SegmentFiles(store).keep(segment) is segment
     assert not kept(path)
 
 
 SMALL = """
 import os, signal
-from hwdag.search import segments, sidecar
+from hwdag.search import segment_files, segments
 from hwdag.search.snapshots import Snapshots
-segments.SEGMENT_NODES, sidecar.LEAST_NODES = 40, 10
+segments.SEGMENT_NODES, segment_files.LEAST_NODES = 40, 10
 """
 
 KILLED = f"""{SMALL}
-os.replace = lambda *names: os.kill(os.getpid(), signal.SIGKILL)
+os.rename = os.replace = lambda *names: os.kill(os.getpid(), signal.SIGKILL)
 with Store.open(path) as store:
     Snapshots(store).current()
 """
@@ -246,8 +313,9 @@ def test_those_who_may_use_the_index_may_use_its_arrays(path):
     path.chmod(0o640)
     path.parent.chmod(0o770)
     check(path)
-    assert {file.stat().st_mode & 0o777 for file in kept(path)} == {0o640}
-    assert kept(path)[0].parent.stat().st_mode & 0o777 == 0o770
+    folders = [*kept(path), kept(path)[0].parent]
+    assert {file.stat().st_mode & 0o777 for file in path.parent.glob("*.arrays/*/*")} == {0o640}
+    assert {folder.stat().st_mode & 0o777 for folder in folders} == {0o770}
 
 
 def test_a_file_in_the_place_of_the_folder_means_that_none_is_wanted(path):
