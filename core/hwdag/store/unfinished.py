@@ -56,9 +56,10 @@ def remove_leftovers(path: Path) -> None:
 
 def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
-        return remove_segment(path)
-    for ending in ("", "-journal"):
-        path.with_name(path.name + ending).unlink(missing_ok=True)
+        remove_segment(path)
+    else:
+        for ending in ("", "-journal"):
+            path.with_name(path.name + ending).unlink(missing_ok=True)
 
 
 def _is_alive(process: int, start: str) -> bool:
