@@ -3,11 +3,18 @@
 import hashlib
 import os
 import signal
+from collections import Counter
 
+import numpy as np
 from logged_models import logged
+from store_world import assert_same_entries
+from worlds import random_prose
 
+from hwdag import BuildConfig, Document, HWDAGIndex
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag_lab.scripted import ScriptedLM
+
+CONFIG = BuildConfig("hwdag", chunk_tokens=40, window_tokens=330, points="generated")
 
 
 class Log:
@@ -33,3 +40,33 @@ def models(folder, dies_at=None):
     """A reader and an embedder that share a log."""
     log = Log(folder, dies_at)
     return logged(ScriptedLM(prefers_extraction=False), log), logged(HashingEmbedder(), log)
+
+
+def corpus(count=7):
+    """Documents of three lengths."""
+    rng = np.random.default_rng(0)
+    lengths = [8 + 11 * (i % 3) for i in range(count)]
+    return [
+        Document(f"doc{i}", random_prose(rng, length, words=(9, 9)))
+        for i, length in enumerate(lengths)
+    ]
+
+
+def built(folder, documents, **options):
+    """An index whose models log their calls in a folder."""
+    folder.mkdir(exist_ok=True)
+    reader, embedder = models(folder)
+    return HWDAGIndex.from_documents(
+        documents, reader=reader, embedder=embedder, config=CONFIG, **options
+    )
+
+
+def assert_same(one, two):
+    """Two indexes have the same documents, graphs and vectors."""
+    assert_same_entries(one.entries, two.entries)
+
+
+def calls(folder):
+    """How often each call was begun, and how often it was ended."""
+    lines = (folder / "calls").read_text().splitlines()
+    return [Counter(line.split()[1] for line in lines if line.startswith(k)) for k in ("s", "e")]

@@ -1,6 +1,7 @@
 """Tiny random models of real architectures, and a small real tokenizer, for exact comparisons."""
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -89,3 +90,10 @@ def cold_logprobs(lm: HuggingFaceLM, ids: list[int], last: int) -> NDArray[np.fl
 def tiny_lm(family: str = "llama", *, seed: int = 3, **overrides: object) -> HuggingFaceLM:
     """A random model as a reader; `overrides` are config values."""
     return HuggingFaceLM(model(family, seed=seed, **overrides), tokenizer())
+
+
+def saved(folder: Path, made: PreTrainedModel | None = None) -> Path:
+    """A folder with a model, a random one unless it is given, and its tokenizer."""
+    (model() if made is None else made).save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    return folder

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -29,7 +30,7 @@ from hwdag.text.headings import Outline
 from hwdag.text.prompts import SearchPrompts
 from hwdag.threads import MAX_QUESTIONS, in_question_thread
 from hwdag.types import Document, Node, Span
-from hwdag_lab.scripted import tokens_of
+from hwdag_lab.scripted import ScriptedLM, tokens_of
 
 _WORDS = """
 amber bridge castle dragon engine forest garden harbor island jungle kettle ladder market needle
@@ -140,6 +141,18 @@ def walk(
     return find(corpus, query, allowed=allowed, navigator=navigator)
 
 
+def assert_partition(text: str, spans: Sequence[Span]) -> None:
+    """Trimmed, ascending, disjoint, and only whitespace between them."""
+    position = 0
+    for span in spans:
+        assert not text[position : span.start].strip()
+        piece = text[span.start : span.end]
+        assert piece
+        assert piece == piece.strip()
+        position = span.end
+    assert not text[position:].strip()
+
+
 def graphs(*, max_chunks: int = 9, max_levels: int = 4) -> st.SearchStrategy[HWDAG]:
     """Random graphs; hypothesis shrinks towards few chunks and levels."""
     return st.builds(
@@ -150,6 +163,27 @@ def graphs(*, max_chunks: int = 9, max_levels: int = 4) -> st.SearchStrategy[HWD
         st.integers(1, max_chunks),
         st.integers(1, max_levels),
     )
+
+
+async def assert_cancelling_ends_a_walk(asked: Callable[[ScriptedLM], Awaitable[object]]) -> None:
+    """Cancel what is asked of a reader at its first forward: it makes no second one."""
+    loop = asyncio.get_running_loop()
+    started, released = asyncio.Event(), threading.Event()
+
+    def hold(question: str, nodes: list[str]) -> float:
+        loop.call_soon_threadsafe(started.set)
+        assert released.wait(timeout=60)
+        return 0.0
+
+    lm = ScriptedLM(p_yes=hold)
+    walking = asyncio.ensure_future(asked(lm))
+    await started.wait()
+    walking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await walking
+    released.set()
+    await all_questions_ended()
+    assert lm.reads == 1
 
 
 async def all_questions_ended() -> None:

@@ -13,6 +13,8 @@ with instrumented("hwdag.text"):
     from hwdag.text.words import content_words, words
     from hwdag_lab.methods.longllmlingua import whole_words
 
+from worlds import assert_partition
+
 from hwdag.errors import InputError
 from hwdag.types import Span
 
@@ -22,25 +24,13 @@ def count_tokens(texts: list[str]) -> list[int]:
     return [(sum(not c.isspace() for c in text) + 1) // 2 for text in texts]
 
 
-def partition(text: str, spans: list[Span]) -> None:
-    """Trimmed, ascending, disjoint, and only white space between them."""
-    position = 0
-    for span in spans:
-        assert not text[position : span.start].strip()
-        piece = text[span.start : span.end]
-        assert piece
-        assert piece == piece.strip()
-        position = span.end
-    assert not text[position:].strip()
-
-
 def check(data: atheris.FuzzedDataProvider) -> None:
     """One text through everything."""
     limit, text = data.ConsumeIntInRange(1, 64), some_text(data)
-    partition(text, sentences(text))
+    assert_partition(text, sentences(text))
     for cut in (chunk, leaves):
         spans = cut(text, count_tokens=count_tokens, limit=limit)
-        partition(text, spans)
+        assert_partition(text, spans)
         counts = count_tokens([text[s.start : s.end] for s in spans])
         assert cut is leaves or max(counts, default=0) <= limit
     assert len(one_line(text)) == len(text)
@@ -53,7 +43,7 @@ def check(data: atheris.FuzzedDataProvider) -> None:
     assert len(content_words(text)) <= len(found)
     step = max(1, limit // 8)
     tokens = [Span(i, min(i + step, len(text))) for i in range(0, len(text), step)]
-    partition(text, whole_words.words(text, tokens))
+    assert_partition(text, whole_words.words(text, tokens))
     try:
         before, after = SummaryPrompt(text + "{information}").cut(text)
         assert before.startswith(text.partition("{language}")[0])

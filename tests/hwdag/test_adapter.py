@@ -6,7 +6,7 @@ import json
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tiny import model, tokenizer
+from tiny import model, saved
 
 from hwdag import HWDAGIndex, SearchConfig
 from hwdag.config import NEVER, BuildConfig
@@ -59,10 +59,7 @@ def by_hand(plain, tensors):
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
     """A tiny model as a folder."""
-    folder = tmp_path_factory.mktemp("models") / "tiny"
-    model().save_pretrained(folder)
-    tokenizer().save_pretrained(folder)
-    return folder
+    return saved(tmp_path_factory.mktemp("models") / "tiny")
 
 
 def digests(folder):

@@ -3,7 +3,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_sentences import assert_partition
+from worlds import assert_partition
 
 from hwdag.errors import InputError
 from hwdag.text.chunking import chunk, leaves

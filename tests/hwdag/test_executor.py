@@ -1,45 +1,13 @@
 """Several documents at a time: what is stored is what one after the other gives."""
 
-from collections import Counter
 from contextlib import contextmanager
 
-import numpy as np
 import pytest
-from ray_world import models
-from store_world import assert_same_entries
-from worlds import random_prose
+from ray_world import CONFIG, assert_same, built, calls, corpus, models
 
-from hwdag import BuildConfig, Document, HWDAGIndex
+from hwdag import Document, HWDAGIndex
 from hwdag.errors import WriterFailed
 from hwdag_lab.scripted import ScriptedLM
-
-CONFIG = BuildConfig("hwdag", chunk_tokens=40, window_tokens=330, points="generated")
-
-
-def corpus(count=7):
-    rng = np.random.default_rng(0)
-    lengths = [8 + 11 * (i % 3) for i in range(count)]
-    return [
-        Document(f"doc{i}", random_prose(rng, length, words=(9, 9)))
-        for i, length in enumerate(lengths)
-    ]
-
-
-def built(folder, documents, **options):
-    folder.mkdir(exist_ok=True)
-    reader, embedder = models(folder)
-    return HWDAGIndex.from_documents(
-        documents, reader=reader, embedder=embedder, config=CONFIG, **options
-    )
-
-
-def same(one, two):
-    assert_same_entries(one.entries, two.entries)
-
-
-def calls(folder):
-    lines = (folder / "calls").read_text().splitlines()
-    return [Counter(line.split()[1] for line in lines if line.startswith(k)) for k in ("s", "e")]
 
 
 class Threads:
@@ -59,7 +27,7 @@ def test_documents_at_a_time_are_stored_as_one_by_one(tmp_path, workers):
     documents = [*corpus(), corpus()[0], Document("empty", " ")]
     one = built(tmp_path / "one", documents)
     two = built(tmp_path / "two", documents, executor=Threads(workers))
-    same(one, two)
+    assert_same(one, two)
     assert one.report.built == two.report.built == [f"doc{i}" for i in range(7)]
     assert two.report.unchanged == ["doc0"]
     assert one.report.usage.tokens == two.report.usage.tokens
@@ -73,7 +41,7 @@ def test_a_limit_stops_all_and_the_next_run_repeats_nothing(tmp_path):
     assert first.report.pending == 7 - len(first.report.built) > 0
     first.close()
     second = built(folder, corpus(), path=file, executor=Threads(3))
-    same(second, built(tmp_path / "whole", corpus()))
+    assert_same(second, built(tmp_path / "whole", corpus()))
     assert calls(folder) == calls(tmp_path / "whole")
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import FAMILIES, model, tokenizer
+from tiny import FAMILIES, model, saved, tokenizer
 from transformers import AutoTokenizer
 
 from hwdag import BuildConfig, HWDAGIndex
@@ -200,8 +200,7 @@ def test_long_prompts_are_written_in_smaller_batches(monkeypatch):
 
 
 def test_loaded_from_a_path_with_dtype_and_device(tmp_path):
-    model().save_pretrained(tmp_path)
-    tokenizer().save_pretrained(tmp_path)
+    saved(tmp_path)
     lm = HuggingFaceLM.from_pretrained(str(tmp_path), dtype="bfloat16", device="cpu")
     assert (lm.name, lm.model.dtype, lm.model.device.type) == (str(tmp_path), torch.bfloat16, "cpu")
     session = lm.session("Who?", prompts=SearchPrompts(), heads="all", max_new_tokens=4)
@@ -215,8 +214,7 @@ def test_loaded_from_a_path_with_dtype_and_device(tmp_path):
 
 @pytest.mark.parametrize("stored", [torch.float32, torch.float16])
 def test_by_default_it_computes_in_what_the_processor_is_fast_in(tmp_path, stored):
-    model().to(stored).save_pretrained(tmp_path)
-    tokenizer().save_pretrained(tmp_path)
+    saved(tmp_path, model().to(stored))
     flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
     if not flags:
         pytest.skip("nothing else says here what the processor has")
@@ -232,8 +230,7 @@ def test_by_default_it_computes_in_what_the_processor_is_fast_in(tmp_path, store
 
 
 def test_an_index_of_one_precision_is_searched_and_extended_in_the_other(tmp_path):
-    model().save_pretrained(tmp_path / "lm")
-    tokenizer().save_pretrained(tmp_path / "lm")
+    saved(tmp_path / "lm")
     readers = {
         dtype: HuggingFaceLM.from_pretrained(str(tmp_path / "lm"), device="cpu", dtype=dtype)
         for dtype in ("float32", "bfloat16")
@@ -255,8 +252,7 @@ def test_an_index_of_one_precision_is_searched_and_extended_in_the_other(tmp_pat
 
 def test_a_default_build_and_a_search_need_no_weights(tmp_path):
     """They count tokens; who is told to answer loads the weights, and says where they are missing."""
-    model().save_pretrained(tmp_path)
-    tokenizer().save_pretrained(tmp_path)
+    saved(tmp_path)
     config = BuildConfig(method="evidence")
     found = []
     for lazy in (False, True):
@@ -358,8 +354,7 @@ def test_device_and_device_map_exclude_each_other(tmp_path):
 def test_a_wrong_dtype_or_device_is_named(tmp_path):
     with pytest.raises(InputError, match="'float12'"):
         HuggingFaceLM.from_pretrained(str(tmp_path), dtype="float12")
-    model().save_pretrained(tmp_path)
-    tokenizer().save_pretrained(tmp_path)
+    saved(tmp_path)
     with pytest.raises(InputError, match="'nonsense'"):
         HuggingFaceLM.from_pretrained(str(tmp_path), device="nonsense")
 

@@ -12,9 +12,8 @@ from hostile import ATTACKS, CONTROL_TOKENS, LINE_BREAKS
 from hypothesis import given
 from hypothesis import strategies as st
 from test_chunking import COUNTERS
-from test_sentences import assert_partition
 from tiny import tokenizer
-from worlds import random_text
+from worlds import assert_partition, random_text
 
 from hwdag.errors import InputError
 from hwdag.lm.tokens import Codec

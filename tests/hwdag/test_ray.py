@@ -5,8 +5,7 @@ import sys
 from functools import partial
 
 import pytest
-from ray_world import models
-from test_executor import CONFIG, built, calls, corpus, same
+from ray_world import CONFIG, assert_same, built, calls, corpus, models
 
 from hwdag import HWDAGIndex, RayExecutor
 from hwdag.embedding.hashing import HashingEmbedder
@@ -38,7 +37,7 @@ def test_workers_give_the_graphs_of_one_process(tmp_path, workers):
     executor = RayExecutor(workers, models=partial(models, folder))
     found = built(tmp_path / "here", corpus(), executor=executor)
     expected = built(tmp_path / "alone", corpus())
-    same(found, expected)
+    assert_same(found, expected)
     assert calls(folder) == calls(tmp_path / "alone")
     assert not (tmp_path / "here" / "calls").read_text()
     assert found.report.usage.tokens == expected.report.usage.tokens
@@ -49,7 +48,7 @@ def test_a_killed_worker_repeats_the_call_that_it_was_making(tmp_path):
     folder.mkdir()
     executor = RayExecutor(2, models=partial(models, folder, 4))
     found = built(tmp_path / "here", corpus(), path=tmp_path / "found.hwdag", executor=executor)
-    same(found, built(tmp_path / "alone", corpus()))
+    assert_same(found, built(tmp_path / "alone", corpus()))
     assert found.verify().sound
     started, ended = calls(folder)
     assert (folder / "grave").exists()

@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds import assert_partition
 
 from hwdag.text.sentences import sentences
 
@@ -10,18 +11,6 @@ TEXTS = st.text() | st.text(ALPHABET) | st.text(ALPHABET, max_size=30).map(lambd
 
 def cut(text):
     return [text[span.start : span.end] for span in sentences(text)]
-
-
-def assert_partition(text, spans):
-    """Trimmed, ascending, disjoint, and only whitespace between them."""
-    position = 0
-    for span in spans:
-        assert not text[position : span.start].strip()
-        piece = text[span.start : span.end]
-        assert piece
-        assert piece == piece.strip()
-        position = span.end
-    assert not text[position:].strip()
 
 
 @given(TEXTS)

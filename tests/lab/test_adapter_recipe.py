@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from tiny import model, tokenizer
+from tiny import model, saved, tokenizer
 
 from examples.train_adapter import compose, evaluate, lora, points, prepare, train, trees
 from examples.train_adapter.losses import Objective, Weights, shared_tokens, verdict_losses
@@ -86,8 +86,7 @@ def places(tmp_path_factory):
     (folder / "documents" / "hotpotqa.jsonl").write_text("".join(lines))
     summaries = [json.dumps(summary(name, i)) + "\n" for i, name in enumerate(NAMES)]
     (folder / "documents" / "summaries.jsonl").write_text("".join(summaries))
-    model().save_pretrained(folder / "tiny")
-    tokenizer().save_pretrained(folder / "tiny")
+    saved(folder / "tiny")
     prepare.main([*prepared_from(folder), "--out", str(folder / "data")])
     return folder
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from planted import PLANTED, planted, planted_model
-from tiny import model, tokenizer
+from tiny import model, saved, tokenizer
 
 from hwdag.cli.main import main
 from hwdag.config import BuildConfig
@@ -195,10 +195,7 @@ def test_data_without_a_usable_question_is_told(tmp_path):
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
-    path = tmp_path_factory.mktemp("models") / "planted"
-    planted_model().save_pretrained(path)
-    tokenizer().save_pretrained(path)
-    return str(path)
+    return str(saved(tmp_path_factory.mktemp("models") / "planted", planted_model()))
 
 
 @pytest.fixture

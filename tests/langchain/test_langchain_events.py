@@ -13,7 +13,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
 from langchain_world import CHUNKS, DOCUMENTS, QUESTION, Recorder, a_slow_index, an_index, texts
-from worlds import all_questions_ended
+from worlds import assert_cancelling_ends_a_walk
 
 import hwdag
 from hwdag.embedding.hashing import HashingEmbedder
@@ -68,23 +68,7 @@ async def test_an_awaited_walk_leaves_the_loop_free():
 
 
 async def test_cancelling_the_caller_ends_the_walk():
-    loop = asyncio.get_running_loop()
-    started, released = asyncio.Event(), threading.Event()
-
-    def hold(question: str, nodes: list[str]) -> float:
-        loop.call_soon_threadsafe(started.set)
-        assert released.wait(timeout=60)
-        return 0.0
-
-    lm = ScriptedLM(p_yes=hold)
-    walking = asyncio.create_task(an_index(reader=lm).ainvoke(QUESTION))
-    await started.wait()
-    walking.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await walking
-    released.set()
-    await all_questions_ended()
-    assert lm.reads == 1
+    await assert_cancelling_ends_a_walk(lambda lm: an_index(reader=lm).ainvoke(QUESTION))
 
 
 async def test_errors_of_a_walk_and_of_a_handler_reach_the_caller():

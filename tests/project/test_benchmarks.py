@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from tiny import model, tokenizer
+from tiny import saved
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -21,10 +21,7 @@ def test_every_benchmark_can_be_loaded(path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tiny")
-    model().save_pretrained(folder)
-    tokenizer().save_pretrained(folder)
-    return str(folder)
+    return str(saved(tmp_path_factory.mktemp("tiny")))
 
 
 @pytest.fixture
