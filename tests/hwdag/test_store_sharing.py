@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
 from threading import Barrier, Thread
 
 import pytest
@@ -191,3 +194,52 @@ def test_a_full_disk_keeps_what_was_finished_and_can_be_gone_on_with(path, same_
         for i in range(finished):
             assert store.calls("big").get(bytes([i])) == bytes([i]) * 10_000
     assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.parametrize(
+    "end", ["sys.exit()", "pass", "del connection; store = None; gc.collect(); os._exit(0)"]
+)
+def test_a_fork_within_a_transaction_leaves_it_to_the_parent(path, end):
+    """However the child ends, it neither commits nor rolls back, and holds on to the build lock."""
+    code = f"""
+import gc, os, sys
+from store_world import *
+from hwdag.errors import IndexFileError
+from hwdag.store.database import build_lock
+from hwdag.store.verify import verify
+
+path = Path(sys.argv[1])
+fill(path, *(entry(name, chunks=40) for name in "abc"))
+store = Store.open(path)
+with build_lock(path, 0):
+    with store.database.writing() as connection:
+        connection.execute("PRAGMA cache_size = 1")  # so that pages reach the file before the commit
+        connection.execute("UPDATE nodes SET data = data || ' '")
+        child = os.fork()
+        if child == 0:
+            {end}
+        else:
+            os.waitpid(child, 0)
+            connection.execute("UPDATE nodes SET data = rtrim(data)")
+    before = os.open(f"{{path}}.lock", os.O_RDWR)
+    import fcntl
+    try:
+        fcntl.flock(before, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        sys.exit("the build lock is free")
+    except BlockingIOError:
+        pass
+store.close()
+assert verify(path).sound
+print("sound")
+"""
+    paths = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)],
+        env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "sound\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sqlite3
 import stat
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
+from weakref import WeakSet
 
 from hwdag.errors import HWDAGError, IndexBusy, IndexCorrupt, IndexFileError, NotAnIndex
 from hwdag.store import erasure
@@ -62,11 +64,15 @@ class ThreadLock:
         """Whether this is a copy that a fork has made."""
         return os.getpid() != self._process
 
-    def __enter__(self) -> None:
+    def check(self) -> None:
+        """Raise `IndexFileError` in a copy that a fork has made."""
         if self.is_forked:
             raise IndexFileError(
                 f"{self._name} was opened before this process was forked; load it again here"
             )
+
+    def __enter__(self) -> None:
+        self.check()
         self._lock.acquire()
 
     def __exit__(self, *exception: object) -> None:
@@ -105,10 +111,32 @@ def build_lock(path: Path | None, timeout: float) -> Iterator[None]:
         raise IndexFileError(
             f"the lock file {file} cannot be used: {error}; make it and its folder writable"
         ) from error
+    process = os.getpid()
     try:
         yield
     finally:
-        lock.release()
+        if os.getpid() == process:
+            lock.release()
+        else:
+            _keep_for_ever(lock)
+
+
+def _keep_for_ever(thing: object) -> None:
+    """Let nothing free what a forked process has a copy of: to free it ends what the parent is doing."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+
+
+_OPEN: WeakSet[Database] = WeakSet()
+
+
+def _keep_connections() -> None:
+    for database in _OPEN:
+        _keep_for_ever(database._connection)
+
+
+if hasattr(os, "register_at_fork"):
+    # why: SQLite rolls back what a connection has begun when it is freed, in the file of the parent
+    os.register_at_fork(after_in_child=_keep_connections)
 
 
 class Database:
@@ -139,6 +167,7 @@ class Database:
         self._lock = ThreadLock(self.name)
         self._connection: sqlite3.Connection | None = None
         self._steps, self._most_steps = 0, MOST_STEPS_PER_PAGE
+        _OPEN.add(self)
         with on_error(self.close):
             self._connect(create, image)
             self.place = None if path is None else path.resolve()
@@ -271,9 +300,10 @@ class Database:
             try:
                 connection.execute(begin)
                 yield connection
+                self._lock.check()
                 connection.execute("COMMIT")
             finally:
-                if connection.in_transaction:
+                if not self._lock.is_forked and connection.in_transaction:
                     connection.execute("ROLLBACK")
 
     @contextmanager
