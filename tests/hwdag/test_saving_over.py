@@ -58,6 +58,16 @@ def test_a_file_is_replaced_where_that_is_wanted(path):
     assert sorted(path.parent.iterdir()) == [path, path.with_name("b.hwdag")]
 
 
+def test_what_somebody_else_made_meanwhile_stays(tmp_path):
+    path = tmp_path / "b.hwdag"
+    path.touch()
+    with pytest.raises(InputError), unfinished.new_file(path) as made:
+        made.write_text("ours")
+        path.write_text("theirs")
+    assert path.read_text() == "theirs"
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_the_write_that_was_killed_does_not_reach_the_new_file(path):
     with_a_killed_write(path)
     index_of(FERRY).save(path, overwrite=True)

@@ -12,11 +12,11 @@ from pathlib import Path
 from hwdag.errors import IndexCorrupt, IndexFileError, IndexMismatch, InputError
 from hwdag.store import records
 from hwdag.store.database import Database
-from hwdag.store.erasure import insert_guarded, sync
+from hwdag.store.erasure import insert_guarded
 from hwdag.store.records import read_rows, write_rows
 from hwdag.store.schema import Header, check_format
 from hwdag.store.sqlite import Store, check_free, header_in
-from hwdag.store.unfinished import file_errors, publish, unfinished_file
+from hwdag.store.unfinished import new_file
 from hwdag.store.verify import UNREADABLE, id_of, moment, numbers_of, sound_calls
 from hwdag.trace.bars import Reporter, as_reporter
 
@@ -154,12 +154,8 @@ def _new_file(path: str | os.PathLike[str], header: Header) -> Iterator[Store]:
     """Make an index that has its name when it is complete."""
     target = Path(path).resolve()
     check_free(target)
-    with file_errors(), unfinished_file(target) as unfinished:
-        with Store.create(unfinished, header) as store:
-            yield store
-        sync(unfinished)
-        target.unlink(missing_ok=True)  # an empty file, as a build killed at its start leaves
-        publish(unfinished, target)
+    with new_file(target) as unfinished, Store.create(unfinished, header) as store:
+        yield store
 
 
 def _copy(

@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from hwdag.errors import InputError
-from hwdag.store.erasure import sync
 from hwdag.store.records import Entry
 from hwdag.store.sqlite import Header, Store, check_free, opened
-from hwdag.store.unfinished import file_errors, publish, unfinished_file
+from hwdag.store.unfinished import new_file
 from hwdag.trace.bars import Reporter, as_reporter
 
 _NOT_IN_XML = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
@@ -41,12 +40,8 @@ def export_index(
     if path.suffix not in writers:
         raise InputError(f"{path} must end in {' or '.join(writers)}, which says what is written")
     check_free(path)
-    with opened(source) as store, unfinished_file(path) as unfinished, file_errors():
-        with unfinished.open("xb") as file:
-            writers[path.suffix](store.header, _entries(store, as_reporter(show_progress)), file)
-        sync(unfinished)
-        path.unlink(missing_ok=True)  # an empty file
-        publish(unfinished, path)
+    with opened(source) as store, new_file(path) as unfinished, unfinished.open("xb") as file:
+        writers[path.suffix](store.header, _entries(store, as_reporter(show_progress)), file)
 
 
 def _entries(store: Store, reporter: Reporter) -> Iterator[Entry]:

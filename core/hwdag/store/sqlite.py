@@ -30,10 +30,10 @@ from hwdag.graph.dag import HWDAG
 from hwdag.store import records
 from hwdag.store.calls import CallCache, DocumentCalls, forget_calls, last_call
 from hwdag.store.database import Database, corrupt, journal_of, on_error
-from hwdag.store.erasure import drop_arrays, sync
+from hwdag.store.erasure import drop_arrays
 from hwdag.store.records import Entry, Row, content_hash, decode_header
 from hwdag.store.schema import NODES_PER_ROW, Header, check_format, define
-from hwdag.store.unfinished import file_errors, publish, remove_leftovers, unfinished_file
+from hwdag.store.unfinished import file_errors, new_file, remove_leftovers
 from hwdag.types import Document, Node
 
 __all__ = ["Entry", "Header", "Store", "content_hash", "opened"]
@@ -119,15 +119,12 @@ class Store:
         """Write everything of one moment to a new file; `InputError` if something is there already."""
         path = Path(path).resolve()
         check_free(path)
-        with file_errors(), unfinished_file(path) as unfinished:
+        with new_file(path) as unfinished:
             if self.path is None or not self.database.is_in(self.path):
                 self.database.copy(unfinished)
             else:  # on a connection of its own, so that searches need not wait
                 with closing(Database(self.path)) as database:
                     database.copy(unfinished)
-            sync(unfinished)
-            path.unlink(missing_ok=True)  # an empty file, as a build killed at its start leaves
-            publish(unfinished, path)
 
     # Writing
 

@@ -94,6 +94,20 @@ def _host() -> str:
     return blake2b(socket.gethostname().encode(), digest_size=4).hexdigest()
 
 
+@contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """Find an unfinished file, which gets this name at the end; an empty file there is replaced.
+
+    Raises `InputError` if something else is there by then, `IndexFileError` if it cannot be written.
+    """
+    with file_errors(), unfinished_file(path) as unfinished:
+        yield unfinished
+        sync(unfinished)
+        if path.is_file() and not path.stat().st_size:
+            path.unlink()  # as a build leaves it that was killed at its start
+        publish(unfinished, path)
+
+
 def publish(unfinished: Path, path: Path) -> None:
     """Give a finished file its name, which must be free; raises `InputError` if it is not."""
     if not path.exists():
