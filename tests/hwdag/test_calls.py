@@ -2,6 +2,7 @@
 
 import itertools
 import time
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -14,14 +15,23 @@ from tiny import model, tokenizer
 from worlds import random_sentences
 
 from hwdag.building.builder import build
-from hwdag.building.calls import Calls, Embeddings, Picks, Replays, Replies
+from hwdag.building.calls import (
+    MALFORMED,
+    Calls,
+    decode,
+    encode,
+    is_text,
+    picks_of,
+    replays_of,
+    vectors_of,
+)
 from hwdag.building.insertion import Insertion, LimitReached, Limits, Meter
 from hwdag.building.tools import Tools
 from hwdag.building.writing import PROMPTS_AT_ONCE, replies
 from hwdag.config import BuildConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError, WriterFailed
-from hwdag.lm.base import ConcurrentWriter, Metered, Replay, ReplayRequest, Writer
+from hwdag.lm.base import ConcurrentWriter, Metered, ReplayRequest, Writer
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.store.calls import CallCache, key_of
 from hwdag.store.sqlite import Header, Store
@@ -223,8 +233,9 @@ class Damaging(CallCache):
         lambda value: b"[999999]",
         lambda value: b"3",
         lambda value: b"[" * 100_000,
-        lambda value: Embeddings([1], 2).encode(np.zeros((1, 2))),
-        lambda value: Replays([]).encode(Replay(np.zeros((1, 1)), np.zeros(1), np.zeros(1))),
+        lambda value: encode({"vectors": np.zeros((1, 2))}),
+        lambda value: encode({"attention": np.zeros((1, 1)), "more": np.zeros(1)}),
+        lambda value: encode(dict.fromkeys(REPLAY, np.zeros(1))),
     ],
 )
 @pytest.mark.parametrize("writer", [None, Writing])
@@ -238,7 +249,11 @@ def test_what_is_no_result_counts_as_missing(damage, writer):
 REQUEST = ReplayRequest(
     "A", ("ab", "c"), "B", ("p", "q"), ((Span(0, 1), Span(1, 2)), (Span(0, 1),))
 )
-REPLAY = Replay(np.arange(6.0).reshape(2, 3), np.array([1, 1, 2]), np.array([0, 0, 1]))
+REPLAY = {
+    "attention": np.arange(6.0).reshape(2, 3),
+    "unit_tokens": np.array([1, 1, 2]),
+    "unit_segment": np.array([0, 0, 1]),
+}
 
 
 @pytest.mark.parametrize(
@@ -255,25 +270,48 @@ REPLAY = Replay(np.arange(6.0).reshape(2, 3), np.array([1, 1, 2]), np.array([0, 
     ],
 )
 def test_a_replay_that_does_not_fit_its_request_is_none(change):
-    codec = Replays([REQUEST])
-    with pytest.raises(ValueError):
-        codec.decode(codec.encode(replace(REPLAY, **change)), 0)
+    fits = replays_of([REQUEST])
+    assert fits(decode(encode(REPLAY)), 0)
+    assert not fits(decode(encode(REPLAY | change)), 0)
 
 
-def test_results_come_back_to_the_last_bit():
-    codec = Replays([REQUEST])
-    back = codec.decode(codec.encode(REPLAY), 0)
-    for name in ("attention", "unit_tokens", "unit_segment"):
-        np.testing.assert_array_equal(getattr(back, name), getattr(REPLAY, name), strict=True)
-    vectors = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
-    embeddings = Embeddings([3], 4)
-    np.testing.assert_array_equal(embeddings.decode(embeddings.encode(vectors), 0), vectors)
-    assert Picks([3]).decode(Picks([3]).encode([0, 2]), 0) == [0, 2]
+@pytest.mark.parametrize("value", [[], [2, 0], [0, 0], [3], [-1], [True], [1.0], "x", None, {}])
+def test_picks_that_do_not_fit_their_call_are_none(value):
+    assert picks_of([3])([0, 2], 0)
+    assert not picks_of([3])(value, 0)
+    assert picks_of([0])([], 0)
 
 
-@given(st.text(st.characters()))
-def test_any_text_is_a_reply(text):
-    assert Replies().decode(Replies().encode(text), 0) == text
+@given(
+    st.text(st.characters())
+    | st.lists(st.integers())
+    | st.dictionaries(
+        st.text("abcdef", min_size=1, max_size=300),
+        st.lists(st.floats(width=32), max_size=9).map(lambda one: np.array(one, np.float32)),
+    )
+)
+def test_results_come_back_to_the_last_bit(result):
+    back = decode(encode(result))
+    if not isinstance(result, dict):
+        assert back == result
+        return
+    assert back.keys() == result.keys()
+    for name, array in result.items():
+        np.testing.assert_array_equal(back[name], array, strict=True)
+
+
+@given(st.binary() | st.binary(max_size=200).map(lambda rest: bytes([9] + [0] * 7) + rest))
+def test_any_bytes_are_a_result_or_none(value):
+    for fits in (is_text, picks_of([3]), replays_of([REQUEST]), vectors_of([3], 4)):
+        with suppress(*MALFORMED):
+            fits(decode(value), 0)
+
+
+def test_vectors_that_do_not_fit_their_call_are_none():
+    vectors = np.ones((3, 4), np.float32)
+    assert vectors_of([3], 4)({"vectors": vectors}, 0)
+    for other in (vectors[:2], vectors[:, :2], vectors.astype(float), vectors * np.nan):
+        assert not vectors_of([3], 4)({"vectors": other}, 0)
 
 
 JSON = st.recursive(

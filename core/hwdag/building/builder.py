@@ -14,7 +14,7 @@ from itertools import chain
 import numpy as np
 
 from hwdag.arrays import Vectors
-from hwdag.building.calls import Calls, Embeddings
+from hwdag.building.calls import Calls, vectors_of
 from hwdag.building.edges import edges_of, replay, with_sources
 from hwdag.building.points import Point, make_points
 from hwdag.building.tools import Tools
@@ -137,14 +137,14 @@ def _embedded(
     new = list(dict.fromkeys(text for text in texts if text not in known))
     batches = [new[i : i + EMBED_BATCH] for i in range(0, len(new), EMBED_BATCH)]
 
-    def embed(missing: list[int]) -> list[Vectors]:
-        return [embedder.embed(batches[i]) for i in missing]
+    def embed(missing: list[int]) -> list[dict[str, Vectors]]:
+        return [{"vectors": np.asarray(embedder.embed(batches[i]), np.float32)} for i in missing]
 
     keys = [key_of("embed", embedder.name, batch) for batch in batches]
-    embeddings = Embeddings([len(batch) for batch in batches], embedder.dimension)
+    fits = vectors_of([len(batch) for batch in batches], embedder.dimension)
     # why keep=False: the vectors of a finished document stand beside its nodes already
-    made = calls.results(keys, embeddings, embed, keep=False)
+    made = calls.results(keys, fits, embed, keep=False)
     found = dict(known)
-    for batch, vectors in zip(batches, made, strict=True):
-        found |= zip(batch, vectors, strict=True)
+    for batch, arrays in zip(batches, made, strict=True):
+        found |= zip(batch, arrays["vectors"], strict=True)
     return np.stack([found[text] for text in texts])

@@ -9,34 +9,42 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from hwdag.arrays import Vectors
 from hwdag.lm.base import Replay, ReplayRequest
 from hwdag.store.calls import CallCache
 
-T = TypeVar("T")
+Value = str | list[int] | Mapping[str, NDArray[Any]]
+"""A result that can be kept."""
 
-MALFORMED = (ValueError, TypeError, LookupError, RecursionError, SafetensorError)
+T = TypeVar("T", bound=Value)
+
+MALFORMED = (ValueError, TypeError, AttributeError, LookupError, RecursionError, SafetensorError)
 """What a value raises that is no result of its kind."""
 
 Finished = Generator[Mapping[int, T], None, None]
 """Results by ordinal of the call, as they are finished; what comes together is kept together."""
 
+Fits = Callable[[Any, int], bool]
+"""Whether a kept value is a result of the call with this ordinal; may raise one of `MALFORMED`."""
 
-class Codec(Protocol[T]):
-    """How the results of one kind of call become bytes and come back."""
 
-    def encode(self, result: T) -> bytes:
-        """Return the bytes of a result."""
+def encode(result: Value) -> bytes:
+    """Return a text or a list as JSON, arrays as safetensors."""
+    if isinstance(result, Mapping):
+        return save({name: np.ascontiguousarray(array) for name, array in result.items()})
+    return json.dumps(result).encode()
 
-    def decode(self, value: bytes, ordinal: int) -> T:
-        """Return the result of the call with this ordinal; raises one of `MALFORMED` if it is none."""
+
+def decode(value: bytes) -> Any:
+    """Return what was encoded, or something else; raises one of `MALFORMED` for other bytes."""
+    # the length of a header of safetensors ends with a zero byte, and JSON has none
+    return load(value) if value[7:8] == b"\0" else json.loads(value)
 
 
 class Calls:
@@ -59,7 +67,7 @@ class Calls:
     def results(
         self,
         keys: Sequence[bytes],
-        codec: Codec[T],
+        fits: Fits,
         call: Callable[[list[int]], Sequence[T]],
         *,
         size: int = 1,
@@ -68,6 +76,8 @@ class Calls:
         advance: Callable[[int], object] = lambda amount: None,
     ) -> list[T]:
         """Return the result of every call, in order; what the cache does not have is made.
+
+        Results are what `encode` takes; a kept one that does not fit its call is made again.
 
         `call` gets ordinals of missing calls, `size` at a time and sorted by `order`, and what it gives is
         committed before the next ones. With `keep` a later version of the document may need them again.
@@ -81,12 +91,12 @@ class Calls:
                 self.before_call()
                 yield dict(zip(batch, call(batch), strict=True))
 
-        return self.streamed(keys, codec, make, keep=keep, advance=advance)
+        return self.streamed(keys, fits, make, keep=keep, advance=advance)
 
     def streamed(
         self,
         keys: Sequence[bytes],
-        codec: Codec[T],
+        fits: Fits,
         make: Callable[[list[int]], Finished[T]],
         *,
         keep: bool = True,
@@ -96,7 +106,7 @@ class Calls:
         first: dict[bytes, int] = {}
         for i, key in enumerate(keys):
             first.setdefault(key, i)
-        found = {key: result for key, i in first.items() for result in self._found(key, codec, i)}
+        found = {key: result for key, i in first.items() for result in self._found(key, fits, i)}
         missing = [i for key, i in first.items() if key not in found]
         self.reused += len(found)
         self.kept.update(keys if keep else ())
@@ -104,102 +114,62 @@ class Calls:
         with closing(make(missing)) as made:
             while len(found) < len(first):
                 finished = {keys[i]: result for i, result in next(made).items()}
-                self._cache.put_all({key: codec.encode(r) for key, r in finished.items()})
+                self._cache.put_all({key: encode(r) for key, r in finished.items()})
                 found |= finished
                 advance(len(finished))
         return [found[key] for key in keys]
 
-    def _found(self, key: bytes, codec: Codec[T], ordinal: int) -> list[T]:
+    def _found(self, key: bytes, fits: Fits, ordinal: int) -> list[Any]:
         value = self._cache.get(key)
         try:
-            return [] if value is None else [codec.decode(value, ordinal)]
+            found = [] if value is None else [decode(value)]
+            return found if all(fits(one, ordinal) for one in found) else []
         except MALFORMED:
             return []
 
 
-class Replies:
-    """Texts as JSON."""
-
-    def encode(self, result: str) -> bytes:
-        """Return a JSON string."""
-        return json.dumps(result).encode()
-
-    def decode(self, value: bytes, ordinal: int) -> str:
-        """Return the text; raises one of `MALFORMED`."""
-        text = json.loads(value)
-        _demand(isinstance(text, str))
-        return str(text)
+def is_text(value: Any, _: int) -> bool:
+    """Say whether a value is a reply."""
+    return isinstance(value, str)
 
 
-@dataclass(frozen=True, slots=True)
-class Picks:
-    """Ascending indices as JSON; `available[i]` things could be picked from in call i."""
+def picks_of(available: Sequence[int]) -> Fits:
+    """Values that are ascending indices into the `available[i]` things of call i; none only of none."""
 
-    available: Sequence[int]
+    def fits(value: Any, ordinal: int) -> bool:
+        most = available[ordinal]
+        is_list = isinstance(value, list) and all(type(i) is int and 0 <= i < most for i in value)
+        return is_list and value == sorted(set(value)) and bool(value) == bool(most)
 
-    def encode(self, result: list[int]) -> bytes:
-        """Return a JSON list."""
-        return json.dumps(result).encode()
-
-    def decode(self, value: bytes, ordinal: int) -> list[int]:
-        """Return the indices; raises one of `MALFORMED`."""
-        picked = json.loads(value)
-        _demand(isinstance(picked, list) and all(type(i) is int for i in picked))
-        _demand(picked == sorted(set(picked)) and bool(picked) == bool(self.available[ordinal]))
-        _demand(all(0 <= i < self.available[ordinal] for i in picked))
-        return list(picked)
+    return fits
 
 
-@dataclass(frozen=True, slots=True)
-class Replays:
-    """Attention as safetensors; `requests` are the calls."""
+def replays_of(requests: Sequence[ReplayRequest]) -> Fits:
+    """Values that are the arrays of a `Replay` of each request."""
 
-    requests: Sequence[ReplayRequest]
-
-    def encode(self, result: Replay) -> bytes:
-        """Return the three arrays of a replay."""
-        return save(
-            {
-                "attention": np.ascontiguousarray(result.attention),
-                "unit_tokens": np.ascontiguousarray(result.unit_tokens),
-                "unit_segment": np.ascontiguousarray(result.unit_segment),
-            }
-        )
-
-    def decode(self, value: bytes, ordinal: int) -> Replay:
-        """Return the replay, if it fits its request; raises one of `MALFORMED`."""
-        request, arrays = self.requests[ordinal], load(value)
-        attention, tokens, segment = (
-            arrays[name] for name in ("attention", "unit_tokens", "unit_segment")
-        )
+    def fits(value: Any, ordinal: int) -> bool:
+        replay, request = Replay(**value), requests[ordinal]
+        attention, tokens, segment = replay.attention, replay.unit_tokens, replay.unit_segment
         expected = [i for i, units in enumerate(request.units) for _ in units]
-        _demand(attention.dtype == np.float64 and tokens.dtype == segment.dtype == np.int64)
-        _demand(segment.tolist() == expected and tokens.shape == segment.shape)
-        _demand(attention.shape == (len(request.points), len(expected)))
-        _demand(bool(np.isfinite(attention).all() and (attention >= 0).all()))
-        return Replay(attention, tokens, segment)
+        return bool(
+            attention.dtype == np.float64
+            and tokens.dtype == segment.dtype == np.int64
+            and segment.tolist() == expected
+            and tokens.shape == segment.shape
+            and attention.shape == (len(request.points), len(expected))
+            and np.isfinite(attention).all()
+            and (attention >= 0).all()
+        )
+
+    return fits
 
 
-@dataclass(frozen=True, slots=True)
-class Embeddings:
-    """Vectors as safetensors; call i embeds `counts[i]` texts."""
+def vectors_of(counts: Sequence[int], dimension: int) -> Fits:
+    """Values that are float32 `vectors`, `counts[i]` of them in call i."""
 
-    counts: Sequence[int]
-    dimension: int
+    def fits(value: Any, ordinal: int) -> bool:
+        vectors = value["vectors"]
+        is_shaped = vectors.shape == (counts[ordinal], dimension) and vectors.dtype == np.float32
+        return bool(is_shaped and np.isfinite(vectors).all())
 
-    def encode(self, result: Vectors) -> bytes:
-        """Return a float32 array."""
-        return save({"vectors": np.ascontiguousarray(result, np.float32)})
-
-    def decode(self, value: bytes, ordinal: int) -> Vectors:
-        """Return the vectors, (texts, dimension); raises one of `MALFORMED`."""
-        vectors = load(value)["vectors"]
-        _demand(vectors.dtype == np.float32)
-        _demand(vectors.shape == (self.counts[ordinal], self.dimension))
-        _demand(bool(np.isfinite(vectors).all()))
-        return vectors
-
-
-def _demand(holds: bool) -> None:
-    if not holds:
-        raise ValueError("this is no result of its kind")
+    return fits

@@ -8,11 +8,13 @@ attention out so that its edges sum to 1 (GARLIC 3.1) is `HWDAG.from_rows`, whic
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hwdag.arrays import Floats, Indices, Mask
-from hwdag.building.calls import Calls, Replays
+from hwdag.building.calls import Calls, replays_of
 from hwdag.building.points import Point
 from hwdag.building.tools import Tools
 from hwdag.building.windows import Window
@@ -45,13 +47,15 @@ def replay(
         for window, made in zip(windows, points, strict=True)
     ]
 
-    def call(batch: list[int]) -> list[Replay]:
-        return reader.replay([requests[i] for i in batch], heads=heads)
+    def call(batch: list[int]) -> list[dict[str, NDArray[Any]]]:
+        made = reader.replay([requests[i] for i in batch], heads=heads)
+        return [{name: getattr(replay, name) for name in Replay.__slots__} for replay in made]
 
     read = heads_of(reader, heads)
     keys = [key_of("replay", reader.name, read, *_content(request)) for request in requests]
     size = reader.replay_batch
-    return calls.results(keys, Replays(requests), call, size=size, advance=advance)
+    found = calls.results(keys, replays_of(requests), call, size=size, advance=advance)
+    return [Replay(**arrays) for arrays in found]
 
 
 def _units(window: Window) -> tuple[tuple[Span, ...], ...]:

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from hwdag.building.calls import Calls, Picks
+from hwdag.building.calls import Calls, picks_of
 from hwdag.building.extractive import Candidate, pick_points
 from hwdag.building.tools import Tools
 from hwdag.building.windows import POINTS_RATIO, Window, line_costs
@@ -133,7 +133,7 @@ def extract(
         )
         for i, window in enumerate(windows)
     ]
-    picks = Picks([len(window.parts) for window in windows])
+    picks = picks_of([len(window.parts) for window in windows])
     chosen = calls.results(keys, picks, lambda at: [one(i) for i in at], advance=advance)
     return [
         [Point(part.text, part.origin, part.sources) for part in map(window.parts.__getitem__, at)]

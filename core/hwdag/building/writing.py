@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from hwdag.building.calls import Calls, Finished, Replies
+from hwdag.building.calls import Calls, Finished, is_text
 from hwdag.errors import WriterFailed
 from hwdag.lm.base import ConcurrentWriter, Writer
 from hwdag.store.calls import key_of
@@ -39,14 +39,14 @@ def replies(
     if isinstance(writer, ConcurrentWriter) and callable(writer.replies):
         return calls.streamed(
             keys,
-            Replies(),
+            is_text,
             lambda missing: _waves(writer, prompts, missing, calls, limit),
             advance=advance,
         )
 
     return calls.results(
         keys,
-        Replies(),
+        is_text,
         lambda batch: ask(writer, [prompts[i] for i in batch], max_new_tokens=limit),
         size=int(getattr(writer, "concurrency", PROMPTS_AT_ONCE)),
         order=lambda i: -len(prompts[i]),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hwdag.arrays import Vectors
-from hwdag.building.calls import Calls, Embeddings
+from hwdag.building.calls import Calls, vectors_of
 from hwdag.embedding.base import Embedder
 from hwdag.store.calls import CallCache, key_of
 
@@ -35,16 +35,13 @@ class CachedEmbedder:
             return np.zeros((0, self.dimension), np.float32)
         calls, keys = Calls(self._cache), [key_of("embed", self.name, text) for text in texts]
 
-        def call(missing: list[int]) -> list[Vectors]:
-            return list(self._embedder.embed([texts[i] for i in missing])[:, None])
+        def call(missing: list[int]) -> list[dict[str, Vectors]]:
+            found = np.asarray(self._embedder.embed([texts[i] for i in missing]), np.float32)
+            return [{"vectors": vector[None]} for vector in found]
 
-        rows = calls.results(
-            keys,
-            Embeddings([1] * len(texts), self.dimension),
-            call,
-            size=len(texts),
-        )
-        return np.concatenate(rows)
+        fits = vectors_of([1] * len(texts), self.dimension)
+        rows = calls.results(keys, fits, call, size=len(texts))
+        return np.concatenate([row["vectors"] for row in rows])
 
     def embed_query(self, text: str) -> Vectors:
         """Embedding of a question, (dimension,)."""

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwdag.arrays import Floats, Vectors
-from hwdag.building.calls import Embeddings
+from hwdag.building.calls import vectors_of
 from hwdag.building.windows import pack
 from hwdag.config import Heads, SearchConfig
 from hwdag.errors import ReaderRequired
@@ -189,9 +189,12 @@ class YouraRetriever(DocumentRetriever[Contexts]):
         """Attention of a context to itself, from the cache if it is there."""
         heads, opening = self.columns.heads, self.columns.opening
         key = key_of("context", self.reader.name, heads, opening, ids.tolist())
-        codec = Embeddings([1], len(ids))
-        [means] = self._calls.results([key], codec, lambda _: [self.columns.context(ids)[None]])
-        return cast("Vectors", means[0])
+
+        def call(_: list[int]) -> list[dict[str, Vectors]]:
+            return [{"vectors": np.asarray(self.columns.context(ids)[None], np.float32)}]
+
+        [means] = self._calls.results([key], vectors_of([1], len(ids)), call)
+        return cast("Vectors", means["vectors"][0])
 
     def _retrieve(self, request: SearchRequest, built: Mapping[str, Contexts]) -> Found:
         scored: list[Scored] = []
