@@ -34,7 +34,7 @@ from hwdag.lm.default import load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.tokens import Codec, Range
 from hwdag.search.corpus import Corpus
-from hwdag.search.searcher import Query, find
+from hwdag.search.find import Query, find
 from hwdag.store.sqlite import Entry
 from hwdag.text.prompts import Prompts, SearchPrompts
 from hwdag.text.sentences import sentences

@@ -32,8 +32,8 @@ from hwdag.config import NEVER
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.scope import Scope
 from hwdag.search.corpus import Corpus
+from hwdag.search.find import Query
 from hwdag.search.frontier import Frontier
-from hwdag.search.searcher import Query, Searcher
 from hwdag.search.similarity import References, Similarity
 from hwdag.search.snapshots import Snapshots
 from hwdag.store.erasure import arrays_of, drop_arrays
@@ -138,10 +138,10 @@ def measure(file: Path) -> dict[str, object]:
     found: dict[str, object] = {"file_mb": round(file.stat().st_size / 1e6, 1)}
     began = time.perf_counter()
     store = Store.open(file)
-    searcher = Searcher(store)
+    snapshots = Snapshots(store)
     found["open_s"] = lap(began)
-    found["first_search_s"], found["first_search_cpu_s"] = timed(searcher, rng)
-    taken = [timed(searcher, rng) for _ in range(QUESTIONS)]
+    found["first_search_s"], found["first_search_cpu_s"] = timed(snapshots, rng)
+    taken = [timed(snapshots, rng) for _ in range(QUESTIONS)]
     found["search_s"], found["search_cpu_s"] = np.median(taken, axis=0).round(3).tolist()
     # why before peak: Linux alone says what is the process's own, and what are mapped files
     found["memory_gb"] = memory()
@@ -153,13 +153,13 @@ def measure(file: Path) -> dict[str, object]:
     return found
 
 
-def timed(searcher: Searcher, rng: np.random.Generator) -> tuple[float, float]:
+def timed(snapshots: Snapshots, rng: np.random.Generator) -> tuple[float, float]:
     """Seconds of one search, and of the processor."""
     began, used = time.perf_counter(), time.process_time()
     config = SearchConfig(token_budget=400, confidence=NEVER)
     models = {"reader": ScriptedLM(), "embedder": Random()}
     query = Query(question=sentence(rng), config=config, prompts=SearchPrompts(), **models)
-    searcher.find(query, Scope())
+    snapshots.find(query, Scope())
     return lap(began), round(time.process_time() - used, 3)
 
 

@@ -27,8 +27,8 @@ from hwdag.graph.dag import HWDAG
 from hwdag.lm.base import Reader
 from hwdag.lm.default import converted, embedded_gguf
 from hwdag.search.corpus import Corpus
+from hwdag.search.find import Query, find
 from hwdag.search.navigator import navigator_of
-from hwdag.search.searcher import Query, find
 from hwdag.text.chunking import leaves
 from hwdag.text.headings import headings
 from hwdag.text.prompts import SearchPrompts

@@ -13,7 +13,7 @@ from langchain_core.load.serializable import SerializedConstructor, SerializedNo
 from pydantic import Field, field_validator
 
 from hwdag.checks import under_one_name
-from hwdag.config import BuildConfig
+from hwdag.config import BuildConfig, config_with
 from hwdag.index import HWDAGIndex as CoreIndex
 from hwdag.text.prompts import Prompts
 from langchain_hwdag.adapters import as_embedder, as_reader, as_writer
@@ -28,6 +28,7 @@ class MakingOptions(SearchOptions, total=False):
     reader: object
     writer: object
     embedder: object
+    method: str | None
     config: BuildConfig | None
     prompts: Prompts | None
     path: str | Path | None
@@ -59,6 +60,7 @@ class HWDAGRetriever(CoreSearchRetriever):
         reader: object = None,
         writer: object = None,
         embedder: object = None,
+        method: str | None = None,
         config: BuildConfig | None = None,
         prompts: Prompts | None = None,
         path: str | Path | None = None,
@@ -79,6 +81,7 @@ class HWDAGRetriever(CoreSearchRetriever):
                 one prompt at a time, with `model.with_config(max_concurrency=8)` eight.
             embedder: LangChain `Embeddings`, an hwdag `Embedder`, a sentence-transformers name, or
                 None for the embedded default.
+            method: that of the config, for short (`hwdag.BuildConfig`).
             config: how documents become graphs.
             prompts: replacements for the papers' prompts.
             path: file that every finished call is written to; one that exists is continued.
@@ -92,7 +95,7 @@ class HWDAGRetriever(CoreSearchRetriever):
             reader=as_reader(reader),
             writer=as_writer(writer),
             embedder=as_embedder(under_one_name(embedder=embedder, embedding=embedding)),
-            config=config,
+            config=config_with(config, method),
             prompts=prompts,
             path=path,
             show_progress=build_progress([document.id for document in found], show_progress),

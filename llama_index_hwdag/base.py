@@ -17,7 +17,7 @@ from llama_index.core.schema import BaseNode, Document, TextNode, TransformCompo
 from llama_index.core.storage.storage_context import StorageContext
 
 from hwdag.checks import one_of, refuse, under_one_name
-from hwdag.config import BuildConfig
+from hwdag.config import BuildConfig, config_with
 from hwdag.errors import UnknownOption
 from hwdag.text.prompts import Prompts
 from hwdag.threads import in_builder_thread
@@ -39,6 +39,7 @@ class BuildOptions(TypedDict, total=False):
     writer: object
     embedder: object
     embed_model: object
+    method: str | None
     config: BuildConfig | None
     prompts: Prompts | None
     path: str | Path | None
@@ -86,6 +87,7 @@ class HWDAGIndex(ChangingIndex):
         writer: object = None,
         embedder: object = None,
         embed_model: object = None,
+        method: str | None = None,
         config: BuildConfig | None = None,
         prompts: Prompts | None = None,
         path: str | Path | None = None,
@@ -108,6 +110,7 @@ class HWDAGIndex(ChangingIndex):
                 for the one that the nodes were embedded with; of a new index for
                 `Settings.embed_model` where it was set, else for the embedded default.
             embed_model: LlamaIndex's name of `embedder`.
+            method: that of the config, for short (`hwdag.BuildConfig`).
             config: how documents become graphs.
             prompts: replacements for the papers' prompts.
             path: the index file, which is opened if it is there; None keeps the index in memory. To
@@ -129,7 +132,7 @@ class HWDAGIndex(ChangingIndex):
             "embedder": as_embedder(under_one_name(embedder=embedder, embed_model=embed_model)),
             "prompts": prompts,
         }
-        self.core = opened(self._index_struct, path, models, config)
+        self.core = opened(self._index_struct, path, models, config_with(config, method))
         super().__init__(
             nodes=None if nodes is None else checked_nodes(nodes),
             index_struct=index_struct,

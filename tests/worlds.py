@@ -24,8 +24,8 @@ from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG, EdgeRow, union_of_spans
 from hwdag.search.context import Evidence
 from hwdag.search.corpus import Corpus
+from hwdag.search.find import Query, find
 from hwdag.search.navigator import Navigator
-from hwdag.search.searcher import Query, find
 from hwdag.text.headings import Outline
 from hwdag.text.prompts import SearchPrompts
 from hwdag.threads import MAX_QUESTIONS, in_question_thread

@@ -10,7 +10,7 @@ from pathlib import Path
 from hwdag.config import BuildConfig
 from hwdag.errors import EmptyIndex, IndexMismatch
 from hwdag.models import Models
-from hwdag.search.searcher import Searcher
+from hwdag.search.snapshots import Snapshots
 from hwdag.store.database import build_lock, on_error
 from hwdag.store.sqlite import Header, Store, check_folder, holds_something
 from hwdag.store.unfinished import file_errors, replace_file, unfinished_file
@@ -22,7 +22,7 @@ class Binding:
     def __init__(self, path: Path | None, config: BuildConfig, models: Models) -> None:
         self.path = path
         self.store: Store | None = None
-        self._searcher: Searcher | None = None
+        self._snapshots: Snapshots | None = None
         self._config = config
         self._models = models
 
@@ -34,15 +34,15 @@ class Binding:
         return self.store
 
     @property
-    def searcher(self) -> Searcher:
+    def snapshots(self) -> Snapshots:
         """What walks over the store; raises `EmptyIndex` while there is none."""
-        if self._searcher is None:
+        if self._snapshots is None:
             raise EmptyIndex
-        return self._searcher
+        return self._snapshots
 
     def bind(self, store: Store) -> None:
         """Take a store for the one."""
-        self.path, self.store, self._searcher = store.path, store, Searcher(store)
+        self.path, self.store, self._snapshots = store.path, store, Snapshots(store)
 
     def bind_existing(self) -> None:
         """Open the file that somebody else has made meanwhile; `IndexMismatch` if it is another index."""

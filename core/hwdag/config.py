@@ -289,6 +289,14 @@ def checked_config(config: object, cls: type[Any]) -> Any:
     raise InputError(f"config must be a {cls.__name__}, got {config!r}{hint}")
 
 
+def config_with(config: BuildConfig | None, method: str | None) -> BuildConfig | None:
+    """The config with a method that was given beside it. Raises `InputError` for another class."""
+    if method is None:
+        return config
+    found: BuildConfig = checked_config(config, BuildConfig)
+    return replace(found, method=method)  # type: ignore[arg-type] # it tells any word
+
+
 def _heads(value: Any, name: str) -> Heads:
     if value in ("auto", "all"):
         return value  # type: ignore[no-any-return]

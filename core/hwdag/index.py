@@ -9,7 +9,6 @@ What is seldom asked for is imported where it is needed: a tenth of the time of 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -27,6 +26,7 @@ from hwdag.config import (
     SearchPlan,
     checked_config,
     checked_k,
+    config_with,
 )
 from hwdag.embedding.base import Embedder
 from hwdag.errors import HWDAGError, IndexMismatch, InputError
@@ -37,9 +37,9 @@ from hwdag.page import framed, page
 from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
 from hwdag.search.context import Evidence
+from hwdag.search.find import Query
 from hwdag.search.passages import Returns, checked_returns, returned
 from hwdag.search.progress import Interruption, StopFlag
-from hwdag.search.searcher import Query
 from hwdag.search.snapshots import listed
 from hwdag.store.database import ThreadLock, on_error
 from hwdag.store.sqlite import Entry, Store, StoreView, holds_something
@@ -133,8 +133,7 @@ class HWDAGIndex:
         cost nothing, and finished calls of others are not repeated: an interrupted build goes on
         where it was.
         """
-        if method is not None:
-            config = replace(checked_config(config, BuildConfig), method=method)
+        config = config_with(config, method)
         options = {"reader": reader, "writer": writer, "embedder": embedder, "prompts": prompts}
         if path is not None and holds_something(Path(path)):
             index = cls.load(path, config=config, **options)  # type: ignore[arg-type]
@@ -604,7 +603,7 @@ class HWDAGIndex:
         if not question.strip():
             raise InputError("the question is empty or only white space")
         question = without_surrogates(question)[0]
-        searcher, plan = self._binding.searcher, self._plan(config)
+        snapshots, plan = self._binding.snapshots, self._plan(config)
         papers = SearchPrompts() if plan.rules.is_paper else self.reader.search_prompts
         with span("hwdag.walk", "RETRIEVER", **{"input.value": question}) as opened:
             options["on_step"] = telling(opened, options["on_step"])
@@ -616,7 +615,7 @@ class HWDAGIndex:
                 prompts=self.prompts.search or papers,
                 **options,
             )
-            found = searcher.find(query, scope or Scope())
+            found = snapshots.find(query, scope or Scope())
             add_retrieval(opened, found.retrieval)
         return found
 
@@ -653,7 +652,7 @@ class HWDAGIndex:
                 checked = list(checked)
             with self._binding.building(WAIT_SECONDS) as store:
                 insertion = Insertion(
-                    self._tools(),
+                    tools,
                     store,
                     replace=replaces,
                     prune=prune,
@@ -662,6 +661,8 @@ class HWDAGIndex:
                 )
                 with span("hwdag.build", "CHAIN") as opened:
                     report = insertion.run(checked, as_reporter(show_progress))
+                    if report.built:
+                        report.notes.append(tools.method_note)
                     if opened is not None:
                         opened.set_attribute("hwdag.built", len(report.built))
                 return report

@@ -22,6 +22,19 @@ class Tools:
     prompts: Prompts
 
     @property
+    def method_note(self) -> str:
+        """Which method builds, and why, in one sentence."""
+        if not self.config.rules.has_points:
+            why = "leaves alone, and no language model"
+            if self.reader.prefers_extraction:
+                why += f"; {self.reader.name} is too small to write Information Points"
+        elif self.writer is None:
+            why = f"points are picked sentences, since {self.reader.name} does not write"
+        else:
+            why = f"{self.writer.name} writes the Information Points, {self.reader.name} makes the edges"
+        return f'method "{self.config.method}": {why}'
+
+    @property
     def plan(self) -> WindowPlan:
         """How the tokens of a window are divided; raises `ContextTooSmall` where it cannot be."""
         return WindowPlan.of(

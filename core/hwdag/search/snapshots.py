@@ -1,27 +1,39 @@
-"""The corpus of a store that changes: every search gets the documents of one moment, the latest one."""
+"""Search a store that changes: every search gets the documents of one moment, the latest one."""
 
 from __future__ import annotations
 
 import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from reprlib import repr as brief
 from typing import Any
 
-from hwdag.arrays import Mask
-from hwdag.errors import InputError
+import numpy as np
+
+from hwdag.arrays import Mask, Vectors
+from hwdag.embedding.base import Embedder
+from hwdag.errors import EmptyIndex, IndexBusy, IndexMismatch, InputError
 from hwdag.filters import predicate
 from hwdag.scope import Scope
+from hwdag.search.context import Evidence
 from hwdag.search.corpus import Corpus, Vanished
+from hwdag.search.find import Query, find
+from hwdag.search.navigator import navigator_of
 from hwdag.search.segment_files import SegmentFiles
 from hwdag.search.segments import Segment, packed
 from hwdag.store.sqlite import Store
+from hwdag.types import Document, Retrieval
+
+MAX_RESTARTS = 5
+"""Searches that are begun anew because a document was deleted under them, before giving up."""
 
 
 class Snapshots:
-    """Brings a corpus up to date before every search: only what changed since is read.
+    """Searches a store, and brings its corpus up to date before: only what changed is read.
 
-    Threads may share it. A corpus that was handed out never changes; where a document of it is gone
-    by the time that its text is wanted, `Vanished` is raised and the search begins anew.
+    Threads may share it. A corpus that was handed out never changes. If a document of it is gone by the
+    time that its text is wanted, `Vanished` is raised and the search begins anew.
     """
 
     def __init__(self, store: Store) -> None:
@@ -31,6 +43,70 @@ class Snapshots:
         self._files = SegmentFiles(store)
         self._corpus = Corpus(store.nodes)
         self._metadata: dict[int, Mapping[str, Any]] = {}
+
+    def find(self, query: Query, scope: Scope) -> Evidence:
+        """Search for a question; begun anew where a document is deleted that is about to be read.
+
+        Errors as in `HWDAGIndex.search`, and `IndexBusy` where documents disappear faster than they
+        are read.
+        """
+        embedder = query.embedder
+        if query.query_vector is not None:
+            query = replace(query, query_vector=self._comparable(query.query_vector))
+        for _ in range(MAX_RESTARTS):
+            try:
+                corpus = self.current()
+                if not corpus.numbers:
+                    raise EmptyIndex
+                if query.query_vector is None:
+                    query = replace(query, query_vector=self._embedded(query.question, embedder))
+                allowed = self.visible(corpus, scope)
+                navigator = navigator_of(query.plan, embedder)
+                found = find(corpus, query, allowed=allowed, navigator=navigator)
+                sources = self._sources(found.retrieval, corpus)
+            except Vanished:
+                continue
+            return replace(found, retrieval=replace(found.retrieval, sources=sources))
+        raise IndexBusy(
+            f"documents were deleted while they were read, {MAX_RESTARTS} times in a row; search "
+            "again when fewer changes are made"
+        )
+
+    def _embedded(self, question: str, embedder: Embedder) -> Vectors:
+        dimension = self._store.header.dimension
+        vector = np.asarray(embedder.embed_query(question), np.float32)
+        # why: a row of several embeddings can be read as more of shorter ones
+        if vector.shape != (dimension,):
+            raise IndexMismatch(
+                f"{embedder.name!r} makes embeddings of shape {vector.shape}, but those of the nodes "
+                f"have {dimension} numbers; pass the embedder that the index was built with, or "
+                "build anew"
+            )
+        return vector
+
+    def _comparable(self, query_vector: Sequence[float] | Vectors) -> Vectors:
+        """An embedding that came with the question as an array, (dimension,)."""
+        dimension, embedder = self._store.header.dimension, self._store.header.embedder
+        try:
+            vector = np.asarray(query_vector, np.float32)
+        except (TypeError, ValueError):
+            vector = np.empty(0, np.float32)
+        if vector.shape != (dimension,) or not np.isfinite(vector).all():
+            raise InputError(
+                f"query_vector must be {dimension} finite numbers, as {embedder!r} makes them, which "
+                f"embedded the nodes; got {brief(query_vector)} of shape {np.shape(vector)}; leave it "
+                "out to have the question embedded"
+            )
+        return vector
+
+    def _sources(self, retrieval: Retrieval, corpus: Corpus) -> Mapping[str, Document]:
+        """The documents that nodes rest on, in the versions that were walked."""
+        steps = (*retrieval.steps, *retrieval.beyond)
+        ids = {step.node.document_id for step in steps}
+        found, known = self._store.versions(ids), set(corpus.numbers)
+        if not all(key in found and found[key][0] in known for key in ids):
+            raise Vanished("a document was deleted or replaced")
+        return {key: document for key, (_, document) in found.items()}
 
     def current(self) -> Corpus:
         """All documents of this moment; the same object where nothing has changed."""

@@ -1,35 +1,27 @@
-"""Searching a store that changes: over the documents of one moment, begun anew if need be."""
+"""A question to the evidence for it: select without a model, or walk with one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from reprlib import repr as brief
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from hwdag.arrays import Mask, Vectors
 from hwdag.config import MAX_NEW_TOKENS, Rules, SearchPlan
 from hwdag.embedding.base import Embedder
-from hwdag.errors import EmptyIndex, IndexBusy, IndexMismatch, InputError
 from hwdag.lm.base import Reader
-from hwdag.scope import Scope
 from hwdag.search.context import FIRST_POSITION, Budget, Evidence, beyond, read_by_section
-from hwdag.search.corpus import Corpus, Vanished
+from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier
-from hwdag.search.navigator import Guide, Navigator, Signals, navigator_of
+from hwdag.search.navigator import Guide, Navigator, Signals
 from hwdag.search.progress import Interruption, ProgressControl
 from hwdag.search.select import select
 from hwdag.search.similarity import Similarity
-from hwdag.search.snapshots import Snapshots
 from hwdag.search.walk import initial_set, walk
-from hwdag.store.sqlite import Store
 from hwdag.text.headings import searched_text
 from hwdag.text.prompts import SearchPrompts
-from hwdag.types import Document, OnStep, Retrieval, Step
-
-MAX_RESTARTS = 5
-"""Searches that are begun anew because a document was deleted under them, before giving up."""
+from hwdag.types import OnStep, Retrieval, Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +78,7 @@ def find(
         steps, shown = select(frontier, budget, interruption, on_step), []
         if query.for_answer:
             steps, shown, unread = read_by_section(session, steps, lambda: interruption.reason)
-    notes = []
+    notes = [_note(plan)]
     if limit < plan.token_budget:
         notes.append(f"the budget was cut to the {limit} tokens that fit into the context")
     wanted = (query.k or 0) - len(steps)
@@ -123,6 +115,15 @@ def _frontier(
     return Frontier.of(corpus, question, likeness, scoring, allowed, scale, guide)
 
 
+def _note(plan: SearchPlan) -> str:
+    """Which method ran, in one sentence."""
+    said = "the reader walked along edges of attention"
+    if not plan.rules.has_points:
+        said = "no model chose the nodes"
+        said += "; the reader said when it had enough" if plan.walks else ""
+    return f'method "{plan.rules.method}": {said}'
+
+
 def _initial_share(rules: Rules, corpus: Corpus, allowed: Mask | None) -> float:
     """Share of the budget for the top level (`Rules.initial_share`)."""
     if rules.initial_share is not None:
@@ -131,75 +132,3 @@ def _initial_share(rules: Rules, corpus: Corpus, allowed: Mask | None) -> float:
     # why none: all that extractive top nodes say is among the leaves
     extractive = height > 1 and not corpus.any_generated(corpus.top(allowed))
     return 0.0 if extractive else 1 / height
-
-
-class Searcher:
-    """Searches whatever a store holds at the moment; threads may share it."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._snapshots = Snapshots(store)
-
-    def find(self, query: Query, scope: Scope) -> Evidence:
-        """Search for a question; begun anew where a document is deleted that is about to be read.
-
-        Errors as in `HWDAGIndex.search`, and `IndexBusy` where documents disappear faster than they
-        are read.
-        """
-        embedder = query.embedder
-        if query.query_vector is not None:
-            query = replace(query, query_vector=self._comparable(query.query_vector))
-        for _ in range(MAX_RESTARTS):
-            try:
-                corpus = self._snapshots.current()
-                if not corpus.numbers:
-                    raise EmptyIndex
-                if query.query_vector is None:
-                    query = replace(query, query_vector=self._embedded(query.question, embedder))
-                allowed = self._snapshots.visible(corpus, scope)
-                navigator = navigator_of(query.plan, embedder)
-                found = find(corpus, query, allowed=allowed, navigator=navigator)
-                sources = self._sources(found.retrieval, corpus)
-            except Vanished:
-                continue
-            return replace(found, retrieval=replace(found.retrieval, sources=sources))
-        raise IndexBusy(
-            f"documents were deleted while they were read, {MAX_RESTARTS} times in a row; search "
-            "again when fewer changes are made"
-        )
-
-    def _embedded(self, question: str, embedder: Embedder) -> Vectors:
-        dimension = self._store.header.dimension
-        vector = np.asarray(embedder.embed_query(question), np.float32)
-        # why: a row of several embeddings can be read as more of shorter ones
-        if vector.shape != (dimension,):
-            raise IndexMismatch(
-                f"{embedder.name!r} makes embeddings of shape {vector.shape}, but those of the nodes "
-                f"have {dimension} numbers; pass the embedder that the index was built with, or "
-                "build anew"
-            )
-        return vector
-
-    def _comparable(self, query_vector: Sequence[float] | Vectors) -> Vectors:
-        """An embedding that came with the question as an array, (dimension,)."""
-        dimension, embedder = self._store.header.dimension, self._store.header.embedder
-        try:
-            vector = np.asarray(query_vector, np.float32)
-        except (TypeError, ValueError):
-            vector = np.empty(0, np.float32)
-        if vector.shape != (dimension,) or not np.isfinite(vector).all():
-            raise InputError(
-                f"query_vector must be {dimension} finite numbers, as {embedder!r} makes them, which "
-                f"embedded the nodes; got {brief(query_vector)} of shape {np.shape(vector)}; leave it "
-                "out to have the question embedded"
-            )
-        return vector
-
-    def _sources(self, retrieval: Retrieval, corpus: Corpus) -> Mapping[str, Document]:
-        """The documents that nodes rest on, in the versions that were walked."""
-        steps = (*retrieval.steps, *retrieval.beyond)
-        ids = {step.node.document_id for step in steps}
-        found, known = self._store.versions(ids), set(corpus.numbers)
-        if not all(key in found and found[key][0] in known for key in ids):
-            raise Vanished("a document was deleted or replaced")
-        return {key: document for key, (_, document) in found.items()}
