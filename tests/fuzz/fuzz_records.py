@@ -8,14 +8,14 @@ import atheris
 from harness import fuzz, instrumented, some_text
 
 with instrumented("hwdag.store.records", "hwdag.graph", "hwdag.building.calls"):
-    from hwdag.building.calls import MALFORMED, Embeddings, Picks, Replays, Replies
+    from hwdag.building import calls
     from hwdag.store import records
 
 import numpy as np
 from worlds import document_of, random_graph, random_vectors
 
 from hwdag.errors import IndexCorrupt
-from hwdag.lm.base import Replay, ReplayRequest
+from hwdag.lm.base import ReplayRequest
 from hwdag.store.records import DocumentRows, Entry, Row
 from hwdag.store.schema import Header
 from hwdag.text.characters import without_surrogates
@@ -27,12 +27,16 @@ GRAPH = random_graph(RNG, chunks=5, levels=3)
 ENTRY = Entry(document_of(GRAPH), GRAPH, random_vectors(RNG, len(GRAPH), DIMENSION))
 UNIT = records.encode(ENTRY, dimension=DIMENSION)
 REQUEST = ReplayRequest("a", ("b c",), "d", ("e",), ((Span(0, 1), Span(2, 3)),))
-REPLAY = Replay(np.ones((1, 2)), np.ones(2, np.int64), np.zeros(2, np.int64))
-CODECS = (
-    (Replies(), "reply"),
-    (Picks([3]), [0, 2]),
-    (Replays([REQUEST]), REPLAY),
-    (Embeddings([2], DIMENSION), np.ones((2, DIMENSION), np.float32)),
+REPLAY = {
+    "attention": np.ones((1, 2)),
+    "unit_tokens": np.ones(2, np.int64),
+    "unit_segment": np.zeros(2, np.int64),
+}
+RESULTS = (
+    (calls.is_text, "reply"),
+    (calls.picks_of([3]), [0, 2]),
+    (calls.replays_of([REQUEST]), REPLAY),
+    (calls.vectors_of([2], DIMENSION), {"vectors": np.ones((2, DIMENSION), np.float32)}),
 )
 
 
@@ -105,11 +109,12 @@ def check_header(data: atheris.FuzzedDataProvider) -> None:
 
 def check_call(data: atheris.FuzzedDataProvider) -> None:
     """A cached result of every kind."""
-    for codec, result in CODECS:
-        value = changed(data, codec.encode(result))
+    for fits, result in RESULTS:
+        assert fits(calls.decode(calls.encode(result)), 0)
+        value = changed(data, calls.encode(result))
         if isinstance(value, bytes):
-            with suppress(MALFORMED):
-                codec.decode(value, 0)
+            with suppress(calls.MALFORMED):
+                fits(calls.decode(value), 0)
 
 
 if __name__ == "__main__":
