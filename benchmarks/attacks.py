@@ -24,8 +24,7 @@ from typing import Any
 
 import torch
 
-from hwdag.building.builder import build
-from hwdag.building.tools import Tools
+from hwdag.building.levels import GraphBuilder
 from hwdag.config import BuildConfig, SearchConfig
 from hwdag.embedding.default import default_embedder
 from hwdag.graph.block import Block
@@ -226,10 +225,10 @@ def walked(reader: Reader, case: Case, attack: str | None) -> Retrieval:
 
 def entry_of(document: Document) -> Entry:
     """The graph of a document; its edges are lexical, which costs nothing."""
-    tools = Tools(
+    builder = GraphBuilder(
         ScriptedLM(), None, default_embedder(), BuildConfig().resolved("hwdag"), Prompts()
     )
-    built = build(document, tools, Silent())
+    built = builder.build(document, Silent())
     return Entry(document, built.graph, built.vectors)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from hwdag.building.builder import embedded_texts
+from hwdag.building.levels import embedded_texts
 from hwdag.config import Scoring, SearchConfig
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.default import default_embedder

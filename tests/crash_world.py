@@ -24,7 +24,7 @@ from store_world import assert_same_entries, load_all
 from worlds import random_sentences
 
 from hwdag.building.insertion import Insertion
-from hwdag.building.tools import Tools
+from hwdag.building.levels import GraphBuilder
 from hwdag.config import BuildConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.store.sqlite import Header, Store, holds_something
@@ -126,7 +126,7 @@ class World:
     def build(self, path, log, trap, edited):
         trapped(trap)
         writer = WRITERS[self.mode]
-        tools = Tools(
+        builder = GraphBuilder(
             logged(self.reader, log),
             None if writer is None else writer(log),
             logged(self.embedder, log),
@@ -137,7 +137,7 @@ class World:
         given = documents(edited, (8,)) if self.mode == "model" else documents(edited)
         header = Header(self.reader.name, self.embedder.name, self.embedder.dimension, {})
         with Store.create(path, header) if fresh else Store.open(path) as store:
-            Insertion(tools, store, replace=True).run(given, Silent())
+            Insertion(builder, store, replace=True).run(given, Silent())
 
     def begun(self, name):
         """Where a build writes: over a copy of an earlier index, which no trap cuts short, or anew."""

@@ -1,6 +1,6 @@
 """The public names of hwdag: type checkers read them here, and so does the package itself."""
 
-from hwdag.building.on_ray import RayExecutor as RayExecutor
+from hwdag.building.ray import RayExecutor as RayExecutor
 from hwdag.building.report import BuildReport as BuildReport
 from hwdag.config import BuildConfig as BuildConfig
 from hwdag.config import Scoring as Scoring

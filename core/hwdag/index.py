@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from hwdag.binding import Binding, config_of
-from hwdag.building.executor import Executor
-from hwdag.building.insertion import Insertion, Limits, as_document
-from hwdag.building.report import BuildReport
-from hwdag.building.tools import Tools
+from hwdag.building.insertion import Executor, Insertion, as_document
+from hwdag.building.levels import GraphBuilder
+from hwdag.building.report import BuildReport, Limits
 from hwdag.checks import whole
 from hwdag.config import (
     MAX_NEW_TOKENS,
@@ -644,15 +643,15 @@ class HWDAGIndex:
     ) -> BuildReport:
         with self._changes:
             self._binding.bind_existing()
-            tools = self._tools()
-            if tools.config.rules.has_points:
-                _ = tools.plan  # what cannot be built must not make a file
+            builder = self._builder()
+            if builder.config.rules.has_points:
+                _ = builder.plan  # what cannot be built must not make a file
             checked: Iterable[Document] = map(as_document, documents)
             if isinstance(documents, Collection):  # what is wrong is told before anything is built
                 checked = list(checked)
             with self._binding.building(WAIT_SECONDS) as store:
                 insertion = Insertion(
-                    tools,
+                    builder,
                     store,
                     replace=replaces,
                     prune=prune,
@@ -662,12 +661,12 @@ class HWDAGIndex:
                 with span("hwdag.build", "CHAIN") as opened:
                     report = insertion.run(checked, as_reporter(show_progress))
                     if report.built:
-                        report.notes.append(tools.method_note)
+                        report.notes.append(builder.method_note)
                     if opened is not None:
                         opened.set_attribute("hwdag.built", len(report.built))
                 return report
 
-    def _tools(self) -> Tools:
+    def _builder(self) -> GraphBuilder:
         reader = self.reader
         if self.built_by not in (None, reader.name):
             raise IndexMismatch(
@@ -676,4 +675,4 @@ class HWDAGIndex:
             )
         config = self.config.resolved(self._models.method)
         writer = self._models.points_writer(config)
-        return Tools(reader, writer, self.embedder, config, self.prompts)
+        return GraphBuilder(reader, writer, self.embedder, config, self.prompts)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hwdag.arrays import Indices, Vectors
-from hwdag.building.builder import embedded_texts
+from hwdag.building.levels import embedded_texts
 from hwdag.config import Scoring
 from hwdag.embedding.base import Embedder
 from hwdag.graph.block import Block

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from tiny import model, tokenizer
 from worlds import random_prose, random_text
 
-from hwdag.building.builder import build
 from hwdag.building.edges import edge_mask, segment_attention, source_units
+from hwdag.building.levels import GraphBuilder
 from hwdag.building.points import Point
-from hwdag.building.tools import Tools
 from hwdag.building.windows import FULL_ENOUGH, WindowPlan, line_costs, pack
 from hwdag.config import BuildConfig
 from hwdag.embedding.hashing import HashingEmbedder
@@ -32,14 +31,14 @@ def prose(sentences, seed=0):
 
 
 def built(document, *, reader=None, writer=None, prompts=None, **config):
-    tools = Tools(
+    builder = GraphBuilder(
         reader or ScriptedLM(),
         writer,
         HashingEmbedder(),
         BuildConfig(**config).resolved("hwdag"),
         prompts or Prompts(),
     )
-    return build(document, tools, Silent())
+    return builder.build(document, Silent())
 
 
 def test_chunks_are_slices_and_levels_end_with_one_window():

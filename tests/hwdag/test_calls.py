@@ -14,7 +14,6 @@ from store_world import load_all
 from tiny import model, tokenizer
 from worlds import random_sentences
 
-from hwdag.building.builder import build
 from hwdag.building.calls import (
     MALFORMED,
     Calls,
@@ -25,9 +24,10 @@ from hwdag.building.calls import (
     replays_of,
     vectors_of,
 )
-from hwdag.building.insertion import Insertion, LimitReached, Limits, Meter
-from hwdag.building.tools import Tools
-from hwdag.building.writing import PROMPTS_AT_ONCE, replies
+from hwdag.building.insertion import Insertion
+from hwdag.building.levels import GraphBuilder
+from hwdag.building.points import PROMPTS_AT_ONCE, replies
+from hwdag.building.report import LimitReached, Limits, Meter
 from hwdag.config import BuildConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError, WriterFailed
@@ -83,14 +83,14 @@ BOTH = ["write", "replay"]
 WRITERS = [None, Writing, Batched, Streaming]
 
 
-def tools_of(tape, writer=None, config=CONFIG):
+def builder_of(tape, writer=None, config=CONFIG):
     asked = None if writer is None else writer(tape)
     reader, embedder = logged(ScriptedLM(replay_batch=2), tape), logged(HashingEmbedder(64), tape)
-    return Tools(reader, asked, embedder, config.resolved("hwdag"), Prompts())
+    return GraphBuilder(reader, asked, embedder, config.resolved("hwdag"), Prompts())
 
 
 def built(document, tape, writer=None, cache=None, config=CONFIG):
-    return build(document, tools_of(tape, writer, config), Silent(), Calls(cache))
+    return builder_of(tape, writer, config).build(document, Silent(), Calls(cache))
 
 
 def same(one, two):
@@ -123,7 +123,7 @@ def test_a_finished_build_costs_nothing_again(writer):
     first = built(prose(60), calls, writer, cache)
     again = Calls(cache)
     nothing = Tape(at=0)
-    same(build(prose(60), tools_of(nothing, writer), Silent(), again), first)
+    same(builder_of(nothing, writer).build(prose(60), Silent(), again), first)
     assert again.reused > 0
     assert len(again.kept) < again.reused  # embeddings are not kept
 
@@ -145,15 +145,15 @@ def test_batches_of_a_resumed_build_are_those_of_an_uninterrupted_one():
 
     lm = Spy(model(max_position_embeddings=1024), tokenizer())
     lm.batched, lm.replay_batch = True, 3
-    tools = Tools(lm, None, HashingEmbedder(), config.resolved("hwdag"), Prompts())
-    expected = build(document, tools, Silent())
+    builder = GraphBuilder(lm, None, HashingEmbedder(), config.resolved("hwdag"), Prompts())
+    expected = builder.build(document, Silent())
     whole, cache = list(seen), CallCache.open()
     seen.clear()
     lm.at = len(whole) // 2
     with pytest.raises(Killed):
-        build(document, tools, Silent(), Calls(cache))
+        builder.build(document, Silent(), Calls(cache))
     lm.at = None
-    same(build(document, tools, Silent(), Calls(cache)), expected)
+    same(builder.build(document, Silent(), Calls(cache)), expected)
     assert seen == whole
 
 
@@ -190,23 +190,23 @@ def test_an_edited_document_pays_for_windows_whose_text_changed(writer):
 @pytest.mark.parametrize(
     ("change", "kinds"),
     [
-        (lambda tools, tape: {"reader": logged(ScriptedLM(name="other"), tape)}, ["replay"]),
-        (lambda tools, tape: {"writer": Renamed(tape)}, ["write"]),
-        (lambda tools, tape: {"prompts": Prompts(SummaryPrompt("{information}"))}, BOTH),
-        (lambda tools, tape: {"config": replace(tools.config, language="German")}, BOTH),
-        (lambda tools, tape: {"config": replace(tools.config, window_tokens=400)}, ["write"]),
-        (lambda tools, tape: {"config": replace(tools.config, edge_heads="all")}, ["replay"]),
+        (lambda builder, tape: {"reader": logged(ScriptedLM(name="other"), tape)}, ["replay"]),
+        (lambda builder, tape: {"writer": Renamed(tape)}, ["write"]),
+        (lambda builder, tape: {"prompts": Prompts(SummaryPrompt("{information}"))}, BOTH),
+        (lambda builder, tape: {"config": replace(builder.config, language="German")}, BOTH),
+        (lambda builder, tape: {"config": replace(builder.config, window_tokens=400)}, ["write"]),
+        (lambda builder, tape: {"config": replace(builder.config, edge_heads="all")}, ["replay"]),
     ],
 )
 def test_other_models_prompts_and_settings_are_other_calls(change, kinds):
     cache, tape, fresh = CallCache.open(), Tape(), Tape()
     built(prose(30), Tape(), Writing, cache)
     changed, expected = (
-        replace(tools, **change(tools, of))
+        replace(builder, **change(builder, of))
         for of in (tape, fresh)
-        for tools in [tools_of(of, Writing)]
+        for builder in [builder_of(of, Writing)]
     )
-    same(build(prose(30), changed, Silent(), Calls(cache)), build(prose(30), expected, Silent()))
+    same(changed.build(prose(30), Silent(), Calls(cache)), expected.build(prose(30), Silent()))
     for kind in kinds:
         one, two = ([call for call in of.made if call[0] == kind] for of in (tape, fresh))
         assert one == two != []
@@ -343,8 +343,8 @@ def test_a_concurrent_writer_gets_many_prompts_at_once():
     writer = Streaming(tape)
     assert isinstance(writer, ConcurrentWriter)
     assert not isinstance(Writing(tape), ConcurrentWriter)
-    tools = replace(tools_of(tape), writer=writer)
-    result = build(prose(60), tools, Silent())
+    builder = replace(builder_of(tape), writer=writer)
+    result = builder.build(prose(60), Silent())
     one_by_one = built(prose(60), Tape(), Writing)
     same(result, one_by_one)
     assert len(writer.given[0]) > PROMPTS_AT_ONCE
@@ -353,9 +353,9 @@ def test_a_concurrent_writer_gets_many_prompts_at_once():
 
 def test_replies_that_arrived_before_a_failure_are_kept():
     tape, cache = Tape(), CallCache.open()
-    failing = replace(tools_of(tape), writer=Streaming(tape, fail_after=3))
+    failing = replace(builder_of(tape), writer=Streaming(tape, fail_after=3))
     with pytest.raises(WriterFailed, match="ConnectionError"):
-        build(prose(60), failing, Silent(), Calls(cache))
+        failing.build(prose(60), Silent(), Calls(cache))
     assert len(tape.made) == 3
     whole, rest = Tape(), Tape()
     expected = built(prose(60), whole, Streaming)
@@ -386,9 +386,9 @@ class Breaking(Writing):
     ],
 )
 def test_a_concurrent_writer_that_breaks_its_contract_is_named(answers, message):
-    tools = replace(tools_of(Tape()), writer=Breaking(answers))
+    builder = replace(builder_of(Tape()), writer=Breaking(answers))
     with pytest.raises(WriterFailed, match=message):
-        build(prose(30), tools, Silent())
+        builder.build(prose(30), Silent())
 
 
 class Clock:
@@ -413,15 +413,15 @@ def test_limited_runs_add_up_to_one_without_limits(limits, writer):
     expected = built(prose(90), whole, writer)
     for runs in itertools.count(1):
         tape = Tape()
-        tools = tools_of(tape, writer)
-        meter = Meter(tools.reader, tools.writer, limits, Clock())
+        builder = builder_of(tape, writer)
+        meter = Meter(builder.reader, builder.writer, limits, Clock())
         try:
-            result = build(prose(90), tools, Silent(), Calls(cache, meter.before_call))
+            result = builder.build(prose(90), Silent(), Calls(cache, meter.before_call))
             break
         except LimitReached as reached:
             assert runs < len(whole.made)
-            if isinstance(tools.writer, Streaming):
-                assert tools.writer.closed == len(tools.writer.given)
+            if isinstance(builder.writer, Streaming):
+                assert builder.writer.closed == len(builder.writer.given)
             assert reached.limit == ("max_tokens" if limits.max_tokens else "max_seconds")
         finally:
             assert tape.made, "a run without a call would never end"
@@ -432,11 +432,11 @@ def test_limited_runs_add_up_to_one_without_limits(limits, writer):
 
 
 def test_a_run_that_just_fits_is_not_stopped():
-    tools = tools_of(Tape())
-    build(prose(20), tools, Silent())
-    total = tools.reader.usage.tokens
-    meter = Meter(tools.reader, None, Limits(max_tokens=total + 1))
-    build(prose(20), tools, Silent(), Calls(before_call=meter.before_call))
+    builder = builder_of(Tape())
+    builder.build(prose(20), Silent())
+    total = builder.reader.usage.tokens
+    meter = Meter(builder.reader, None, Limits(max_tokens=total + 1))
+    builder.build(prose(20), Silent(), Calls(before_call=meter.before_call))
     assert meter.reading == Usage(total)
 
 
@@ -457,28 +457,28 @@ class Counting(Writing):
 
 
 def test_a_writer_that_counts_is_counted_beside_the_reader():
-    tools = tools_of(Tape(), Counting)
-    assert isinstance(tools.writer, Writer)
-    assert isinstance(tools.writer, Metered)
-    meter = Meter(tools.reader, tools.writer, Limits())
-    build(prose(30), tools, Silent())
-    asked = [p for kind, *prompts in tools.writer.log.made if kind == "write" for p in prompts]
+    builder = builder_of(Tape(), Counting)
+    assert isinstance(builder.writer, Writer)
+    assert isinstance(builder.writer, Metered)
+    meter = Meter(builder.reader, builder.writer, Limits())
+    builder.build(prose(30), Silent())
+    asked = [p for kind, *prompts in builder.writer.log.made if kind == "write" for p in prompts]
     assert meter.writing.tokens == 100 * len(asked)
-    assert meter.reading == tools.reader.usage
-    both = Meter(tools.reader, tools.reader, Limits())
-    tools.reader.write(["* A."], max_new_tokens=4)
+    assert meter.reading == builder.reader.usage
+    both = Meter(builder.reader, builder.reader, Limits())
+    builder.reader.write(["* A."], max_new_tokens=4)
     assert both.writing == Usage()
     assert both.reading.tokens > 0
 
 
-def store_of(tools, path=None):
-    embedder = tools.embedder
-    header = Header(tools.reader.name, embedder.name, embedder.dimension, {})
+def store_of(builder, path=None):
+    embedder = builder.embedder
+    header = Header(builder.reader.name, embedder.name, embedder.dimension, {})
     return Store.create(path, header)
 
 
-def inserted(store, documents, tools, *, replace=True, limits=None, clock=time.monotonic):
-    insertion = Insertion(tools, store, replace=replace, limits=limits, clock=clock)
+def inserted(store, documents, builder, *, replace=True, limits=None, clock=time.monotonic):
+    insertion = Insertion(builder, store, replace=replace, limits=limits, clock=clock)
     return insertion.run(documents, Silent())
 
 
@@ -500,14 +500,14 @@ def corpus(count=4):
 
 def test_a_killed_insertion_goes_on_where_it_was():
     whole = Tape()
-    expected = store_of(tools_of(whole))
-    inserted(expected, corpus(), tools_of(whole))
+    expected = store_of(builder_of(whole))
+    inserted(expected, corpus(), builder_of(whole))
     for at in range(0, len(whole.made), 3):
         first, second = Tape(at), Tape()
-        store = store_of(tools_of(first))
+        store = store_of(builder_of(first))
         with pytest.raises(Killed):
-            inserted(store, corpus(), tools_of(first))
-        report = inserted(store, corpus(), tools_of(second))
+            inserted(store, corpus(), builder_of(first))
+        report = inserted(store, corpus(), builder_of(second))
         assert len(report.built) + len(report.unchanged) == len(corpus())
         assert sorted(first.made + second.made) == sorted(whole.made)
         alike(store, expected)
@@ -515,12 +515,12 @@ def test_a_killed_insertion_goes_on_where_it_was():
 
 def test_limited_insertions_add_up_and_say_what_is_left():
     whole, made, pending = Tape(), [], []
-    expected = store_of(tools_of(whole))
-    inserted(expected, corpus(), tools_of(whole))
-    store = store_of(tools_of(whole))
+    expected = store_of(builder_of(whole))
+    inserted(expected, corpus(), builder_of(whole))
+    store = store_of(builder_of(whole))
     for _ in whole.made:
         tape = Tape()
-        report = inserted(store, corpus(), tools_of(tape), limits=Limits(max_tokens=200))
+        report = inserted(store, corpus(), builder_of(tape), limits=Limits(max_tokens=200))
         made += tape.made
         if not report.stopped:
             break
@@ -542,9 +542,9 @@ def test_documents_are_taken_as_they_are_needed():
             taken.append(document.id)
             yield document
 
-    tools = tools_of(Tape())
-    store = store_of(tools)
-    report = inserted(store, stream(), tools, limits=Limits(max_seconds=1.0), clock=Clock())
+    builder = builder_of(Tape())
+    store = store_of(builder)
+    report = inserted(store, stream(), builder, limits=Limits(max_seconds=1.0), clock=Clock())
     assert (report.stopped, report.pending) == ("max_seconds", None)
     assert "max_seconds" in str(report)
     assert taken == ["doc0"]
@@ -552,30 +552,30 @@ def test_documents_are_taken_as_they_are_needed():
 
 def test_a_replaced_document_is_embedded_where_it_changed():
     tape = Tape()
-    tools = tools_of(tape)
-    store = store_of(tools)
+    builder = builder_of(tape)
+    store = store_of(builder)
     before = text_of(40)
     after = [*before[:20], "The umbrella of the new dragon is yellow.", *before[20:]]
-    inserted(store, [Document("doc", " ".join(before))], tools)
+    inserted(store, [Document("doc", " ".join(before))], builder)
     tape.made.clear()
-    report = inserted(store, [Document("doc", " ".join(after))], tools)
+    report = inserted(store, [Document("doc", " ".join(after))], builder)
     assert report.reused > 0
     last = tape.made[-1]
     assert last[0] == "embed"
     assert len(last) < len(store.load("doc").graph) / 2
-    fresh = store_of(tools)
-    inserted(fresh, [Document("doc", " ".join(after))], tools)
+    fresh = store_of(builder)
+    inserted(fresh, [Document("doc", " ".join(after))], builder)
     alike(store, fresh)
 
 
 def test_calls_of_a_finished_document_are_those_of_its_last_version(tmp_path):
     """Nothing of a replaced text stays, and a deleted document takes its calls along."""
-    tools = tools_of(Tape(), Writing)
+    builder = builder_of(Tape(), Writing)
     path = tmp_path / "a.hwdag"
-    with store_of(tools, path) as store:
-        inserted(store, [Document("doc", "Xylophones are loud. " * 30)], tools)
+    with store_of(builder, path) as store:
+        inserted(store, [Document("doc", "Xylophones are loud. " * 30)], builder)
         assert b"Xylophones" in path.read_bytes()
-        inserted(store, [Document("doc", "Bagpipes are louder. " * 30)], tools)
+        inserted(store, [Document("doc", "Bagpipes are louder. " * 30)], builder)
         assert b"Xylophones" not in path.read_bytes()
         store.delete("doc")
         assert b"Bagpipes" not in path.read_bytes()
@@ -584,24 +584,24 @@ def test_calls_of_a_finished_document_are_those_of_its_last_version(tmp_path):
 def test_an_edit_that_is_taken_back_leaves_no_call(tmp_path):
     """It was begun, cut off, and reverted; what the stored version needs stays."""
     document = Document("doc", "Bagpipes are loud. " * 30)
-    tools, path = tools_of(Tape(), Writing), tmp_path / "a.hwdag"
-    with store_of(tools, path) as store:
-        inserted(store, [document], tools)
+    builder, path = builder_of(Tape(), Writing), tmp_path / "a.hwdag"
+    with store_of(builder, path) as store:
+        inserted(store, [document], builder)
         with pytest.raises(Killed):
             edited = Document("doc", document.text + "Xylophones are louder. " * 60)
-            inserted(store, [edited], tools_of(Tape(at=3), Writing))
+            inserted(store, [edited], builder_of(Tape(at=3), Writing))
         assert b"Xylophones" in path.read_bytes()
-        assert inserted(store, [document], tools).unchanged == ["doc"]
+        assert inserted(store, [document], builder).unchanged == ["doc"]
         assert b"Xylophones" not in path.read_bytes()
-        again = inserted(store, [replace(document, title="Another")], tools_of(Tape(), Writing))
+        again = inserted(store, [replace(document, title="Another")], builder_of(Tape(), Writing))
         assert again.reused > 0
 
 
 def test_an_unfinished_document_that_is_deleted_leaves_no_call(tmp_path):
-    tools, path = tools_of(Tape(at=3), Writing), tmp_path / "a.hwdag"
-    with store_of(tools, path) as store:
+    builder, path = builder_of(Tape(at=3), Writing), tmp_path / "a.hwdag"
+    with store_of(builder, path) as store:
         with pytest.raises(Killed):
-            inserted(store, [Document("doc", "Xylophones are loud. " * 90)], tools)
+            inserted(store, [Document("doc", "Xylophones are loud. " * 90)], builder)
         assert b"Xylophones" in path.read_bytes()
         assert store.delete("doc")
         assert b"Xylophones" not in path.read_bytes()
@@ -609,48 +609,48 @@ def test_an_unfinished_document_that_is_deleted_leaves_no_call(tmp_path):
 
 def test_a_document_that_cannot_be_stored_costs_no_call():
     tape = Tape()
-    tools = tools_of(tape)
+    builder = builder_of(tape)
     with pytest.raises(InputError, match="metadata"):
-        inserted(store_of(tools), [Document("doc", "A text.", "", {"when": object()})], tools)
+        inserted(store_of(builder), [Document("doc", "A text.", "", {"when": object()})], builder)
     assert tape.made == []
 
 
 def test_the_checks_of_an_insertion():
-    tools = tools_of(Tape())
-    store = store_of(tools)
-    report = inserted(store, [Document("a", "One."), Document("b", " \n"), "A bare text."], tools)
+    builder = builder_of(Tape())
+    store = store_of(builder)
+    report = inserted(store, [Document("a", "One."), Document("b", " \n"), "A bare text."], builder)
     assert report.skipped == [("b", "empty or only white space")]
     assert len(report.built) == len(store) == 2
-    again = inserted(store, [Document("a", "One."), Document("a", "One.")], tools)
+    again = inserted(store, [Document("a", "One."), Document("a", "One.")], builder)
     assert (again.built, again.unchanged) == ([], ["a", "a"])
     assert again.usage.tokens == 0
     with pytest.raises(InputError, match="refresh"):
-        inserted(store, [Document("a", "Two.")], tools, replace=False)
+        inserted(store, [Document("a", "Two.")], builder, replace=False)
     with pytest.raises(InputError, match="'c'"):
-        inserted(store, [Document("c", "One."), Document("c", "Two.")], tools)
-    assert inserted(store, [Document("a", "Two.")], tools).built == ["a"]
-    blank = inserted(store, [Document("a", "")], tools)
+        inserted(store, [Document("c", "One."), Document("c", "Two.")], builder)
+    assert inserted(store, [Document("a", "Two.")], builder).built == ["a"]
+    blank = inserted(store, [Document("a", "")], builder)
     assert [name for name, _ in blank.skipped] == ["a"]
     assert blank.deleted == ["a"]
     assert store.number_of("a") is None
     with pytest.raises(InputError, match="int"):
-        inserted(store, [3], tools)
+        inserted(store, [3], builder)
     assert (
-        inserted(store, ["half \ud800 a pair"], tools)
+        inserted(store, ["half \ud800 a pair"], builder)
         .notes[0]
         .endswith("1 lone surrogates replaced")
     )
 
 
 def test_the_report_says_what_is_not_zero():
-    tools = tools_of(Tape(), Counting)
-    store = store_of(tools)
-    report = inserted(store, corpus(2), tools)
+    builder = builder_of(Tape(), Counting)
+    store = store_of(builder)
+    report = inserted(store, corpus(2), builder)
     assert report.writing.tokens > 0
     assert report.writing.seconds > 0
     assert "writer" in str(report)
     assert "stopped" not in str(report)
-    changed = inserted(store, [replace(corpus(2)[0], title="Another")], tools)
+    changed = inserted(store, [replace(corpus(2)[0], title="Another")], builder)
     assert f"{changed.reused} " in str(changed)
     assert changed.usage.tokens == changed.writing.tokens == 0
 
@@ -670,6 +670,6 @@ def test_a_cache_in_a_file_of_its_own(tmp_path):
 
 def test_a_file_of_something_else_is_no_cache(tmp_path):
     path = tmp_path / "a.hwdag"
-    store_of(tools_of(Tape()), path).close()
+    store_of(builder_of(Tape()), path).close()
     with pytest.raises(InputError):
         CallCache.open(path)

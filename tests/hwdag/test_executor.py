@@ -17,8 +17,8 @@ class Threads:
         self.count = count
 
     @contextmanager
-    def models(self, tools):
-        yield [tools] * self.count
+    def builders(self, local):
+        yield [local] * self.count
 
 
 @pytest.mark.parametrize("workers", [1, 3])

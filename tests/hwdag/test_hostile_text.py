@@ -15,9 +15,8 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 from worlds import corpus_of, random_prose, walk
 
-from hwdag.building.builder import MAX_LEVELS
 from hwdag.building.insertion import Insertion
-from hwdag.building.tools import Tools
+from hwdag.building.levels import MAX_LEVELS, GraphBuilder
 from hwdag.building.windows import WindowPlan
 from hwdag.cli.terminal import visible_output
 from hwdag.config import NEVER, BuildConfig, SearchConfig
@@ -59,8 +58,8 @@ def in_store(documents, lm=None, *, generated=False, path=None, config=CONFIG):
     lm = lm or ScriptedLM(reply=echo)
     header = Header(lm.name, EMBEDDER.name, EMBEDDER.dimension, asdict(config))
     store = Store.create(path, header)
-    tools = Tools(lm, lm if generated else None, EMBEDDER, config, Prompts())
-    Insertion(tools, store, replace=False).run(documents, Silent())
+    builder = GraphBuilder(lm, lm if generated else None, EMBEDDER, config, Prompts())
+    Insertion(builder, store, replace=False).run(documents, Silent())
     return store
 
 
@@ -171,8 +170,8 @@ def test_a_flood_of_points_is_cut_to_their_share_of_the_window():
         writer = CallableWriter(lambda prompt, reply=reply: reply)  # heeds no limit
         header = Header(lm.name, EMBEDDER.name, EMBEDDER.dimension, asdict(CONFIG))
         with Store.create(None, header) as store:
-            tools = Tools(lm, writer, EMBEDDER, CONFIG, Prompts())
-            Insertion(tools, store, replace=False).run(BENIGN[:1], Silent())
+            builder = GraphBuilder(lm, writer, EMBEDDER, CONFIG, Prompts())
+            Insertion(builder, store, replace=False).run(BENIGN[:1], Silent())
             graph = store.load(BENIGN[0].id).graph
         plan = WindowPlan.of(CONFIG, Prompts().summary, lm, extractive=False)
         windows = {tuple(graph.children(int(i))[0]) for i in graph.at_level(2)}
@@ -204,8 +203,8 @@ def test_a_long_heading_does_not_stand_whole_before_every_passage():
     text = "# " + "word " * 5_000 + "\n\n" + "A passage below it stands here.\n\n" * 500
     header = Header("scripted", "hashing-64", 64, asdict(CONFIG))
     with Store.create(None, header) as store:
-        tools = Tools(ScriptedLM(), None, Counting(64), CONFIG, Prompts())
-        Insertion(tools, store, replace=False).run([Document("d", text)], Silent())
+        builder = GraphBuilder(ScriptedLM(), None, Counting(64), CONFIG, Prompts())
+        Insertion(builder, store, replace=False).run([Document("d", text)], Silent())
     assert sum(embedded) < 10 * len(text)
 
 
@@ -394,8 +393,8 @@ def test_a_function_as_writer_is_sent_no_spelling_of_a_text():
     writer = CallableWriter(lambda prompt: prompts.append(prompt) or echo(prompt))
     header = Header("scripted", EMBEDDER.name, EMBEDDER.dimension, asdict(CONFIG))
     with Store.create(None, header) as store:
-        tools = Tools(ScriptedLM(), writer, EMBEDDER, CONFIG, Prompts())
-        Insertion(tools, store, replace=False).run([Document("d", HOSTILE)], Silent())
+        builder = GraphBuilder(ScriptedLM(), writer, EMBEDDER, CONFIG, Prompts())
+        Insertion(builder, store, replace=False).run([Document("d", HOSTILE)], Silent())
     assert prompts
     assert not any(token in prompt for token in CONTROL_TOKENS for prompt in prompts)
 
@@ -495,8 +494,8 @@ def test_lone_surrogates_are_replaced_one_for_one_and_said():
     text = ATTACKS["surrogates"]
     header = Header("scripted", EMBEDDER.name, EMBEDDER.dimension, asdict(CONFIG))
     with Store.create(None, header) as store:
-        tools = Tools(ScriptedLM(), None, EMBEDDER, CONFIG, Prompts())
-        report = Insertion(tools, store, replace=False).run([text], Silent())
+        builder = GraphBuilder(ScriptedLM(), None, EMBEDDER, CONFIG, Prompts())
+        report = Insertion(builder, store, replace=False).run([text], Silent())
         [key] = store.ids()
         assert store.document(key).text == re.sub("[\ud800-\udfff]", "\ufffd", text)
     assert report.notes[0] == f"{key}: 3 lone surrogates replaced"

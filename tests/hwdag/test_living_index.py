@@ -15,7 +15,7 @@ from processes import python, started
 from worlds import all_questions_ended
 
 from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
-from hwdag.building.writing import PROMPTS_AT_ONCE
+from hwdag.building.points import PROMPTS_AT_ONCE
 from hwdag.config import NEVER
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import ContextTooSmall, IndexBusy, IndexMismatch, InputError, UnknownOption

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from worlds import WORDS, random_prose
 
-from hwdag.building.writing import replies
+from hwdag.building.points import replies
 from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import IndexFileError, NotAnIndex, WriterFailed

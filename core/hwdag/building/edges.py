@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from hwdag.arrays import Floats, Indices, Mask
 from hwdag.building.calls import Calls, replays_of
 from hwdag.building.points import Point
-from hwdag.building.tools import Tools
-from hwdag.building.windows import Window
+from hwdag.building.windows import Window, WindowPlan
+from hwdag.config import Heads
 from hwdag.graph.dag import union_of_spans
-from hwdag.lm.base import Replay, ReplayRequest, heads_of
+from hwdag.lm.base import Reader, Replay, ReplayRequest, heads_of
 from hwdag.store.calls import key_of
 from hwdag.trace.bars import Advance
 from hwdag.types import Node, Span
@@ -33,16 +33,20 @@ MAX_SOURCES = 4  # ... or are this many
 def replay(
     windows: Sequence[Window],
     points: Sequence[Sequence[Point]],
-    tools: Tools,
+    plan: WindowPlan,
+    reader: Reader,
+    heads: Heads,
     calls: Calls,
     advance: Advance,
 ) -> list[Replay]:
     """Read what the points of every window attend to."""
-    reader, heads = tools.reader, tools.config.edge_heads
-    before, after = tools.prompts.summary.cut(tools.config.language or "")
     requests = [
         ReplayRequest(
-            before, window.segments, after, tuple(point.text for point in made), _units(window)
+            plan.before,
+            window.segments,
+            plan.after,
+            tuple(point.text for point in made),
+            _units(window),
         )
         for window, made in zip(windows, points, strict=True)
     ]

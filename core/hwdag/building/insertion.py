@@ -1,122 +1,66 @@
-"""Putting documents into a store: finished, stored and counted one by one, within limits."""
+"""Documents into a store: checked, built, stored and counted one by one, within limits.
+
+    check -> GraphBuilder.build (leaves -> levels -> embeddings) -> store
+
+Every finished call of a model is committed before the next one begins, so a run that a limit, an error
+or a crash has ended goes on from there.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sized
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
+from queue import SimpleQueue
+from typing import Protocol
 
 from hwdag.arrays import Vectors
-from hwdag.building.builder import Built, build, embedded_texts
 from hwdag.building.calls import Calls
-from hwdag.building.executor import Crew, Executor
-from hwdag.building.report import BuildReport, Stop
-from hwdag.building.tools import Tools
-from hwdag.checks import positive
+from hwdag.building.levels import BuiltGraph, GraphBuilder, embedded_texts
+from hwdag.building.report import BuildReport, LimitReached, Limits, Meter
 from hwdag.errors import IndexCorrupt, InputError
-from hwdag.lm.base import Metered, Reader
 from hwdag.store.calls import DocumentCalls, Withdrawn
 from hwdag.store.sqlite import Entry, Store, content_hash
 from hwdag.text.characters import without_surrogates
 from hwdag.trace.bars import Advance, Reporter, Silent
-from hwdag.types import Document, Usage
+from hwdag.types import Document
 
 EMPTY = "empty or only white space"  # why a document was skipped
 
+BEGUN_PER_BUILDER = 2  # documents, so that no builder waits while the oldest document is finished
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What one run may spend, None without a limit: it stops before the next call, and always makes one."""
+Build = Callable[[GraphBuilder, Reporter], BuiltGraph]
 
-    max_tokens: int | None = None
-    max_seconds: float | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("max_tokens", "max_seconds"):
-            if getattr(self, name) is not None:
-                positive(name, getattr(self, name))
+Start = Callable[[Build], Callable[[], BuiltGraph]]
 
 
-class LimitReached(Exception):
-    """Ends a run from within; never seen by users."""
+class Executor(Protocol):
+    """Something with models beyond those of this process; `hwdag.RayExecutor` is one."""
 
-    def __init__(self, limit: Stop) -> None:
-        super().__init__(limit)
-        self.limit: Stop = limit
-
-
-class Meter:
-    """What a run has spent so far, and whether it may go on; a writer counts if it is `Metered`."""
-
-    def __init__(
-        self,
-        reader: Reader,
-        writer: object,
-        limits: Limits,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._reader = reader
-        # why: a model that reads and writes counts both in one usage
-        self._writer = writer if isinstance(writer, Metered) and writer is not reader else None
-        self._limits = limits
-        self._clock = clock
-        self._began = clock()
-        self._before = reader.usage, self._written()
-        self._calls = 0
-
-    @property
-    def reading(self) -> Usage:
-        """Of the local model."""
-        return self._reader.usage - self._before[0]
-
-    @property
-    def writing(self) -> Usage:
-        """Of a writer beside it, as far as that counts."""
-        return self._written() - self._before[1]
-
-    def before_call(self) -> None:
-        """Count a call; raises `LimitReached` instead where a limit is."""
-        self.check()
-        self._calls += 1
-
-    def check(self) -> None:
-        """Raise `LimitReached` where a limit is, but not before the first call."""
-        limits, spent = self._limits, (self.reading + self.writing).tokens
-        if not self._calls:
-            return
-        if limits.max_tokens is not None and spent >= limits.max_tokens:
-            raise LimitReached("max_tokens")
-        if limits.max_seconds is not None and self._clock() - self._began >= limits.max_seconds:
-            raise LimitReached("max_seconds")
-
-    def _written(self) -> Usage:
-        return Usage() if self._writer is None else self._writer.usage
-
-
-@dataclass(frozen=True, slots=True)
-class _Begun:
-    """A document whose build has begun; `built` waits for it, and raises what it raises."""
-
-    document: Document
-    cache: DocumentCalls
-    calls: Calls
-    built: Callable[[], Built]
+    def builders(self, local: GraphBuilder) -> AbstractContextManager[Sequence[GraphBuilder]]:
+        """Builders that build what `local` builds, one for each document that is built at a time."""
 
 
 class Insertion:
-    """One-use state of an insertion: documents are finished and stored one by one, in order.
+    """One-use state of an insertion: documents are built, then stored in order.
 
-    With `replace` a document takes the place of another one with its id. `prune` says which documents
-    that do not come are deleted.
+    Args:
+        builder: builds the documents, where there is no executor.
+        store: receives them.
+        replace: a document takes the place of another one with its id; else that is an error.
+        prune: delete documents that do not come; a function says of an id whether it may be deleted.
+        limits: what the run may spend.
+        clock: seconds, for `limits`.
+        executor: builds several documents at a time.
     """
 
     def __init__(
         self,
-        tools: Tools,
+        builder: GraphBuilder,
         store: Store,
         *,
         replace: bool,
@@ -125,137 +69,69 @@ class Insertion:
         clock: Callable[[], float] = time.monotonic,
         executor: Executor | None = None,
     ) -> None:
-        self._tools = tools
-        self._executor = executor
-        self._crew: Crew | None = None
-        self._begun: deque[_Begun] = deque()
-        self._done = 0
-        self._advance: Advance = lambda amount=1: None
+        self._builder = builder
         self._store = store
         self._replace = replace
         self._prune = prune
-        self._limits = limits or Limits()
-        self._metered = partial(Meter, limits=self._limits, clock=clock)
-        self._meter = self._metered(tools.reader, tools.writer)
-        self._report = BuildReport()
+        self._metered = partial(Meter, limits=limits or Limits(), clock=clock)
+        self._meter = self._metered(builder.reader, builder.writer)
+        self._executor = executor
+        self._begun: dict[str, Callable[[], None]] = {}  # by document id: wait for it, and store it
+        self._most_begun = 0
+        self._stopped = False
         self._seen: set[str] = set()
+        self._report = BuildReport()
+        self._done = 0
+        self._advance: Advance = lambda amount=1: None
 
     def run(self, documents: Iterable[Document | str], reporter: Reporter) -> BuildReport:
-        """Build what is new or changed, one document after the other; raises as `HWDAGIndex.refresh`."""
+        """Build and store what is new or changed; raises as `HWDAGIndex.refresh`."""
         total = len(documents) if isinstance(documents, Sized) else None
         try:
-            with ExitStack() as stack:
-                stage = reporter.stage("documents", total or 0, "document")
-                self._advance = stack.enter_context(stage)
-                if self._executor is not None:
-                    several = stack.enter_context(self._executor.models(self._tools))
-                    self._meter = self._metered(several[0].reader, several[0].writer)
-                    self._crew = stack.enter_context(Crew(several))
+            with (
+                reporter.stage("documents", total or 0, "document") as self._advance,
+                self._start(reporter) as start,
+            ):
                 for document in documents:
                     self._meter.check()
-                    self._one(as_document(document), reporter)
-                self._finish()
-            for identity in (*self._store.ids(), *self._store.unfinished()) if self._prune else ():
-                if self._is_gone(identity):
-                    self._delete(identity)
+                    self._insert(as_document(document), start)
+                self._store_begun()
+            if self._prune:
+                self._delete_missing()
         except LimitReached as reached:
             self._report.stopped = reached.limit
             self._report.pending = None if total is None else total - self._done
-        writer: object = self._tools.writer
-        uncounted = writer not in (None, self._tools.reader) and not isinstance(writer, Metered)
-        if uncounted and self._limits.max_tokens is not None:
-            self._report.notes.append("max_tokens does not count this writer: it has no `usage`")
-        self._report.usage = self._meter.reading
-        self._report.writing = self._meter.writing
+        self._report.notes += self._meter.notes
+        self._report.usage, self._report.writing = self._meter.reading, self._meter.writing
         return self._report
 
-    def _one(self, document: Document, reporter: Reporter) -> None:
-        if any(document.id == begun.document.id for begun in self._begun):
-            self._finish()
+    def _insert(self, document: Document, start: Start) -> None:
+        """Check a document, and begin to build it if that is needed."""
+        if document.id in self._begun:
+            self._store_begun()
         text, replaced = without_surrogates(document.text)
         if replaced:
             document = replace(document, text=text)
             self._report.notes.append(f"{document.id}: {replaced} lone surrogates replaced")
-        if not document.text.strip():
+        if not text.strip():
             self._report.skipped.append((document.id, EMPTY))
             if self._replace:  # what it said before is no longer so
                 self._delete(document.id)
             self._count()
-        elif self._is_known(document):
+        elif self._is_unchanged(document):
             self._store.abandon(document.id)
             self._report.unchanged.append(document.id)
             self._count()
         else:
-            self._build(document, reporter)
+            cache = self._store.building(document)
+            calls, known = Calls(cache, self._before_call), self._known_vectors(document.id)
+            built = start(lambda builder, reporter: builder.build(document, reporter, calls, known))
+            self._begun[document.id] = partial(self._store_built, document, cache, calls, built)
+            self._store_begun(but=self._most_begun)
         self._seen.add(document.id)
 
-    def _count(self) -> None:
-        self._done += 1
-        self._advance()
-
-    def _is_gone(self, identity: str) -> bool:
-        if identity in self._seen:
-            return False
-        return self._prune(identity) if callable(self._prune) else True
-
-    def _delete(self, document_id: str) -> None:
-        known = self._store.number_of(document_id) is not None
-        if self._store.delete(document_id) and known:
-            self._report.deleted.append(document_id)
-
-    def _build(self, document: Document, reporter: Reporter) -> None:
-        cache = self._store.building(document)
-        calls, known = Calls(cache, self._before_call), self._embedded(document.id)
-
-        def work(tools: Tools, reporter: Reporter) -> Built:
-            return build(document, tools, reporter, calls, known)
-
-        if self._crew is None:
-            begun = _Begun(document, cache, calls, lambda: work(self._tools, reporter))
-        else:  # bars of several documents would be written over each other
-            started = self._crew.start(lambda tools: work(tools, Silent()))
-            begun = _Begun(document, cache, calls, started.result)
-        self._begun.append(begun)
-        self._finish(but=0 if self._crew is None else self._crew.ahead)
-
-    def _before_call(self) -> None:
-        if self._crew is not None:
-            self._crew.check()
-        self._meter.before_call()
-
-    def _finish(self, but: int = 0) -> None:
-        """Store the documents that were begun first, all `but` so many."""
-        while len(self._begun) > but:
-            self._store_one(self._begun.popleft())
-            self._count()
-
-    def _store_one(self, begun: _Begun) -> None:
-        document, calls = begun.document, begun.calls
-        try:
-            built = begun.built()
-            entry = Entry(document, built.graph, built.vectors)
-            self._store.put(*entry, calls=calls.kept, building=begun.cache)
-        except Withdrawn:
-            self._report.notes.append(
-                f"{document.id}: deleted while it was being built, and so not stored"
-            )
-            return
-        finally:
-            self._report.reused += calls.reused
-        self._report.built.append(document.id)
-        self._report.nodes += len(built.graph)
-        self._report.retries += built.retries
-        self._report.fallbacks += built.fallbacks
-        self._report.notes += built.notes
-
-    def _embedded(self, document_id: str) -> Mapping[str, Vectors]:
-        with suppress(InputError, IndexCorrupt):  # it is not there, or damaged
-            entry = self._store.load(document_id)
-            texts = embedded_texts(entry.graph.nodes)
-            return dict(zip(texts, entry.vectors, strict=True))
-        return {}
-
-    def _is_known(self, document: Document) -> bool:
+    def _is_unchanged(self, document: Document) -> bool:
+        """Whether the store holds this very document; raises `InputError` if its id is taken."""
         # why first: what cannot be stored must not cost a build
         content = content_hash(document)
         found = self._store.content_hash_of(document.id)
@@ -271,6 +147,93 @@ class Insertion:
                 "replace it, or delete() it first"
             )
         return False
+
+    def _known_vectors(self, document_id: str) -> Mapping[str, Vectors]:
+        """Embeddings of the stored version of a document, by text."""
+        with suppress(InputError, IndexCorrupt):  # it is not there, or damaged
+            entry = self._store.load(document_id)
+            texts = embedded_texts(entry.graph.nodes)
+            return dict(zip(texts, entry.vectors, strict=True))
+        return {}
+
+    def _before_call(self) -> None:
+        if self._stopped:
+            raise CancelledError("the run has ended, so nobody waits for this document")
+        self._meter.before_call()
+
+    @contextmanager
+    def _start(self, reporter: Reporter) -> Iterator[Start]:
+        """Give a function that starts a build and returns a function that waits for its result."""
+        if self._executor is None:
+            yield lambda build: partial(build, self._builder, reporter)
+            return
+        with self._executor.builders(self._builder) as builders:
+            # why: remote models count what they spend
+            self._meter = self._metered(builders[0].reader, builders[0].writer)
+            self._most_begun = BEGUN_PER_BUILDER * len(builders)
+            free: SimpleQueue[GraphBuilder] = SimpleQueue()
+            for builder in builders:
+                free.put(builder)
+
+            def job(build: Build) -> BuiltGraph:
+                builder = free.get()
+                try:  # bars of several documents would be written over each other
+                    return build(builder, Silent())
+                finally:
+                    free.put(builder)
+
+            threads = ThreadPoolExecutor(len(builders), thread_name_prefix="hwdag-document")
+            try:
+                yield lambda build: threads.submit(job, build).result
+            finally:
+                self._stopped = True
+                # why wait: a call that is under way is paid for, and its result is kept
+                threads.shutdown(cancel_futures=True)
+
+    def _store_begun(self, but: int = 0) -> None:
+        """Store the documents that were begun first, all `but` so many."""
+        while len(self._begun) > but:
+            self._begun.pop(next(iter(self._begun)))()
+            self._count()
+
+    def _store_built(
+        self,
+        document: Document,
+        cache: DocumentCalls,
+        calls: Calls,
+        built: Callable[[], BuiltGraph],
+    ) -> None:
+        try:
+            result = built()
+            entry = Entry(document, result.graph, result.vectors)
+            self._store.put(*entry, calls=calls.kept, building=cache)
+        except Withdrawn:
+            self._report.notes.append(
+                f"{document.id}: deleted while it was being built, and so not stored"
+            )
+            return
+        finally:
+            self._report.reused += calls.reused
+        self._report.built.append(document.id)
+        self._report.nodes += len(result.graph)
+        self._report.retries += result.retries
+        self._report.fallbacks += result.fallbacks
+        self._report.notes += result.notes
+
+    def _count(self) -> None:
+        self._done += 1
+        self._advance()
+
+    def _delete_missing(self) -> None:
+        for identity in (*self._store.ids(), *self._store.unfinished()):
+            if identity in self._seen or (callable(self._prune) and not self._prune(identity)):
+                continue
+            self._delete(identity)
+
+    def _delete(self, document_id: str) -> None:
+        known = self._store.number_of(document_id) is not None
+        if self._store.delete(document_id) and known:
+            self._report.deleted.append(document_id)
 
 
 def as_document(document: Document | str) -> Document:

@@ -1,24 +1,25 @@
 """Information Points of windows: written by an LM, or picked from the text.
 
 A weak writer's unusable reply costs one bounded retry, then the window falls back to extraction;
-both are counted in the report and the node says `extractive`.
+both are counted in the report and the node says `extractive`. Every reply is kept at once, and an
+error of the writer names the writer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from hwdag.building.calls import Calls, picks_of
+from hwdag.building.calls import Calls, Finished, is_text, picks_of
 from hwdag.building.extractive import Candidate, pick_points
-from hwdag.building.tools import Tools
-from hwdag.building.windows import POINTS_RATIO, Window, line_costs
-from hwdag.building.writing import replies
+from hwdag.building.windows import POINTS_RATIO, Window, WindowPlan, line_costs
 from hwdag.embedding.base import Embedder
-from hwdag.lm.base import Reader, Writer
+from hwdag.errors import WriterFailed
+from hwdag.lm.base import ConcurrentWriter, Reader, Writer
 from hwdag.store.calls import key_of
 from hwdag.text.characters import one_line
 from hwdag.text.points import parse_points
@@ -27,6 +28,12 @@ from hwdag.types import Origin, Span
 
 RETRY = "\n\nBegin every summary point with an asterisk and a space, one summary point per line."
 """Added to the prompt of the single retry; greedy decoding of the same prompt would not change."""
+
+PROMPTS_AT_ONCE = 4  # for a writer that does not say how many it answers at once
+
+WAVE = 4
+"""So many rounds of concurrent prompts are asked for between two looks at the limits of a run: few,
+so that a limit holds, and several, so that a slow reply keeps few others waiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +46,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class LevelPoints:
     """The points of each window, at least one each; `retries` and `fallbacks` as in `BuildReport`."""
 
     points: list[list[Point]]
@@ -47,46 +54,35 @@ class Made:
     fallbacks: int = 0
 
 
-def make_points(windows: Sequence[Window], tools: Tools, calls: Calls, advance: Advance) -> Made:
-    """Write or pick the points of every window."""
-    pick = partial(
-        extract,
-        reader=tools.reader,
-        embedder=tools.embedder,
-        calls=calls,
-        ratio=POINTS_RATIO,
-        limit=tools.plan.points_tokens,
-    )
-    if tools.writer is None:
-        return Made(pick(windows, advance=advance))
-    return _written(tools.writer, windows, tools, calls, advance, pick)
-
-
-def _written(
-    writer: Writer,
+def make_points(
     windows: Sequence[Window],
-    tools: Tools,
+    plan: WindowPlan,
+    reader: Reader,
+    writer: Writer | None,
+    embedder: Embedder,
     calls: Calls,
     advance: Advance,
-    pick: Callable[[Sequence[Window]], list[list[Point]]],
-) -> Made:
-    reader, limit = tools.reader, tools.plan.points_tokens
-    before, after = tools.prompts.summary.cut(tools.config.language or "")
-    prompts = [summary_prompt(before, window.segments, after) for window in windows]
-    first = replies(writer, prompts, calls, limit=limit, advance=advance)
-    points = [parse_points(reply) for reply in first]
-    retried = [i for i, found in enumerate(points) if not found]
-    again = [prompts[i] + RETRY for i in retried]
-    second = replies(writer, again, calls, limit=limit)
-    for i, reply in zip(retried, second, strict=True):
-        points[i] = parse_points(reply)
-    made = [
-        [Point(text, "generated") for text in fitting(found, reader, limit)] for found in points
+) -> LevelPoints:
+    """Have the points of every window written, or pick them where there is no writer."""
+    limit = plan.points_tokens
+    pick = partial(extract, reader=reader, embedder=embedder, calls=calls, limit=limit)
+    if writer is None:
+        return LevelPoints(pick(windows, advance=advance))
+    prompts = [summary_prompt(plan.before, window.segments, plan.after) for window in windows]
+    written = [
+        parse_points(r) for r in replies(writer, prompts, calls, limit=limit, advance=advance)
     ]
-    fallen = [i for i, found in enumerate(made) if not found]
-    for i, extracted in zip(fallen, pick([windows[i] for i in fallen]), strict=True):
-        made[i] = extracted
-    return Made(made, len(retried), len(fallen))
+    retried = [i for i, texts in enumerate(written) if not texts]
+    again = replies(writer, [prompts[i] + RETRY for i in retried], calls, limit=limit)
+    for i, reply in zip(retried, again, strict=True):
+        written[i] = parse_points(reply)
+    points = [
+        [Point(text, "generated") for text in fitting(texts, reader, limit)] for texts in written
+    ]
+    failed = [i for i, found in enumerate(points) if not found]
+    for i, picked in zip(failed, pick([windows[i] for i in failed]), strict=True):
+        points[i] = picked
+    return LevelPoints(points, len(retried), len(failed))
 
 
 def extract(
@@ -95,8 +91,8 @@ def extract(
     embedder: Embedder,
     calls: Calls,
     *,
-    ratio: float,
     limit: int,
+    ratio: float = POINTS_RATIO,
     advance: Advance = lambda amount: None,
 ) -> list[list[Point]]:
     """Pick points from each window: `ratio` of its tokens, at most `limit`.
@@ -152,3 +148,99 @@ def fitting(texts: list[str], reader: Reader, limit: int) -> list[str]:
         return []
     held = np.cumsum(line_costs(texts, reader))
     return texts[: int(np.searchsorted(held, limit, side="right"))]
+
+
+def replies(
+    writer: Writer,
+    prompts: Sequence[str],
+    calls: Calls,
+    *,
+    limit: int,
+    advance: Advance = lambda amount: None,
+) -> list[str]:
+    """Ask for the replies, of `limit` tokens at most, that are not among the finished calls.
+
+    A writer gets as many prompts at a time as its `concurrency` says, else `PROMPTS_AT_ONCE`; the
+    longest first.
+    A `ConcurrentWriter` gets `WAVE` times as many. Raises `WriterFailed` as `ask` does.
+    """
+    # why: a writer's settings, where it has some, decide about its replies as its name does
+    asked = writer.name, getattr(writer, "settings", "")
+    keys = [key_of("write", *asked, prompt, limit) for prompt in prompts]
+
+    # why callable: any attribute of that name makes a ConcurrentWriter for isinstance
+    if isinstance(writer, ConcurrentWriter) and callable(writer.replies):
+        return calls.streamed(
+            keys,
+            is_text,
+            lambda missing: _waves(writer, prompts, missing, calls, limit),
+            advance=advance,
+        )
+
+    return calls.results(
+        keys,
+        is_text,
+        lambda batch: ask(writer, [prompts[i] for i in batch], max_new_tokens=limit),
+        size=int(getattr(writer, "concurrency", PROMPTS_AT_ONCE)),
+        order=lambda i: -len(prompts[i]),
+        advance=advance,
+    )
+
+
+def _waves(
+    writer: ConcurrentWriter, prompts: Sequence[str], missing: list[int], calls: Calls, limit: int
+) -> Finished[str]:
+    at_once = getattr(writer, "concurrency", 1)
+    size = WAVE * at_once if at_once > 1 else 1
+    for start in range(0, len(missing), size):
+        # why not between replies: giving up those that are under way would lose them
+        calls.before_call()
+        wave = missing[start : start + size]
+        for i, reply in ask_at_once(writer, [prompts[i] for i in wave], max_new_tokens=limit):
+            yield {wave[i]: reply}
+
+
+def ask(writer: Writer, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
+    """Ask for one reply per prompt; raises `WriterFailed` if the writer raised or did not give that."""
+    with _blaming(writer):
+        found = writer.write(prompts, max_new_tokens=max_new_tokens)
+    if len(found) != len(prompts) or not all(isinstance(reply, str) for reply in found):
+        raise WriterFailed(
+            f"the writer {writer.name} must return one text per prompt: {len(prompts)} prompts, "
+            f"got {len(found)} replies of {sorted({type(r).__name__ for r in found})}"
+        )
+    return found
+
+
+def ask_at_once(
+    writer: ConcurrentWriter, prompts: Sequence[str], *, max_new_tokens: int
+) -> Iterator[tuple[int, str]]:
+    """Yield (ordinal of the prompt, reply) as the writer finishes them; raises as `ask` does."""
+    waiting = set(range(len(prompts)))
+    with _blaming(writer):
+        for i, reply in writer.replies(prompts, max_new_tokens=max_new_tokens):
+            if i not in waiting or not isinstance(reply, str):
+                raise WriterFailed(
+                    f"the writer {writer.name} must return one text per prompt: got "
+                    f"{type(reply).__name__} for prompt {i!r} of {len(prompts)}"
+                )
+            waiting.remove(i)
+            yield i, reply
+    if waiting:
+        raise WriterFailed(
+            f"the writer {writer.name} must return one text per prompt: of {len(prompts)} prompts, "
+            f"{len(waiting)} got no reply"
+        )
+
+
+@contextmanager
+def _blaming(writer: Writer) -> Iterator[None]:
+    try:
+        yield
+    except WriterFailed:
+        raise
+    except Exception as error:
+        raise WriterFailed(
+            f"the writer {writer.name} raised {type(error).__name__}: {error}. What was finished "
+            "is kept; mend the writer and try again, or build with points='extractive'"
+        ) from error

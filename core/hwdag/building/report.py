@@ -1,11 +1,14 @@
-"""What a build did: counted, so that nothing degrades silently."""
+"""What a build did and spent, and what it may spend: counted, so that nothing degrades silently."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from hwdag.checks import positive
+from hwdag.lm.base import Metered, Reader
 from hwdag.types import Usage
 
 Stop = Literal["max_tokens", "max_seconds"]  # the limit that ended a run
@@ -80,3 +83,76 @@ def _skipped_lines(skipped: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 def _spent(usage: Usage) -> str:
     return f"{usage.tokens:,} tokens, {usage.tflops:.2f} TFLOPs, {usage.seconds:.1f} s"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one run may spend, None without a limit: it stops before the next call, and always makes one."""
+
+    max_tokens: int | None = None
+    max_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("max_tokens", "max_seconds"):
+            if getattr(self, name) is not None:
+                positive(name, getattr(self, name))
+
+
+class LimitReached(Exception):
+    """Ends a run from within; never seen by users."""
+
+    def __init__(self, limit: Stop) -> None:
+        super().__init__(limit)
+        self.limit: Stop = limit
+
+
+class Meter:
+    """What a run has spent so far, and whether it may go on; a writer counts if it is `Metered`."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        writer: object,
+        limits: Limits,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._reader = reader
+        # why: a model that reads and writes counts both in one usage
+        self._writer = writer if isinstance(writer, Metered) and writer is not reader else None
+        uncounted = writer not in (None, reader) and self._writer is None
+        self._limits = limits
+        self._clock = clock
+        self._began = clock()
+        self._before = reader.usage, self._written()
+        self._calls = 0
+        self.notes: list[str] = []
+        if uncounted and limits.max_tokens is not None:
+            self.notes.append("max_tokens does not count this writer: it has no `usage`")
+
+    @property
+    def reading(self) -> Usage:
+        """Of the local model."""
+        return self._reader.usage - self._before[0]
+
+    @property
+    def writing(self) -> Usage:
+        """Of a writer beside it, as far as that counts."""
+        return self._written() - self._before[1]
+
+    def before_call(self) -> None:
+        """Count a call; raises `LimitReached` instead where a limit is."""
+        self.check()
+        self._calls += 1
+
+    def check(self) -> None:
+        """Raise `LimitReached` where a limit is, but not before the first call."""
+        limits, spent = self._limits, (self.reading + self.writing).tokens
+        if not self._calls:
+            return
+        if limits.max_tokens is not None and spent >= limits.max_tokens:
+            raise LimitReached("max_tokens")
+        if limits.max_seconds is not None and self._clock() - self._began >= limits.max_seconds:
+            raise LimitReached("max_seconds")
+
+    def _written(self) -> Usage:
+        return Usage() if self._writer is None else self._writer.usage

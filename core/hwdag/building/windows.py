@@ -27,8 +27,10 @@ prompt, window and summary together (4.1), and does not divide it."""
 
 @dataclass(frozen=True, slots=True)
 class WindowPlan:
-    """How the tokens of one summary call are divided, apart from the prompt and the chat template."""
+    """How one summary call is divided: the prompt before and after the nodes, their tokens and its points'."""
 
+    before: str
+    after: str
     content_tokens: int
     points_tokens: int
 
@@ -56,7 +58,7 @@ class WindowPlan:
                 f"({config.chunk_tokens}) and its points; {advice}, or use a longer window or a "
                 "model with a longer context"
             )
-        return cls(content, free - content)
+        return cls(before, after, content, free - content)
 
 
 LINE_TOKENS = 4  # at most what the bullet and the line break around a node take

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hwdag.building.points import fitting
-from hwdag.building.writing import PROMPTS_AT_ONCE
+from hwdag.building.points import PROMPTS_AT_ONCE, fitting
 from hwdag.errors import ReaderRequired
 from hwdag.lm.base import Reader, Writer
 from hwdag.text.points import parse_points

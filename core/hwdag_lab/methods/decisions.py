@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from hwdag.building.calls import Calls
-from hwdag.building.writing import replies
+from hwdag.building.points import replies
 from hwdag.errors import QuestionTooLong
 from hwdag.lm.base import Metered, Reader, Writer
 from hwdag.types import Usage

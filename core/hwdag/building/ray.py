@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from hwdag.arrays import Vectors
-from hwdag.building.tools import Tools
+from hwdag.building.levels import GraphBuilder
 from hwdag.checks import whole
 from hwdag.config import Heads
 from hwdag.embedding.base import Embedder
@@ -61,19 +61,19 @@ class RayExecutor:
         _ray()
 
     @contextmanager
-    def models(self, tools: Tools) -> Iterator[list[Tools]]:
-        """Start the workers, and end them with the context.
+    def builders(self, local: GraphBuilder) -> Iterator[list[GraphBuilder]]:
+        """Start the workers, each behind a builder, and end them with the context.
 
         Raises `ModelError` if one cannot make its models, `IndexMismatch` if they are other models.
         """
         ray = _ray()
         if not ray.is_initialized():
             ray.init()
-        make = self._make or partial(_by_name, *_names(tools.reader, tools.embedder))
+        make = self._make or partial(_by_name, *_names(local.reader, local.embedder))
         actor = ray.remote(_Worker).options(**self._options)
         actors = [actor.remote(make) for _ in range(self._workers)]
         try:
-            expected = _names(tools.reader, tools.embedder)
+            expected = _names(local.reader, local.embedder)
             try:
                 names = ray.get([one.names.remote() for one in actors])
             except ray.exceptions.RayActorError as error:
@@ -85,7 +85,7 @@ class RayExecutor:
                         "same ones with RayExecutor(models=...)"
                     )
             spent = _Spent()
-            yield [_remote(tools, partial(_ask, ray, one), spent) for one in actors]
+            yield [_remote(local, partial(_ask, ray, one), spent) for one in actors]
         finally:
             for one in actors:
                 ray.kill(one)
@@ -160,12 +160,13 @@ class _RemoteEmbedder:
         return vectors
 
 
-def _remote(tools: Tools, ask: Ask, spent: _Spent) -> Tools:
-    reader: Any = _RemoteReader(tools.reader, ask, spent)
-    local: object = tools.reader
-    writer = reader if tools.writer is local else tools.writer
-    embedder = _RemoteEmbedder(tools.embedder, ask)
-    return replace(tools, reader=reader, writer=writer, embedder=embedder)
+def _remote(local: GraphBuilder, ask: Ask, spent: _Spent) -> GraphBuilder:
+    reader: Any = _RemoteReader(local.reader, ask, spent)
+    own: object = local.reader
+    writer = reader if local.writer is own else local.writer
+    return replace(
+        local, reader=reader, writer=writer, embedder=_RemoteEmbedder(local.embedder, ask)
+    )
 
 
 def _ask(ray: Any, actor: Any, method: str, *args: Any, **options: Any) -> tuple[Any, Usage]:
