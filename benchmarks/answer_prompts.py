@@ -50,13 +50,13 @@ VARIANTS = {
         ),
         answer=AGAIN + "What is the answer? Reply with the answer alone, in a few words.",
     ),
-    "one turn": SearchPrompts.one_turn(),
-    "one turn, the answer alone": SearchPrompts(
+    "one turn, concisely": SearchPrompts(
         ONE_TURN,
         ENOUGH,
-        "\n" + AGAIN + "Reply with the answer alone, in a few words, without an explanation.",
+        "\n" + AGAIN + "Answer this question from the information above, as concisely as you can.",
         second_turn=False,
     ),
+    "one turn, the answer alone": SearchPrompts.one_turn(),
     "one turn, question once": SearchPrompts(
         ONE_TURN, ENOUGH, ANSWER_AGAIN.replace("\nQuestion: {question}", ""), second_turn=False
     ),
@@ -115,7 +115,10 @@ def main() -> None:
         index = HWDAGIndex.from_documents([text], reader=reader, config=config)
         rows = asked(index, question["question"], list(VARIANTS))
         wrong = {}
-        for wording in ("papers", "one turn"):  # evidence of another question, this question asked
+        for wording in (
+            "papers",
+            "one turn, the answer alone",
+        ):  # evidence of another question, this question asked
             wrong[wording] = mismatched(index, question["question"], other, VARIANTS[wording])
         row = {"id": question["id"], "set": name, "answers": question["answers"]}
         row |= {"rows": rows, "without": wrong}

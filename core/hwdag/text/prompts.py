@@ -60,7 +60,8 @@ Is the information above enough to answer this question? Reply with Yes or No.""
 
 ANSWER_AGAIN = """
 Question: {question}
-Answer this question from the information above, as concisely as you can."""
+Reply with the answer alone, in a few words, without an explanation."""
+"""Chosen on training questions (`benchmarks/answer_prompts.py`)."""
 
 
 def _require(template: str, field: str, which: str) -> None:
