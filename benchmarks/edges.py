@@ -3,12 +3,10 @@
     python benchmarks/edges.py --model PATH -o runs/edges            # one GPU, about 40 minutes
     python benchmarks/edges.py -o runs/edges --limit 10              # the embedded model, a check
 
-Extractive points under our walk, and written ones under the papers' preset: the same points, walked
-with edges that the model made, with the same weights dealt out anew, with equal ones, and without
-any. Retrieval alone, at three budgets, on three multi-hop sets and their long forms. The report of
-each data set compares every row with `hwdag`; edges are to be compared with `hwdag-no-navigator`
-(`hwdag compare`), since no navigator guides a walk along them. Further options go to
-`hwdag eval`.
+Written points, walked by our method and by the papers': with edges that the model made, with the same
+weights dealt out anew, with equal ones, and without any; and `evidence`, which has no points. Retrieval
+alone, at three budgets, on three multi-hop sets and their long forms. `hwdag compare` compares any two
+rows. Further options go to `hwdag eval`.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 DATA = Path(os.environ.get("HWDAG_DATA") or ROOT / ".." / "shared" / "data") / "dev"
 SETS = ("hotpotqa", "2wikimultihopqa", "musique")
 SYSTEMS = (
-    "hwdag,hwdag-no-navigator,hwdag-attention-edges,hwdag-shuffled-edges,hwdag-uniform-edges,"
+    "evidence,hwdag,hwdag-no-attention,hwdag-shuffled-edges,hwdag-uniform-edges,"
     "hwdag-garlic,hwdag-garlic-no-attention,hwdag-garlic-shuffled-edges,hwdag-garlic-uniform-edges"
 )
 

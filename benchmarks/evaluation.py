@@ -39,26 +39,26 @@ ALL = {**dict.fromkeys((*MULTIHOP, *LONG, "squad", "qasper"), "all"), "fairytale
 
 RETRIEVAL = (
     "bm25,dense,bm25+title,dense+title,bm25@passage+title,dense@passage+title,dos-rag,linear-rag,"
-    "raptor-collapsed,raptor-tree,gem-rag-graph,youra,truncate-middle,oracle,hwdag,"
-    "hwdag-no-navigator,hwdag-p-yes,hwdag-attention-edges,hwdag-shuffled-edges,hwdag-uniform-edges"
+    "raptor-collapsed,raptor-tree,gem-rag-graph,youra,truncate-middle,oracle,evidence,"
+    "evidence-no-navigator,evidence-p-yes,hwdag-no-navigator,hwdag-shuffled-edges,hwdag-uniform-edges"
 )
 POOLS = (
     "bm25@passage+title,bm25@sentence+title,dense@passage+title,dense@sentence+title,dos-rag,"
-    "linear-rag,raptor-collapsed,oracle,hwdag,hwdag-no-navigator"
+    "linear-rag,raptor-collapsed,oracle,evidence,evidence-no-navigator"
 )
 ABLATIONS = (
-    "hwdag,hwdag-no-navigator,hwdag-p-yes,hwdag-no-references,hwdag-attention-edges,"
-    "hwdag-no-attention,hwdag-no-sparse,hwdag-no-paragraph,"
-    "hwdag-no-embedding,hwdag-chunks,hwdag-all-heads"
+    "evidence,evidence-no-navigator,evidence-p-yes,evidence-no-references,evidence-no-sparse,"
+    "evidence-no-paragraph,evidence-chunks,hwdag,hwdag-no-stop,hwdag-no-navigator,"
+    "hwdag-no-attention,hwdag-all-heads"
 )
 ANSWERS = (
-    "hwdag,hwdag-p-yes,bm25@sentence+title,bm25@100+title,dense@sentence+title,"
+    "evidence,evidence-p-yes,bm25@sentence+title,bm25@100+title,dense@sentence+title,"
     "dense@100+title,raptor-collapsed,gem-rag-graph,youra,truncate-middle,full-context,oracle"
 )
 FOUND = ("--no-answers", "--dtype", "bfloat16")
 """Options of runs that measure the retrieval alone."""
 
-ANSWERED = ("--dtype", "bfloat16", "--max-new-tokens", "32", "--match", "hwdag-p-yes")
+ANSWERED = ("--dtype", "bfloat16", "--max-new-tokens", "32", "--match", "evidence-p-yes")
 """Options of runs with answers; the others are also asked at what the walk read when it stopped."""
 
 
