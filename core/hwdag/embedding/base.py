@@ -10,21 +10,21 @@ from hwdag.arrays import Vectors
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Texts to vectors whose dot product is their similarity; of unit length as a rule.
+    """Maps texts to vectors whose dot product is their similarity, usually of unit length.
 
-    Encoders that were trained with the inner product (Dragon, DPR) keep their lengths.
+    Encoders trained with the inner product (Dragon, DPR) keep their lengths.
     """
 
     @property
     def name(self) -> str:
-        """Recorded in the index."""
+        """Name recorded in the index."""
 
     @property
     def dimension(self) -> int:
         """Length of a vector."""
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Passages to vectors, (texts, dimension)."""
+        """Embed passages, (texts, dimension)."""
 
     def embed_query(self, text: str) -> Vectors:
-        """A query to a vector, (dimension,); differs from `embed` for two-encoder models."""
+        """Embed a query, (dimension,); differs from `embed` for two-encoder models."""

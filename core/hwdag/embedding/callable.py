@@ -1,4 +1,4 @@
-"""Embedders that are not sentence-transformers: any pair of functions will do."""
+"""Any pair of functions as an embedder."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ EmbedQuery = Callable[[str], Sequence[float]]
 
 
 class CallableEmbedder:
-    """Two functions as an Embedder: passages to vectors, a query to a vector; both are normalised.
+    """Two functions as an Embedder, for passages and for a query; their vectors are normalised.
 
-    An index records the name, but nothing can be loaded by it: pass the embedder again to `load`.
+    The index records the name but cannot load a model by it: pass the embedder to `load` again.
     """
 
     def __init__(self, embed: EmbedTexts, embed_query: EmbedQuery, *, name: str) -> None:
@@ -28,11 +28,11 @@ class CallableEmbedder:
 
     @cached_property
     def dimension(self) -> int:
-        """Length of a vector; asks the model once."""
+        """Length of a vector; calls the function once."""
         return len(self.embed_query(self.name))
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors, (texts, dimension). Raises `ModelError` where a vector is missing."""
+        """Unit vectors, (texts, dimension). Raises `ModelError` if a vector is missing."""
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
         vectors = self._embed(list(texts))
@@ -40,7 +40,7 @@ class CallableEmbedder:
         if len(vectors) != len(texts) or len(lengths) != 1:
             raise ModelError(
                 f"{self.name} made {len(vectors)} vectors of lengths {sorted(lengths)} for "
-                f"{len(texts)} texts; it must give one vector per text, all of one length"
+                f"{len(texts)} texts; it must return one vector per text, all of one length"
             )
         return unit_rows(np.asarray(vectors, dtype=np.float32))
 

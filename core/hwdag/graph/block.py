@@ -1,6 +1,6 @@
-"""What a search needs of one document: numbers only, so that a million nodes fit into memory.
+"""The arrays that a search needs of one document, so that a million nodes fit into memory.
 
-Texts stay in the store until a node is read. Words are known by a hash.
+Texts stay in the store until a node is read. Words are stored as hashes.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from hwdag.text.words import content_words
 from hwdag.types import Document, Node
 
 LONGEST_NAME = 8
-"""Words of a heading that is looked for in texts; longer ones are hardly ever repeated whole."""
+"""Most words in a heading that is looked up in texts; longer headings are rarely repeated whole."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Postings:
-    """An inverted index: for every key the rows that have it, and how often.
+    """An inverted index: for each key, the rows that contain it and how often.
 
-    Row range of key i is `indptr[i]:indptr[i + 1]`.
+    The entries of key i are `indptr[i]:indptr[i + 1]`.
     """
 
-    keys: Ints  # (k,) ascending, no two alike
+    keys: Ints  # (k,) ascending, unique
     indptr: Ints  # (k + 1,)
     rows: NDArray[np.int32]  # (p,) ascending within a key
     counts: NDArray[np.int32]  # (p,) at least 1
 
     @classmethod
     def of(cls, found: Iterable[tuple[int, int, int]]) -> Postings:
-        """Make them from (key, row, count), in any order, no pair of key and row twice."""
+        """Build from (key, row, count) in any order; each (key, row) at most once."""
         table = np.array(sorted(found), np.int64).reshape(-1, 3)
         keys, rows, counts = table[:, 0], table[:, 1], table[:, 2]
         unique, first = np.unique(keys, return_index=True)
@@ -48,13 +48,13 @@ class Postings:
 
     @classmethod
     def joined(cls, parts: Sequence[Postings], offsets: Sequence[int]) -> Postings:
-        """Join those of rows one after the other; part i begins at row `offsets[i]`."""
+        """Concatenate postings; the rows of part i start at `offsets[i]`."""
         keys = np.concatenate([part.keys for part in parts])
         sizes = np.concatenate([np.diff(part.indptr) for part in parts])
         shifts = np.repeat(np.array(offsets, np.int32), [len(part.rows) for part in parts])
         rows = np.concatenate([part.rows for part in parts]) + shifts
         counts = np.concatenate([part.counts for part in parts])
-        # why stable: the rows of a key stay in order
+        # stable, to keep the rows of a key in order
         order = np.argsort(keys, kind="stable")
         begin = np.cumsum(sizes) - sizes
         entries = ranges(begin[order], (begin + sizes)[order])
@@ -64,7 +64,7 @@ class Postings:
         return cls(keys[first], indptr, rows[entries], counts[entries])
 
     def kept(self, keep: NDArray[np.bool_]) -> Postings:
-        """Keep those of the rows to keep, (n,), which are counted anew."""
+        """Drop all rows but those marked in `keep`, (n,), and renumber the rest."""
         stays = keep[self.rows]
         ordinal = np.repeat(np.arange(len(self.keys)), np.diff(self.indptr))[stays]
         sizes = np.bincount(ordinal, minlength=len(self.keys))
@@ -75,7 +75,7 @@ class Postings:
         return Postings(self.keys[left], indptr, rows, counts)
 
     def check(self, count: int) -> None:
-        """Raise `InputError` unless these are postings of `count` rows, which a search can rely on."""
+        """Raise `InputError` unless these are valid postings over `count` rows."""
         keys, indptr, rows = self.keys, self.indptr, self.rows
         is_filled = is_indptr(indptr, len(keys), len(rows)) and bool((np.diff(indptr) > 0).all())
         demand(is_filled and len(rows) == len(self.counts), "its postings")
@@ -84,11 +84,11 @@ class Postings:
             in_range = rows.min() >= 0 and rows.max() < count and self.counts.min() >= 1
             demand(bool(in_range), "a node that does not exist in its postings")
             rising = rows[1:] > rows[:-1]
-            rising[indptr[1:-1] - 1] = True  # where the next key begins
+            rising[indptr[1:-1] - 1] = True  # the next key starts here
             demand(bool(rising.all()), "nodes out of order in its postings")
 
     def find(self, keys: Ints) -> tuple[Ints, Ints]:
-        """Find where the entries of each of these keys begin and end; nowhere for an unknown one."""
+        """Return start and end of the entries of each key; an empty range for an unknown key."""
         if not len(self.keys):
             return np.zeros_like(keys), np.zeros_like(keys)
         at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
@@ -97,19 +97,19 @@ class Postings:
 
 
 def demand(holds: bool, what: str) -> None:
-    """Raise `InputError` with what is wrong, unless it holds."""
+    """Raise `InputError(what)` unless the condition holds."""
     if not holds:
         raise InputError(what)
 
 
 def is_indptr(indptr: NDArray[np.integer], rows: int, entries: int) -> bool:
-    """Whether these can be where `entries` of so many rows begin, and end."""
+    """Whether these are valid row pointers for this number of rows and entries."""
     ends = len(indptr) == rows + 1 and indptr[0] == 0 and indptr[-1] == entries
     return bool(ends and (indptr[1:] >= indptr[:-1]).all())
 
 
 def ranges(begin: Ints, end: Ints) -> Ints:
-    """Count `begin[0], ..., end[0] - 1, begin[1], ...`, one after the other."""
+    """Return `begin[0], ..., end[0] - 1, begin[1], ...` as one array."""
     sizes = end - begin
     before = np.cumsum(sizes) - sizes
     entries: Ints = np.arange(sizes.sum()) + np.repeat(begin - before, sizes)
@@ -118,20 +118,20 @@ def ranges(begin: Ints, end: Ints) -> Ints:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NodeArrays:
-    """The arrays of n nodes; never changed.
+    """The arrays of n nodes; never modified.
 
     Attributes:
-        generated: whether an LM wrote its text, (n,).
-        starts: where the slice of the document begins that the text of a node is, (n,); -1 for a
-            text that is no single slice, as in `ends`.
-        paragraphs: number of the paragraph that it begins in, (n,), from 1 within the document, or 0.
-        indptr: where the edges of each node begin, (n + 1,).
+        generated: whether an LM wrote the text, (n,).
+        starts: start of the node's text in its document, (n,); -1 if the text is not one slice of
+            the document, likewise in `ends`.
+        paragraphs: number of the paragraph the text starts in, (n,), from 1 per document, or 0.
+        indptr: start of each node's edges, (n + 1,).
         children: position of the child within its document, (edges,).
         weights: share of the parent's attention, (edges,).
         vectors: embeddings, (n, dimension).
-        lengths: content words of every node as it is searched, (n,).
-        words: nodes by `key_of` of their words.
-        names: nodes by `key_of` of the words of their heading, a blank between them; counts are 1.
+        lengths: number of content words in the searched text of each node, (n,).
+        words: nodes by `key_of` each of their words.
+        names: nodes by `key_of` their heading's words, joined by spaces; counts are 1.
     """
 
     levels: NDArray[np.int32]
@@ -151,10 +151,10 @@ class NodeArrays:
         return len(self.levels)
 
     def check(self, first: Ints) -> None:
-        """Raise `InputError` unless nothing that a search does with them can fail or never end.
+        """Raise `InputError` for arrays on which a search could fail or never end.
 
-        `first` is the first row of every document, and the number of rows. Of the vectors only the
-        number is looked at: they may lie in a file.
+        `first` holds the first row of each document, then the number of rows. Vectors are only
+        counted, since they may be in a mapped file.
         """
         count, edges = len(self), len(self.weights)
         columns = (
@@ -181,20 +181,20 @@ class NodeArrays:
         demand(bool((inside & (self.children >= 0)).all()), "a child that does not exist")
         parents = np.repeat(self.levels, fan_out)
         below = parents - self.levels[begin + self.children] == 1
-        demand(bool(below.all()), "an edge that leads not one level down")
+        demand(bool(below.all()), "an edge that does not lead one level down")
         self.words.check(count)
         self.names.check(count)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Block(NodeArrays):
-    """Those of one document; `number` is that of its version in the store."""
+    """The arrays of one document; `number` identifies its version in the store."""
 
     number: int
 
     @classmethod
     def of(cls, number: int, document: Document, graph: HWDAG, vectors: Vectors) -> Block:
-        """Make those of a document."""
+        """Build the arrays of a document."""
         outline = Outline(document.text, document.title)
         sources = [node.sources[0] for node in graph.nodes]
         lengths, words, names = indexed(graph.nodes)
@@ -218,7 +218,7 @@ class Block(NodeArrays):
 
 
 def indexed(nodes: Sequence[Node]) -> tuple[NDArray[np.int32], Postings, Postings]:
-    """Index nodes: length of each in words, nodes by word, and nodes by name of their heading."""
+    """Return the length of each node in words, nodes by word, and nodes by heading."""
     counted = [Counter(content_words(searched_text(node))) for node in nodes]
     words = Postings.of(
         (key_of(word), row, count)
@@ -228,14 +228,14 @@ def indexed(nodes: Sequence[Node]) -> tuple[NDArray[np.int32], Postings, Posting
     names = Postings.of(
         (key_of(" ".join(name)), row, 1)
         for row, node in enumerate(nodes)
-        # what is in brackets tells namesakes apart
+        # brackets only tell namesakes apart
         if 0 < len(name := content_words(node.heading.partition("(")[0])) <= LONGEST_NAME
     )
     return np.array([c.total() for c in counted], np.int32), words, names
 
 
 def verbatim(node: Node) -> tuple[int, int]:
-    """Find the slice of the document that a node's text is; (-1, -1) if it is none, or several."""
+    """Return the node's text as a slice of its document; (-1, -1) if it is not exactly one slice."""
     if node.origin == "generated" or len(node.sources) != 1:
         return -1, -1
     return node.sources[0].start, node.sources[0].end
@@ -243,6 +243,6 @@ def verbatim(node: Node) -> tuple[int, int]:
 
 @lru_cache(maxsize=1 << 16)
 def key_of(word: str) -> int:
-    """Hash to 64 bits, the same on every machine; two words of a corpus do not meet in practice."""
+    """Hash a word to 64 bits, the same on every machine; collisions do not happen in practice."""
     digest = blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)

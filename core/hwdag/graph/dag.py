@@ -1,8 +1,8 @@
 """The Hierarchical Weighted DAG of one document, as arrays (GARLIC 3.1, PECAN 3.1).
 
 Nodes are ordered by level, chunks first. `edges` is E: row i holds the share of attention that
-point i pays to each node of its window, and sums to 1 (chunks have empty rows). `raw` has the same
-sparsity and holds the attention before that normalisation.
+point i pays to each node of its window and sums to 1 (chunks have empty rows). `raw` has the same
+sparsity and holds the attention before normalisation.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ROW_SUM_TOLERANCE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class HWDAG:
-    """Nodes by level, and the weights between them; immutable, safe to share between threads."""
+    """Nodes by level and the weights between them; immutable, safe to share between threads."""
 
     nodes: tuple[Node, ...]
     edges: csr_array  # (n, n), rows sum to 1
@@ -70,7 +70,7 @@ class HWDAG:
 
     @property
     def _parents(self) -> NDArray[np.intp]:
-        """The node that every edge begins at, (edges,)."""
+        """The parent of each edge, (edges,)."""
         return np.repeat(np.arange(len(self)), np.diff(self.edges.indptr))
 
     @property
@@ -103,7 +103,7 @@ class HWDAG:
             raise IndexCorrupt(f"the graph is not a valid HWDAG: {problem}")
 
     def _problems(self) -> Iterator[str]:
-        """What is wrong, lazily: a later check may rely on the earlier ones having passed."""
+        """Yield problems lazily: a later check may assume that the earlier ones passed."""
         if len({node.id for node in self.nodes}) != len(self):
             yield "two nodes share an id"
         for node in self.nodes:
@@ -159,7 +159,7 @@ class HWDAG:
     def places(self) -> Floats:
         """Return the horizontal place of every node in [0, 1], (n,), as GARLIC Figure 5 draws levels.
 
-        Leaves stand in document order, points above the weighted middle of what they rest on, evenly spread.
+        Leaves are in document order, points above the weighted mean of their children, evenly spaced.
         """
         x = np.zeros(len(self))
         for level in range(1, self.height + 1):
@@ -202,7 +202,7 @@ def _shares(row: EdgeRow, nodes: Sequence[Node]) -> Floats:
     if not 0 < total < np.inf:
         raise InputError(
             f"the attention of node {nodes[row.parent].id} to its window sums to {total}, so it "
-            "cannot be shared out; a model that overflows in half precision gives such numbers: "
+            "cannot be normalised; a model that overflows in half precision gives such numbers: "
             "load it in bfloat16 or float32"
         )
     return np.asarray(row.raw / total)

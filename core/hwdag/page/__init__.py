@@ -1,8 +1,8 @@
-"""HTML pages that need nothing else, no server and no network: an answer, its walk, and graphs.
+"""Self-contained HTML pages, without server or network: an answer, its walk, and graphs.
 
-What documents and questions say is data. It stands in the page as JSON without a character that HTML
-would act on, and is only ever shown as text; a content security policy lets nothing run but the
-page's own script, and nothing be loaded. Script and style are built from `web/`.
+Documents and questions are data. The page holds them as JSON, with every character that HTML would
+act on escaped, and shows them as text only. A content security policy allows the page's own script
+and loads nothing. Script and style are built from `web/`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from typing import Any
 from hwdag.version import __version__
 
 _UNSAFE = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029\u007f"})
-"""Within JSON these stand in strings alone, where escapes mean the same."""
+"""In JSON these only occur within strings, where escapes mean the same."""
 
 
 def page(title: str, data: Mapping[str, Any]) -> str:
     """Return a self-contained page.
 
     Args:
-        title: of the window, and of the page where it shows no question.
+        title: title of the window, and of a page that shows no question.
         data: JSON-able: `documents`, a list of {id, title, text, pages}, and any of `answer`
             (`Answer.to_dict()`), `walk` (`Retrieval.to_dict()`) and `graphs` (of `HWDAG.to_dict()`).
     """
@@ -62,7 +62,7 @@ def served_page() -> str:
 
 
 def framed(text: str, height: int = 640) -> str:
-    """Return a page as a frame that notebooks show; it can neither leave it nor read around it."""
+    """Return a page as a sandboxed frame for notebooks."""
     return (
         f'<iframe title="hwdag" srcdoc="{html.escape(text)}" sandbox="allow-scripts" width="100%" '
         f'height="{height}" style="border:0"></iframe>'
@@ -71,7 +71,7 @@ def framed(text: str, height: int = 640) -> str:
 
 @cache
 def built_file(name: str) -> str:
-    """Return `page.js` or `page.css`, as `web/` builds them."""
+    """Return a file that `web/` builds, such as `page.js`."""
     return (Path(__file__).parent / name).read_text("utf-8")
 
 

@@ -1,6 +1,6 @@
-"""The page of an answer, a walk or an index as a Jupyter widget, which says what is selected in it.
+"""The page of an answer, a walk or an index as a Jupyter widget that tells what is selected.
 
-Needs the extra `notebook`; anywidget says in which notebooks it works.
+Needs the extra `notebook`; it works in every notebook that anywidget supports.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ except ImportError as error:
 class PageWidget(anywidget.AnyWidget):
     """A page in a frame that can reach neither the notebook nor the network.
 
-    `Answer.widget`, `Retrieval.widget` and `HWDAGIndex.widget` make one. `nodes` may be selected by id,
-    `citations` in the order of the page.
+    Made by `Answer.widget`, `Retrieval.widget` and `HWDAGIndex.widget`. `nodes` are selected by id,
+    `citations` by their order on the page.
 
     Attributes:
-        selected: the `Citation` or `Node` that is selected on the page, or None. A traitlet:
+        selected: the selected `Citation` or `Node`, or None. A traitlet:
             `widget.observe(function, "selected")` calls a function whenever it changes.
-        height: of the frame, in pixels.
+        height: height of the frame in pixels.
     """
 
     _esm = built_file("widget.js")

@@ -1,1 +1,1 @@
-"""What happened: bars, provenance, rendering."""
+"""Progress bars, provenance, rendering and OpenTelemetry spans."""

@@ -1,4 +1,4 @@
-"""Bars for long work: a reporter protocol, tqdm bars, and silence."""
+"""Progress of long work: a reporter protocol, tqdm bars, and silence."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-Advance = Callable[..., object]  # to be called after a piece of work is done, or with their number
+Advance = Callable[..., object]  # call it after each piece of work, or with a number of pieces
 
 
 class Reporter(Protocol):
-    """Opens a stage with its name, its total and its unit; the stage is advanced as work is done."""
+    """Shows stages of work, each with a name, a total and a unit."""
 
     @contextmanager
     def stage(self, name: str, total: int, unit: str) -> Iterator[Advance]:
@@ -19,7 +19,7 @@ class Reporter(Protocol):
 
 
 class Silent:
-    """Says nothing."""
+    """Reports nothing."""
 
     @contextmanager
     def stage(self, name: str, total: int, unit: str) -> Iterator[Advance]:
@@ -41,7 +41,7 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class Advanced:
-    """So many pieces of a stage are done; `total` is 0 where it is not known."""
+    """Progress of a stage; `total` is 0 if unknown."""
 
     stage: str
     done: int
@@ -50,7 +50,7 @@ class Advanced:
 
 
 class Reporting:
-    """Tells `report` of every piece of work that is done, in its thread, and shows the same as `shown`."""
+    """Calls `report` for each finished piece of work, in the working thread, and forwards to `shown`."""
 
     def __init__(self, report: Callable[[Advanced], object], shown: bool | Reporter) -> None:
         self._report = report
@@ -58,7 +58,7 @@ class Reporting:
 
     @contextmanager
     def stage(self, name: str, total: int, unit: str) -> Iterator[Advance]:
-        """Open the stage in the other reporter too."""
+        """Open the stage, in the other reporter too."""
         done = 0
         with self._shown.stage(name, total, unit) as show:
 
@@ -72,7 +72,7 @@ class Reporting:
 
 
 def as_reporter(progress: bool | Reporter) -> Reporter:
-    """Take `True` for bars, `False` for silence, or a reporter of your own."""
+    """Return bars for `True`, silence for `False`, a reporter as it is."""
     if isinstance(progress, bool):
         return Bars() if progress else Silent()
     return progress

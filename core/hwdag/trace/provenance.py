@@ -1,4 +1,4 @@
-"""Where a node is from and why it is there, as one JSON-able mapping for other people's metadata."""
+"""Where a node comes from and why it was chosen, as one JSON-able mapping for metadata."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any
 
 from hwdag.types import Retrieval, Step
 
-METADATA_KEY = "hwdag"  # the one key under which both frameworks' packages put it
+METADATA_KEY = "hwdag"  # used by both framework packages
 
 
 def provenance(step: Step, retrieval: Retrieval) -> dict[str, Any]:
-    """Return everything about one returned node but its text.
+    """Return everything about a returned node except its text.
 
-    Keys: those of `Step.to_dict()`; `visited`, whether it was read; `stop`, why the walk ended; `pages`,
-    where a document has some: the one that each span begins on.
+    Keys: those of `Step.to_dict()`; `visited`, whether the node was read; `stop`, why the walk ended;
+    and, in a document with pages, `pages`: the page each span starts on.
     """
     found = {**step.to_dict(), "visited": step not in retrieval.beyond, "stop": retrieval.stop}
     del found["text"]

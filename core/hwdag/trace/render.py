@@ -1,6 +1,6 @@
 """Walks, answers and graphs as plain text and as JSON-able values.
 
-Lines of text are safe to print whatever the documents hold; JSON-able values are what is stored.
+Lines of text are safe to print whatever the documents contain; JSON-able values are unchanged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hwdag.text.characters import one_line, visible
 from hwdag.types import Answer, Citation, Retrieval, Step
 
 HEADER = f"{'#':>3}  L {'attention':>9} {'similarity':>10} {'reference':>9} {'p_yes':>5}  node"
-WIDTH = 80  # of a line, unless the caller knows better
+WIDTH = 80  # default length of a line
 
 MIN_TEXT = 16
 
@@ -23,8 +23,8 @@ STOP_REASONS = {
     "sufficient": "the model said that it has enough",
     "budget": "no other node fits the token budget",
     "exhausted": "every node was read",
-    "time": "the time that it may take was up",
-    "stopped": "nobody waited for it any more",
+    "time": "the time limit was reached",
+    "stopped": "the caller stopped waiting",
 }
 
 
@@ -40,13 +40,13 @@ def step_line(step: Step, width: int = WIDTH) -> str:
 
 
 def stop_line(retrieval: Retrieval) -> str:
-    """Say why the walk ended, and whatever was out of the ordinary."""
+    """Say why the walk ended, and show its notes."""
     reason = f"stopped: {retrieval.stop} ({STOP_REASONS[retrieval.stop]})"
     return "; ".join([reason, *retrieval.notes])
 
 
 def citation_line(citation: Citation, width: int = WIDTH) -> str:
-    """Show a source sentence, its share of the answer's attention and where it stands."""
+    """Show a source sentence, its share of the answer's attention and its position."""
     place = f"{visible(one_line(citation.document_id))}[{citation.span.start}:{citation.span.end}]"
     if citation.page is not None:
         place += f", page {citation.page}"
@@ -65,7 +65,7 @@ def usage_line(answer: Answer, seconds: float) -> str:
 def graph_lines(graph: HWDAG, *, points: int | None = 3, width: int = WIDTH) -> Iterator[str]:
     """Show levels with their sizes, and some top-level points with their strongest edges.
 
-    With None for `points` all nodes are shown, each below its level.
+    With `points=None`, show all nodes, level by level.
     """
     for level in range(graph.height, 0, -1):
         nodes = [graph.nodes[i] for i in graph.at_level(level)]

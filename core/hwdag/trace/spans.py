@@ -1,7 +1,7 @@
-"""OpenTelemetry spans of what an index does, where `opentelemetry-api` is installed (extra `otel`).
+"""OpenTelemetry spans of what an index does, if `opentelemetry-api` is installed (extra `otel`).
 
-Without an SDK that the application sets up they go nowhere. Attributes have the names
-of OpenInference, so that its viewers show a walk as a retrieval.
+They are recorded only if the application sets up an SDK. Attributes follow OpenInference, whose
+viewers show a walk as a retrieval.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _tracer() -> Any:
 
 @contextmanager
 def span(name: str, kind: str, **attributes: Any) -> Iterator[Span | None]:
-    """Open a span of an OpenInference kind ("RETRIEVER", "CHAIN"); None where nobody records it."""
+    """Open a span of an OpenInference kind ("RETRIEVER", "CHAIN"); None if it is not recorded."""
     tracer = _tracer()
     if tracer is None:
         yield None
@@ -42,7 +42,7 @@ def span(name: str, kind: str, **attributes: Any) -> Iterator[Span | None]:
 
 
 def telling(opened: Span | None, on_step: OnStep | None) -> OnStep | None:
-    """Return `on_step`, which tells the span of every visited node too."""
+    """Return an `on_step` that also adds each visited node to the span."""
     if opened is None:
         return on_step
 
@@ -56,7 +56,7 @@ def telling(opened: Span | None, on_step: OnStep | None) -> OnStep | None:
 
 
 def add_retrieval(opened: Span | None, retrieval: Retrieval) -> None:
-    """Tell what was read, why the walk stopped and what it cost."""
+    """Record which nodes were read, why the walk stopped and what it cost."""
     if opened is None:
         return
     opened.set_attributes(
