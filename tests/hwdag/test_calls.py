@@ -16,7 +16,7 @@ from worlds import random_sentences
 
 from hwdag.building.calls import (
     MALFORMED,
-    Calls,
+    CachedCalls,
     decode,
     encode,
     is_text,
@@ -90,7 +90,7 @@ def builder_of(tape, writer=None, config=CONFIG):
 
 
 def built(document, tape, writer=None, cache=None, config=CONFIG):
-    return builder_of(tape, writer, config).build(document, Silent(), Calls(cache))
+    return builder_of(tape, writer, config).build(document, Silent(), CachedCalls(cache))
 
 
 def same(one, two):
@@ -121,7 +121,7 @@ def test_a_build_cut_off_at_any_call_goes_on_without_repeating_one(writer):
 def test_a_finished_build_costs_nothing_again(writer):
     cache, calls = CallCache.open(), Tape()
     first = built(prose(60), calls, writer, cache)
-    again = Calls(cache)
+    again = CachedCalls(cache)
     nothing = Tape(at=0)
     same(builder_of(nothing, writer).build(prose(60), Silent(), again), first)
     assert again.reused > 0
@@ -151,9 +151,9 @@ def test_batches_of_a_resumed_build_are_those_of_an_uninterrupted_one():
     seen.clear()
     lm.at = len(whole) // 2
     with pytest.raises(Killed):
-        builder.build(document, Silent(), Calls(cache))
+        builder.build(document, Silent(), CachedCalls(cache))
     lm.at = None
-    same(builder.build(document, Silent(), Calls(cache)), expected)
+    same(builder.build(document, Silent(), CachedCalls(cache)), expected)
     assert seen == whole
 
 
@@ -206,7 +206,9 @@ def test_other_models_prompts_and_settings_are_other_calls(change, kinds):
         for of in (tape, fresh)
         for builder in [builder_of(of, Writing)]
     )
-    same(changed.build(prose(30), Silent(), Calls(cache)), expected.build(prose(30), Silent()))
+    same(
+        changed.build(prose(30), Silent(), CachedCalls(cache)), expected.build(prose(30), Silent())
+    )
     for kind in kinds:
         one, two = ([call for call in of.made if call[0] == kind] for of in (tape, fresh))
         assert one == two != []
@@ -326,7 +328,7 @@ def test_keys_are_equal_only_for_equal_calls(one, two):
 
 
 def test_a_writer_of_batches_gets_prompts_of_similar_lengths_together():
-    tape, cache = Tape(at=2), Calls(CallCache.open())
+    tape, cache = Tape(at=2), CachedCalls(CallCache.open())
     prompts = ["a " * length for length in (3, 9, 1, 7, 5, 2, 8)]
     asked = [[prompts[i] for i in batch] for batch in ([1, 6, 3], [4, 0, 5], [2])]
     with pytest.raises(Killed):
@@ -355,7 +357,7 @@ def test_replies_that_arrived_before_a_failure_are_kept():
     tape, cache = Tape(), CallCache.open()
     failing = replace(builder_of(tape), writer=Streaming(tape, fail_after=3))
     with pytest.raises(WriterFailed, match="ConnectionError"):
-        failing.build(prose(60), Silent(), Calls(cache))
+        failing.build(prose(60), Silent(), CachedCalls(cache))
     assert len(tape.made) == 3
     whole, rest = Tape(), Tape()
     expected = built(prose(60), whole, Streaming)
@@ -416,7 +418,7 @@ def test_limited_runs_add_up_to_one_without_limits(limits, writer):
         builder = builder_of(tape, writer)
         meter = Meter(builder.reader, builder.writer, limits, Clock())
         try:
-            result = builder.build(prose(90), Silent(), Calls(cache, meter.before_call))
+            result = builder.build(prose(90), Silent(), CachedCalls(cache, meter.before_call))
             break
         except LimitReached as reached:
             assert runs < len(whole.made)
@@ -436,7 +438,7 @@ def test_a_run_that_just_fits_is_not_stopped():
     builder.build(prose(20), Silent())
     total = builder.reader.usage.tokens
     meter = Meter(builder.reader, None, Limits(max_tokens=total + 1))
-    builder.build(prose(20), Silent(), Calls(before_call=meter.before_call))
+    builder.build(prose(20), Silent(), CachedCalls(before_call=meter.before_call))
     assert meter.reading == Usage(total)
 
 

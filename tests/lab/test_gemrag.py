@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds import random_prose
 
-from hwdag.building.calls import Calls
+from hwdag.building.calls import CachedCalls
 from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder, unit_rows
 from hwdag.errors import ContextTooSmall
@@ -118,7 +118,7 @@ def questioner(reply, number=3):
     if reply is None:
         return Questioner(None, number, 50)
     writer = CallableWriter(reply, name="w")
-    return Questioner(Asker(writer, ScriptedLM(), calls=Calls()), number, 50)
+    return Questioner(Asker(writer, ScriptedLM(), calls=CachedCalls()), number, 50)
 
 
 TEXT = "The bridge is red. It is. The castle and the dragon stand on the hill. The end of it all."

@@ -47,7 +47,7 @@ def decode(value: bytes) -> Any:
     return load(value) if value[7:8] == b"\0" else json.loads(value)
 
 
-class Calls:
+class CachedCalls:
     """The calls of one document's build.
 
     Attributes:

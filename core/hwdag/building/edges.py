@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwdag.arrays import Floats, Indices, Mask
-from hwdag.building.calls import Calls, replays_of
+from hwdag.building.calls import CachedCalls, replays_of
 from hwdag.building.points import Point
 from hwdag.building.windows import Window, WindowPlan
 from hwdag.config import Heads
@@ -36,7 +36,7 @@ def replay(
     plan: WindowPlan,
     reader: Reader,
     heads: Heads,
-    calls: Calls,
+    calls: CachedCalls,
     advance: Advance,
 ) -> list[Replay]:
     """Read what the points of every window attend to."""

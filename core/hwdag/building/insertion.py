@@ -19,7 +19,7 @@ from queue import SimpleQueue
 from typing import Protocol
 
 from hwdag.arrays import Vectors
-from hwdag.building.calls import Calls
+from hwdag.building.calls import CachedCalls
 from hwdag.building.levels import BuiltGraph, GraphBuilder, embedded_texts
 from hwdag.building.report import BuildReport, LimitReached, Limits, Meter
 from hwdag.errors import IndexCorrupt, InputError
@@ -124,7 +124,7 @@ class Insertion:
             self._count()
         else:
             cache = self._store.building(document)
-            calls, known = Calls(cache, self._before_call), self._known_vectors(document.id)
+            calls, known = CachedCalls(cache, self._before_call), self._known_vectors(document.id)
             built = start(lambda builder, reporter: builder.build(document, reporter, calls, known))
             self._begun[document.id] = partial(self._store_built, document, cache, calls, built)
             self._store_begun(but=self._most_begun)
@@ -200,7 +200,7 @@ class Insertion:
         self,
         document: Document,
         cache: DocumentCalls,
-        calls: Calls,
+        calls: CachedCalls,
         built: Callable[[], BuiltGraph],
     ) -> None:
         try:

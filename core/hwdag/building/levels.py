@@ -14,7 +14,7 @@ from itertools import chain
 import numpy as np
 
 from hwdag.arrays import Floats, Indices, Vectors
-from hwdag.building.calls import Calls, vectors_of
+from hwdag.building.calls import CachedCalls, vectors_of
 from hwdag.building.edges import edges_of, replay, with_sources
 from hwdag.building.points import Point, make_points
 from hwdag.building.windows import Window, WindowPlan, line_costs, pack
@@ -102,7 +102,7 @@ class GraphBuilder:
         self,
         document: Document,
         reporter: Reporter,
-        calls: Calls | None = None,
+        calls: CachedCalls | None = None,
         known: Mapping[str, Vectors] | None = None,
     ) -> BuiltGraph:
         """Build the graph of a document.
@@ -116,7 +116,7 @@ class GraphBuilder:
         Raises:
             InputError, ContextTooSmall, WriterFailed: as `HWDAGIndex.refresh` says.
         """
-        calls = Calls() if calls is None else calls
+        calls = CachedCalls() if calls is None else calls
         outline = Outline(document.text, document.title)
         level = self._leaves(document, outline)
         nodes, rows, notes = list(level), list[EdgeRow](), list[str]()
@@ -161,7 +161,7 @@ class GraphBuilder:
         document: Document,
         outline: Outline,
         reporter: Reporter,
-        calls: Calls,
+        calls: CachedCalls,
     ) -> _Level:
         plan, texts = self.plan, [node.text for node in level]
         borders = None if self.config.rules.is_paper else texts
@@ -208,7 +208,9 @@ class GraphBuilder:
             for i, (point, count) in enumerate(zip(points, tokens, strict=True))
         ]
 
-    def _embed(self, texts: Sequence[str], known: Mapping[str, Vectors], calls: Calls) -> Vectors:
+    def _embed(
+        self, texts: Sequence[str], known: Mapping[str, Vectors], calls: CachedCalls
+    ) -> Vectors:
         """Embed what is not known, (texts, dimension)."""
         new = list(dict.fromkeys(text for text in texts if text not in known))
         batches = [new[i : i + EMBED_BATCH] for i in range(0, len(new), EMBED_BATCH)]

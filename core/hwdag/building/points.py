@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from hwdag.building.calls import Calls, Finished, is_text, picks_of
+from hwdag.building.calls import CachedCalls, Finished, is_text, picks_of
 from hwdag.building.extractive import Candidate, pick_points
 from hwdag.building.windows import POINTS_RATIO, Window, WindowPlan, line_costs
 from hwdag.embedding.base import Embedder
@@ -60,7 +60,7 @@ def make_points(
     reader: Reader,
     writer: Writer | None,
     embedder: Embedder,
-    calls: Calls,
+    calls: CachedCalls,
     advance: Advance,
 ) -> LevelPoints:
     """Have the points of every window written, or pick them where there is no writer."""
@@ -89,7 +89,7 @@ def extract(
     windows: Sequence[Window],
     reader: Reader,
     embedder: Embedder,
-    calls: Calls,
+    calls: CachedCalls,
     *,
     limit: int,
     ratio: float = POINTS_RATIO,
@@ -153,7 +153,7 @@ def fitting(texts: list[str], reader: Reader, limit: int) -> list[str]:
 def replies(
     writer: Writer,
     prompts: Sequence[str],
-    calls: Calls,
+    calls: CachedCalls,
     *,
     limit: int,
     advance: Advance = lambda amount: None,
@@ -188,7 +188,11 @@ def replies(
 
 
 def _waves(
-    writer: ConcurrentWriter, prompts: Sequence[str], missing: list[int], calls: Calls, limit: int
+    writer: ConcurrentWriter,
+    prompts: Sequence[str],
+    missing: list[int],
+    calls: CachedCalls,
+    limit: int,
 ) -> Finished[str]:
     at_once = getattr(writer, "concurrency", 1)
     size = WAVE * at_once if at_once > 1 else 1

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
-from hwdag.building.calls import Calls
+from hwdag.building.calls import CachedCalls
 from hwdag.building.insertion import as_document
 from hwdag.building.report import BuildReport
 from hwdag.checks import refuse
@@ -131,7 +131,7 @@ class DocumentRetriever(ABC, Generic[T]):
         self._held: Mapping[str, tuple[Document, T]] = {}
         self._changes = threading.RLock()
         self._reporter = as_reporter(False)  # of the insertion that is running
-        self._calls = Calls()
+        self._calls = CachedCalls()
         self._askers: list[Asker] = []  # of the document that is being built
         self._latest: tuple[tuple[T, ...], Any] | None = None  # see `_joined`
         # why: a model's name is not loaded before it is needed
@@ -180,7 +180,7 @@ class DocumentRetriever(ABC, Generic[T]):
         """
         report, found = BuildReport(), [as_document(document) for document in documents]
         with self._changes:
-            self._reporter, self._calls = as_reporter(show_progress), Calls(self._cache)
+            self._reporter, self._calls = as_reporter(show_progress), CachedCalls(self._cache)
             reading, writing = self._spent()
             with self._reporter.stage("documents", len(found), "document") as advance:
                 for document in found:

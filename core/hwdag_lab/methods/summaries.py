@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hwdag.arrays import Floats
-from hwdag.building.calls import Calls
+from hwdag.building.calls import CachedCalls
 from hwdag.building.points import Point, extract
 from hwdag.building.windows import Part, Window
 from hwdag.embedding.base import Embedder
@@ -106,7 +106,7 @@ class Summarizer:
             return []
         windows = [_window(group) for group in groups]
         picked = extract(
-            windows, self.reader, self.embedder, Calls(), ratio=self.ratio, limit=self.limit
+            windows, self.reader, self.embedder, CachedCalls(), ratio=self.ratio, limit=self.limit
         )
         return [self._capped(join_points(points)) for points in picked]
 
