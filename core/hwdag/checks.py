@@ -1,4 +1,4 @@
-"""Checks of options, of JSON and of its files: an error names the field, its value and what is legal."""
+"""Checks of options, JSON and JSON files; errors name the field, its value and what is accepted."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ def _all(value: Any, is_legal: Callable[[Any], bool]) -> bool:
 def json_object(
     data: object, kinds: Mapping[str, str], required: Collection[str]
 ) -> dict[str, Any]:
-    """Return the fields of a JSON object that a stranger may have written, lists as tuples.
+    """Return the fields of an untrusted JSON object, lists as tuples.
 
-    `kinds` says what each field is, in the words of `_LEGAL`. Raises `InputError` for anything else.
+    `kinds` gives the kind of each field, a key of `_LEGAL`. Raises `InputError` for anything else.
     """
     if not isinstance(data, dict):
         raise InputError(f"it holds a {type(data).__name__}, not an object")
@@ -91,7 +91,7 @@ MOST_JSON_BYTES = 1 << 24
 
 
 def regular(path: Path) -> Path:
-    """The path of a regular file, else `OSError`: a pipe or a device, also behind a link, may never end."""
+    """Return the path of a regular file. Raises `OSError` for others: a pipe or device may never end."""
     path.stat()
     if not path.is_file():
         raise OSError(None, "not a regular file", str(path))
@@ -99,7 +99,7 @@ def regular(path: Path) -> Path:
 
 
 def json_bytes(path: Path) -> bytes:
-    """The bytes of a JSON file of at most 16 MB; raises `OSError` if it is larger or cannot be read."""
+    """Return the bytes of a JSON file. Raises `OSError` if it exceeds 16 MB or cannot be read."""
     with regular(path).open("rb") as file:
         found = file.read(MOST_JSON_BYTES + 1)
     if len(found) > MOST_JSON_BYTES:

@@ -1,10 +1,10 @@
-"""Exceptions, all below `HWDAGError`; a message says what was seen, what is legal, the way out."""
+"""Exceptions, all below `HWDAGError`; messages say what was seen, what is accepted, and the way out."""
 
 from __future__ import annotations
 
 
 class HWDAGError(Exception):
-    """Root of everything hwdag raises on purpose."""
+    """Base of every error that hwdag raises on purpose."""
 
 
 class InputError(HWDAGError, ValueError):
@@ -43,11 +43,11 @@ class CaptureUnsupported(ModelError):
 
 
 class ModelBusy(ModelError):
-    """So many callers wait for the model that it takes no further one."""
+    """Too many callers are waiting for the model."""
 
 
 class ReaderRequired(ModelError, TypeError):
-    """Attention was asked of something that is not a local Hugging Face model."""
+    """The reader is not a local Hugging Face model, so its attention cannot be read."""
 
 
 class WriterFailed(ModelError):
@@ -75,4 +75,4 @@ class IndexBusy(IndexFileError):
 
 
 class IndexMismatch(HWDAGError):
-    """Model or embedder differ from those the index was built with."""
+    """The model or embedder is not the one that the index was built with."""

@@ -2,14 +2,14 @@
 
     matches({"lang": "de", "year": {"gte": 2019}}, document.metadata)
 
-A filter decides from the metadata alone, before anything is scored or shown to a model:
+A filter sees only the metadata, before anything is scored or shown to a model:
 
     filter    = {key: value, ...} | {key: {operator: value, ...}, ...}    all entries must hold
               | {"and": [filter, ...]} | {"or": [filter, ...]} | {"not": filter}
     operator  = "eq" | "ne" | "in" | "gt" | "gte" | "lt" | "lte" | "exists"
 
-A value stands for `{"eq": value}`. A missing key equals nothing, so `{"lang": {"ne": "de"}}` matches a
-document without a language. What no document can match raises `InputError`.
+A bare value means `{"eq": value}`. A missing key equals nothing, so `{"lang": {"ne": "de"}}` matches a
+document without a language. A filter that no document can match raises `InputError`.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ Filter: TypeAlias = Mapping[str, Any]
 """The JSON form above."""
 
 Predicate: TypeAlias = Callable[[Mapping[str, Any]], bool]
-"""Whether a document with this metadata, parsed JSON, may be seen."""
+"""Decides whether a document with this metadata (parsed JSON) matches."""
 
 OPERATORS = ("eq", "ne", "in", "gt", "gte", "lt", "lte", "exists")
 COMBINATIONS = ("and", "or", "not")
-MAX_DEPTH = 32  # filters that may stand inside one another; deeper ones are nobody's question
+MAX_DEPTH = 32  # levels of nesting
 
 _COMPARISONS = {"gt": operator.gt, "gte": operator.ge, "lt": operator.lt, "lte": operator.le}
 _MISSING = object()
 _NO_SCALAR = ("other", None)
 
 _Identity: TypeAlias = tuple[str, Any]
-"""Kind and value: equal for values that a filter calls equal, so 1 and 1.0, but not 1 and True."""
+"""Kind and value, equal if a filter takes the values as equal: 1 and 1.0, but not 1 and True."""
 
 
 def matches(form: Filter, metadata: Mapping[str, Any]) -> bool:
@@ -46,19 +46,19 @@ def matches(form: Filter, metadata: Mapping[str, Any]) -> bool:
 
 
 def predicate(form: Filter) -> Predicate:
-    """Check a filter once, and return the function that decides about documents.
+    """Check a filter and return the function that applies it.
 
-    - `eq`: texts equal texts, numbers equal numbers (1 is 1.0), and true is no number. A value also
+    - `eq`: texts equal texts and numbers equal numbers (1 is 1.0, true is not a number). A value also
       equals a list that contains it; a list equals a list, or is contained in a list of lists.
-    - `in`: `eq` holds for one of the values; for none where there are none.
-    - `gt`, `gte`, `lt`, `lte`: numbers compare with numbers and texts with texts, character by
-      character, which puts ISO dates in order. Lists, truth values and all else never match.
-    - `exists`: something is there (true), be it null, or nothing is (false).
-    - A key "a.b" that is not there is the key "b" of the mapping under "a".
+    - `in`: `eq` holds for one of the values; an empty list never matches.
+    - `gt`, `gte`, `lt`, `lte`: numbers compare with numbers, texts with texts character by character,
+      so ISO dates sort correctly. Lists, truth values and all else never match.
+    - `exists`: the key is present, even if null (true), or missing (false).
+    - If there is no key "a.b", it means the key "b" of the mapping under "a".
 
     Raises:
-        UnknownOption: an operator that does not exist.
-        InputError: anything else that is not such a form; an empty one among them.
+        UnknownOption: the operator does not exist.
+        InputError: not a valid filter, or an empty one.
     """
     return _read(form, 0)
 
@@ -172,7 +172,7 @@ _READ: Mapping[str, Callable[[str, Any], Predicate]] = {
 
 
 def _check_scalar(value: Any) -> None:
-    """Raise `InputError` unless a value is one of JSON, finite, that holds no others."""
+    """Raise `InputError` unless the value is a finite JSON scalar."""
     is_finite = not isinstance(value, float) or math.isfinite(value)
     if not (is_finite and _identity(value)[0] in ("null", "truth", "number", "text")):
         raise InputError(
@@ -182,7 +182,7 @@ def _check_scalar(value: Any) -> None:
 
 
 def _look_up(metadata: Any, key: str) -> Any:
-    """The value under a key, or under the path that the key is; `_MISSING` where there is none."""
+    """Return the value under a key or a dotted path; `_MISSING` if there is none."""
     while isinstance(metadata, Mapping):
         if key in metadata:
             return metadata[key]
@@ -194,13 +194,13 @@ def _look_up(metadata: Any, key: str) -> Any:
 
 
 def _identities(found: Any) -> list[_Identity]:
-    """What a value of the metadata equals: itself, and each element of a list."""
+    """What a metadata value equals: itself, and each element of a list."""
     elements = map(_identity, found) if isinstance(found, list | tuple) else ()
     return [_identity(found), *elements]
 
 
 def _identity(value: Any) -> _Identity:
-    """Kind and value; "other" stands for all that a filter cannot be made of, lists in lists too."""
+    """Return kind and value; "other" for values that a filter cannot hold, such as nested lists."""
     match value:
         case None:
             return "null", None

@@ -1,4 +1,4 @@
-"""Analytic FLOPs of a transformer: what its matrix products cost, nothing else.
+"""Analytic FLOPs of a transformer: its matrix products only.
 
 Norms, activations, rotary embeddings, biases, the router of a mixture of experts and the embedding
 look-up are left out; together they are a few tenths of a per cent.
@@ -16,12 +16,12 @@ _UNGATED = """
 bloom codegen falcon gpt2 gpt_bigcode gpt_neo gpt_neox gptj mpt nemotron opt persimmon phi starcoder2
 """
 UNGATED = frozenset(_UNGATED.split())
-"""`model_type`s whose MLP has two matrices; all others have a third one, the gate."""
+"""`model_type`s whose MLP has two matrices; all others have a third, the gate."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """The sizes that matter; `intermediate` is the width of the MLP that one token passes through."""
+    """The sizes of a model; `intermediate` is the MLP width that one token passes through."""
 
     layers: int
     hidden: int
@@ -34,9 +34,9 @@ class ModelShape:
 
     @classmethod
     def from_config(cls, config: Any) -> Self:
-        """Read the sizes from a transformers config; of a multimodal one, those of its text part.
+        """Read the sizes from a transformers config; for a multimodal model, from its text part.
 
-        Every layer of a mixture of experts is taken to have experts; `InputError` if a size is missing.
+        Assumes experts in every layer of a mixture of experts. Raises `InputError` for a missing size.
         """
         text = config.get_text_config(decoder=True)
         hidden = _first(text, "hidden_size")
@@ -54,7 +54,7 @@ class ModelShape:
 
     @property
     def layer_parameters(self) -> int:
-        """Weights of the matrices of one layer that a token passes through."""
+        """Matrix weights of one layer that a token passes through."""
         attention = 2 * self.hidden * self.head_dim * (self.heads + self.kv_heads)
         return attention + (3 if self.gated else 2) * self.hidden * self.intermediate
 
@@ -67,13 +67,13 @@ def forward_flops(
     logit_rows: int,
     causal: bool = True,
 ) -> float:
-    """FLOPs of one forward of `new_tokens` on top of `cached_tokens`, a product and a sum each one.
+    """FLOPs of one forward of `new_tokens` on top of `cached_tokens`; a multiply-add counts as two.
 
         layers * (2 * layer_parameters * new + 4 * heads * head_dim * pairs)
             + 2 * hidden * vocab * logit_rows
 
-    `pairs` are the (token, token it sees) pairs, in every layer over the whole context. `causal` counts
-    the useful ones; without it the full rectangle that eager attention computes.
+    `pairs` counts (token, visible token) pairs; every layer sees the whole context. With
+    `causal=False` it counts the full rectangle that eager attention computes.
     """
     pairs = new_tokens * (cached_tokens + new_tokens)
     if causal:
@@ -87,12 +87,12 @@ def forward_flops(
 def capture_flops(
     shape: ModelShape, *, heads: int, row_tokens: int, seen_tokens: int, key_spans: int
 ) -> float:
-    """FLOPs of reading attention on the side: scores of some rows, averaged over spans of keys.
+    """FLOPs of capturing attention: scores of some rows, averaged over spans of keys.
 
         heads * row_tokens * seen_tokens * (2 * head_dim + 2 * key_spans)
 
-    `heads` are the captured ones of all layers together. Rows see the full rectangle, which is what
-    `hwdag.lm.attention` computes.
+    `heads` counts captured heads over all layers. Rows see the full rectangle, as in
+    `hwdag.lm.attention`.
     """
     return float(2 * heads * row_tokens * seen_tokens * (shape.head_dim + key_spans))
 
@@ -106,10 +106,10 @@ def cut_flops(
     row_tokens: int,
     key_spans: int,
 ) -> float:
-    """FLOPs of a forward that ends with the last head in use, and of reading all of these heads.
+    """FLOPs of a forward that ends at the last captured head, and of capturing the heads.
 
-    `heads` are (layer, head) pairs, None is all. Of the last layer in use there are the queries,
-    keys and values, and nothing above it. With 0 `key_spans` every token seen is its own span.
+    `heads` are (layer, head) pairs; None means all. The last layer in use computes only queries, keys
+    and values. With `key_spans=0` every visible token is its own span.
     """
     last = max(layer for layer, _ in heads) if heads else shape.layers - 1
     below = forward_flops(
@@ -130,7 +130,7 @@ def cut_flops(
 
 
 def _active_intermediate(text: Any, hidden: int) -> int:
-    # GPT-2 and Bloom name no width where it is the customary four times the hidden size
+    # GPT-2 and Bloom omit the width if it is four times the hidden size
     names = "intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner"
     dense = _first(text, *names, default=4 * hidden)
     active = _first(text, "num_experts_per_tok", default=0)

@@ -1,4 +1,4 @@
-"""Options as dataclasses whose fields say what is legal.
+"""Options as dataclasses whose fields declare what they accept.
 
     @dataclass(frozen=True, slots=True)
     class BM25Config(CheckedOptions):
@@ -7,7 +7,7 @@
         k1: float = at_least(0, 1.5)  # a finite number of at least 0
         b: float = between(0, 1, 0.75)  # a number from 0 to 1
 
-`X | None` also accepts None, and a tuple of numbers needs at least one. Classes check other types
+`X | None` also accepts None. A tuple of numbers needs at least one. Classes check other types
 themselves.
 """
 
@@ -24,26 +24,26 @@ from hwdag.errors import InputError
 
 
 def at_least(least: float, default: Any) -> Any:
-    """A field for numbers of at least `least`."""
+    """A field for numbers >= `least`."""
     return field(default=default, metadata={"least": least})
 
 
 def between(least: float, most: float, default: float | None) -> Any:
-    """A field for numbers from `least` to `most`, both included."""
+    """A field for numbers in [least, most]."""
     return field(default=default, metadata={"least": least, "most": most})
 
 
 def share(default: float) -> Any:
-    """A field for numbers between 0 and 1, both excluded."""
+    """A field for numbers in (0, 1)."""
     return field(default=default, metadata={"least": 0, "most": 1, "is_open": True})
 
 
 class CheckedOptions:
-    """Base of dataclasses of options; see the module.
+    """Base class of option dataclasses; see the module.
 
     Raises:
-        UnknownOption: a word that is none of those a field may be.
-        InputError: a value of another kind, or a number out of its range.
+        UnknownOption: a field does not accept this word.
+        InputError: a value of the wrong type, or a number out of range.
     """
 
     __slots__ = ()
@@ -56,7 +56,7 @@ class CheckedOptions:
 
 
 def members(hint: Any) -> list[Any]:
-    """The types and words that a union consists of."""
+    """Types and words of a union."""
     if get_origin(hint) is Literal:
         return list(get_args(hint))
     if get_origin(hint) is tuple or not get_args(hint):
@@ -98,7 +98,7 @@ def _fits(value: object, kind: Any, limits: Mapping[str, Any]) -> bool:
 
 
 def _legal(kind: Any, limits: Mapping[str, Any]) -> str:
-    """What a field of a simple kind may be, in words; "" for other kinds."""
+    """Describe what a field of a simple type accepts; "" for other types."""
     words = {bool: "true or false", str: "a text", int: "a whole number", float: "a number"}
     bounds = ""
     if "most" in limits:

@@ -1,8 +1,8 @@
-"""Passages that something else retrieved, ranked by the attention of a local model.
+"""Ranks passages from another retriever by the attention of a local model.
 
-The score of QRHead (arXiv 2506.09944). An instruction with the question follows the passages. The score of
-a passage is the attention of the retrieval heads from there to its tokens, minus the same for a question
-without content (ICR, arXiv 2410.02642). `hwdag_lab.heads` has the scores of other papers.
+The score of QRHead (arXiv 2506.09944). The prompt has the passages first, then an instruction with the
+question. A passage scores the attention of the retrieval heads from the instruction to its tokens, minus
+the same for a question without content (ICR, arXiv 2410.02642). `hwdag_lab.heads` has other papers' scores.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ INSTRUCTION = (
     "Please find information that is relevant to the following query in the paragraphs above.\n\n"
     "Query: "
 )
-"""Around the passages, after ICR and QRHead."""
+"""Text around the passages, as in ICR and QRHead."""
 
 TYPICAL_DEVIATIONS = 2.0
 """Tokens this many standard deviations below the mean of their passage are atypical (ICR)."""
 
-LABEL_TOKENS = 3  # more that a label such as "[1234]" may take than "[1]" does
+LABEL_TOKENS = 3  # most that a label such as "[1234]" takes beyond "[1]"
 
 
 def rank_passages(
     reader: object, question: str, passages: Sequence[str], *, window_tokens: int | None = None
 ) -> Floats:
-    """Relevance of passages to a question by the attention of a local model, higher is better.
+    """Score the relevance of passages to a question by a local model's attention, higher is better.
 
-    What does not fit into one window is read in several, of about the same length. A question spreads its
-    attention over its window, so scores are then in units of an even share.
+    Passages that do not fit into one window are read in several of about the same length. Attention
+    then spreads over each window, so scores are given in units of an even share.
 
     Args:
-        reader: a `HuggingFaceLM`, whose usage has the cost; a model name, or None for the default. Its
-            known heads count (`with_heads` chooses others), else all.
-        question: what the passages are ranked for.
-        passages: texts of at least a word.
-        window_tokens: of a prompt; None is the model's context, which is never exceeded.
+        reader: a `HuggingFaceLM`, whose `usage` gets the cost, a model name, or None for the default.
+            Uses its known heads (`with_heads` sets others), else all.
+        question: the question to rank for.
+        passages: texts, none blank.
+        window_tokens: longest prompt; None means the model's context, which is never exceeded.
 
     Returns:
         One score per passage, (passages,).
 
     Raises:
-        ReaderRequired: the reader is no `HuggingFaceLM`.
+        ReaderRequired: the reader is not a `HuggingFaceLM`.
         InputError: no passage, a blank text, or no window.
         ContextTooSmall: one passage alone does not fit.
         ModelError: the attention is not a number.
@@ -84,7 +84,7 @@ def best_passages(
     top_n: int,
     window_tokens: int | None = None,
 ) -> list[tuple[int, float]]:
-    """Index and score of the best passages, best first; blank ones are left out.
+    """Return index and score of the best passages, best first, without blank ones.
 
     Arguments and errors as in `rank_passages`.
     """
@@ -98,7 +98,7 @@ def best_passages(
 
 
 def local_model(reader: object) -> HuggingFaceLM:
-    """The reader itself. Raises `ReaderRequired` if its heads cannot be told apart."""
+    """Return the reader. Raises `ReaderRequired` if its single heads cannot be read."""
     if isinstance(reader, HuggingFaceLM):
         return reader
     raise ReaderRequired(
@@ -108,7 +108,7 @@ def local_model(reader: object) -> HuggingFaceLM:
 
 
 def check_texts(question: str, passages: Sequence[str]) -> None:
-    """Raise `InputError` for a blank text, or where there is no passage."""
+    """Raise `InputError` for a blank text, or no passage."""
     blank = [i for i, text in enumerate(passages) if not text.strip()]
     if passages and not blank and question.strip():
         return
@@ -121,9 +121,9 @@ def check_texts(question: str, passages: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankingPrompt:
-    """Token ids, and the half-open ranges of the parts, (3, 2), and the passages, (passages, 2).
+    """Token ids, and half-open ranges of the parts, (3, 2), and the passages, (passages, 2).
 
-    The parts: what is before the question, the question, and what is after it.
+    The parts are the text before the question, the question, and the text after it.
     """
 
     ids: list[int]
@@ -132,7 +132,7 @@ class RankingPrompt:
 
     @classmethod
     def of(cls, lm: HuggingFaceLM, question: str, passages: Sequence[str]) -> Self:
-        """The prompt with the question last, up to the opening of a reply."""
+        """Build the prompt with the question last, up to the start of the reply."""
         ids = list(lm.turns.head)
         labels = [f"[{i}] " for i in range(1, len(passages) + 1)]
         labels[0] = OPENING + labels[0]
@@ -145,7 +145,7 @@ class RankingPrompt:
 
     @classmethod
     def placed(cls, ids: list[int], parts: Sequence[Range], passages: Sequence[Range]) -> Self:
-        """A passage that is swallowed by the token of a border has that token."""
+        """Give a passage without a token of its own the token at its start."""
         places = [(start, max(end, start + 1)) for start, end in passages]
         return cls(ids, np.array(parts, np.int64), np.array(places, np.int64))
 
@@ -160,7 +160,7 @@ class RankingPrompt:
 
 
 def append(lm: HuggingFaceLM, ids: list[int], *parts: str) -> list[Range]:
-    """Add the tokens of texts to ids; returns where those of each part stand."""
+    """Append the tokens of texts to `ids`; returns the token range of each text."""
     new, ranges = lm.codec.encode_parts(*parts)
     found = [(len(ids) + start, len(ids) + end) for start, end in ranges]
     ids += new
@@ -174,7 +174,7 @@ def read(
     pairs: HeadList | None,
     cache: DynamicCache | None,
 ) -> Capture:
-    """Attention of one forward, which ends with the last head in use and is metered.
+    """Capture attention in one forward that ends at the last head in use, and charge its cost.
 
     Raises `ModelError` for attention that is not a number.
     """
@@ -189,7 +189,7 @@ def read(
 
 
 def typical(values: Floats) -> NDArray[np.bool_]:
-    """Tokens of a passage that are not far below its mean, (..., tokens)."""
+    """Mask out tokens far below the mean of their passage, (..., tokens)."""
     low = values.mean(axis=-1) - TYPICAL_DEVIATIONS * values.std(axis=-1)
     return np.asarray(values >= low[..., None])
 
@@ -197,9 +197,9 @@ def typical(values: Floats) -> NDArray[np.bool_]:
 def _less_null(
     lm: HuggingFaceLM, question: str, passages: Sequence[str]
 ) -> tuple[Floats, NDArray[np.int64]]:
-    """Attention to every token before the question, (tokens,), and where the passages stand there.
+    """Return attention to each token before the question, (tokens,), and the ranges of the passages.
 
-    They stay in the KV cache, so the null question costs its own tokens alone.
+    The passages stay in the KV cache, so the null question costs only its own tokens.
     """
     pairs, cache, attention = lm.pairs_of("auto"), DynamicCache(), []  # no config, see KVSession
     for text in (question, NULL_QUESTION):
@@ -216,7 +216,7 @@ def _less_null(
 def _windows(
     lm: HuggingFaceLM, question: str, passages: Sequence[str], room: int
 ) -> list[tuple[int, int]]:
-    """Ranges of passages that fit into `room` tokens each: few, and about equally long."""
+    """Split passages into as few ranges of at most `room` tokens as possible, about equally long."""
 
     def tokens(texts: Sequence[str]) -> int:
         return max(len(RankingPrompt.of(lm, q, texts).ids) for q in (question, NULL_QUESTION))
@@ -229,7 +229,7 @@ def _windows(
             f"passage {alone.index(longest)} takes {longest} tokens with the question and the prompt "
             f"around it, where {room} are allowed for {lm.name}; cut it, or allow more"
         )
-    # the prompt around the passages is read once in every window
+    # every window reads the prompt around the passages once
     around = 2 * alone[0] - tokens([passages[0]] * 2)
     costs = [count - around + LABEL_TOKENS for count in alone]
     least = len(_packed(costs, room - around))
@@ -241,7 +241,7 @@ def _windows(
 
 
 def _packed(costs: Sequence[int], room: int) -> list[tuple[int, int]]:
-    """Consecutive ranges whose costs do not exceed `room` together, or that are a single one."""
+    """Split into consecutive ranges that cost at most `room`, or hold a single item."""
     borders, used = [0], 0
     for i, cost in enumerate(costs):
         if used and used + cost > room:

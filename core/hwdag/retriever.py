@@ -1,4 +1,4 @@
-"""What frameworks, command line and evaluation ask of a method: documents in, nodes and an answer out."""
+"""The protocol that frameworks, command line and evaluation use: documents in, nodes and answers out."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from hwdag.types import Answer, Document, OnStep, Retrieval
 
 @runtime_checkable
 class Retriever(Protocol):
-    """Documents in, a question to nodes and an answer out. `hwdag.HWDAGIndex` is one."""
+    """Holds documents, and finds nodes and an answer for a question; `hwdag.HWDAGIndex` is one."""
 
     @property
     def name(self) -> str:
-        """Names the method in tables and traces."""
+        """Name of the method in tables and traces."""
 
     @property
     def documents(self) -> Mapping[str, Document]:
@@ -30,10 +30,10 @@ class Retriever(Protocol):
     def insert(
         self, documents: Iterable[Document | str], *, show_progress: bool | Reporter = False
     ) -> BuildReport:
-        """Add documents; those that are there with the same content cost nothing."""
+        """Add documents; one that is there with the same content costs nothing."""
 
     def delete(self, document_id: str) -> None:
-        """Remove a document with all that was derived from it."""
+        """Remove a document and everything derived from it."""
 
     def search(
         self,
@@ -44,7 +44,7 @@ class Retriever(Protocol):
         k: int | None = None,
         on_step: OnStep | None = None,
     ) -> Retrieval:
-        """The nodes for a question, within `config.token_budget`."""
+        """Find the nodes for a question, within `config.token_budget`."""
 
     def stream(
         self,
@@ -55,7 +55,7 @@ class Retriever(Protocol):
         on_step: OnStep | None = None,
         max_new_tokens: int = MAX_NEW_TOKENS,
     ) -> AnswerStream:
-        """Search, then the answer as a stream of text pieces."""
+        """Search, then stream the answer in pieces of text."""
 
     def answer(
         self,
@@ -70,13 +70,13 @@ class Retriever(Protocol):
 
 
 Adapters: TypeAlias = Mapping[str, Callable[[Any], object]]
-"""By option ("reader", ...): a framework's model to the core's."""
+"""For each option ("reader", ...), the function that converts a framework's model to the core's."""
 
 
 def make_retriever(retriever: object, options: Mapping[str, Any], adapters: Adapters) -> Retriever:
-    """Make a retriever of a class and its options, with the models of a framework among them.
+    """Make a retriever from a class and its options, and convert a framework's models among them.
 
-    A finished one is taken as it is. Raises `UnknownOption` for options of a finished one.
+    Returns a retriever object as it is. Raises `UnknownOption` for options beside such an object.
     """
     if not isinstance(retriever, type):
         found = finished(retriever)
@@ -87,7 +87,7 @@ def make_retriever(retriever: object, options: Mapping[str, Any], adapters: Adap
 
 
 def finished(retriever: object) -> Retriever:
-    """Return a retriever as it is. Raises `InputError` for anything else, classes included."""
+    """Return a retriever object as it is. Raises `InputError` for anything else, even a class."""
     if isinstance(retriever, Retriever) and not isinstance(retriever, type):
         return retriever
     got = type(retriever).__name__

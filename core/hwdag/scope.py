@@ -20,9 +20,9 @@ class Scope:
 
     Attributes:
         document_ids: only these; None for all.
-        filters: only documents whose metadata match, see `hwdag.filters`; None for all.
+        filters: only documents whose metadata match (`hwdag.filters`); None for all.
 
-    Raises `InputError` for something that cannot be read as such.
+    Raises `InputError` for invalid ids or filters.
     """
 
     document_ids: Collection[str] | None = None
@@ -35,8 +35,8 @@ class Scope:
                 raise InputError(f"document_ids must be a list of ids, got {brief(wanted)}")
             object.__setattr__(self, "document_ids", tuple(dict.fromkeys(wanted)))
         if self.filters is not None:
-            predicate(self.filters)  # which refuses what is none
+            predicate(self.filters)  # raises for an invalid filter
 
     def admits(self, metadata: Mapping[str, Any]) -> bool:
-        """Whether the filters let a document with this metadata through."""
+        """Whether a document with this metadata passes the filters."""
         return self.filters is None or matches(self.filters, metadata)

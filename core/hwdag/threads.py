@@ -1,12 +1,12 @@
-"""Threads for what would block an event loop, and asynchronous twins of methods that run in them.
+"""Threads for work that would block an event loop, and async twins of methods that run in them.
 
     class Index:
         def search(self, question: str) -> Retrieval: ...
 
         asearch = asynchronous(search)  # await index.asearch("who?")
 
-A task that is cancelled stops waiting. A question that nobody waits for any more ends at its next
-step; what the thread of any other task has begun goes on to its end.
+A cancelled task stops waiting. Its question ends at the next step; any other work that its thread has
+begun runs to the end.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 MAX_BUILDERS = 4
-"""Asynchronous builds, of all indexes together, that run or wait for a lock at a time."""
+"""Async builds, over all indexes, that run or wait for a lock at a time."""
 
 MAX_QUESTIONS = 16
-"""Asynchronous questions, of all indexes together, that run at a time; others wait their turn.
+"""Async questions, over all indexes, that run at a time; others wait their turn.
 
-The threads of `asyncio.to_thread` would be six on two cores, and forwards are shared by so many.
+More than `asyncio.to_thread` has (six on two cores), since questions share forwards.
 """
 
 MAX_THREADS = 8
-"""Of one question that compares embeddings: more wait for memory, and questions come together."""
+"""Threads in which one question compares embeddings; more would only wait for memory."""
 
 
 def asynchronous(
     method: Callable[Concatenate[S, P], T], *, builds: bool = False, stops: bool = False
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """The twin of a method, with the same arguments; it never blocks the loop.
+    """Return the async twin of a method, with the same arguments; it never blocks the loop.
 
-    With `builds` it runs in one of the threads of builds. With `stops` the method has an option
-    `stop`, which is set when the task is cancelled.
+    With `builds` it runs in a builder thread. With `stops` the method takes an event `stop`, which is
+    set when the task is cancelled.
     """
 
     async def twin(self: S, /, *args: P.args, **options: P.kwargs) -> T:
@@ -70,9 +70,9 @@ def asynchronous(
 def asynchronous_pieces(
     method: Callable[Concatenate[S, P], Iterable[str]], *, stops: bool = False
 ) -> Callable[Concatenate[S, P], AsyncIterator[str]]:
-    """The twin of a method that streams an answer: an iterator over its pieces.
+    """Return the async twin of a method that streams an answer: an iterator over its pieces.
 
-    With `stops` the method has an option `stop`, which is set when the iterator is closed.
+    With `stops` the method takes an event `stop`, which is set when the iterator is closed.
     """
 
     async def twin(self: S, /, *args: P.args, **options: P.kwargs) -> AsyncIterator[str]:
@@ -89,7 +89,7 @@ def asynchronous_pieces(
 
 
 class _Abandoned(threading.Event):
-    """Set when nobody waits any more, or by the flag that the caller has passed."""
+    """Set once the caller stops waiting, or when the event that the caller passed is set."""
 
     def __init__(self, passed: Any) -> None:
         super().__init__()
@@ -100,12 +100,12 @@ class _Abandoned(threading.Event):
 
 
 async def in_builder_thread(change: Callable[[], T]) -> T:
-    """What `change` returns; however many builds wait for each other, all other threads go on."""
+    """Run `change` in a builder thread; builds that wait for each other never block questions."""
     return await _in_thread_of(_pool(MAX_BUILDERS, "hwdag-build", os.getpid()), change)
 
 
 async def in_question_thread(work: Callable[[], T]) -> T:
-    """What `work` returns, one of so many at a time."""
+    """Run `work` in one of `MAX_QUESTIONS` threads."""
     return await _in_thread_of(_pool(MAX_QUESTIONS, "hwdag-question", os.getpid()), work)
 
 
@@ -115,20 +115,20 @@ async def _in_thread_of(pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
 
 
 async def each_in_a_thread(pieces: Iterator[T]) -> AsyncGenerator[T]:
-    """The pieces, each made in a thread, one after the other; the loop goes on meanwhile."""
-    # why None: StopIteration cannot leave a thread through a future
+    """Yield the pieces in order, each made in a thread without blocking the loop."""
+    # why None: a future cannot raise StopIteration
     while (piece := await in_question_thread(partial(next, pieces, None))) is not None:
         yield piece
 
 
 def _bound(owner: S, method: Callable[Concatenate[S, P], T]) -> Callable[P, T]:
-    """The method of that name of its owner, which may be that of a subclass."""
+    """The owner's method of that name, which a subclass may override."""
     found: Callable[P, T] = getattr(owner, method.__name__)
     return found
 
 
 def _named(twin: T, method: Callable[..., Any]) -> T:
-    """The twin with the signature of its method and its name, an "a" before it."""
+    """Give the twin its method's signature, and its name with an "a" in front."""
     owner, _, name = method.__qualname__.rpartition(".")
     named: Any = wraps(method)(twin)  # type: ignore[arg-type]
     named.__name__, named.__qualname__ = f"a{name}", f"{owner}.a{name}"
@@ -138,7 +138,7 @@ def _named(twin: T, method: Callable[..., Any]) -> T:
 
 
 def in_threads(function: Callable[[S], T], items: Sequence[S]) -> list[T]:
-    """Apply a function that lets others run to each of these, in a few threads."""
+    """Map a function that releases the GIL over items, in a few threads."""
     if len(items) < 2:
         return [function(item) for item in items]
     with ThreadPoolExecutor(min(MAX_THREADS, os.cpu_count() or 1)) as pool:
@@ -147,5 +147,5 @@ def in_threads(function: Callable[[S], T], items: Sequence[S]) -> list[T]:
 
 @cache
 def _pool(threads: int, name: str, process: int) -> ThreadPoolExecutor:
-    """The threads of a process: a fork copies none of them, and needs a pool of its own."""
+    """One pool per process: a fork copies no threads, so it needs its own."""
     return ThreadPoolExecutor(threads, thread_name_prefix=name)

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from hwdag.page.widget import PageWidget
 
 Origin = Literal["chunk", "generated", "extractive", "compressed"]
-"""How a node's text came to be: cut from the document, written by an LM, picked from the text, or
-left over of the text after some of its words were dropped."""
+"""Where a node's text comes from: cut from the document, written by an LM, picked from the text, or
+compressed by dropping words."""
 
 StopReason = Literal["sufficient", "budget", "exhausted", "time", "stopped"]
-"""Why a walk ended: enough evidence, no unvisited node fits the token budget, nothing is left, the time
-is up, or nobody waits for the answer any more."""
+"""Why a walk ended: enough evidence, no unvisited node fits the token budget, no node is left, the time
+limit, or a caller that no longer waits."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -52,14 +52,14 @@ class Document:
 
     @property
     def page_starts(self) -> list[int]:
-        """Characters at which its pages begin, from `metadata["page_starts"]`; empty without pages."""
+        """First character of each page, from `metadata["page_starts"]`; empty without pages."""
         starts = self.metadata.get("page_starts")
         if not isinstance(starts, list | tuple) or not all(type(start) is int for start in starts):
             return []
         return list(starts)
 
     def page_of(self, position: int) -> int | None:
-        """Return the number of the page that a character is on, from 1; None without pages."""
+        """Return the page of a character, from 1; None without pages."""
         return bisect_right(self.page_starts, position) or None
 
 
@@ -67,10 +67,10 @@ class Document:
 class Node:
     """A chunk (level 1) or an Information Point (level 2 and up) of one document.
 
-    `sources` are the exact character spans of the document that the text rests on: the chunk
-    itself, the picked sentence of an extractive point, or the sentences that a generated point
-    attended to most (through the strongest edges, for levels above 2). `heading` is the one that the
-    first of them stands under, "" where there is none.
+    `sources` are the character spans of the document that support the text: the chunk itself, the
+    picked sentence of an extractive point, or the sentences that a generated point attended to most
+    (through the strongest edges, for levels above 2). `heading` is the heading of the first span,
+    or "".
     """
 
     id: str
@@ -83,7 +83,7 @@ class Node:
     heading: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the node as JSON-able values; `spans` are [start, end) of characters."""
+        """Return the node as JSON-able values; `spans` are [start, end) in characters."""
         return {
             "id": self.id,
             "document_id": self.document_id,
@@ -98,7 +98,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a call cost. Tokens are those that passed through the model, cached ones counted once."""
+    """Cost of a call. `tokens` passed through the model; cached ones count once."""
 
     tokens: int = 0
     tflops: float = 0.0
@@ -120,7 +120,7 @@ PARTS = ("attention", "similarity", "reference")  # of a score
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A node that a step could have read instead, with the parts of its score at that moment."""
+    """A node that a step could have read instead, with the parts of its score at that step."""
 
     node: Node
     attention: float
@@ -137,16 +137,18 @@ class Candidate:
 class Step:
     """One visited node of a walk, in visiting order.
 
-    `attention`, `similarity` and `reference` are the parts of the score at the moment of the choice,
-    scaled and weighed as `SearchConfig.scoring` says (with the papers' formula: shares of the totals
-    over all nodes, GARLIC 3.2.2); for a node of the initial set only `similarity` is not 0.
-    `relevance` is r of PECAN App. C: mean attention to the question times the place in the cache, which
-    is `position` unless nodes were read by section; it is None where the reader did not read the node,
-    since neither the walk nor an answer needed it. `p_yes` is read after the node was appended; it is
-    None where several nodes were read at once and this one was not the last of them. `passed_over` are the
-    best candidates that were not chosen, best first: a few, with the last of the nodes that were chosen at
-    once, none in the initial set. A navigator's scorer chooses among the nodes with the highest scores,
-    so the score of what was passed over may be the higher one then.
+    `attention`, `similarity` and `reference` are the parts of the score when the node was chosen,
+    scaled and weighted by `SearchConfig.scoring` (in the papers' formula, shares of the totals over
+    all nodes, GARLIC 3.2.2). For a node of the initial set only `similarity` is nonzero.
+
+    `relevance` is r of PECAN App. C: mean attention to the question times the place in the cache,
+    which is `position` unless nodes were read by section. It is None if the reader did not read the
+    node, because neither the walk nor an answer needed it. `p_yes` is read after appending the node;
+    None if several nodes were read at once and this was not the last.
+
+    `passed_over` are the best candidates not chosen, best first. The last of the nodes chosen together
+    has them; nodes of the initial set have none. Their scores may be higher, since a navigator's scorer
+    chooses among the nodes with the highest scores.
     """
 
     position: int
@@ -175,15 +177,15 @@ class Step:
         }
 
 
-OnStep = Callable[[Step], None]  # is called with the steps of a walk as they happen
+OnStep = Callable[[Step], None]  # called with each step of a walk as it happens
 
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
     """The visited nodes in visiting order, why the walk stopped, and what it cost.
 
-    `context_tokens` counts the node tokens put before the reader; it never exceeds the budget.
-    `notes` says in words what differed from the plain method (a budget cut to the context, ...).
+    `context_tokens` counts the node tokens shown to the reader and never exceeds the budget.
+    `notes` describe deviations from the plain method (a budget cut to the context, ...).
     """
 
     question: str
@@ -193,16 +195,16 @@ class Retrieval:
     usage: Usage
     notes: tuple[str, ...] = ()
     beyond: tuple[Step, ...] = ()
-    """Nodes that were asked for by number but not read, best score first; p_yes is None."""
+    """Unread nodes that fill up to `k`, best score first; their `p_yes` is None."""
     sources: Mapping[str, Document] = field(default_factory=dict, compare=False, repr=False)
-    """The documents that the nodes rest on, by id, in the versions that were searched."""
+    """The documents of the nodes by id, in the versions that were searched."""
 
     def best(self, k: int) -> tuple[Step, ...]:
-        """Exactly min(k, available) nodes, for callers that want a number (ours, not the papers').
+        """Return exactly min(k, available) nodes (ours, not the papers').
 
-        Visited nodes by relevance and similarity, each as a share of its sum over the visited, or in
-        visiting order where they were not read; then those `beyond`, which `search(..., k=k)` fills
-        by score after the walk stopped.
+        Visited nodes come first, by relevance and similarity, each as a share of its sum over the
+        visited nodes; in visiting order if they were not read. Then come the nodes `beyond`, which
+        `search(..., k=k)` adds by score after the walk.
         """
         visited = list(self.steps)
         attention = sum(s.relevance or 0.0 for s in visited) or 1.0
@@ -215,7 +217,7 @@ class Retrieval:
 
     @property
     def p_yes(self) -> float | None:
-        """The last probability of "Yes" that was read."""
+        """The last p_yes that was read, or None."""
         return next((s.p_yes for s in reversed(self.steps) if s.p_yes is not None), None)
 
     def to_dict(self) -> dict[str, Any]:
@@ -233,11 +235,11 @@ class Retrieval:
         }
 
     def to_html(self) -> str:
-        """Return a page that shows the walk and what it read; it needs no network."""
+        """Return a self-contained page that shows the walk and what it read."""
         return page(self.question, {"documents": shown_documents(self), "walk": self.to_dict()})
 
     def widget(self) -> PageWidget:
-        """Return the page as a Jupyter widget (extra `notebook`), whose `selected` is a `Node` or None."""
+        """Return the page as a Jupyter widget (extra `notebook`); `selected` is a `Node` or None."""
         from hwdag.page.widget import PageWidget
 
         return PageWidget(self.to_html(), {step.node.id: step.node for step in self.steps})
@@ -256,23 +258,23 @@ class Citation:
     weight: float
     node_id: str
     page: int | None = None
-    """Of a document with pages: the one that it begins on, counted from 1."""
+    """Page the sentence starts on, from 1; None without pages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer, the sentences that it rests on (best first), and the walk that led to it."""
+    """An answer, the sentences that support it (best first), and the walk that led to it."""
 
     text: str
     citations: tuple[Citation, ...]
     retrieval: Retrieval
     usage: Usage
     attended: tuple[Citation, ...] = ()
-    """Every source sentence that was read, by its share of the answer's attention; the citations are
-    the first of them. Empty where the answer was stopped."""
+    """Every source sentence that was read, by share of the answer's attention; starts with the
+    citations. Empty if the answer was stopped."""
     likelihood: float | None = None
-    """Mean log-probability per token of the text, at most 0: how sure the reader is of it, given what it
-    read. None where nothing was decoded."""
+    """Mean log-probability per token of the text, at most 0: how certain the reader is, given what it
+    read. None if nothing was decoded."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer with its citations, its cost and its walk, as JSON-able values."""
@@ -301,7 +303,7 @@ class Answer:
         }
 
     def to_html(self) -> str:
-        """Return a page that shows the answer, what it rests on and the walk; it needs no network."""
+        """Return a self-contained page that shows the answer, its sources and the walk."""
         documents = shown_documents(self.retrieval)
         return page(self.retrieval.question, {"documents": documents, "answer": self.to_dict()})
 
@@ -318,13 +320,13 @@ class Answer:
 
 
 def shown_documents(retrieval: Retrieval) -> list[dict[str, Any]]:
-    """Return the documents that a walk has nodes of, as a page takes them."""
+    """Return the documents of a walk's nodes, in the form that a page takes."""
     wanted = {step.node.document_id: None for step in (*retrieval.steps, *retrieval.beyond)}
     return [shown_document(retrieval.sources[key]) for key in wanted]
 
 
 def shown_document(document: Document) -> dict[str, Any]:
-    """Return a document as a page takes it."""
+    """Return a document in the form that a page takes."""
     return {
         "id": document.id,
         "title": document.title,
