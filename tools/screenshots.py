@@ -25,7 +25,9 @@ def main() -> None:
     """Write the pictures of one answer, its parts, and the graph."""
     documents = [d for d in read_documents([ROOT / "examples" / "town"]) if isinstance(d, Document)]
     documents = [Document(Path(d.id).stem, d.text, d.title) for d in documents]
-    index = HWDAGIndex.from_documents(documents, config=BuildConfig(edges="attention"))
+    index = HWDAGIndex.from_documents(documents)
+    graph = BuildConfig(method="hwdag", points="extractive")
+    graphs = HWDAGIndex.from_documents(documents, config=graph)
     for _ in range(2):  # the first loads the model, and its seconds are on the page
         answer = index.answer(QUESTION, config=SearchConfig(token_budget=256))
     IMAGES.mkdir(exist_ok=True)
@@ -45,7 +47,7 @@ def main() -> None:
         page.locator(".citations").first.screenshot(path=IMAGES / "citations.png")
         page.get_by_label("Source documents").screenshot(path=IMAGES / "source.png")
         page.locator(".walk li").first.screenshot(path=IMAGES / "walk.png")
-        file.write_text(index.to_html(), "utf-8")
+        file.write_text(graphs.to_html(), "utf-8")
         page.goto(file.as_uri())
         page.get_by_label("Find in nodes").fill("quarry")
         page.locator(".found button").first.click()
