@@ -29,7 +29,7 @@ def main() -> None:
     graph = BuildConfig(method="hwdag", points="extractive")
     graphs = HWDAGIndex.from_documents(documents, config=graph)
     for _ in range(2):  # the first loads the model, and its seconds are on the page
-        answer = index.answer(QUESTION, config=SearchConfig(token_budget=256))
+        answer = index.answer(QUESTION, config=SearchConfig(token_budget=128))
     IMAGES.mkdir(exist_ok=True)
     with sync_playwright() as play, TemporaryDirectory() as folder:
         browser = play.chromium.launch(
