@@ -1,9 +1,9 @@
 """Low-rank adapters (LoRA, arXiv 2106.09685) in the file format of PEFT, merged into a model.
 
-A merged adapter is part of the weights: the forward is that of the plain model, at its cost. PEFT's
-`merge_and_unload` gives the same weights to the bit (float32, bfloat16 and float16, the shipped
-adapter), in two to five times the time; but it only warns where tensors are missing and takes weights
-that are not finite, and here every such file is refused.
+A merged adapter is part of the weights, so a forward costs what it costs without one. PEFT's
+`merge_and_unload` gives bit-identical weights (float32, bfloat16 and float16, the shipped adapter) in
+two to five times the time, but only warns about missing tensors and accepts weights that are not
+finite. This module refuses such files.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from hwdag.text.prompts import SearchPrompts
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
 PREFIX, DOWN, UP = "base_model.model.", ".lora_A.weight", ".lora_B.weight"
 
-TURNS = "search_turns"  # our own among PEFT's settings, which PEFT passes over
+TURNS = "search_turns"  # our own key in PEFT's settings; PEFT ignores it
 
-NAME_DIGITS = 12  # of the fingerprint, in the name of a reader
+NAME_DIGITS = 12  # digits of the fingerprint in a reader's name
 
 OTHER_KINDS = (
     "alora_invocation_tokens",
@@ -48,10 +48,10 @@ OTHER_KINDS = (
     "use_qalora",
     "use_rslora",
 )
-"""Settings of PEFT that ask for more than `W + lora_alpha / r * B A`."""
+"""PEFT settings that need more than `W + lora_alpha / r * B A`."""
 
 KEEP_THE_BASE = (True, False, "gaussian", "eva", "orthogonal")
-"""Values of `init_lora_weights` with which training begins at the base model as it is."""
+"""Values of `init_lora_weights` that leave the base model unchanged when training starts."""
 
 HUB_NAME = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}", re.ASCII)
 
@@ -61,12 +61,12 @@ class Adapter:
     """A low-rank change of some linear layers of a model.
 
     Attributes:
-        base: the model that it was trained on, as its files name it.
+        base: name of the model it was trained on, from its settings.
         scale: `lora_alpha / r`.
-        factors: A (r, inputs) and B (outputs, r) of every layer, by the layer's name.
-        fingerprint: SHA-256 of the file of the weights, and of the scale.
-        prompts: those that it was trained on, by `search_turns` of its settings: one turn, or the two
-            of the papers; None where it was trained for something else.
+        factors: A (r, inputs) and B (outputs, r) by name of the layer.
+        fingerprint: SHA-256 of the weights file and the scale.
+        prompts: the prompts it was trained on (`search_turns` in its settings): one turn, or the papers'
+            two; None if it was trained for something else.
     """
 
     base: str
@@ -77,7 +77,7 @@ class Adapter:
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """Read PEFT's two files; raises `ModelNotFound`, or `InputError` for no plain LoRA adapter."""
+        """Read PEFT's two files. Raises `ModelNotFound`, or `InputError` unless it is plain LoRA."""
         folder = Path(folder)
         try:
             config, weights = json_bytes(folder / CONFIG), regular(folder / WEIGHTS).read_bytes()
@@ -101,7 +101,7 @@ class Adapter:
         return cls(base, scale, factors, digest.hexdigest(), prompts)
 
     def reader_name(self, source: str) -> str:
-        """The name of a reader with this adapter; `InputError` if it was trained on another model."""
+        """Name of a reader with this adapter. Raises `InputError` if it was trained on another model."""
         names = [
             name
             for name in (self.base, source)
@@ -117,7 +117,7 @@ class Adapter:
 
     @torch.no_grad()
     def merge(self, model: PreTrainedModel) -> None:
-        """Add it to the weights, in float32; if it does not fit, `InputError`, and the model is as it was."""
+        """Add it to the weights, in float32. `InputError` if it does not fit; the model stays unchanged."""
         weights = {name: _weight(model, name, *pair) for name, pair in self.factors.items()}
         for name, (down, up) in self.factors.items():
             weight, factors = weights[name], float(down.abs().max()) * float(up.abs().max())
@@ -135,7 +135,7 @@ class Adapter:
 
 
 def _prompts(settings: Mapping[str, Any]) -> SearchPrompts | None:
-    """Those that it was trained on; raises `ValueError` for turns that there are not."""
+    """The prompts it was trained on. Raises `ValueError` for an unknown number of turns."""
     turns = settings.get(TURNS)
     if turns is None:
         return None
@@ -145,7 +145,7 @@ def _prompts(settings: Mapping[str, Any]) -> SearchPrompts | None:
 
 
 def _checked(settings: Any) -> tuple[int, float]:
-    """Rank and scale; raises `ValueError` for what is not plain LoRA."""
+    """Return rank and scale. Raises `ValueError` unless the settings are plain LoRA."""
     if not isinstance(settings, dict) or settings.get("peft_type") != "LORA":
         found = settings.get("peft_type") if isinstance(settings, dict) else None
         raise ValueError(f"its peft_type is {found!r}, not 'LORA'")
@@ -216,5 +216,5 @@ def _weight(model: PreTrainedModel, name: str, down: Tensor, up: Tensor) -> Tens
 
 
 def is_fingerprint(text: str) -> bool:
-    """Whether it is how a reader's name says which adapter is in it."""
+    """Whether the text is a fingerprint as in a reader's name."""
     return re.fullmatch(rf"[0-9a-f]{{{NAME_DIGITS}}}", text) is not None

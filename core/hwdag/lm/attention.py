@@ -1,12 +1,12 @@
-"""Attention capture: small averages, computed inside the attention call and reduced at once.
+"""Attention capture: averages over spans, computed inside the attention call.
 
-One function is registered with transformers' `AttentionInterface`. While a capture is active it
-lets the model's own scaled-dot-product kernel compute the output, and on the side computes
-`softmax(q k^T)` for the wanted query rows alone, a block of rows at a time, and averages it over
-spans. Nothing of the size heads x T x T ever exists, and logits stay what they were.
+One function is registered with transformers' `AttentionInterface`. During a capture the model's own
+scaled-dot-product kernel still computes the output, so logits do not change. In addition the function
+computes `softmax(q k^T)` for the requested query rows only, block by block, and averages it over
+spans. No array of size heads x T x T is ever allocated.
 
-Models whose kernel does not exist outside the eager path (soft-capped scores, learned sinks) get
-their output from the same blocks.
+Models without a fused kernel (soft-capped scores, learned sinks) get their output from the same
+blocks.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ Range = tuple[int, int]  # a half-open range of token positions
 class SpanRequest:
     """What to average for one sequence of the batch.
 
-    `rows` are ranges within the new tokens of this forward (left padding included), `keys` ranges
-    within all tokens that they can see, cached ones first.
+    `rows` are ranges of the new tokens of this forward (left padding included), `keys` ranges of all
+    visible tokens, cached ones first.
     """
 
     rows: Sequence[Range]
@@ -54,7 +54,7 @@ class SpanRequest:
 
 @dataclass(frozen=True, slots=True)
 class ColumnRequest:
-    """The same with every token that the rows can see as a key of its own: means of columns."""
+    """As `SpanRequest`, with every visible token as its own key: means of columns."""
 
     rows: Sequence[Range]
 
@@ -64,12 +64,12 @@ Request = SpanRequest | ColumnRequest
 
 @dataclass(eq=False)
 class Capture:
-    """The result: `per_head` holds, for every captured layer and sequence, (heads, rows, keys)."""
+    """Captured attention: `per_head` holds (heads, rows, keys) for each layer and sequence."""
 
     requests: Sequence[Request]
     heads: HeadList | None
     last_layer: int | None = None
-    """Where the forward is cut, if it is."""
+    """Layer that ends the forward, or None."""
     per_head: dict[int, list[Tensor]] = field(default_factory=dict)
 
     def mean(self, index: int) -> Tensor:
@@ -79,14 +79,14 @@ class Capture:
         return torch.cat([heads.to(picked[0].device) for heads in picked]).mean(dim=0)
 
     def heads_of(self, layer: int, available: int) -> list[int] | None:
-        """Which heads of a layer are wanted; None if the layer is not needed at all."""
+        """Requested heads of a layer; None if there are none."""
         if self.heads is None:
             return list(range(available))
         return [head for at, head in self.heads if at == layer] or None
 
 
 class _Cut(Exception):
-    """Leaves a forward that has told all that was asked."""
+    """Ends a forward after the last requested layer."""
 
 
 _LOCKS: WeakKeyDictionary[PreTrainedModel, threading.RLock] = WeakKeyDictionary()
@@ -96,7 +96,7 @@ _ACTIVE: ContextVar[Capture | None] = ContextVar("hwdag_capture", default=None)
 
 
 def lock_of(model: PreTrainedModel) -> threading.RLock:
-    """The lock of a model's weights. A capture switches the model itself, whoever wraps it."""
+    """Return the lock of a model, one per model, since a capture changes the model itself."""
     with _LOCKING:
         return _LOCKS.setdefault(model, threading.RLock())
 
@@ -111,11 +111,11 @@ def capture(
 ) -> Iterator[Capture]:
     """Capture the attention of the forward that runs inside the block; `heads=None` means all.
 
-    With `cut` the forward, and the block with it, ends within the last layer that is asked for: there is
-    no output, and a cache has the keys and values of the layers up to that one.
+    With `cut` the forward ends inside the last requested layer and leaves the block: there is no
+    output, and a cache holds keys and values up to that layer.
 
-    Raises `CaptureUnsupported` for a model that does not go through transformers' interface, and
-    `InputError` for a layer or head that it does not have.
+    Raises `CaptureUnsupported` for a model that does not use transformers' interface, and `InputError`
+    for a layer or head that does not exist.
     """
     check_supported(model)
     check_heads(model.config, heads)
@@ -133,7 +133,7 @@ def capture(
 
 @contextmanager
 def switched(model: PreTrainedModel, implementation: str) -> Iterator[None]:
-    """Let a model attend by another function inside the block."""
+    """Switch the attention implementation inside the block."""
     before = model.config._attn_implementation
     model.set_attn_implementation(implementation)
     try:
@@ -147,7 +147,7 @@ def _layers(model: PreTrainedModel, heads: HeadList | None) -> set[int]:
 
 
 def check_complete(model: PreTrainedModel, captured: Capture) -> None:
-    """Raise `CaptureUnsupported` where a layer that was asked for has not reported."""
+    """Raise `CaptureUnsupported` if a requested layer did not report."""
     if missing := sorted(_layers(model, captured.heads) - set(captured.per_head)):
         raise CaptureUnsupported(
             f"{_describe(model)}: layers {missing} did not report attention; hwdag captures models "
@@ -204,7 +204,7 @@ def _attention(
     attention_mask: Tensor | None,  # (batch, 1, new, seen), True or 0 where visible
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """The registered attention function: output as the model's own, averages on the side."""
+    """The registered attention function: the model's own output, plus the requested averages."""
     options = {"scaling": None} | kwargs
     return attend(_ACTIVE.get(), module, query, key, value, attention_mask, **options), None
 
@@ -220,9 +220,9 @@ def attend(
     scaling: float | None,
     **kwargs: Any,
 ) -> Tensor:
-    """Output of an attention call, (batch, new, heads, dim), with its averages for a capture.
+    """Compute an attention call, (batch, new, heads, dim), and the averages of an active capture.
 
-    Shapes are those of transformers' attention functions.
+    Shapes follow transformers' attention functions.
     """
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     scores = _Scores(query, key, attention_mask, scale, kwargs.get("softcap"), kwargs.get("s_aux"))
@@ -248,7 +248,7 @@ def attend(
 
 @dataclass(frozen=True, slots=True)
 class _Scores:
-    """Everything that attention probabilities of any block of rows are made from."""
+    """Inputs for the attention probabilities of any block of rows."""
 
     query: Tensor
     key: Tensor
@@ -308,9 +308,9 @@ def _span_means(scores: _Scores, index: int, heads: list[int], request: Request)
 
 
 def _one_token(query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
-    """Attention output of a single token, (batch, 1, heads, dim): heads with the same keys are rows.
+    """Attention output of a single token, (batch, 1, heads, dim); heads that share keys become rows.
 
-    With `enable_gqa`, which transformers sets, decoding takes a third longer on a CPU.
+    transformers sets `enable_gqa` instead, which makes decoding a third slower on a CPU.
     """
     batch, heads, _, _ = query.shape
     grouped = query.reshape(batch, key.shape[1], heads // key.shape[1], -1)
@@ -319,7 +319,7 @@ def _one_token(query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tenso
 
 
 def _blockwise_output(scores: _Scores, value: Tensor) -> Tensor:
-    """Attention output where no fused kernel exists, (batch, new, heads, dim)."""
+    """Attention output without a fused kernel, (batch, new, heads, dim)."""
     batch, heads, new, _ = scores.query.shape
     every_head = list(range(heads))
     group, size = heads // value.shape[1], scores.block_rows(heads)

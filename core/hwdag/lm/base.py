@@ -1,7 +1,7 @@
-"""The two roles of a language model. A Reader has attention; a Writer only has text.
+"""The two roles of a language model: a Reader exposes attention, a Writer only text.
 
-Any engine may be a Writer. A Reader is a local causal LM whose attention can be captured; the same
-object may play both roles (`hwdag.lm.huggingface.HuggingFaceLM` does).
+Any engine can be a Writer. A Reader is a local causal LM whose attention can be captured. One object
+may have both roles, as `hwdag.lm.huggingface.HuggingFaceLM` does.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from hwdag.types import Span, Usage
 class ReplayRequest:
     """One window to be replayed: `[before, segments, after, points]`, teacher-forced.
 
-    `units[i]` cuts segment i into the parts that attention is reported for (its sentences): disjoint,
-    ascending, together every non-blank character.
+    `units[i]` splits segment i into the parts to report attention for (its sentences): disjoint,
+    ascending, and covering every non-blank character.
     """
 
     before: str
@@ -45,10 +45,10 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one forward over appended nodes tells.
+    """Result of one forward over appended nodes.
 
-    `attention` is the mean of each node's tokens to those of the question (PECAN App. C, without the
-    position factor), `p_yes` is read in the answer slot after the last of them.
+    `attention` is the mean attention from each node's tokens to the question's (PECAN App. C, without
+    the position factor). `p_yes` is read in the answer slot after the last node.
     """
 
     attention: Floats  # (nodes,)
@@ -56,27 +56,27 @@ class Reading:
 
 
 class Decoding(Protocol):
-    """An answer being decoded: iterate for text pieces; the rest is complete when exhausted."""
+    """An answer being decoded: iterate for pieces of text; the properties cover what was decoded."""
 
     def __iter__(self) -> Iterator[str]: ...
 
     @property
     def text(self) -> str:
-        """What was decoded so far, stripped."""
+        """The text decoded so far, stripped."""
 
     @property
     def attention(self) -> Floats:
-        """Attention mass on each of the asked spans, mean over the decoded tokens, (spans,)."""
+        """Attention mass on each requested span, mean over the decoded tokens, (spans,)."""
 
     @property
     def likelihood(self) -> float | None:
-        """Mean log-probability per token of what was decoded so far; None where nothing was."""
+        """Mean log-probability per decoded token; None before the first."""
 
 
 class Session(Protocol):
-    """One question's KV cache: `[prefix, question, node, node, ...]`, only ever appended to.
+    """One question's KV cache: `[prefix, question, node, node, ...]`, append-only.
 
-    A session belongs to one thread; sessions of the same reader may run in several.
+    A session belongs to one thread; sessions of one reader may run in several threads.
     """
 
     def cost(self, text: str) -> int:
@@ -84,23 +84,23 @@ class Session(Protocol):
 
     @property
     def room(self) -> int:
-        """Node tokens that still fit into the context, room for the answer kept free."""
+        """Node tokens that still fit into the context, with space kept for the answer."""
 
     def read(self, texts: Sequence[str]) -> Reading:
-        """Append nodes and probe the answer slot, in one forward; the probe is then forgotten."""
+        """Append nodes and probe the answer slot in one forward, then crop the probe."""
 
     def decode(
         self, *, enough: bool, max_new_tokens: int, spans: Sequence[tuple[int, Span]] = ()
     ) -> Decoding:
         """Append the first reply ("Yes" or "No") and the second turn, and decode the answer.
 
-        `spans` are (node in appending order, characters of its text) to report attention for.
+        `spans` are the (ordinal of the appended node, characters of its text) to report attention for.
         """
 
     def likelihoods(self, texts: Sequence[str], *, enough: bool) -> Floats:
-        """Mean log-probability per token of each text as the answer that `decode` gives, (texts,).
+        """Mean log-probability per token of each text as the answer, (texts,).
 
-        The session stays as it is: more nodes can be read, and an answer decoded.
+        Does not change the session: it can read more nodes and decode an answer.
         """
 
     @property
@@ -127,7 +127,7 @@ class Reader(Protocol):
 
     @property
     def name(self) -> str:
-        """Recorded in the index; what `load_reader` takes."""
+        """Name recorded in the index; `load_reader` accepts it."""
 
     @property
     def context_tokens(self) -> int:
@@ -143,26 +143,23 @@ class Reader(Protocol):
 
     @property
     def replay_batch(self) -> int:
-        """Windows that a build has replayed at a time."""
+        """Number of windows that a build replays at a time."""
 
     @property
     def prefers_extraction(self) -> bool:
-        """True for a model known to be too small to write Information Points."""
+        """Whether the model is known to be too small to write Information Points."""
 
     @property
     def confidence(self) -> float:
-        """A "Yes" is counted above this p_yes, unless the search says otherwise (t_p of PECAN)."""
+        """Default threshold of p_yes above which a "Yes" counts (t_p of PECAN)."""
 
     @property
     def search_prompts(self) -> SearchPrompts:
-        """How it is asked whether it has enough, and for the answer, unless the index says otherwise.
-
-        A reader that was trained for this keeps the turns that it was trained on.
-        """
+        """Default prompts for "enough?" and for the answer; a trained reader has those of its training."""
 
     @property
     def known_heads(self) -> HeadList | None:
-        """What "auto" stands for: (layer, head) pairs, best first; None is all heads."""
+        """The heads meant by "auto": (layer, head) pairs, best first; None means all heads."""
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Number of tokens of each text, control tokens taken as plain text."""
@@ -177,11 +174,11 @@ class Reader(Protocol):
 
     @property
     def usage(self) -> Usage:
-        """Cost of all replays (and writing, where it is a Writer too) so far."""
+        """Cost of all replays so far, and of writing if it is a Writer too."""
 
 
 def heads_of(reader: Reader, heads: Heads) -> Heads:
-    """The heads themselves where "auto" stands for a list that the reader knows."""
+    """Replace "auto" with the reader's known heads, if it has any."""
     return reader.known_heads or heads if heads == "auto" else heads
 
 
@@ -191,7 +188,7 @@ class Writer(Protocol):
 
     @property
     def name(self) -> str:
-        """Recorded in the index."""
+        """Name recorded in the index."""
 
     def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
         """One reply per prompt, in order."""
@@ -199,21 +196,21 @@ class Writer(Protocol):
 
 @runtime_checkable
 class ConcurrentWriter(Writer, Protocol):
-    """A Writer that hands over every reply as soon as it has it; optional.
+    """A Writer that yields each reply as soon as it is finished; optional.
 
-    It answers `concurrency` prompts at a time, an attribute, where that is more than one.
+    An attribute `concurrency` says how many prompts it answers at a time; the default is one.
     """
 
     def replies(self, prompts: Sequence[str], *, max_new_tokens: int) -> Iterator[tuple[int, str]]:
-        """(Ordinal of the prompt, reply), each as soon as it is finished, in any order.
+        """Yield (ordinal of the prompt, reply) as soon as each is finished, in any order.
 
-        Closing the iterator gives up what is not finished.
+        Closing the iterator abandons unfinished replies.
         """
 
 
 @runtime_checkable
 class Metered(Protocol):
-    """Something that counts what it costs; optional for a Writer."""
+    """Something that counts its own cost; optional for a Writer."""
 
     @property
     def usage(self) -> Usage:

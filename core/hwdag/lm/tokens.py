@@ -1,4 +1,4 @@
-"""Text to token ids: untrusted text as plain text, a template's own as control tokens."""
+"""Text to token ids: untrusted text as plain text, a template's text with control tokens."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Range = tuple[int, int]
 _BRACKETED = re.compile(r"<\S+>|\[\S+\]")
 
 _TOKENIZING = threading.Lock()
-"""Whether spellings of control tokens are split is a switch of the tokenizer, not of the call, and
-several codecs may share a tokenizer."""
+"""Splitting control tokens is a setting of the tokenizer, not of the call, and several codecs may share
+a tokenizer."""
 
 
 class Codec:
-    """Encodes untrusted text with a tokenizer so that no control token can come out of it."""
+    """Encodes untrusted text without ever producing a control token."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self.tokenizer = tokenizer
@@ -33,7 +33,7 @@ class Codec:
     def _control(self) -> dict[int, str]:
         """Ids that only a template may produce: special tokens, and added ones such as `<tool_call>`.
 
-        Other added tokens are text: Gemma's runs of spaces and newlines.
+        Other added tokens are text, such as Gemma's runs of spaces and newlines.
         """
         added = {
             i: token.content
@@ -47,7 +47,7 @@ class Codec:
 
     @cached_property
     def _unknown(self) -> int | None:
-        """The id of what the vocabulary lacks, unless it has another role too: it is no control."""
+        """The id for unknown text, which is no control token; None if it has another role too."""
         tokenizer = self.tokenizer
         roles = (
             tokenizer.bos_token_id,
@@ -76,7 +76,7 @@ class Codec:
         ]
 
     def count_parts(self, texts: Sequence[Sequence[str]]) -> list[int]:
-        """Number of tokens of each text that is given in parts, as `encode_parts` has them."""
+        """Number of tokens of each text given in parts, as for `encode_parts`."""
         if not self.tokenizer.is_fast:
             return [len(self.encode_parts(*parts)[0]) for parts in texts]
         return self.count(["".join(parts) for parts in texts])
@@ -86,9 +86,9 @@ class Codec:
         return self.encode_with_offsets(text)[0]
 
     def encode_parts(self, *parts: str) -> tuple[list[int], list[Range]]:
-        """Ids of the concatenated parts, and the token range of each: contiguous, together all ids.
+        """Return the ids of the concatenated parts and the token range of each; ranges cover all ids.
 
-        Parts are encoded together; a token that straddles two goes to the one that holds its middle.
+        Parts are encoded together; a token across a border belongs to the part that contains its middle.
         """
         if not self.tokenizer.is_fast:  # no offsets: encode one by one
             pieces = [self.encode(part) if part else [] for part in parts]
@@ -106,30 +106,30 @@ class Codec:
         return ids, ranges
 
     def control(self, text: str) -> list[int]:
-        """Token ids of a template's own text, control tokens included."""
+        """Token ids of a template's text, including control tokens."""
         return self._call(text, split=False)[0]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of ids, control tokens left out."""
-        text = self.tokenizer.decode(  # a clean-up would change what is known of a growing text
+        """Text of ids, without control tokens."""
+        text = self.tokenizer.decode(  # clean-up could change earlier parts of a growing text
             list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
         return text if isinstance(text, str) else "".join(text)
 
     @cached_property
     def opening(self) -> list[int]:
-        """What the tokenizer itself puts before a text: a BOS token, or nothing."""
+        """The tokens that the tokenizer puts before a text: a BOS token, or nothing."""
         with _TOKENIZING:
             ids = self.tokenizer("", **_QUIET)["input_ids"]
         eos = self.tokenizer.eos_token_id
         return [i for i in ids if i != eos or eos == self.tokenizer.bos_token_id]
 
     def encode_with_offsets(self, text: str) -> tuple[list[int], list[Range]]:
-        """Token ids, and the characters of each; without offsets where the tokenizer has none."""
+        """Return token ids and the characters of each; no offsets if the tokenizer has none."""
         ids, offsets = self._call(text, split=True)
         if self._control.keys().isdisjoint(ids):
             return ids, offsets
-        # Added tokens that are not "special" are matched all the same: take their spellings apart.
+        # The tokenizer also matches added tokens that are not "special": split their spellings.
         cuts = {0, len(text)} | {m.start() + 1 for m in self._control_pattern.finditer(text)}
         while True:
             ids, offsets = [], []
@@ -140,7 +140,7 @@ class Codec:
             found = [at for at, i in enumerate(ids) if i in self._control]
             if not found:
                 return ids, offsets
-            # A tokenizer that normalises text first knows more spellings; the offsets show them.
+            # A tokenizer that normalises text accepts more spellings; the offsets locate them.
             more = {start + 1 for start, _ in (offsets[at] for at in found if offsets)} - cuts
             if not more:
                 tokens = sorted({self._control[ids[at]] for at in found})
@@ -168,4 +168,4 @@ class Codec:
 
 
 _QUIET = {"verbose": False, "return_attention_mask": False}
-"""No warning about texts longer than the model: documents are."""
+"""No warning about texts longer than the context: documents are."""

@@ -1,4 +1,4 @@
-"""Writers that are not local models. Any function from prompt to text will do."""
+"""Any function from prompt to text as a Writer."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hwdag.text.characters import disarmed
 
 
 class CallableWriter:
-    """A function as a Writer: one call per prompt, in order; `hwdag.text.characters.disarmed` prompts.
+    """A function as a Writer: one call per prompt, in order.
 
-    Any client or framework LLM will do: `CallableWriter(lambda prompt: client.complete(prompt).text,
-    name="my-server")`.
+    Control tokens in prompts are defused (`hwdag.text.characters.disarmed`). Works with any client:
+    `CallableWriter(lambda prompt: client.complete(prompt).text, name="my-server")`.
     """
 
     def __init__(self, function: Callable[[str], str], *, name: str | None = None) -> None:
@@ -21,17 +21,17 @@ class CallableWriter:
         self.name = name or str(getattr(function, "__qualname__", type(function).__name__))
 
     def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
-        """One reply per prompt; the length limit is the function's own business."""
+        """One reply per prompt; the function itself limits their length."""
         return [reply for _, reply in self.replies(prompts, max_new_tokens=max_new_tokens)]
 
     def replies(self, prompts: Sequence[str], *, max_new_tokens: int) -> Iterator[tuple[int, str]]:
-        """Each reply as soon as it is there, so that it is kept before the next prompt is asked."""
+        """Yield each reply before the next prompt is asked, so that it can be stored."""
         for index, prompt in enumerate(prompts):
             yield index, self._function(disarmed(prompt))
 
 
 def as_writer(writer: Writer | Callable[[str], str] | None) -> Writer | None:
-    """A Writer as it is, a function wrapped, None as None. Raises `InputError` for anything else."""
+    """Return a Writer or None as it is, and wrap a function. Raises `InputError` for anything else."""
     if writer is None or isinstance(writer, Writer):
         return writer
     if callable(writer):
