@@ -40,12 +40,12 @@ from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Usage
 
 WRITTEN_AT_ONCE = 16
-"""Prompts in a batch. Decoding one token reads all weights, for one reply as for sixteen; what that
-brings is in docs/performance.md."""
+"""Prompts in a batch. Decoding one token reads all weights, whether for one reply or for sixteen
+(docs/performance.md)."""
 
 BATCH_TOKENS = 1 << 15
-"""Tokens in a batch of prompts and replies, padding included, at most, so that the keys and values of
-long prompts fit into memory."""
+"""Most tokens in a batch of prompts and replies, padding included, so that keys and values of long
+prompts fit into memory."""
 
 
 class HuggingFaceLM:
@@ -174,16 +174,16 @@ class HuggingFaceLM:
 
     @property
     def model(self) -> PreTrainedModel:
-        """The model, which is loaded now if it was not before."""
+        """The model; loads it on first use."""
         return self.engine.model
 
     @cached_property
     def batched(self) -> bool:
-        """Whether several windows are read in one padded forward: a CPU would pay for the padding."""
+        """Whether one padded forward reads several windows; not on a CPU, where padding costs time."""
         return self.model.device.type != "cpu"
 
     def with_heads(self, heads: HeadSource) -> Self:
-        """A reader of the same weights, lock included, whose "auto" stands for other heads."""
+        """Return a reader with the same weights and lock, whose "auto" means other heads."""
         twin = copy.copy(self)
         twin.engine = self.engine.twin()
         twin._use_heads(heads)
@@ -191,7 +191,7 @@ class HuggingFaceLM:
 
     @property
     def dtype(self) -> str:
-        """What it computes in, "float32" for example; an index records it."""
+        """The data type of the computation, such as "float32"; recorded in the index."""
         return str(self.engine.weights.dtype or self.model.dtype).removeprefix("torch.")
 
     @property
@@ -233,7 +233,7 @@ class HuggingFaceLM:
                 f"holds {self.context_tokens}; lower window_tokens"
             )
         spans = [layout.request(longest - len(layout.ids)) for layout in layouts]
-        # edges need no logits, and nothing that stands above the last of the heads
+        # edges need no logits, and no layer above the last head
         captured, cost = self.engine.attention(
             [layout.ids for layout in layouts], spans, self.pairs_of(heads)
         )
@@ -264,7 +264,7 @@ class HuggingFaceLM:
         return written
 
     def pairs_of(self, heads: Heads) -> HeadList | None:
-        """The (layer, head) pairs that a choice of heads stands for; None is all of them.
+        """Resolve a choice of heads to (layer, head) pairs; None means all heads.
 
         Raises `InputError` for a layer or head that the model does not have.
         """

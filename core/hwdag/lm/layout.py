@@ -1,4 +1,4 @@
-"""Where everything stands among the tokens: turns of a chat, a question's prompt, a replayed window."""
+"""Token layouts: the turns of a chat, a question's prompt, a replayed window."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from hwdag.types import Span
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """A chat template cut into pieces of ids around what we put in.
+    """A chat template as the token ids around its messages.
 
     `head` user text `reply` assistant text `between` user text `second_reply` assistant text;
-    `summary_reply` stands between the summary prompt and the points. A base model, which has no
-    template, gets plain lines.
+    `summary_reply` comes between the summary prompt and the points. A base model without a template
+    gets plain lines.
     """
 
     head: list[int]
@@ -80,12 +80,12 @@ def cut_conversation(codec: Codec, roles: Sequence[str]) -> list[list[int]]:
 
 
 def _line(text: str) -> tuple[str, str, str]:
-    """A node as one bullet line, in parts: around its text."""
+    """A node as one bullet line: the parts before, of and after its text."""
     return "* ", one_line(text), "\n"
 
 
 def writing_ids(codec: Codec, turns: Turns, prompt: str) -> list[int]:
-    """Token ids of a prompt that is written after."""
+    """Token ids of a prompt for writing."""
     return [*turns.head, *codec.encode(prompt), *turns.summary_reply]
 
 
@@ -134,7 +134,7 @@ class SearchLayout:
         return self._codec.count_parts(list(map(_line, texts)))
 
     def part_of_node(self, text: str, span: Span) -> Range:
-        """Where the characters `span` of a node's text stand among its ids."""
+        """Token range of the characters `span` of a node's text, within its ids."""
         line = one_line(text)
         parts = "* " + line[: span.start], line[span.start : span.end], line[span.end :] + "\n"
         return self._codec.encode_parts(*parts)[1][1]
@@ -147,14 +147,14 @@ class SearchLayout:
         return [*self.slot, *self._reply(verdict), *self._between, *self._ask]
 
     def answer(self, text: str) -> list[int]:
-        """An answer that is not decoded. Raises `InputError` if it is blank."""
+        """Token ids of a given answer. Raises `InputError` if it is blank."""
         ids = self._reply(text)
         if not text.strip() or not ids:
             raise InputError(f"the text {text!r} has no tokens, so it has no likelihood")
         return ids
 
     def _reply(self, text: str) -> list[int]:
-        """What the model might have said; where there is no template, a space comes before it."""
+        """Token ids of a reply, with a leading space if there is no template."""
         return self._codec.encode(" " + text if self._turns.are_plain else text)
 
 
@@ -175,10 +175,10 @@ def verdict_tokens(codec: Codec, prompts: SearchPrompts) -> tuple[list[int], lis
 
 
 class ReplayLayout:
-    """Token ids of one replayed window, and where its units and points stand.
+    """Token ids of one replayed window, and the ranges of its units and points.
 
-    Up to the points these are the ids that `writing_ids` gives for the same prompt, so every key is
-    what it was when a local model wrote the points; those are encoded anew, as `* point` lines.
+    Up to the points they equal `writing_ids` of the same prompt, so keys are the same as when a local
+    model wrote the points. Points are encoded anew, as `* point` lines.
     """
 
     def __init__(self, codec: Codec, turns: Turns, request: ReplayRequest) -> None:
@@ -204,7 +204,7 @@ class ReplayLayout:
         return [(origin + start, origin + end) for start, end in ranges]
 
     def request(self, pad: int) -> SpanRequest:
-        """What to capture, `pad` tokens further to the right."""
+        """Return what to capture, shifted by `pad` tokens of left padding."""
         rows, keys = (
             [(start + pad, end + pad) for start, end in spans]
             for spans in (self.points, self.units)
@@ -212,7 +212,7 @@ class ReplayLayout:
         return SpanRequest(rows, keys)
 
     def replay(self, attention: Floats) -> Replay:
-        """The captured means with what is needed to combine them."""
+        """Return the captured means, with lengths and segments of the units."""
         lengths = np.array([end - start for start, end in self.units], dtype=np.int64)
         return Replay(attention, lengths, np.array(self.segments, dtype=np.int64))
 

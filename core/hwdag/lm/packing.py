@@ -1,9 +1,9 @@
 """One forward for many callers: the new tokens of all their sequences in one row.
 
-The weights are read once for all callers. Only attention goes sequence by sequence, each with a cache
-of its own: nothing is padded, and a walk reads its nodes in the forward in which answers of others
-are decoded by a token each. One thread runs the model; a forward takes what waits, first come, first
-served. Where many wait, a new sequence is refused; one that has begun never is.
+The weights are read once for all callers. Only attention runs sequence by sequence, each with its own
+cache, so nothing is padded, and one forward can read a walk's nodes and decode a token of each answer.
+One thread runs the model and serves callers in order of arrival. If too many wait, a new sequence is
+refused; a started one never is.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ PATIENCE = 0.02
 class Row:
     """The new tokens of one sequence, on top of a cache that they enter.
 
-    The last ids may be several slots of one length: each stands behind as many of the tokens before
-    them as `slots` says, the last one behind all, and sees those and itself, no other slot. Without
-    `slots` all ids are one sequence. `logits` come in float32, of the `last` positions or of every
-    slot, (last or slots, vocabulary), attention into the capture.
+    The ids may end with several slots of equal length. Slot i follows the first `slots[i]` ids and sees
+    only those, the cache and itself; the last slot follows all of them. Without `slots` all ids are one
+    sequence. `logits` are float32, of the `last` positions or of the end of each slot,
+    (last or slots, vocabulary). Attention goes to the capture.
     """
 
     ids: list[int]
@@ -61,21 +61,21 @@ class Row:
 
     @property
     def offsets(self) -> list[int]:
-        """How far behind the cache each id stands."""
+        """Position of each id, counted from the end of the cache."""
         plain = self.slots[-1] if self.slots else len(self.ids)
         behind = [slot + i for slot in self.slots for i in range(self.slot_tokens)]
         return [*range(plain), *behind]
 
     @property
     def wanted(self) -> range:
-        """The ids whose logits are wanted."""
+        """Indices of the ids whose logits are returned."""
         if not self.slots:
             return range(len(self.ids) - self.last, len(self.ids))
         return range(self.slots[-1] + self.slot_tokens - 1, len(self.ids), self.slot_tokens)
 
 
 class Line:
-    """Where callers of one model stand in line."""
+    """The queue of callers of one model."""
 
     def __init__(self) -> None:
         self._waiting: deque[Row] = deque()
@@ -85,7 +85,7 @@ class Line:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="hwdag-model")
 
     def run(self, model: PreTrainedModel, row: Row) -> Tensor:
-        """The logits of a row, computed with what others are waiting for; raises `ModelBusy`."""
+        """Compute the logits of a row, together with waiting rows. Raises `ModelBusy`."""
         begins = not row.cache.get_seq_length()
         if self._process != os.getpid():  # a fork has no threads
             self.__init__()  # type: ignore[misc]
@@ -116,7 +116,7 @@ class Line:
                 row.logits.set_result(logits)
 
     def _next(self, model: PreTrainedModel) -> list[Row]:
-        """The rows of the next forward; those who were in the last one have time to come back."""
+        """Take the rows of the next forward, after a short wait for callers of the last one."""
         most = 1 if _depends_on_length(model) else MOST_ROWS
         rows, room = list[Row](), MOST_TOKENS
         with self._changed:
@@ -139,7 +139,7 @@ _LINING = Lock()
 
 
 def line_of(model: PreTrainedModel) -> Line:
-    """The line of all who use these weights."""
+    """Return the queue of a model, one per model."""
     with _LINING:
         return _LINES.setdefault(model, Line())
 
@@ -154,7 +154,7 @@ class _Rows:
     masks: dict[object, Tensor | None] = field(default_factory=dict)
 
     def mask(self, row: Row, seen: int, window: int | None, device: torch.device) -> Tensor | None:
-        """Which of the tokens seen each new one may see, (1, 1, new, seen); None for the usual."""
+        """Mask of the tokens that each new one may see, (1, 1, new, seen); None for a causal mask."""
         key = len(row.ids), row.slots, seen, window
         if key not in self.masks:
             self.masks[key] = _mask(row, seen, window, device)
@@ -223,13 +223,13 @@ def _mask(row: Row, seen: int, window: int | None, device: torch.device) -> Tens
 
 
 def _depends_on_length(model: PreTrainedModel) -> bool:
-    """Whether the angles of positions depend on the longest sequence of a forward."""
+    """Whether position embeddings depend on the longest sequence of a forward."""
     rope = str(getattr(model.config.get_text_config(decoder=True), "rope_parameters", ""))
     return "longrope" in rope or "dynamic" in rope
 
 
 def keeps_logits(model: PreTrainedModel) -> bool:
-    """Whether its forward can be told which logits are wanted."""
+    """Whether its forward accepts `logits_to_keep`."""
     return "logits_to_keep" in inspect.signature(model.forward).parameters
 
 

@@ -1,6 +1,6 @@
-"""One question's KV cache: every token passes through the model once, probes are forgotten.
+"""One question's KV cache: every token passes through the model once, and probes are cropped.
 
-The layout is `[head, first turn, question, node, node, ...]`, only ever appended to (PECAN App. B).
+The layout is `[head, first turn, question, node, node, ...]`, append-only (PECAN App. B).
 A probe appends the answer slot in the same forward as the nodes, reads p_yes, and crops the slot.
 """
 
@@ -61,7 +61,7 @@ class KVSession:
 
     @property
     def room(self) -> int:
-        """Node tokens that still fit into the context, room for the answer kept free."""
+        """Node tokens that still fit into the context, with space kept for the answer."""
         return self._capacity - self.cached_tokens - len(self._pending)
 
     def cost(self, text: str) -> int:
@@ -145,8 +145,8 @@ class KVSession:
     def likelihoods(self, texts: Sequence[str], *, enough: bool) -> Floats:
         """Mean log-probability per token of each text as the whole answer, (texts,).
 
-        One forward over the first reply and the second turn, and one per text on top of it; then the cache is
-        what it was. Raises `InputError` for a blank text, or one that does not fit into the context.
+        Runs one forward over the first reply and the second turn, and one per text on top; then restores
+        the cache. Raises `InputError` for a blank text, or one that does not fit into the context.
         """
         prompt = [*self._pending, *self._layout.until_answer(enough=enough)]
         answers = [self._layout.answer(text) for text in texts]
@@ -162,7 +162,7 @@ class KVSession:
         first = self._forward(prompt, None).logits
         means = []
         for answer in answers:
-            logits = first  # which predicts the first token; the last token predicts nothing
+            logits = first  # predicts the first token; the last token predicts nothing
             if before := answer[:-1]:
                 rest = self._forward(before, None, logit_rows=len(before)).logits
                 self._cache.crop(-len(before))
@@ -215,17 +215,17 @@ class KVDecoding:
 
     @property
     def text(self) -> str:
-        """What was decoded so far, stripped."""
+        """The text decoded so far, stripped."""
         return self._engine.codec.decode(self._ids).strip()
 
     @property
     def attention(self) -> Floats:
-        """Attention mass on each of the asked spans, mean over the decoded tokens, (spans,)."""
+        """Attention mass on each requested span, mean over the decoded tokens, (spans,)."""
         return self._attention / max(1, len(self._ids))
 
     @property
     def likelihood(self) -> float | None:
-        """Mean log-probability per token of what was decoded so far; None where nothing was."""
+        """Mean log-probability per decoded token; None before the first."""
         return float(np.mean(self._logprobs[: len(self._ids)])) if self._ids else None
 
     def _run(self, prompt: list[int], max_new_tokens: int) -> Iterator[str]:
