@@ -41,8 +41,8 @@ def as_reader(reader: object) -> Reader | str | None:
 class RunnableWriter:
     """A LangChain model, or a chain to text, as a Writer.
 
-    Its config says how many prompts it is asked at a time, `model.with_config(max_concurrency=8)`;
-    without that it is one.
+    It gets one prompt at a time, or as many as its config allows:
+    `model.with_config(max_concurrency=8)`.
     """
 
     def __init__(self, model: Runnable[Any, Any]) -> None:
@@ -57,11 +57,11 @@ class RunnableWriter:
         return _qualified_name(self._model)
 
     def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
-        """One reply per prompt; the length limit is the model's own business."""
+        """One reply per prompt; the model itself limits their length."""
         return [reply for _, reply in sorted(self.replies(prompts, max_new_tokens=max_new_tokens))]
 
     def replies(self, prompts: Sequence[str], *, max_new_tokens: int) -> Iterator[tuple[int, str]]:
-        """Each reply as soon as it is there."""
+        """Yield each reply as soon as it is finished."""
         asked = [disarmed(prompt) for prompt in prompts]
         if self.concurrency == 1:
             for index, prompt in enumerate(asked):
@@ -72,7 +72,7 @@ class RunnableWriter:
             yield index, self._text(reply)
 
     def _text(self, reply: object) -> str:
-        """Text of a reply; what a model thought before it is left out where it is marked as such."""
+        """Text of a reply, without reasoning that is marked as such."""
         if isinstance(reply, BaseMessage):
             return str(reply.text)
         if isinstance(reply, str):

@@ -59,7 +59,7 @@ def build_progress(document_ids: Sequence[str], show_progress: bool) -> Reporter
 
 
 async def building(work: Callable[[], T]) -> T:
-    """What `work` returns, which builds in a thread; its events are fired here, as in `in_thread`."""
+    """Run `work`, which builds, in a thread, and fire its events here, as in `in_thread`."""
     config = _run()
 
     async def tell(event: Event) -> None:
@@ -78,9 +78,9 @@ async def in_thread(
     tell: Callable[[E], Awaitable[Any]],
     start: Callable[[Callable[[], T]], Awaitable[T]] = in_question_thread,
 ) -> T:
-    """Work in a thread, and await `tell` here for all that it reports, in order, meanwhile.
+    """Run `work` in a thread, and await `tell` here for each of its reports, in order.
 
-    Handlers so run in the caller's task. If that is cancelled, the work ends at its next report.
+    So handlers run in the caller's task. If that is cancelled, the work ends at its next report.
     """
     loop = asyncio.get_running_loop()
     events = asyncio.Queue[E | None]()
@@ -103,7 +103,7 @@ async def in_thread(
 
 
 def _teller() -> Callable[[Event], object]:
-    """Fires events in the run that this is called in; does nothing outside of any."""
+    """Return a function that fires events in the current run; outside of a run it does nothing."""
     config = _run()
     if config is None:
         return lambda event: None
@@ -111,7 +111,7 @@ def _teller() -> Callable[[Event], object]:
 
 
 def _run() -> RunnableConfig | None:
-    """The config of the run that this is called in."""
+    """The config of the current run, or None."""
     config = ensure_config()
     within = getattr(config.get("callbacks"), "parent_run_id", None)
     return None if within is None else config

@@ -16,7 +16,7 @@ from hwdag.lm.writers import CallableWriter
 from hwdag.retriever import Adapters
 
 FOREIGN = "llama-index:"
-"""Begins the names of models that are LlamaIndex objects: nothing can be loaded by such a name."""
+"""Prefix of names of LlamaIndex models, which cannot be loaded by name."""
 
 
 def as_reader(reader: object) -> Reader | str | None:

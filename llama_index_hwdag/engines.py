@@ -1,4 +1,4 @@
-"""What the engines of LlamaIndex are made of: who answers, and which options are whose."""
+"""Parts of LlamaIndex's engines: the LLM that answers, and the split of options."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def resolved_llm(
 
 @cache
 def _say_who_answers() -> None:
-    """Say once what is easily overlooked."""
+    """Warn once that the index's own reader answers."""
     logger.warning(
         "neither llm= nor Settings.llm is set, so the index's own reader answers; a larger model "
         "answers better"

@@ -28,7 +28,7 @@ dispatcher = get_dispatcher(__name__)
 T = TypeVar("T")
 
 _ABANDONED: ContextVar[threading.Event | None] = ContextVar("abandoned", default=None)
-"""Set once nobody waits for what a thread does."""
+"""Set once the caller stops waiting for a thread."""
 
 DOCUMENTS = "documents"
 """Name of the stage of a build that advances with every document, in their order."""
@@ -37,7 +37,7 @@ DOCUMENTS = "documents"
 class _Event(BaseEvent):
     @classmethod
     def class_name(cls) -> str:
-        """Under which handlers see it."""
+        """Name under which handlers see it."""
         return cls.__name__
 
 
@@ -68,13 +68,13 @@ class HWDAGStepEvent(_Event):
 
 
 class HWDAGBuildStartEvent(_Event):
-    """Documents are about to be brought into the index."""
+    """A build of these documents starts."""
 
     document_ids: list[str]
 
 
 class HWDAGDocumentStartEvent(_Event):
-    """A document is next."""
+    """A document starts."""
 
     document_id: str
 
@@ -95,7 +95,7 @@ class HWDAGDocumentEndEvent(_Event):
 
 
 class HWDAGBuildEndEvent(_Event):
-    """All documents are finished; what became of them, as in `hwdag`'s `BuildReport`."""
+    """All documents are finished; fields as in `hwdag`'s `BuildReport`."""
 
     built: list[str]
     unchanged: list[str]
@@ -116,7 +116,7 @@ class HWDAGBuildEndEvent(_Event):
 
 
 class OpenSpan:
-    """A span that ends when it is told to, in the thread that began it."""
+    """A span with an explicit end, in the thread that started it."""
 
     def __init__(self, name: str, **arguments: Any) -> None:
         self._id = f"{name}-{uuid.uuid4()}"
@@ -126,18 +126,18 @@ class OpenSpan:
         dispatcher.span_enter(id_=self._id, bound_args=self._arguments, parent_id=parent)
 
     def close(self, result: object = None) -> None:
-        """It went well."""
+        """End the span with a result."""
         active_span_id.reset(self._token)
         dispatcher.span_exit(id_=self._id, bound_args=self._arguments, result=result)
 
     def drop(self, error: BaseException) -> None:
-        """It did not."""
+        """End the span with an error."""
         active_span_id.reset(self._token)
         dispatcher.span_drop(id_=self._id, bound_args=self._arguments, err=error)
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """What `work` returns; a walk in it ends at its next step if the caller is cancelled."""
+    """Run `work` in a thread; if the caller is cancelled, a walk in it ends at its next step."""
     abandoned = threading.Event()
     token = _ABANDONED.set(abandoned)  # the thread takes the context along
     try:
@@ -153,8 +153,8 @@ def walked_in_steps(
 ) -> Iterator[tuple[Callable[[Step], None], Callable[[Retrieval], None]]]:
     """An event and a span for every step of a search.
 
-    Yields what is to be told of every step, and of the end. A span begins where the one before has
-    ended: choosing a node and reading it. The last one chose none, and its result is why.
+    Yields a callback for each step and one for the end. Each span starts at the end of the one before
+    and covers choosing and reading a node. The last chooses none; its result is the stop reason.
     """
     span, stop = OpenSpan(f"{search}.step"), ""
 
