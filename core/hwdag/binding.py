@@ -82,7 +82,7 @@ class Binding:
         reader, embedder = self._models.reader, self._models.embedder
         # why optional: a reader of one's own may have no weights
         dtype = getattr(reader, "dtype", None)
-        config = asdict(self._config.resolved(self._models.method))
+        config = asdict(self._config.resolved(self._models.method(self._config)))
         return Header(reader.name, embedder.name, embedder.dimension, config, dtype=dtype)
 
 

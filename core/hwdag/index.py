@@ -673,6 +673,6 @@ class HWDAGIndex:
                 f"the index was built by {self.built_by!r}; {reader.name!r} may search it but not "
                 "extend it, since token counts and attention would not compare"
             )
-        config = self.config.resolved(self._models.method)
+        config = self.config.resolved(self._models.method(self.config))
         writer = self._models.points_writer(config)
         return GraphBuilder(reader, writer, self.embedder, config, self.prompts)

@@ -45,10 +45,11 @@ class Models:
             self._embedder = as_embedder(self._embedder)
             return self._embedder
 
-    @property
-    def method(self) -> Method:
+    def method(self, config: BuildConfig) -> Method:
         """What "auto" stands for: whether there is somebody who writes Information Points."""
-        return "evidence" if self.writer is None and self.reader.prefers_extraction else "hwdag"
+        if config.points == "generated" or self.writer is not None:
+            return "hwdag"
+        return "evidence" if self.reader.prefers_extraction else "hwdag"
 
     def points_writer(self, config: BuildConfig) -> Writer | None:
         """Who writes the points; None where none are written."""

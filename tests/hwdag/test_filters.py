@@ -210,7 +210,7 @@ def test_what_is_equal_and_what_lies_within(form, metadata, expected):
         {"": 1},
         {1: 1},
         {("a",): 1},
-        {"a": object()},
+        {"a": 1j},
         {"a": {"eq": ["x", ["y"]]}},
         None,
     ],

@@ -250,6 +250,8 @@ def test_the_method_follows_from_the_reader_and_is_kept(tmp_path):
             assert index.config.method == HWDAGIndex.load(path, reader=unable).config.method
             found[name] = index.config.method
     assert found == {"unable": "evidence", "able": "hwdag", "writer": "hwdag"}
+    with pytest.raises(InputError, match="too small"):
+        index_of(documents(1), config=dataclasses.replace(auto, points="generated"), reader=unable)
 
 
 def test_a_method_that_needs_edges_is_refused_where_there_are_none():
