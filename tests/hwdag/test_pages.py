@@ -38,7 +38,8 @@ QUESTION = f"Who owned the quarry that the harbour walls came from? {HOSTILE}"
 
 @pytest.fixture(scope="module")
 def index():
-    return HWDAGIndex.from_documents(DOCUMENTS, reader=ScriptedLM(), embedder=HashingEmbedder())
+    models = {"reader": ScriptedLM(), "embedder": HashingEmbedder()}
+    return HWDAGIndex.from_documents(DOCUMENTS, method="hwdag", **models)
 
 
 @pytest.fixture(scope="module")
