@@ -105,3 +105,10 @@ def json_bytes(path: Path) -> bytes:
     if len(found) > MOST_JSON_BYTES:
         raise OSError(None, f"larger than {MOST_JSON_BYTES >> 20} MB", str(path))
     return found
+
+
+def listed(ids: Collection[str], limit: int = 5) -> str:
+    """A few ids for a message."""
+    found = list(ids)
+    more = f" and {len(found) - limit} more" if len(found) > limit else ""
+    return ", ".join(map(repr, found[:limit])) + more

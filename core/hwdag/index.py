@@ -8,15 +8,17 @@ What is seldom asked for is imported where it is needed: a tenth of the time of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from hwdag.binding import Binding, config_of
 from hwdag.building.insertion import Executor, Insertion, as_document
-from hwdag.building.levels import GraphBuilder
+from hwdag.building.levels import GraphBuilder, method_of
+from hwdag.building.points import points_writer
 from hwdag.building.report import BuildReport, Limits
-from hwdag.checks import whole
+from hwdag.checks import listed, whole
 from hwdag.config import (
     MAX_NEW_TOKENS,
     BuildConfig,
@@ -28,32 +30,33 @@ from hwdag.config import (
     config_with,
 )
 from hwdag.embedding.base import Embedder
-from hwdag.errors import HWDAGError, IndexMismatch, InputError
+from hwdag.embedding.default import as_embedder
+from hwdag.errors import EmptyIndex, HWDAGError, IndexMismatch, InputError
 from hwdag.graph.dag import HWDAG
 from hwdag.lm.base import Reader, Writer
-from hwdag.models import Models
-from hwdag.page import framed, page
+from hwdag.lm.writers import as_writer, loaded_reader
+from hwdag.page import framed
 from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
 from hwdag.search.context import Evidence
 from hwdag.search.find import Query
 from hwdag.search.passages import Returns, checked_returns, returned
 from hwdag.search.progress import Interruption, StopFlag
-from hwdag.search.snapshots import listed
-from hwdag.store.database import ThreadLock, on_error
-from hwdag.store.sqlite import Entry, Store, StoreView, holds_something
+from hwdag.search.snapshots import Snapshots
+from hwdag.store.database import ThreadLock, build_lock, on_error
+from hwdag.store.sqlite import Entry, Header, Store, StoreView, check_folder, holds_something
 from hwdag.text.characters import without_surrogates
 from hwdag.text.prompts import Prompts, SearchPrompts
-from hwdag.threads import asynchronous, asynchronous_pieces
+from hwdag.threads import Lazy, asynchronous, asynchronous_pieces
+from hwdag.trace import drawing
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag.trace.spans import add_retrieval, span, telling
-from hwdag.types import Answer, Document, OnStep, Retrieval, shown_document, shown_documents
+from hwdag.types import Answer, Document, OnStep, Retrieval
 
 if TYPE_CHECKING:
     from hwdag.page.widget import PageWidget
     from hwdag.store.verify import Compacted, Verdict
 
-LEAST_SHOWN = 0.01  # weight below which an edge is left out of a page
 MOST_FRAMED = 20_000  # nodes that a notebook shows as a page
 WAIT_SECONDS = 30.0  # how long a change waits for the build of another process to end
 
@@ -99,12 +102,16 @@ class HWDAGIndex:
             )
         self._config: BuildConfig = checked_config(config, BuildConfig)
         self.prompts = prompts or Prompts()
-        self._models = Models(reader, writer, embedder)
-        if self._config.points == "extractive" and self._models.writer is not None:
+        self._reader = Lazy(lambda: loaded_reader(reader))
+        self._embedder = Lazy(lambda: as_embedder(embedder))
+        self._writer = as_writer(writer)
+        if self._config.points == "extractive" and self._writer is not None:
             raise InputError('a writer was passed, but points="extractive" never asks one')
-        if self._config.method == "evidence" and self._models.writer is not None:
+        if self._config.method == "evidence" and self._writer is not None:
             raise InputError('a writer was passed, but method="evidence" never asks one')
-        self._binding = Binding(None if path is None else Path(path), self._config, self._models)
+        self._path = None if path is None else Path(path)
+        self._store: Store | None = None  # made with the first change: its header names the models
+        self._snapshots: Snapshots | None = None
         self._changes = ThreadLock("the index" if path is None else str(path))
         self.report: BuildReport | None = None
         """What `from_documents` did."""
@@ -139,7 +146,7 @@ class HWDAGIndex:
         else:
             index = cls(config=config, **options)  # type: ignore[arg-type]
             # why not passed above: somebody else may make the file this very moment
-            index._binding.path = None if path is None else Path(path)
+            index._path = None if path is None else Path(path)
         with on_error(index.close):
             index.report = index.refresh(
                 documents,
@@ -210,10 +217,10 @@ class HWDAGIndex:
                 reader=reader or store.header.reader,
                 writer=writer,
                 embedder=embedder or store.header.embedder,
-                config=config_of(store, config),
+                config=store.config(config),
                 prompts=prompts,
             )
-        index._binding.bind(store)
+        index._bind(store)
         return index
 
     def insert(
@@ -278,8 +285,8 @@ class HWDAGIndex:
         Raises:
             InputError: it is not there.
         """
-        self._binding.bind_existing()
-        store = self._binding.store
+        self._bind_existing()
+        store = self._store
         if store is None or not store.delete(document_id):
             raise InputError(f"no document {document_id!r}; there are {listed(self.documents)}")
 
@@ -394,23 +401,23 @@ class HWDAGIndex:
     @property
     def documents(self) -> Mapping[str, Document]:
         """Documents by id; each is read when it is asked for."""
-        return StoreView(lambda: self._binding.store, lambda store, key: store.document(key))
+        return StoreView(lambda: self._store, lambda store, key: store.document(key))
 
     @property
     def graphs(self) -> Mapping[str, HWDAG]:
         """Graphs by document id; each is read when it is asked for."""
-        return StoreView(lambda: self._binding.store, lambda store, key: store.load(key).graph)
+        return StoreView(lambda: self._store, lambda store, key: store.load(key).graph)
 
     @property
     def entries(self) -> Mapping[str, Entry]:
         """Documents with graphs and embeddings, by document id, read when asked for."""
-        return StoreView(lambda: self._binding.store, lambda store, key: store.load(key))
+        return StoreView(lambda: self._store, lambda store, key: store.load(key))
 
     def __len__(self) -> int:
         return len(self.documents)
 
     def __repr__(self) -> str:
-        store = self._binding.store
+        store = self._store
         named = "in memory" if store is None else store.name
         where = self.path or named.removeprefix("the index ")
         try:
@@ -430,35 +437,35 @@ class HWDAGIndex:
     @property
     def config(self) -> BuildConfig:
         """How documents become graphs; the method is "auto" until there are some."""
-        store = self._binding.store
-        return self._config if store is None else BuildConfig.from_dict(store.header.config)
+        store = self._store
+        return self._config if store is None else store.config()
 
     @property
     def path(self) -> Path | None:
         """The file; None in memory."""
-        return self._binding.path
+        return self._path
 
     @property
     def built_by(self) -> str | None:
         """Name of the reader that built the graphs; None while there are none."""
-        store = self._binding.store
+        store = self._store
         return None if store is None else store.header.reader
 
     @property
     def built_dtype(self) -> str | None:
         """What that reader computed in when the index was begun, "bfloat16" say; None if unknown."""
-        store = self._binding.store
+        store = self._store
         return None if store is None else store.header.dtype
 
     @property
     def reader(self) -> Reader:
         """The local model; loaded on first use."""
-        return self._models.reader
+        return self._reader.value
 
     @property
     def embedder(self) -> Embedder:
         """The embedding model; loaded on first use. Raises `IndexMismatch` if it is another one."""
-        embedder, store = self._models.embedder, self._binding.store
+        embedder, store = self._embedder.value, self._store
         recorded = embedder.name if store is None else store.header.embedder
         if recorded != embedder.name:
             raise IndexMismatch(
@@ -485,11 +492,15 @@ class HWDAGIndex:
             InputError: the file exists.
             IndexFileError: it cannot be written, or somebody else is writing to it.
         """
-        self._binding.save(Path(path).resolve(), overwrite=overwrite)
+        if self._store is not None:
+            self._store.copy(path, overwrite=overwrite)
+            return
+        with Store.create(None, self._header()) as empty:
+            empty.copy(path, overwrite=overwrite)
 
     def to_bytes(self) -> bytes:
         """Return the file that `save` would write, for `load`. Raises `EmptyIndex` before a build."""
-        return self._binding.filled.database.image()
+        return self._filled.database.image()
 
     def export(self, path: str | Path, *, show_progress: bool | Reporter = False) -> None:
         """Write all documents and graphs for other programs; the ending of the path says how.
@@ -501,7 +512,7 @@ class HWDAGIndex:
         """
         from hwdag.store.exporting import export_index
 
-        export_index(self._binding.filled, path, show_progress=show_progress)
+        export_index(self._filled, path, show_progress=show_progress)
 
     def verify(self, *, show_progress: bool | Reporter = False) -> Verdict:
         """Check every page, document and cached call of the file that the index is bound to.
@@ -511,9 +522,9 @@ class HWDAGIndex:
         """
         from hwdag.store.verify import verify
 
-        if self._binding.path is None:
+        if self._path is None:
             raise InputError("an index in memory has no file to verify; save() it first")
-        return verify(self._binding.path, show_progress=show_progress)
+        return verify(self._path, show_progress=show_progress)
 
     def compact(self, *, drop_calls: bool = False) -> Compacted:
         """Give back the space of what was deleted.
@@ -524,17 +535,17 @@ class HWDAGIndex:
         """
         from hwdag.store.verify import compact
 
-        store = self._binding.filled
+        store = self._filled
         # why: on a connection of its own searches here wait no longer than those of others
-        return compact(self._binding.path or store, drop_calls=drop_calls)
+        return compact(self._path or store, drop_calls=drop_calls)
 
     def close(self) -> None:
         """Release the file; an index in memory is gone then. Closing twice does no harm."""
         if self._changes.is_forked:
             return  # what it has open is that of another process
         with self._changes:
-            if self._binding.store is not None:
-                self._binding.store.close()
+            if self._store is not None:
+                self._store.close()
 
     def __enter__(self) -> Self:
         return self
@@ -554,46 +565,60 @@ class HWDAGIndex:
         default those of the documents that it read, as far as they are still as they were then.
         Edges below 1 % are left out. Raises `InputError` for a document that is not there.
         """
-        if walk is None:
-            return page("The graph", self.to_dict(document_ids))
-        retrieval, kind = (walk.retrieval, "answer") if isinstance(walk, Answer) else (walk, "walk")
-        held = self.documents
-        seen = shown_documents(retrieval)
-        if document_ids is None:
-            document_ids = [
-                d["id"] for d in seen if held.get(d["id"]) == retrieval.sources[d["id"]]
-            ]
-        shown = self.to_dict(document_ids)
-        others = [d for d in seen if d["id"] not in document_ids]
-        documents = [*shown["documents"], *others]
-        data = {"documents": documents, "graphs": shown["graphs"], kind: walk.to_dict()}
-        return page(retrieval.question, data)
+        return drawing.html_of(self.entries, document_ids, walk)
 
     def widget(self, document_ids: Collection[str] | None = None) -> PageWidget:
         """Return the page as a Jupyter widget (extra `notebook`), whose `selected` is a `Node` or None."""
-        from hwdag.page.widget import PageWidget
-
-        html, graphs = self.to_html(document_ids), self.graphs
-        wanted = graphs if document_ids is None else document_ids
-        return PageWidget(html, {node.id: node for key in wanted for node in graphs[key].nodes})
+        return drawing.widget_of(self.entries, document_ids)
 
     def to_dict(self, document_ids: Collection[str] | None = None) -> dict[str, Any]:
         """Return documents and graphs as JSON-able values, as the page takes them; see `to_html`."""
-        wanted = list(self.documents) if document_ids is None else list(document_ids)
-        if missing := sorted(set(wanted) - set(self.documents)):
-            raise InputError(f"no document {missing[0]!r}; there are {listed(self.documents)}")
-        found = [self.entries[key] for key in wanted]
-        graphs = [
-            {"document_id": document.id, **graph.to_dict(least_weight=LEAST_SHOWN)}
-            for document, graph, _ in found
-        ]
-        return {"documents": [shown_document(d) for d, _, _ in found], "graphs": graphs}
+        return drawing.data_of(self.entries, document_ids)
 
     def _repr_html_(self) -> str | None:
         """Show the graphs in a notebook; nothing but the `repr` where there are too many nodes."""
-        store = self._binding.store
+        store = self._store
         few = store is not None and 0 < store.node_count() <= MOST_FRAMED
         return framed(self.to_html()) if few else None
+
+    @property
+    def _filled(self) -> Store:
+        if self._store is None:
+            raise EmptyIndex
+        return self._store
+
+    def _bind(self, store: Store) -> None:
+        self._path, self._store, self._snapshots = store.path, store, Snapshots(store)
+
+    def _bind_existing(self) -> None:
+        """Open a file that another process has made; `IndexMismatch` if it is another index."""
+        if self._store is None and self._path is not None and holds_something(self._path):
+            store = Store.open(self._path)
+            with on_error(store.close):
+                store.config(self._config)
+            self._bind(store)
+
+    @contextmanager
+    def _building(self) -> Iterator[Store]:
+        """Lock the store against other builds, and make it where there is none; raises `IndexBusy`."""
+        if self._path is not None:
+            check_folder(self._path)
+        with build_lock(self._path, WAIT_SECONDS):
+            self._bind_existing()
+            if self._store is None:
+                self._bind(Store.create(self._path, self._header()))
+            yield self._filled
+
+    def _header(self) -> Header:
+        reader, embedder = self.reader, self.embedder
+        # why optional: a reader of one's own may have no weights
+        dtype = getattr(reader, "dtype", None)
+        config = asdict(self._resolved())
+        return Header(reader.name, embedder.name, embedder.dimension, config, dtype=dtype)
+
+    def _resolved(self) -> BuildConfig:
+        config = self.config
+        return config.resolved(method_of(config, self._writer, self.reader))
 
     def _find(
         self, question: str, config: SearchConfig | None, scope: Scope | None, **options: Any
@@ -602,7 +627,9 @@ class HWDAGIndex:
         if not question.strip():
             raise InputError("the question is empty or only white space")
         question = without_surrogates(question)[0]
-        snapshots, plan = self._binding.snapshots, self._plan(config)
+        if (snapshots := self._snapshots) is None:
+            raise EmptyIndex
+        plan = self._plan(config)
         papers = SearchPrompts() if plan.rules.is_paper else self.reader.search_prompts
         with span("hwdag.walk", "RETRIEVER", **{"input.value": question}) as opened:
             options["on_step"] = telling(opened, options["on_step"])
@@ -642,14 +669,14 @@ class HWDAGIndex:
         prune: bool | Callable[[str], bool] = False,
     ) -> BuildReport:
         with self._changes:
-            self._binding.bind_existing()
+            self._bind_existing()
             builder = self._builder()
             if builder.config.rules.has_points:
                 _ = builder.plan  # what cannot be built must not make a file
             checked: Iterable[Document] = map(as_document, documents)
             if isinstance(documents, Collection):  # what is wrong is told before anything is built
                 checked = list(checked)
-            with self._binding.building(WAIT_SECONDS) as store:
+            with self._building() as store:
                 insertion = Insertion(
                     builder,
                     store,
@@ -673,6 +700,6 @@ class HWDAGIndex:
                 f"the index was built by {self.built_by!r}; {reader.name!r} may search it but not "
                 "extend it, since token counts and attention would not compare"
             )
-        config = self.config.resolved(self._models.method(self.config))
-        writer = self._models.points_writer(config)
+        config = self._resolved()
+        writer = points_writer(config, self._writer, reader)
         return GraphBuilder(reader, writer, self.embedder, config, self.prompts)

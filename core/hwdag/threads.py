@@ -26,7 +26,7 @@ from collections.abc import (
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import cache, partial, wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -43,6 +43,23 @@ More than `asyncio.to_thread` has (six on two cores), since questions share forw
 
 MAX_THREADS = 8
 """Threads in which one question compares embeddings; more would only wait for memory."""
+
+
+class Lazy(Generic[T]):
+    """A value that is made when it is first needed, once; threads may share it."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._made: list[T] = []
+        self._making = threading.RLock()
+
+    @property
+    def value(self) -> T:
+        """The value."""
+        with self._making:
+            if not self._made:
+                self._made.append(self._make())
+            return self._made[0]
 
 
 def asynchronous(

@@ -18,7 +18,7 @@ from hwdag.building.calls import CachedCalls, vectors_of
 from hwdag.building.edges import edges_of, replay, with_sources
 from hwdag.building.points import Point, make_points
 from hwdag.building.windows import Window, WindowPlan, line_costs, pack
-from hwdag.config import BuildConfig
+from hwdag.config import BuildConfig, Method
 from hwdag.embedding.base import Embedder
 from hwdag.errors import InputError
 from hwdag.graph.dag import HWDAG, EdgeRow
@@ -33,6 +33,12 @@ from hwdag.types import Document, Node
 MAX_LEVELS = 12  # a graph ends there, even if the text does not shrink (ours)
 
 EMBED_BATCH = 512  # texts that are embedded, and committed, at a time
+
+
+def method_of(config: BuildConfig, writer: Writer | None, reader: Reader) -> Method:
+    """Return what "auto" stands for: whether there is somebody who writes Information Points."""
+    has_writer = writer is not None or not reader.prefers_extraction
+    return "hwdag" if config.points == "generated" or has_writer else "evidence"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,9 @@ import numpy as np
 from hwdag.building.calls import CachedCalls, Finished, is_text, picks_of
 from hwdag.building.extractive import Candidate, pick_points
 from hwdag.building.windows import POINTS_RATIO, Window, WindowPlan, line_costs
+from hwdag.config import BuildConfig
 from hwdag.embedding.base import Embedder
-from hwdag.errors import WriterFailed
+from hwdag.errors import InputError, WriterFailed
 from hwdag.lm.base import ConcurrentWriter, Reader, Writer
 from hwdag.store.calls import key_of
 from hwdag.text.characters import one_line
@@ -52,6 +53,27 @@ class LevelPoints:
     points: list[list[Point]]
     retries: int = 0
     fallbacks: int = 0
+
+
+def points_writer(config: BuildConfig, writer: Writer | None, reader: Reader) -> Writer | None:
+    """Return who writes the points, the reader where there is no writer; None where none are written.
+
+    Raises `InputError` where the method needs written points and nobody can write them.
+    """
+    if not config.rules.has_points or config.points == "extractive":
+        return None
+    if writer is not None:
+        return writer
+    if isinstance(reader, Writer) and not reader.prefers_extraction:
+        return reader
+    if config.points == "auto":
+        return None
+    unfit = "is too small to" if isinstance(reader, Writer) else "cannot"
+    raise InputError(
+        f"the reader {reader.name} {unfit} write Information Points, which method="
+        f'"{config.method}" needs; pass a writer or another reader, or have sentences picked '
+        'with points="extractive", or build with method="evidence"'
+    )
 
 
 def make_points(

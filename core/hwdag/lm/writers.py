@@ -1,11 +1,11 @@
-"""Any function from prompt to text as a Writer."""
+"""Readers and writers as they are passed: objects, names, or functions from prompt to text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
 from hwdag.errors import InputError
-from hwdag.lm.base import Writer
+from hwdag.lm.base import Reader, Writer
 from hwdag.text.characters import disarmed
 
 
@@ -39,3 +39,13 @@ def as_writer(writer: Writer | Callable[[str], str] | None) -> Writer | None:
     raise InputError(
         f"the writer must be a Writer or a function from prompt to text, got {type(writer).__name__}"
     )
+
+
+def loaded_reader(reader: Reader | str | None) -> Reader:
+    """Return a reader as it is; load one by name or path, or the default."""
+    if isinstance(reader, Reader):
+        return reader
+    # why here: torch is imported only by those who need a model
+    from hwdag.lm.default import as_reader
+
+    return as_reader(reader)

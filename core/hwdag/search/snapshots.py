@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from hwdag.arrays import Mask, Vectors
+from hwdag.checks import listed
 from hwdag.embedding.base import Embedder
 from hwdag.errors import EmptyIndex, IndexBusy, IndexMismatch, InputError
 from hwdag.filters import predicate
@@ -167,10 +168,3 @@ class Snapshots:
 
     def _read(self, numbers: Sequence[int]) -> Iterator[Segment]:
         return packed(self._store.blocks(numbers))
-
-
-def listed(ids: Collection[str], limit: int = 5) -> str:
-    """A few ids for a message."""
-    found = list(ids)
-    more = f" and {len(found) - limit} more" if len(found) > limit else ""
-    return ", ".join(map(repr, found[:limit])) + more

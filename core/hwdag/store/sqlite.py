@@ -20,11 +20,20 @@ from collections.abc import (
     ValuesView,
 )
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from hwdag.arrays import Vectors
-from hwdag.errors import HWDAGError, IndexCorrupt, IndexFileError, InputError, NotAnIndex
+from hwdag.config import BuildConfig
+from hwdag.errors import (
+    HWDAGError,
+    IndexCorrupt,
+    IndexFileError,
+    IndexMismatch,
+    InputError,
+    NotAnIndex,
+)
 from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG
 from hwdag.store import records
@@ -33,7 +42,13 @@ from hwdag.store.database import Database, corrupt, journal_of, on_error
 from hwdag.store.erasure import drop_arrays
 from hwdag.store.records import Entry, Row, content_hash, decode_header
 from hwdag.store.schema import NODES_PER_ROW, Header, check_format, define
-from hwdag.store.unfinished import file_errors, new_file, remove_leftovers
+from hwdag.store.unfinished import (
+    file_errors,
+    new_file,
+    remove_leftovers,
+    replace_file,
+    unfinished_file,
+)
 from hwdag.types import Document, Node
 
 __all__ = ["Entry", "Header", "Store", "content_hash", "opened"]
@@ -115,16 +130,43 @@ class Store:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def copy(self, path: str | os.PathLike[str]) -> None:
-        """Write everything of one moment to a new file; `InputError` if something is there already."""
+    def config(self, expected: BuildConfig | None = None) -> BuildConfig:
+        """What the documents are built with; raises `IndexMismatch` if something else is `expected`."""
+        stored = BuildConfig.from_dict(self.header.config)
+        if expected is None or stored == (wanted := expected.resolved(stored.rules.method)):
+            return stored
+        differing = (
+            f"{field.name}={getattr(stored, field.name)!r}, not {getattr(wanted, field.name)!r}"
+            for field in fields(stored)
+            if getattr(stored, field.name) != getattr(wanted, field.name)
+        )
+        raise IndexMismatch(
+            f"{self.name} was built with {'; '.join(differing)}. Leave config out to use the file's "
+            "own, or build into another file"
+        )
+
+    def copy(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write everything of one moment to another file.
+
+        The store's own file is left alone. Raises `InputError` if something is there already, unless
+        it may `overwrite` it.
+        """
         path = Path(path).resolve()
-        check_free(path)
-        with new_file(path) as unfinished:
-            if self.path is None or not self.database.is_in(self.path):
-                self.database.copy(unfinished)
-            else:  # on a connection of its own, so that searches need not wait
-                with closing(Database(self.path)) as database:
-                    database.copy(unfinished)
+        if not overwrite or not path.exists():
+            check_free(path)
+            with new_file(path) as unfinished:
+                self._copy(unfinished)
+        elif not self.database.is_in(path):
+            with file_errors(), unfinished_file(path) as unfinished:
+                self._copy(unfinished)
+                replace_file(unfinished, path)
+
+    def _copy(self, path: Path) -> None:
+        if self.path is None or not self.database.is_in(self.path):
+            self.database.copy(path)
+        else:  # on a connection of its own, so that searches need not wait
+            with closing(Database(self.path)) as database:
+                database.copy(path)
 
     # Writing
 

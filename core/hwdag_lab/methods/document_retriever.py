@@ -27,10 +27,11 @@ from hwdag.config import (
     checked_k,
 )
 from hwdag.embedding.base import Embedder
+from hwdag.embedding.default import as_embedder
 from hwdag.errors import EmptyIndex, InputError, ReaderRequired
 from hwdag.graph.dag import HWDAG
 from hwdag.lm.base import Metered, Reader, Session, Writer
-from hwdag.models import Models
+from hwdag.lm.writers import as_writer, loaded_reader
 from hwdag.options import CheckedOptions
 from hwdag.page import page
 from hwdag.scope import Scope
@@ -39,7 +40,7 @@ from hwdag.search.context import FIRST_POSITION, Evidence, with_headings
 from hwdag.store.calls import CallCache
 from hwdag.text.characters import without_surrogates
 from hwdag.text.prompts import SearchPrompts
-from hwdag.threads import asynchronous, asynchronous_pieces, in_builder_thread
+from hwdag.threads import Lazy, asynchronous, asynchronous_pieces, in_builder_thread
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag.types import Answer, Document, Node, OnStep, Retrieval, Step, Usage, shown_document
 from hwdag_lab.methods.cached_embedder import CachedEmbedder
@@ -123,7 +124,9 @@ class DocumentRetriever(ABC, Generic[T]):
             )
         refuse(idle | unknown, type(self).__name__, ", ".join([*self.uses, *known]))
         self.config = replace(config or self.Config(), **options)
-        self._models = Models(reader, writer, embedder)
+        self._reader = Lazy(lambda: loaded_reader(reader))
+        self._embedder = Lazy(lambda: as_embedder(embedder))
+        self._writer = as_writer(writer)
         self._prompts = prompts
         self._keeps_calls = cache is not None
         self._cache = CallCache.open(cache)
@@ -149,12 +152,12 @@ class DocumentRetriever(ABC, Generic[T]):
     @property
     def reader(self) -> Reader:
         """The local model; loaded on first use."""
-        return self._models.reader
+        return self._reader.value
 
     @property
     def embedder(self) -> Embedder:
         """The embedding model, loaded on first use; reads from the cache where there is one."""
-        embedder = self._models.embedder
+        embedder = self._embedder.value
         return CachedEmbedder(embedder, self._cache) if self._keeps_calls else embedder
 
     @property
@@ -356,7 +359,7 @@ class DocumentRetriever(ABC, Generic[T]):
         Raises:
             ReaderRequired: there is no writer, and the reader cannot write.
         """
-        writer = self._models.writer or self.reader
+        writer = self._writer or self.reader
         if not isinstance(writer, Writer):
             raise ReaderRequired(
                 f"{self.name} decides by written replies, and the reader {writer.name} cannot write; pass "
@@ -366,7 +369,7 @@ class DocumentRetriever(ABC, Generic[T]):
 
     def _spent(self) -> tuple[Usage, Usage]:
         """Cost so far of the reader, and of the writer if it is another model."""
-        writer, reader = self._models.writer, self.reader
+        writer, reader = self._writer, self.reader
         if isinstance(writer, Metered) and writer is not reader:
             return reader.usage, writer.usage
         return reader.usage, Usage()

@@ -148,7 +148,7 @@ class SummarizingRetriever(DocumentRetriever[T]):
     @property
     def writer(self) -> Writer | None:
         """Who writes the summaries; None where they are extracted."""
-        if (writer := self._models.writer) is not None:
+        if (writer := self._writer) is not None:
             return writer
         reader = self.reader
         return reader if isinstance(reader, Writer) and not reader.prefers_extraction else None

@@ -76,7 +76,7 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
     def facts_writer(self) -> Writer | None:
         """The model that extracts facts; None if the sentences of a chunk are its facts."""
         facts = self.config.facts
-        is_passed = self._models.writer is not None
+        is_passed = self._writer is not None
         if facts == "sentences" or (
             facts == "auto" and not is_passed and self.reader.prefers_extraction
         ):
