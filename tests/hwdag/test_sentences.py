@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import assert_partition
 
+from hwdag.text.languages import language_of
 from hwdag.text.sentences import sentences
 
 ALPHABET = "aB. \n\r\t#-|*1)(!?。，؟\"'“”\u3000\u200b\ud800😀\u0301\x0c\u2028"
@@ -36,6 +37,114 @@ def test_blank_text_has_no_sentences(text):
 )
 def test_sentences_of_many_scripts(text, expected):
     assert cut(text) == expected
+
+
+LANGUAGES = {
+    "cs": [
+        "Narodila se 1. května 1900 v Hamaru a byla dcerou obchodníka.",
+        "Továrna stála např. u kostela.",
+        "Dr. Novák přijel 3. června do města.",
+        "Viz str. 12 knihy.",
+    ],
+    "da": [
+        "Hun blev født den 1. maj 1900 i Hamar.",
+        "Værket lå bl.a. ved kirken.",
+        "Dr. Hansen kom d. 3. juni til byen, og der var ca. 200 ansatte.",
+        "Det lukkede i 1975.",
+    ],
+    "de": [
+        "Sie wurde am 1. Mai 1900 in Hamar geboren.",
+        "Das Werk gehörte z. B. Dr. Müller und Prof. Kraus.",
+        "Es hatte ca. 541 Arbeiter u. a. aus Köln.",
+        "König Ludwig II. kam am 24. Dezember.",
+        "Siehe Abb. 3 und Nr. 7 in der Hauptstr. 5 von Bonn.",
+        "Das 19. Jahrhundert endete.",
+        "Im Jahr 1975 schloss es.",
+    ],
+    "en": [
+        "Dr. Smith and Mr. Jones came to St. Louis on Jan. 5 with the U.S. Army.",
+        "See Fig. 3 and p. 12 of the book.",
+        "She had 12.",
+        "Then the train left at 5 p.m. on Friday.",
+    ],
+    "es": [
+        "El Sr. García y la Dra. López nacieron en EE. UU. en 1900.",
+        "Véase la pág. 12 del libro.",
+        "La fábrica núm. 3 cerró.",
+    ],
+    "fi": [
+        "Hän syntyi 1. toukokuuta 1900 ja kuoli 24. joulukuuta.",
+        "Tehdas sijaitsi mm. kirkon luona.",
+        "Katso s. 12 kirjasta.",
+    ],
+    "fr": [
+        "M. Dupont et Mme. Durand sont nés av. J.-C. en France.",
+        "Le Dr. Martin habite p. ex. à Lyon.",
+        "Voir p. 12 et fig. 3 du livre.",
+        "Elle est partie.",
+    ],
+    "hu": [
+        "Az üzem 1900. május 1-jén nyílt meg.",
+        "Dr. Nagy pl. Pécsre utazott, és kb. 200 embert vitt.",
+        "Lásd a 12. oldalt.",
+    ],
+    "it": [
+        "Il dott. Rossi e la sig. Bianchi nacquero a Roma.",
+        "Vedi pag. 12 del libro.",
+        "Fu costruito dall'ing. Neri.",
+    ],
+    "nb": [
+        "Hun ble født den 1. mai 1900 i Hamar.",
+        "Verket lå bl.a. ved kirken.",
+        "Dr. Hansen kom den 3. juni til byen, og det var ca. 200 ansatte.",
+    ],
+    "nl": [
+        "Dhr. Jansen en mevr. De Vries kwamen o.a. uit Delft.",
+        "Zie blz. 12 van het boek.",
+        "Prof. Kuipers werkte bijv. in Leiden.",
+    ],
+    "pl": [
+        "Urodziła się 1. maja 1900 r. w Hamar i była córką kupca.",
+        "Mieszkała przy ul. Długiej z dr. Nowakiem.",
+        "Zob. s. 12 książki.",
+    ],
+    "pt": [
+        "O Sr. Silva e a Dra. Costa nasceram em 1900.",
+        "Ver pág. 12 do livro.",
+        "O Prof. Pereira chegou a Lisboa.",
+    ],
+    "ru": [
+        "Она родилась 1 мая 1900 г. в Хамаре.",
+        "Завод стоял на ул. Ленина у церкви.",
+        "См. стр. 12 книги.",
+    ],
+    "sv": [
+        "Hon föddes den 1 maj 1900 i Lund och dog den 24 december.",
+        "Verket låg bl.a. vid kyrkan.",
+        "Dr. Hansson kom t.ex. från Kalmar.",
+    ],
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_abbreviations_dates_and_ordinals_end_no_sentence(language):
+    text = " ".join(LANGUAGES[language])
+    assert cut(text) == LANGUAGES[language]
+    assert language_of(text) == language
+
+
+@pytest.mark.parametrize("sentence", [one for several in LANGUAGES.values() for one in several])
+def test_a_sentence_alone_is_cut_as_within_its_text(sentence):
+    assert cut(sentence) == [sentence]
+
+
+def test_text_without_capitals_has_sentences():
+    assert cut("he came. then he left. it was late.") == [
+        "he came.",
+        "then he left.",
+        "it was late.",
+    ]
+    assert cut("He used PCA. t-SNE came later.") == ["He used PCA.", "t-SNE came later."]
 
 
 def test_hard_wrapped_prose_is_not_cut_at_line_breaks():

@@ -10,12 +10,10 @@ from typing import Literal
 import sentencex
 
 from hwdag.text.characters import without_surrogates
+from hwdag.text.languages import language_of
 from hwdag.types import Span
 
 Line = Literal["blank", "prose", "continued", "heading", "item", "row", "rule"]
-
-ABBREVIATIONS = "en"
-"""Language whose abbreviations are known; sentence marks of all scripts are known to any."""
 
 SLAB = 4096  # characters given to `sentencex` at a time: what it takes grows with their square
 LONG_SENTENCE = 300  # characters beyond which a sentence is suspected to be several within quotes
@@ -27,6 +25,20 @@ _HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
 _BULLET = re.compile(r"[ \t]*[-*+•‣◦▪●][ \t]")
 _NUMBER = re.compile(r"[ \t]*\d{1,3}[.)][ \t]")
 _FIRST = re.compile(r"[ \t]*1[.)][ \t]")
+# What sentencex does not know: titles before a name, what stands before a number, German ordinals.
+_TITLE = re.compile(
+    r"\b(?:dr|prof|ing|inż|dott|dhr|mevr|mw|drs|mlle|mme|m|mgr|sig|sr|sra|dra|fr|hr)\.\s*$", re.I
+)
+_PLACE = re.compile(  # why not behind an apostrophe: "in the 1930's. 12 men ..."
+    r"(?<![\w'’])(?:pp?|pags?|págs?|s|str|blz|bl|figs?|abb|tab|nr|núms?|n|č|art|kap|cap|kb|ca|cca)\.\s*$",
+    re.I,
+)
+_ORDINAL = re.compile(
+    r"\b(?:am|vom|zum|zur|im|beim|ab|bis|seit|der|die|das|dem|den|des)\s+\d{1,2}\.\s*$", re.I
+)
+_WORD = re.compile(r"[^\W\d_]+(?=[.,;:!?]?(?:\s|$))")  # no name such as "mikolov2013" or "t-SNE"
+LONGEST_CLUE = 32  # characters before a cut that are looked at
+
 _ENDS_ITSELF: frozenset[Line] = frozenset({"blank", "heading", "row", "rule"})
 _STARTS_ANEW: frozenset[Line] = frozenset({"blank", "heading", "row", "item"})
 
@@ -37,10 +49,11 @@ def sentences(text: str) -> list[Span]:
     A blank line, a Markdown heading, a list item, a table row and a rule always end a sentence; a
     single line break within a paragraph never does. Linear in the length of the text.
     """
+    language = language_of(text)
     return [
         span
         for block in _blocks(text)
-        for start, end in pairwise([0, *_cuts(text[block.start : block.end]), len(block)])
+        for start, end in pairwise([0, *_cuts(text[block.start : block.end], language), len(block)])
         if len(span := trimmed(text, block.start + start, block.start + end))
     ]
 
@@ -93,41 +106,56 @@ def _kind(line: str, previous: Line) -> Line:
     return "prose"
 
 
-def _cuts(block: str) -> Iterator[int]:
+def _cuts(block: str, language: str) -> Iterator[int]:
     """Where sentences begin, except the first.
 
     What has no letter ("1.", ")", "...") is no sentence of its own and stays with a neighbour.
     """
     # why: Rust strings hold no lone surrogates; a stand-in of the same length keeps the offsets
     safe, _ = without_surrogates(block)
-    lettered = False
-    for start, end in pairwise([*_starts(safe), len(block)]):
-        is_lettered = any(map(str.isalpha, block[start:end]))
-        if lettered and is_lettered:
+    lettered = is_cased = False
+    for start, end in pairwise([*_starts(safe, language), len(block)]):
+        first = next(filter(str.isalpha, block[start:end]), "")
+        if lettered and first and not _goes_on(block, start, is_cased):
             yield start
-        lettered = lettered or is_lettered
+        lettered = lettered or bool(first)
+        is_cased = is_cased or first.isupper()
 
 
-def _starts(block: str) -> Iterator[int]:
+def _goes_on(block: str, start: int, is_cased: bool) -> bool:
+    """Whether the full stop before `start` ends no sentence; `is_cased` where sentences begin with capitals."""
+    before = block[max(0, start - LONGEST_CLUE) : start]
+    if not before.rstrip().endswith("."):
+        return False
+    after = block[start : start + 1]
+    return (
+        (after == "-" and block[start + 1 : start + 2].isalpha())  # "J.-C."
+        or (is_cased and after.islower() and _WORD.match(block, start) is not None)
+        or (after.isdigit() and _PLACE.search(before) is not None)
+        or (after.isupper() and (_TITLE.search(before) or _ORDINAL.search(before)) is not None)
+    )
+
+
+def _starts(block: str, language: str) -> Iterator[int]:
     """Where `sentencex` lets sentences begin; long ones are looked at again without quotes."""
-    for start, end in pairwise([*_slab_starts(block), len(block)]):
+    for start, end in pairwise([*_slab_starts(block, language), len(block)]):
         yield start
         if end - start > LONG_SENTENCE:
             # why: it never cuts within quotes, and a speech or a stray mark may go on for pages
             segment = block[start:end]
-            for inner in _slab_starts(segment.translate(_WITHOUT_QUOTES)):
+            for inner in _slab_starts(segment.translate(_WITHOUT_QUOTES), language):
                 if inner:
                     yield start + _before_opening(segment, inner)
 
 
-def _slab_starts(text: str) -> Iterator[int]:
+def _slab_starts(text: str, language: str) -> Iterator[int]:
     """Where segments begin; each slab begins with the last segment of the one before it.
 
     A segment of more than half a slab goes on to the first end of a sentence in the next slab.
     """
     at, is_new = 0, True
     while at < len(text):
-        starts = list(_segment_starts(text[at : at + SLAB]))
+        starts = list(_segment_starts(text[at : at + SLAB], language))
         again = starts[-1] if starts and at + SLAB < len(text) else 0
         kept = starts[:-1] if again >= SLAB // 2 else starts
         yield from (at + start for start in kept if start or is_new)
@@ -135,9 +163,9 @@ def _slab_starts(text: str) -> Iterator[int]:
         at += again if is_new else SLAB
 
 
-def _segment_starts(slab: str) -> Iterator[int]:
+def _segment_starts(slab: str, language: str) -> Iterator[int]:
     cursor = 0
-    for segment in sentencex.segment(ABBREVIATIONS, slab):
+    for segment in sentencex.segment(language, slab):
         # why: the segments do not always add up to the text (runs of line breaks may be dropped)
         start = slab.find(segment, cursor)
         if start >= 0:
