@@ -12,7 +12,7 @@ from langchain_core.indexing import DeleteResponse, UpsertResponse
 from langchain_core.indexing.base import DocumentIndex
 
 from hwdag.checks import refuse, under_one_name
-from hwdag.config import BuildConfig
+from hwdag.config import REPLY_TOKENS, BuildConfig
 from hwdag.errors import InputError, UnknownOption
 from hwdag.filters import Filter
 from hwdag.index import HWDAGIndex as CoreIndex
@@ -26,7 +26,7 @@ from langchain_hwdag.documents import (
     with_ids,
 )
 from langchain_hwdag.events import build_progress, building
-from langchain_hwdag.llm import DEFAULT_NEW_TOKENS, HWDAGLLM
+from langchain_hwdag.llm import HWDAGLLM
 from langchain_hwdag.retrievers import HWDAGRetriever, MakingOptions
 
 FILTERS = {"filter": "filters"}
@@ -227,7 +227,7 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         own |= {name: value for name, value in given.items() if value is not None}
         return HWDAGRetriever(index=self.index, **own)
 
-    def as_llm(self, *, max_new_tokens: int = DEFAULT_NEW_TOKENS) -> HWDAGLLM:
+    def as_llm(self, *, max_new_tokens: int = REPLY_TOKENS) -> HWDAGLLM:
         """The reader's weights as a LangChain LLM. Raises `ValidationError` if it only reads."""
         reader: Any = self.index.reader  # which may write too
         return HWDAGLLM(writer=reader, max_new_tokens=max_new_tokens)

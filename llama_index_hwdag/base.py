@@ -17,7 +17,7 @@ from llama_index.core.schema import BaseNode, Document, TextNode, TransformCompo
 from llama_index.core.storage.storage_context import StorageContext
 
 from hwdag.checks import one_of, refuse, under_one_name
-from hwdag.config import BuildConfig, config_with
+from hwdag.config import REPLY_TOKENS, BuildConfig, config_with
 from hwdag.errors import UnknownOption
 from hwdag.text.prompts import Prompts
 from hwdag.threads import in_builder_thread
@@ -25,7 +25,7 @@ from llama_index_hwdag.adapters import as_embedder, as_reader, as_writer
 from llama_index_hwdag.changing import ChangingIndex
 from llama_index_hwdag.engines import AnswerMode, chat_engine_of, resolved_llm, split_options
 from llama_index_hwdag.index_struct import HWDAGIndexStruct
-from llama_index_hwdag.llm import DEFAULT_NEW_TOKENS, HWDAGLLM
+from llama_index_hwdag.llm import HWDAGLLM
 from llama_index_hwdag.nodes import checked_nodes, text_node
 from llama_index_hwdag.query_engine import HWDAGQueryEngine
 from llama_index_hwdag.retriever import HWDAGRetriever, SearchOptions
@@ -227,7 +227,7 @@ class HWDAGIndex(ChangingIndex):
             **options,
         )
 
-    def as_llm(self, *, max_new_tokens: int = DEFAULT_NEW_TOKENS) -> HWDAGLLM:
+    def as_llm(self, *, max_new_tokens: int = REPLY_TOKENS) -> HWDAGLLM:
         """The reader as a LlamaIndex LLM. Raises `InputError` if it only reads."""
         return HWDAGLLM(self.core.reader, max_new_tokens=max_new_tokens)
 

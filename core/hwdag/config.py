@@ -22,6 +22,7 @@ PAPER_CONFIDENCE = 0.5  # GARLIC, and PECAN for two of its data sets
 PECAN_CONFIDENCE = {"narrativeqa": 0.5, "qasper": 0.98, "hotpotqa": 0.5, "musique": 0.55}
 """PECAN App. E: `SearchConfig(method="pecan", confidence=PECAN_CONFIDENCE["qasper"])`."""
 
+REPLY_TOKENS = 128  # the longest reply of the LLM wrappers in the faces
 MAX_NEW_TOKENS = 64  # the longest answer, unless the call says otherwise
 
 PAPER_PATIENCE = 1  # number of "Yes" that end the walk (GARLIC 3.2.1)

@@ -24,7 +24,7 @@ import pytest
 
 from hwdag import BuildConfig, Document, HWDAGIndex
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.errors import InputError, UnknownOption, WriterFailed
+from hwdag.errors import InputError, WriterFailed
 from hwdag.lm import openai_compatible
 from hwdag.lm.base import ConcurrentWriter, Metered
 from hwdag.lm.openai_compatible import THREAD, OpenAIWriter
@@ -201,7 +201,7 @@ def test_what_is_sent_and_what_comes_back(monkeypatch):
     for name in ("API_KEY", "ADMIN_KEY", "ORG_ID", "PROJECT_ID"):
         monkeypatch.setenv(f"OPENAI_{name}", "sk-of-openai")
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Secret: sk-of-openai")
-    options: dict[str, Any] = {"temperature": None, "limit_field": "max_completion_tokens"}
+    options: dict[str, Any] = {"temperature": None, "extra_body": {"max_completion_tokens": 5}}
     with serving(echo, echo, status(401)) as server:
         with writing(server, api_key_env=KEY_ENV, extra_body={"top_p": 0.9}) as writer:
             assert writer.write(["ü \ud800"], max_new_tokens=17) == ["* ü \ufffd"]
@@ -228,7 +228,7 @@ def test_what_is_sent_and_what_comes_back(monkeypatch):
     assert without.body == {
         "model": "m",
         "messages": [{"role": "user", "content": "b"}],
-        "max_completion_tokens": 9,
+        "max_completion_tokens": 5,
     }
     assert "sk-of-openai" not in repr(server.requests)
 
@@ -251,12 +251,12 @@ def test_a_passing_failure_is_tried_again_and_told_when_it_stays(behaviour):
 @pytest.mark.parametrize(
     ("behaviour", "way_out"),
     [
-        (status(301), "redirects"),
-        (status(400), "limit_field"),
+        (status(301), "301"),
+        (status(400), "extra_body"),
         (status(403), KEY_ENV),
         (status(404), "base_url"),
         (status(429, Retry_After="86400"), "86400"),
-        (body(b"<html>log in</html>", Content_Type="text/html"), "text/html"),
+        (body(b"<html>log in</html>", Content_Type="text/html"), "log in"),
         (body(b'{"choices": [{"message": {"content": "* a'), "base_url"),
         (body(b"[" * 1_000_000), "base_url"),
         (body(b"\xff\xfe\x00"), "base_url"),
@@ -496,7 +496,7 @@ def test_a_redirect_is_not_followed():
         serving(echo) as elsewhere,
         serving(status(307, Location=elsewhere.url + "/chat/completions")) as server,
         writing(server, api_key_env=KEY_ENV) as writer,
-        pytest.raises(WriterFailed, match="redirects"),
+        pytest.raises(WriterFailed, match="307"),
     ):
         writer.write(["a"], max_new_tokens=9)
     assert elsewhere.requests == []
@@ -535,7 +535,6 @@ def test_the_official_address_needs_a_key_and_the_new_field(monkeypatch):
         ({"timeout": float("inf")}, InputError),
         ({"timeout": float("nan")}, InputError),
         ({"temperature": float("nan")}, InputError),
-        ({"limit_field": "n_predict"}, UnknownOption),
         ({"extra_body": {"stream": True}}, InputError),
         ({"extra_body": {"seed": object()}}, InputError),
     ],
@@ -562,7 +561,6 @@ def test_the_package_that_is_missing_is_named():
 def test_tokens_are_counted_where_the_server_tells_them():
     told = {
         '{"total_tokens": 12}': 12,
-        '{"total_tokens": null, "prompt_tokens": 4, "completion_tokens": 5}': 9,
     }
     untold = [
         "null",
@@ -573,7 +571,7 @@ def test_tokens_are_counted_where_the_server_tells_them():
     bodies = [body(f'{{"choices": [], "usage": {u}}}'.encode()) for u in (*told, *untold)]
     with serving(*bodies) as server, writing(server) as writer:
         writer.write(["a"] * len(bodies), max_new_tokens=9)
-        assert (writer.usage.tokens, writer.usage.tflops) == (21, 0)
+        assert (writer.usage.tokens, writer.usage.tflops) == (12, 0)
         assert writer.usage.seconds > 0
 
 
