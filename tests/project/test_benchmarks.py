@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from tiny import saved
 
+from hwdag.text.words import words
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
@@ -69,3 +71,18 @@ def test_the_run_for_a_gpu_leaves_out_what_there_is_no_time_for(run):
     found = run("gpu", "--minutes", "0", "--tests")
     assert found["rows"] == []
     assert len(found["left_out"]) == 4
+
+
+def test_answers_about_own_documents_stand_in_their_files(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    benchmark = import_module("own_documents")
+    texts = {Path(one.id).name: one.text for one in benchmark.documents()}
+    questions = benchmark.rows_of(benchmark.OWN / "questions.jsonl")
+    assert len(texts) == 20
+    assert len({row["id"] for row in questions}) == 100
+    for row in questions:
+        if row["kind"] == benchmark.UNANSWERABLE:
+            assert not (row["answers"] or row["file"] or row["evidence"])
+        else:
+            assert row["answers"]
+            assert set(words(row["evidence"])) <= set(words(texts[row["file"]])), row["id"]

@@ -1,0 +1,103 @@
+"""How well are questions about a person's own documents answered? By kind of question.
+
+    python benchmarks/own_documents.py -o build/own_documents            # default options
+    python benchmarks/own_documents.py -o build/own_128 --budget 128
+
+A hundred questions over the twenty files of `examples/own_documents`, all in one index: letters,
+manuals, tables, a contract, a log, three languages beside English, and ten questions that the files do
+not answer. The files were written for this and are used for nothing else. The rows of a folder are
+kept: a run goes on where it was.
+
+F1 is that of the best of the right answers; `holds` is the share of answers that contain one of them;
+`touched` is the share of questions of which one node that was shown has every word of the evidence.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from hwdag import HWDAGIndex, SearchConfig
+from hwdag.text.files import read_documents
+from hwdag.text.words import words
+from hwdag.types import Document
+from hwdag_lab.eval.text_metrics import f1
+
+OWN = Path(__file__).parents[1] / "examples" / "own_documents"
+MEASURES = ("f1", "holds", "touched", "likelihood", "seconds")
+UNANSWERABLE = "unanswerable"
+
+
+def main() -> None:
+    """Ask what has not been asked yet, then print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-o", "--output", type=Path, required=True, help="folder of the rows")
+    parser.add_argument("--reader", help="a model's folder or name")
+    parser.add_argument("--budget", type=int, help="tokens of evidence")
+    parser.add_argument("--limit", type=int, help="the first so many questions alone")
+    options = parser.parse_args()
+    options.output.mkdir(parents=True, exist_ok=True)
+    path = options.output / "rows.jsonl"
+    done = {row["id"] for row in rows_of(path)}
+    left = [row for row in rows_of(OWN / "questions.jsonl") if row["id"] not in done]
+    config = SearchConfig(token_budget=options.budget)
+    with HWDAGIndex.from_documents(documents(), reader=options.reader) as index:
+        for question in left[: options.limit]:
+            row = asked(index, question, config)
+            with path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    print(table(rows_of(path)))
+
+
+def documents() -> Iterator[Document]:
+    """The files. Raises `RuntimeError` for one that cannot be read."""
+    for document in read_documents([OWN / "files"]):
+        if not isinstance(document, Document):
+            raise RuntimeError(f"{document.path}: {document.reason}")
+        yield document
+
+
+def asked(index: HWDAGIndex, question: dict, config: SearchConfig) -> dict:
+    """The answer to a question, and how good it is."""
+    answer = index.answer(question["question"], config=config)
+    shown = [step.node for step in answer.retrieval.steps]
+    answers, wanted = question["answers"], set(words(question["evidence"]))
+    row = {"id": question["id"], "kind": question["kind"], "text": answer.text}
+    row |= {"likelihood": answer.likelihood, "seconds": answer.usage.seconds}
+    if answers:
+        said = " ".join(words(answer.text))
+        row["f1"] = f1(answer.text, answers)
+        row["holds"] = any(" ".join(words(one)) in said for one in answers)
+        row["touched"] = any(
+            Path(node.document_id).name == question["file"] and wanted <= set(words(node.text))
+            for node in shown
+        )
+    return row
+
+
+def rows_of(path: Path) -> list[dict]:
+    """The rows of a file."""
+    lines = path.read_text("utf-8").splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+def table(rows: list[dict]) -> str:
+    """A line for each kind of question, and one for all that have an answer."""
+    kinds = list(dict.fromkeys(row["kind"] for row in rows if row["kind"] != UNANSWERABLE))
+    lines = ["| kind | n | " + " | ".join(MEASURES) + " |", "|---" * (2 + len(MEASURES)) + "|"]
+    for kind in (*kinds, "all answerable", UNANSWERABLE):
+        own = [r for r in rows if r["kind"] in (kinds if kind == "all answerable" else [kind])]
+        means = [
+            f"{np.mean(values):.2f}" if (values := [r[m] for r in own if m in r]) else ""
+            for m in MEASURES
+        ]
+        lines.append(f"| {kind} | {len(own)} | " + " | ".join(means) + " |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
