@@ -286,6 +286,7 @@ class ScriptedSession:
     def forget(self, count: int) -> None:
         """Remove the last nodes; their cost stays counted."""
         kept = len(self.texts) - count
+        self._probes -= count
         self._room += sum(map(self.cost, self.texts[kept:]))
         del self.texts[kept:]
 

@@ -1,7 +1,9 @@
 """The walk: equal to the slow reference, every token once, budgets, stop reasons, small worlds."""
 
+import os
 import threading
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -13,12 +15,13 @@ from hwdag.config import NEVER, BuildConfig, Scoring, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.search import speculation
 from hwdag.search.context import READ_TOGETHER
 from hwdag.search.frontier import Frontier
 from hwdag.search.progress import Interruption
 from hwdag.search.similarity import Similarity
 from hwdag.text.prompts import SearchPrompts
-from hwdag.types import Node, Span
+from hwdag.types import Node, Span, Step
 from hwdag_lab.scripted import ScriptedLM
 
 QUESTION = "Which dragon guards the silver bridge?"
@@ -83,7 +86,14 @@ def test_the_walk_equals_the_reference(family, chat):
         assert found.stop == expected.stop
 
 
-def test_every_token_passes_the_model_once():
+@pytest.fixture
+def without_speculation(monkeypatch):
+    """One forward per node."""
+    monkeypatch.setattr(speculation, "FIRST_TRY", 1)
+    monkeypatch.setattr(speculation, "MOST_TOGETHER", 1)
+
+
+def test_every_token_passes_the_model_once(without_speculation):
     """Prefix, question and nodes once; of the answer slot nothing stays; one forward per node."""
     inner, rng = model(), np.random.default_rng(5)
     lm = HuggingFaceLM(inner, tokenizer())
@@ -113,6 +123,70 @@ def test_every_token_passes_the_model_once():
     prompt = [*slot, *lm.codec.encode("Yes"), *lm.turns.between]
     assert forwards[0][: len(prompt)] == prompt
     assert all(len(ids) == 1 for ids in forwards[1:])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_nodes_that_are_read_together_are_those_of_the_plain_walk(family, monkeypatch):
+    """Node for node, p_yes to 1e-4, and the same answer; with fewer forwards in all."""
+    forwards = dict[bool, int]()
+    cases = int(os.environ.get("HWDAG_TEST_WALKS", "12"))
+    lm = HuggingFaceLM(model(family), tokenizer())
+    for seed in range(cases):
+        found = {}
+        for plain in (True, False):
+            with monkeypatch.context() as patch:
+                patch.setattr(speculation, "MOST_TOGETHER", 1 if plain else 8)
+                patch.setattr(speculation, "FIRST_TRY", 1 if plain else 2)
+                found[plain] = _walked(lm, seed)
+            forwards[plain] = forwards.get(plain, 0) + found[plain].forwards
+        one, other = found[True], found[False]
+        assert [s.node.id for s in one.steps] == [s.node.id for s in other.steps]
+        for name in ("p_yes", "relevance"):
+            a, b = (
+                [getattr(s, name) for s in w.steps if s.p_yes is not None] for w in (one, other)
+            )
+            np.testing.assert_allclose(a, b, atol=1e-4)
+        assert one.answer == other.answer and one.cached == other.cached
+    assert forwards[False] < forwards[True]
+
+
+@dataclass
+class _Walked:
+    steps: tuple[Step, ...]
+    cached: int
+    answer: str
+    forwards: int
+
+
+def _walked(lm, seed):
+    """A walk over a random graph: along edges or not, ended by p_yes or by the budget."""
+    rng = np.random.default_rng(seed)
+    graph = random_graph(rng, chunks=int(rng.integers(3, 12)), levels=int(rng.integers(1, 4)))
+    vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
+    attention = float(rng.choice([0.0, 0.5, 1.0]))
+    config = SearchConfig(
+        method=str(rng.choice(["hwdag", "garlic", "pecan"])),
+        token_budget=int(rng.integers(60, 700)),
+        confidence=float(rng.choice([0.5, 0.52, NEVER])),
+        patience=int(rng.integers(1, 4)),
+        scoring=replace(Scoring(), attention=attention),
+    )
+    calls = []
+    with patched(lm.model, lambda ids: calls.append(len(ids))):
+        found = search(graph, vectors, query, lm, config)
+    decoding = found.session.decode(enough=found.says_yes, max_new_tokens=3)
+    cached = found.session.cached_tokens
+    return _Walked(found.retrieval.steps, cached, "".join(decoding), len(calls))
+
+
+@contextmanager
+def patched(model, seen):
+    """Call `seen` with the ids of every forward."""
+    hook = model.register_forward_pre_hook(lambda _, args: seen(args[0][0].tolist()))
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 def test_the_answer_equals_generation_from_scratch():

@@ -1,8 +1,9 @@
 """Walk the graph with a model: read, ask "enough?", pass relevance on, take the best node, repeat.
 
-GARLIC 3.2, PECAN 3.2 and App. A.2, B, C. One forward per visited node, `[node][answer slot]`, gives
-the node's relevance to the question and p_yes; then the slot is cropped from the cache. Relations:
-`hwdag.search.select` chooses without a model.
+GARLIC 3.2, PECAN 3.2 and App. A.2, B, C. `[node][answer slot]` in a forward gives the node's relevance
+to the question and p_yes; then the slot is cropped from the cache. A forward has more nodes where the
+next ones can be foreseen (`hwdag.search.speculation`). Relations: `hwdag.search.select` chooses without
+a model.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hwdag.arrays import Indices
-from hwdag.lm.base import Session
+from hwdag.lm.base import Reading, WalkSession
 from hwdag.search.context import FIRST_POSITION, Budget, choice
 from hwdag.search.frontier import Frontier, highest
 from hwdag.search.progress import ProgressControl
+from hwdag.search.speculation import Speculation
 from hwdag.text.headings import searched_text
 from hwdag.types import OnStep, Step
 
@@ -23,7 +25,7 @@ FETCHED_AT_ONCE = 32  # nodes of the initial set
 
 def walk(
     frontier: Frontier,
-    session: Session,
+    session: WalkSession,
     progress: ProgressControl,
     budget: Budget,
     initial: Sequence[int],
@@ -35,9 +37,9 @@ def walk(
     node fits into the budget, or none is left.
     """
     steps: list[Step] = []
+    speculation = Speculation(session, frontier, budget)
 
-    def read(indices: Sequence[int], new: Sequence[Step]) -> None:
-        reading = session.read([searched_text(step.node) for step in new])
+    def take(indices: Sequence[int], new: Sequence[Step], reading: Reading) -> None:
         for index, step, attention in zip(indices, new, reading.attention, strict=True):
             relevance = step.position * float(attention)  # r of PECAN App. C
             frontier.pass_on(index, relevance)
@@ -48,9 +50,13 @@ def walk(
 
     if initial and not progress.reason:
         first = enumerate(initial, FIRST_POSITION)
-        read(initial, [_initial(frontier, budget, index, position) for position, index in first])
+        new = [_initial(frontier, budget, index, position) for position, index in first]
+        take(initial, new, session.read([searched_text(step.node) for step in new]))
     while not progress.reason and (index := frontier.best(budget.costs, budget.room)) is not None:
-        read([index], [choice(frontier, budget, index, len(steps) + FIRST_POSITION)])
+        speculation.guess(index)
+        step = choice(frontier, budget, index, len(steps) + FIRST_POSITION)
+        take([index], [step], speculation.read(searched_text(step.node)))
+    speculation.end()
     return steps
 
 

@@ -1,0 +1,74 @@
+"""Read the likeliest next nodes in the forward of the node that is due (speculative graph search, ours).
+
+The greedy order of a walk can often be foreseen. Nodes are laid out as `[c1 .. cm][slot1 .. slotm]`;
+slot k sees the cache, c1 .. ck and itself, at the positions that it would have alone. So each node has
+the attention and the p_yes of a forward of its own, and the walk visits the same nodes. Nodes that it
+does not come to in this order are cropped.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import accumulate
+
+from hwdag.lm.base import Reading, WalkSession
+from hwdag.search.context import Budget
+from hwdag.search.frontier import Frontier
+from hwdag.text.headings import searched_text
+
+MOST_TOGETHER = 8  # nodes of a forward
+
+FIRST_TRY = 2  # nodes of the first forward
+
+
+class Speculation:
+    """Reads the nodes of a walk one by one, each in the forward of an earlier one where it was foreseen.
+
+    The number of nodes in a forward doubles while all guesses come true, and falls to the number that
+    did. `end` leaves the session with the nodes that were read.
+    """
+
+    def __init__(self, session: WalkSession, frontier: Frontier, budget: Budget) -> None:
+        self._session, self._frontier, self._budget = session, frontier, budget
+        self._ahead: deque[tuple[str, Reading]] = deque()  # in the cache, but not read yet
+        self._guesses: list[int] = []
+        self._hits = 0  # of the last forward
+        self._expected: str | None = None  # the best guess, where it was not worth a forward
+        self.together = FIRST_TRY
+
+    def guess(self, index: int) -> None:
+        """Note what may follow a node, before its visit changes the scores: the next best ones."""
+        self._guesses = self._frontier.passed_over(index, MOST_TOGETHER)
+
+    def read(self, text: str) -> Reading:
+        """Read the node whose followers were guessed."""
+        if self._ahead and self._ahead[0][0] == text:
+            self._hits += 1
+            return self._ahead.popleft()[1]
+        self._adapt(text)
+        self.end()
+        guesses = self._fitting(max(1, self.together - 1))
+        self._expected = guesses[0] if guesses else None
+        texts = [text, *guesses[: self.together - 1]]
+        first, *rest = self._session.read_each(texts)
+        self._ahead = deque(zip(texts[1:], rest, strict=True))
+        self._hits = 0
+        return first
+
+    def end(self) -> None:
+        """Crop what was foreseen and did not come."""
+        self._session.forget(len(self._ahead))
+        self._ahead.clear()
+
+    def _adapt(self, text: str) -> None:
+        if self._ahead:
+            self.together = self._hits + 1
+        elif self._hits or text == self._expected:
+            self.together = min(2 * self.together, MOST_TOGETHER)
+
+    def _fitting(self, count: int) -> list[str]:
+        """The texts of the first guesses, as far as they fit into the budget together."""
+        guesses, room = self._guesses[:count], self._budget.room
+        costs = accumulate(self._budget.costs(guesses))
+        nodes = self._budget.fetch(guesses)
+        return [searched_text(n) for n, cost in zip(nodes, costs, strict=True) if cost <= room]
