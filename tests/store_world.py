@@ -52,6 +52,13 @@ def fill(path: Path, *entries: Entry, header: Header = HEADER, calls: int = 2) -
             )
 
 
+def put_keeping(store: Store, one: Entry, *keys: bytes) -> None:
+    """Put a document whose next version may need these calls."""
+    calls = store.calls(one.document.id)
+    calls.kept.update(keys)
+    store.put(*one, calls=calls)
+
+
 def change_file(path: Path, statement: str, *values: object) -> None:
     """Change a file behind the back of the store."""
     connection = sqlite3.connect(path)

@@ -7,9 +7,8 @@ from contextlib import suppress
 import atheris
 from harness import fuzz, instrumented, some_text
 
-with instrumented("hwdag.store.records", "hwdag.graph", "hwdag.building.calls"):
-    from hwdag.building import calls
-    from hwdag.store import records
+with instrumented("hwdag.store.records", "hwdag.graph", "hwdag.store.calls"):
+    from hwdag.store import calls, records
 
 import numpy as np
 from worlds import document_of, random_graph, random_vectors

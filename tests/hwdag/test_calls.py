@@ -14,16 +14,6 @@ from store_world import load_all
 from tiny import model, tokenizer
 from worlds import random_sentences
 
-from hwdag.building.calls import (
-    MALFORMED,
-    CachedCalls,
-    decode,
-    encode,
-    is_text,
-    picks_of,
-    replays_of,
-    vectors_of,
-)
 from hwdag.building.insertion import Insertion
 from hwdag.building.levels import GraphBuilder
 from hwdag.building.points import PROMPTS_AT_ONCE, replies
@@ -33,7 +23,17 @@ from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError, WriterFailed
 from hwdag.lm.base import ConcurrentWriter, Metered, ReplayRequest, Writer
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.store.calls import CallCache, key_of
+from hwdag.store.calls import (
+    MALFORMED,
+    CallCache,
+    decode,
+    encode,
+    is_text,
+    key_of,
+    picks_of,
+    replays_of,
+    vectors_of,
+)
 from hwdag.store.sqlite import Header, Store
 from hwdag.text.prompts import Prompts, SummaryPrompt
 from hwdag.trace.bars import Silent
@@ -90,7 +90,7 @@ def builder_of(tape, writer=None, config=CONFIG):
 
 
 def built(document, tape, writer=None, cache=None, config=CONFIG):
-    return builder_of(tape, writer, config).build(document, Silent(), CachedCalls(cache))
+    return builder_of(tape, writer, config).build(document, Silent(), cache)
 
 
 def same(one, two):
@@ -121,7 +121,7 @@ def test_a_build_cut_off_at_any_call_goes_on_without_repeating_one(writer):
 def test_a_finished_build_costs_nothing_again(writer):
     cache, calls = CallCache.open(), Tape()
     first = built(prose(60), calls, writer, cache)
-    again = CachedCalls(cache)
+    again = cache.fresh()
     nothing = Tape(at=0)
     same(builder_of(nothing, writer).build(prose(60), Silent(), again), first)
     assert again.reused > 0
@@ -151,9 +151,9 @@ def test_batches_of_a_resumed_build_are_those_of_an_uninterrupted_one():
     seen.clear()
     lm.at = len(whole) // 2
     with pytest.raises(Killed):
-        builder.build(document, Silent(), CachedCalls(cache))
+        builder.build(document, Silent(), cache)
     lm.at = None
-    same(builder.build(document, Silent(), CachedCalls(cache)), expected)
+    same(builder.build(document, Silent(), cache), expected)
     assert seen == whole
 
 
@@ -206,9 +206,7 @@ def test_other_models_prompts_and_settings_are_other_calls(change, kinds):
         for of in (tape, fresh)
         for builder in [builder_of(of, Writing)]
     )
-    same(
-        changed.build(prose(30), Silent(), CachedCalls(cache)), expected.build(prose(30), Silent())
-    )
+    same(changed.build(prose(30), Silent(), cache), expected.build(prose(30), Silent()))
     for kind in kinds:
         one, two = ([call for call in of.made if call[0] == kind] for of in (tape, fresh))
         assert one == two != []
@@ -328,7 +326,7 @@ def test_keys_are_equal_only_for_equal_calls(one, two):
 
 
 def test_a_writer_of_batches_gets_prompts_of_similar_lengths_together():
-    tape, cache = Tape(at=2), CachedCalls(CallCache.open())
+    tape, cache = Tape(at=2), CallCache.open()
     prompts = ["a " * length for length in (3, 9, 1, 7, 5, 2, 8)]
     asked = [[prompts[i] for i in batch] for batch in ([1, 6, 3], [4, 0, 5], [2])]
     with pytest.raises(Killed):
@@ -357,7 +355,7 @@ def test_replies_that_arrived_before_a_failure_are_kept():
     tape, cache = Tape(), CallCache.open()
     failing = replace(builder_of(tape), writer=Streaming(tape, fail_after=3))
     with pytest.raises(WriterFailed, match="ConnectionError"):
-        failing.build(prose(60), Silent(), CachedCalls(cache))
+        failing.build(prose(60), Silent(), cache)
     assert len(tape.made) == 3
     whole, rest = Tape(), Tape()
     expected = built(prose(60), whole, Streaming)
@@ -418,7 +416,8 @@ def test_limited_runs_add_up_to_one_without_limits(limits, writer):
         builder = builder_of(tape, writer)
         meter = Meter(builder.reader, builder.writer, limits, Clock())
         try:
-            result = builder.build(prose(90), Silent(), CachedCalls(cache, meter.before_call))
+            cache.before_call = meter.before_call
+            result = builder.build(prose(90), Silent(), cache)
             break
         except LimitReached as reached:
             assert runs < len(whole.made)
@@ -438,7 +437,9 @@ def test_a_run_that_just_fits_is_not_stopped():
     builder.build(prose(20), Silent())
     total = builder.reader.usage.tokens
     meter = Meter(builder.reader, None, Limits(max_tokens=total + 1))
-    builder.build(prose(20), Silent(), CachedCalls(before_call=meter.before_call))
+    calls = CallCache.open()
+    calls.before_call = meter.before_call
+    builder.build(prose(20), Silent(), calls)
     assert meter.reading == Usage(total)
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from store_world import assert_same, assert_same_block, change_file, load_all
+from store_world import assert_same, assert_same_block, change_file, load_all, put_keeping
 from worlds import document_of, graphs, random_graph, random_vectors
 
 from hwdag.errors import (
@@ -328,7 +328,7 @@ def test_the_cost_of_a_change_does_not_grow_with_the_file(store, path):
     with store.database.reading() as connection:
         connection.set_trace_callback(statements.append)
     store.calls("doc").put_all({b"key": b"value"})
-    store.put(*world(), calls=[b"key"])
+    put_keeping(store, world(), b"key")
     store.delete("doc")
     plain = sqlite3.connect(path)
     plans = [
@@ -371,9 +371,9 @@ def test_a_put_keeps_the_calls_that_it_names(store):
     def kept(owner: str | None) -> list[bytes]:
         return [key for key in (b"1", b"2", b"3") if store.calls(owner).get(key) is not None]
 
-    store.put(*world(), calls=[b"2", b"3", b"never made"])
+    put_keeping(store, world(), b"2", b"3", b"never made")
     assert kept("doc") == [b"2", b"3"]
-    store.put(*world(), calls={b"3"})
+    put_keeping(store, world(), b"3")
     assert kept("doc") == [b"3"]
     store.put(*world())
     assert kept("doc") == []
@@ -390,7 +390,7 @@ def test_a_delete_takes_calls_of_unfinished_builds(store):
 def test_calls_of_a_version_that_is_not_wanted_any_more_are_dropped(store):
     calls = store.calls("doc")
     calls.put_all({b"1": b"one"})
-    store.put(*world(), calls=[b"1"])
+    put_keeping(store, world(), b"1")
     calls.put_all({b"2": b"two"})
     store.calls("other").put_all({b"2": b"two"})
     store.abandon("doc")

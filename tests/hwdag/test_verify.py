@@ -19,6 +19,7 @@ from store_world import (
     entry,
     files_no_longer_than,
     fill,
+    put_keeping,
     secret,
 )
 
@@ -276,7 +277,7 @@ def test_all_but_the_damaged_document_is_kept(path, new):
 
 def test_calls_of_a_version_that_was_begun_stay_behind_those_of_the_stored_one(path, new):
     with Store.open(path) as store:
-        store.put(*entry("b", 7), calls=[bytes(32)])
+        put_keeping(store, entry("b", 7), bytes(32))
         store.calls("b").put_all({b"later": b"of a version that was begun"})
     repair(path, new.with_name("x.hwdag"))
     with Store.open(new.with_name("x.hwdag")) as store:

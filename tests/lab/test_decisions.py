@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hwdag.building.calls import CachedCalls
 from hwdag.errors import QuestionTooLong
 from hwdag.lm.writers import CallableWriter
+from hwdag.store.calls import CallCache
 from hwdag_lab.methods.decisions import Asker, Decision
 from hwdag_lab.scripted import ScriptedLM
 
@@ -34,7 +34,7 @@ def test_many_at_once_are_decided_as_one_by_one(usable_from, tries, is_build):
         return str(i) if asked[i] >= usable_from[i] else "no idea"
 
     # with the calls of a build the same prompt is answered the same, so only a reminder helps
-    calls = CachedCalls() if is_build else None
+    calls = CallCache.open() if is_build else None
     asker = Asker(CallableWriter(reply), ScriptedLM(), calls=calls, tries=tries)
     made = min(tries, 2) if is_build else tries
     expected = [i if needed <= made else None for i, needed in enumerate(usable_from)]

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds import random_prose
 
-from hwdag.building.calls import CachedCalls
 from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder, unit_rows
 from hwdag.errors import ContextTooSmall
 from hwdag.lm.writers import CallableWriter
+from hwdag.store.calls import CallCache
 from hwdag.types import Document
 from hwdag_lab.methods.decisions import Asker
 from hwdag_lab.methods.gemrag import GemRagConfig, GemRagRetriever
@@ -118,7 +118,7 @@ def questioner(reply, number=3):
     if reply is None:
         return Questioner(None, number, 50)
     writer = CallableWriter(reply, name="w")
-    return Questioner(Asker(writer, ScriptedLM(), calls=CachedCalls()), number, 50)
+    return Questioner(Asker(writer, ScriptedLM(), calls=CallCache.open()), number, 50)
 
 
 TEXT = "The bridge is red. It is. The castle and the dragon stand on the hill. The end of it all."

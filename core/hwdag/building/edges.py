@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwdag.arrays import Floats, Indices, Mask
-from hwdag.building.calls import CachedCalls, replays_of
 from hwdag.building.points import Point
 from hwdag.building.windows import Window, WindowPlan
 from hwdag.config import Heads
 from hwdag.graph.dag import union_of_spans
 from hwdag.lm.base import Reader, Replay, ReplayRequest, heads_of
-from hwdag.store.calls import key_of
+from hwdag.store.calls import CallCache, key_of, replays_of
 from hwdag.trace.bars import Advance
 from hwdag.types import Node, Span
 
@@ -36,7 +35,7 @@ def replay(
     plan: WindowPlan,
     reader: Reader,
     heads: Heads,
-    calls: CachedCalls,
+    calls: CallCache,
     advance: Advance,
 ) -> list[Replay]:
     """Read what the points of every window attend to."""

@@ -19,7 +19,6 @@ from queue import SimpleQueue
 from typing import Protocol
 
 from hwdag.arrays import Vectors
-from hwdag.building.calls import CachedCalls
 from hwdag.building.levels import BuiltGraph, GraphBuilder, embedded_texts
 from hwdag.building.report import BuildReport, LimitReached, Limits, Meter
 from hwdag.errors import IndexCorrupt, InputError
@@ -123,10 +122,10 @@ class Insertion:
             self._report.unchanged.append(document.id)
             self._count()
         else:
-            cache = self._store.building(document)
-            calls, known = CachedCalls(cache, self._before_call), self._known_vectors(document.id)
+            calls, known = self._store.building(document), self._known_vectors(document.id)
+            calls.before_call = self._before_call
             built = start(lambda builder, reporter: builder.build(document, reporter, calls, known))
-            self._begun[document.id] = partial(self._store_built, document, cache, calls, built)
+            self._begun[document.id] = partial(self._store_built, document, calls, built)
             self._store_begun(but=self._most_begun)
         self._seen.add(document.id)
 
@@ -197,16 +196,12 @@ class Insertion:
             self._count()
 
     def _store_built(
-        self,
-        document: Document,
-        cache: DocumentCalls,
-        calls: CachedCalls,
-        built: Callable[[], BuiltGraph],
+        self, document: Document, calls: DocumentCalls, built: Callable[[], BuiltGraph]
     ) -> None:
         try:
             result = built()
             entry = Entry(document, result.graph, result.vectors)
-            self._store.put(*entry, calls=calls.kept, building=cache)
+            self._store.put(*entry, calls=calls)
         except Withdrawn:
             self._report.notes.append(
                 f"{document.id}: deleted while it was being built, and so not stored"

@@ -14,7 +14,6 @@ from itertools import chain
 import numpy as np
 
 from hwdag.arrays import Floats, Indices, Vectors
-from hwdag.building.calls import CachedCalls, vectors_of
 from hwdag.building.edges import edges_of, replay, with_sources
 from hwdag.building.points import Point, make_points
 from hwdag.building.windows import Window, WindowPlan, line_costs, pack
@@ -23,7 +22,7 @@ from hwdag.embedding.base import Embedder
 from hwdag.errors import InputError
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.lm.base import Reader, Writer
-from hwdag.store.calls import key_of
+from hwdag.store.calls import CallCache, key_of, vectors_of
 from hwdag.text.chunking import chunk, leaves
 from hwdag.text.headings import Outline, searched_text
 from hwdag.text.prompts import Prompts
@@ -108,7 +107,7 @@ class GraphBuilder:
         self,
         document: Document,
         reporter: Reporter,
-        calls: CachedCalls | None = None,
+        calls: CallCache | None = None,
         known: Mapping[str, Vectors] | None = None,
     ) -> BuiltGraph:
         """Build the graph of a document.
@@ -122,7 +121,7 @@ class GraphBuilder:
         Raises:
             InputError, ContextTooSmall, WriterFailed: as `HWDAGIndex.refresh` says.
         """
-        calls = CachedCalls() if calls is None else calls
+        calls = CallCache.open() if calls is None else calls
         outline = Outline(document.text, document.title)
         level = self._leaves(document, outline)
         nodes, rows, notes = list(level), list[EdgeRow](), list[str]()
@@ -167,7 +166,7 @@ class GraphBuilder:
         document: Document,
         outline: Outline,
         reporter: Reporter,
-        calls: CachedCalls,
+        calls: CallCache,
     ) -> _Level:
         plan, texts = self.plan, [node.text for node in level]
         borders = None if self.config.rules.is_paper else texts
@@ -215,7 +214,7 @@ class GraphBuilder:
         ]
 
     def _embed(
-        self, texts: Sequence[str], known: Mapping[str, Vectors], calls: CachedCalls
+        self, texts: Sequence[str], known: Mapping[str, Vectors], calls: CallCache
     ) -> Vectors:
         """Embed what is not known, (texts, dimension)."""
         new = list(dict.fromkeys(text for text in texts if text not in known))

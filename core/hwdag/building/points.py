@@ -14,14 +14,13 @@ from functools import partial
 
 import numpy as np
 
-from hwdag.building.calls import CachedCalls, Finished, is_text, picks_of
 from hwdag.building.extractive import Candidate, pick_points
 from hwdag.building.windows import POINTS_RATIO, Window, WindowPlan, line_costs
 from hwdag.config import BuildConfig
 from hwdag.embedding.base import Embedder
 from hwdag.errors import InputError, WriterFailed
 from hwdag.lm.base import ConcurrentWriter, Reader, Writer
-from hwdag.store.calls import key_of
+from hwdag.store.calls import CallCache, Finished, is_text, key_of, picks_of
 from hwdag.text.characters import one_line
 from hwdag.text.points import parse_points
 from hwdag.trace.bars import Advance
@@ -82,7 +81,7 @@ def make_points(
     reader: Reader,
     writer: Writer | None,
     embedder: Embedder,
-    calls: CachedCalls,
+    calls: CallCache,
     advance: Advance,
 ) -> LevelPoints:
     """Have the points of every window written, or pick them where there is no writer."""
@@ -111,7 +110,7 @@ def extract(
     windows: Sequence[Window],
     reader: Reader,
     embedder: Embedder,
-    calls: CachedCalls,
+    calls: CallCache,
     *,
     limit: int,
     ratio: float = POINTS_RATIO,
@@ -175,7 +174,7 @@ def fitting(texts: list[str], reader: Reader, limit: int) -> list[str]:
 def replies(
     writer: Writer,
     prompts: Sequence[str],
-    calls: CachedCalls,
+    calls: CallCache,
     *,
     limit: int,
     advance: Advance = lambda amount: None,
@@ -213,7 +212,7 @@ def _waves(
     writer: ConcurrentWriter,
     prompts: Sequence[str],
     missing: list[int],
-    calls: CachedCalls,
+    calls: CallCache,
     limit: int,
 ) -> Finished[str]:
     at_once = getattr(writer, "concurrency", 1)

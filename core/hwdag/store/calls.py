@@ -1,37 +1,58 @@
 """Finished model calls by what went into them, so that none is paid for twice.
 
     with CallCache.open("run/calls.sqlite") as calls:
-        key = key_of("write", model.name, prompt, {"max_new_tokens": 64})
-        reply = calls.get(key)
-        if reply is None:
-            reply = ...
-            calls.put_all({key: reply})
+        keys = [key_of("write", model.name, prompt) for prompt in prompts]
+        replies = calls.results(keys, is_text, lambda missing: [... for i in missing])
 
-There is one cache for all: a build keeps its calls in the index file, by document, and whoever else
-asks models keeps them in a file of its own. The table is the same.
+Every result is committed before the next call begins. A build that is killed repeats at most the call
+that was running, and an edited document pays only for the windows whose text changed. A build keeps its
+calls in the index file, by document; evaluations and other methods keep theirs in a file of their own.
+The table is the same.
 """
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import os
 import sqlite3
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Self
+from typing import Any, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
 
 from hwdag.errors import InputError
+from hwdag.lm.base import Replay, ReplayRequest
 from hwdag.store.database import Database, on_error
 from hwdag.store.erasure import insert_guarded
 from hwdag.store.records import CALL_COLUMNS, digest_of, encode_call, find, owner_slot, slot_of
 from hwdag.store.schema import CALLS, statements
 
 VERSION = 1
-"""Part of every key. To be raised when the same input begins to give another result: a change of
+"""Part of every key. Raise it when the same input begins to give another result: after a change of
 the extraction, or of how a reader lays out a window."""
 
 APPLICATION_ID = 0x48574443  # of a file that holds calls alone: the letters HWDC
+
+Value = str | list[int] | Mapping[str, NDArray[Any]]
+"""A result that the cache can keep."""
+
+T = TypeVar("T", bound=Value)
+
+MALFORMED = (ValueError, TypeError, AttributeError, LookupError, RecursionError, SafetensorError)
+"""What decoding or checking raises for a value of another kind."""
+
+Finished = Generator[Mapping[int, T], None, None]
+"""Results by ordinal of the call, as they finish; each mapping is committed as a whole."""
+
+Fits = Callable[[Any, int], bool]
+"""Whether a kept value is a result of the call with this ordinal; may raise one of `MALFORMED`."""
 
 
 class Withdrawn(Exception):
@@ -44,10 +65,28 @@ def key_of(kind: str, *parts: object) -> bytes:
     return hashlib.sha256(content.encode()).digest()
 
 
+def encode(result: Value) -> bytes:
+    """Return a text or a list as JSON, arrays as safetensors."""
+    if isinstance(result, Mapping):
+        return save({name: np.ascontiguousarray(array) for name, array in result.items()})
+    return json.dumps(result).encode()
+
+
+def decode(value: bytes) -> Any:
+    """Return what was encoded. Raises one of `MALFORMED` for most other bytes."""
+    # why this byte: safetensors begins with the length of its header, which ends with a zero byte
+    return load(value) if value[7:8] == b"\0" else json.loads(value)
+
+
 class CallCache:
     """Results of finished calls of one owner. Threads and processes may share a file.
 
-    The owner is the id of a document, with which its calls go, or None.
+    The owner is a document id, whose deletion takes its calls along, or None.
+
+    Attributes:
+        kept: keys of the calls that a later version of the document may need again.
+        reused: number of calls that the cache answered.
+        before_call: runs before every call; raises where no call may be made.
     """
 
     def __init__(self, database: Database, owner: str | None = None) -> None:
@@ -55,10 +94,13 @@ class CallCache:
         self._database = database
         self._owner = owner
         self._written = False
+        self.kept: set[bytes] = set()
+        self.reused = 0
+        self.before_call: Callable[[], None] = lambda: None
 
     @classmethod
     def open(cls, path: str | os.PathLike[str] | None = None) -> Self:
-        """Open a file of calls, made if it is missing; without a path one that ends with the process.
+        """Open a file of calls, or create it. Without a path the calls stay in memory.
 
         Raises `InputError` if the file is something else, `IndexFileError` if it cannot be read or written.
         """
@@ -83,8 +125,81 @@ class CallCache:
         """Release the file; closing twice does no harm. A store's cache is closed with the store."""
         self._database.close()
 
+    def fresh(self) -> Self:
+        """Return a cache of the same calls that counts anew."""
+        new = copy.copy(self)
+        new.kept, new.reused = set(), 0
+        return new
+
+    def results(
+        self,
+        keys: Sequence[bytes],
+        fits: Fits,
+        call: Callable[[list[int]], Sequence[T]],
+        *,
+        size: int = 1,
+        order: Callable[[int], int] = lambda ordinal: ordinal,
+        keep: bool = True,
+        advance: Callable[[int], object] = lambda amount: None,
+    ) -> list[T]:
+        """Return the result of every call, in order; make the calls that the cache lacks.
+
+        Args:
+            keys: of the calls; equal calls are made once.
+            fits: checks a cached value; a call whose value does not fit is made again.
+            call: makes the calls with these ordinals, and returns what `encode` accepts. Their
+                results are committed before the next batch begins.
+            size: most calls of a batch.
+            order: sorts the missing ordinals.
+            keep: whether a later version of the document may need the results again.
+            advance: receives the number of results found or made.
+        """
+
+        def make(missing: list[int]) -> Finished[T]:
+            missing = sorted(missing, key=order)
+            for start in range(0, len(missing), size):
+                batch = missing[start : start + size]
+                self.before_call()
+                yield dict(zip(batch, call(batch), strict=True))
+
+        return self.streamed(keys, fits, make, keep=keep, advance=advance)
+
+    def streamed(
+        self,
+        keys: Sequence[bytes],
+        fits: Fits,
+        make: Callable[[list[int]], Finished[T]],
+        *,
+        keep: bool = True,
+        advance: Callable[[int], object] = lambda amount: None,
+    ) -> list[T]:
+        """Like `results`, for calls that finish one by one: `make` gets all missing ordinals at once."""
+        first: dict[bytes, int] = {}
+        for i, key in enumerate(keys):
+            first.setdefault(key, i)
+        found = {key: result for key, i in first.items() for result in self._found(key, fits, i)}
+        missing = [i for key, i in first.items() if key not in found]
+        self.reused += len(found)
+        self.kept.update(keys if keep else ())
+        advance(len(keys) - len(missing))
+        with closing(make(missing)) as made:
+            while len(found) < len(first):
+                finished = {keys[i]: result for i, result in next(made).items()}
+                self.put_all({key: encode(r) for key, r in finished.items()})
+                found |= finished
+                advance(len(finished))
+        return [found[key] for key in keys]
+
+    def _found(self, key: bytes, fits: Fits, ordinal: int) -> list[Any]:
+        value = self.get(key)
+        try:
+            found = [] if value is None else [decode(value)]
+            return found if all(fits(one, ordinal) for one in found) else []
+        except MALFORMED:
+            return []
+
     def get(self, key: bytes) -> bytes | None:
-        """Return what was put under the key; None where nothing was, or where it is damaged."""
+        """Return the value of a key; None if there is none, or if it is damaged."""
         with self._database.reading() as connection:
             rows = connection.execute(
                 "SELECT owner, key, checksum, value FROM calls "
@@ -98,7 +213,7 @@ class CallCache:
         return None
 
     def put_all(self, items: Mapping[bytes, bytes]) -> None:
-        """Keep values by key, all of them or none; on disk when it returns."""
+        """Keep values by key, all or none; they are on disk when this returns."""
         if items:
             rows = [encode_call(self._owner, *item) for item in items.items()]
             with self._database.writing() as connection:
@@ -116,11 +231,11 @@ class CallCache:
             forget_calls(connection, self._owner)
 
     def check(self, connection: sqlite3.Connection) -> None:
-        """Raise where nothing may be kept any more; in the transaction that writes."""
+        """Raise if nothing may be kept any longer; runs in the transaction that writes."""
 
 
 class DocumentCalls(CallCache):
-    """The cache of a document that is being built; raises `Withdrawn` once the document was deleted."""
+    """The cache of a document that is being built; raises `Withdrawn` after its deletion."""
 
     def __init__(self, database: Database, document_id: str) -> None:
         """Use `Store.building`."""
@@ -130,7 +245,7 @@ class DocumentCalls(CallCache):
             self._number = find(connection, document_id)
 
     def check(self, connection: sqlite3.Connection) -> None:
-        """Raise `Withdrawn` if the document, or what was kept of it, is gone."""
+        """Raise `Withdrawn` if another process deleted the document or its calls."""
         query = "SELECT 1 FROM calls WHERE owner_slot IS ? LIMIT 1"
         calls = connection.execute(query, [owner_slot(self._owner)]).fetchone()
         if find(connection, self._document) != self._number or (self._written and calls is None):
@@ -144,7 +259,7 @@ def forget_calls(
     *,
     after: int = 0,
 ) -> int:
-    """Drop the calls of an owner with numbers `after` one, but not the `kept` keys; returns how many."""
+    """Drop the calls of an owner after this number, except the `kept` keys; returns how many."""
     slots = {slot_of(key) for key in kept}
     rows = connection.execute(
         "SELECT number, key_slot FROM calls WHERE owner_slot IS ? AND number > ?",
@@ -156,7 +271,54 @@ def forget_calls(
 
 
 def last_call(connection: sqlite3.Connection, owner: str) -> int:
-    """Return the highest number of a call of an owner; 0 where there is none."""
+    """Return the highest number of an owner's calls; 0 if there are none."""
     query = "SELECT coalesce(max(number), 0) FROM calls WHERE owner_slot IS ?"
     (number,) = connection.execute(query, [owner_slot(owner)]).fetchone()
     return int(number)
+
+
+def is_text(value: Any, _: int) -> bool:
+    """Return whether a value is a reply."""
+    return isinstance(value, str)
+
+
+def picks_of(available: Sequence[int]) -> Fits:
+    """Accept ascending indices into the `available[i]` things of call i; an empty list only for none."""
+
+    def fits(value: Any, ordinal: int) -> bool:
+        most = available[ordinal]
+        is_list = isinstance(value, list) and all(type(i) is int and 0 <= i < most for i in value)
+        return is_list and value == sorted(set(value)) and bool(value) == bool(most)
+
+    return fits
+
+
+def replays_of(requests: Sequence[ReplayRequest]) -> Fits:
+    """Accept the arrays of a `Replay` of each request."""
+
+    def fits(value: Any, ordinal: int) -> bool:
+        replay, request = Replay(**value), requests[ordinal]
+        attention, tokens, segment = replay.attention, replay.unit_tokens, replay.unit_segment
+        expected = [i for i, units in enumerate(request.units) for _ in units]
+        return bool(
+            attention.dtype == np.float64
+            and tokens.dtype == segment.dtype == np.int64
+            and segment.tolist() == expected
+            and tokens.shape == segment.shape
+            and attention.shape == (len(request.points), len(expected))
+            and np.isfinite(attention).all()
+            and (attention >= 0).all()
+        )
+
+    return fits
+
+
+def vectors_of(counts: Sequence[int], dimension: int) -> Fits:
+    """Accept float32 `vectors`, `counts[i]` of them for call i."""
+
+    def fits(value: Any, ordinal: int) -> bool:
+        vectors = value["vectors"]
+        is_shaped = vectors.shape == (counts[ordinal], dimension) and vectors.dtype == np.float32
+        return bool(is_shaped and np.isfinite(vectors).all())
+
+    return fits

@@ -176,8 +176,7 @@ class Store:
         graph: HWDAG,
         vectors: Vectors,
         *,
-        calls: Collection[bytes] | None = None,
-        building: DocumentCalls | None = None,
+        calls: CallCache | None = None,
     ) -> int:
         """Store a document, in place of one with the same id, last in order; on disk when this returns.
 
@@ -185,8 +184,8 @@ class Store:
             document: its metadata must be JSON.
             graph: its graph.
             vectors: the embeddings of the graph's nodes, (nodes, header.dimension).
-            calls: keys of the cached calls that a later version may need; the others are dropped.
-            building: the cache that it was built with; raises `Withdrawn` if it was deleted since.
+            calls: the cache that it was built with. Its `kept` calls stay for a later version, the
+                others are dropped. Raises `Withdrawn` if the document was deleted since.
 
         Returns:
             The number of this version.
@@ -197,12 +196,12 @@ class Store:
         """
         encoded = records.encode(Entry(document, graph, vectors), dimension=self.header.dimension)
         with self.database.writing() as connection:
-            if building is not None:
-                building.check(connection)
+            if calls is not None:
+                calls.check(connection)
             before = records.find(connection, document.id)
             if before is not None:
                 self._remove(connection, before)
-            forget_calls(connection, document.id, calls or ())
+            forget_calls(connection, document.id, calls.kept if calls else ())
             return records.write_rows(connection, encoded, last_call(connection, document.id))
 
     def delete(self, document_id: str) -> bool:

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from hwdag.arrays import Vectors
-from hwdag.building.calls import CachedCalls, vectors_of
 from hwdag.embedding.base import Embedder
-from hwdag.store.calls import CallCache, key_of
+from hwdag.store.calls import CallCache, key_of, vectors_of
 
 
 class CachedEmbedder:
@@ -33,7 +32,7 @@ class CachedEmbedder:
         """Embeddings, (texts, dimension), from the cache where it has them."""
         if not texts:
             return np.zeros((0, self.dimension), np.float32)
-        calls, keys = CachedCalls(self._cache), [key_of("embed", self.name, text) for text in texts]
+        calls, keys = self._cache.fresh(), [key_of("embed", self.name, text) for text in texts]
 
         def call(missing: list[int]) -> list[dict[str, Vectors]]:
             found = np.asarray(self._embedder.embed([texts[i] for i in missing]), np.float32)

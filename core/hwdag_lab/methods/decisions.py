@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from hwdag.building.calls import CachedCalls
 from hwdag.building.points import replies
 from hwdag.errors import QuestionTooLong
 from hwdag.lm.base import Metered, Reader, Writer
+from hwdag.store.calls import CallCache
 from hwdag.types import Usage
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ class Asker:
     """
 
     def __init__(
-        self, writer: Writer, reader: Reader, *, calls: CachedCalls | None = None, tries: int = 2
+        self, writer: Writer, reader: Reader, *, calls: CallCache | None = None, tries: int = 2
     ) -> None:
         self.writer = writer
         self.requests = self.retries = self.defaults = 0
@@ -113,7 +113,7 @@ class Asker:
         self, prompts: Sequence[str], limit: int, advance: Callable[[int], object]
     ) -> list[str]:
         self.requests += len(prompts)
-        calls = CachedCalls() if self._calls is None else self._calls
+        calls = CallCache.open() if self._calls is None else self._calls
         return replies(self.writer, prompts, calls, limit=limit, advance=advance)
 
     def _check(self, prompts: Sequence[str], limit: int) -> None:

@@ -15,7 +15,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
-from hwdag.building.calls import CachedCalls
 from hwdag.building.insertion import as_document
 from hwdag.building.report import BuildReport
 from hwdag.checks import refuse
@@ -134,7 +133,7 @@ class DocumentRetriever(ABC, Generic[T]):
         self._held: Mapping[str, tuple[Document, T]] = {}
         self._changes = threading.RLock()
         self._reporter = as_reporter(False)  # of the insertion that is running
-        self._calls = CachedCalls()
+        self._calls = CallCache.open()
         self._askers: list[Asker] = []  # of the document that is being built
         self._latest: tuple[tuple[T, ...], Any] | None = None  # see `_joined`
         # why: a model's name is not loaded before it is needed
@@ -183,7 +182,7 @@ class DocumentRetriever(ABC, Generic[T]):
         """
         report, found = BuildReport(), [as_document(document) for document in documents]
         with self._changes:
-            self._reporter, self._calls = as_reporter(show_progress), CachedCalls(self._cache)
+            self._reporter, self._calls = as_reporter(show_progress), self._cache.fresh()
             reading, writing = self._spent()
             with self._reporter.stage("documents", len(found), "document") as advance:
                 for document in found:

@@ -18,13 +18,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hwdag.arrays import Floats
-from hwdag.building.calls import CachedCalls
 from hwdag.building.points import Point, extract
 from hwdag.building.windows import Part, Window
 from hwdag.embedding.base import Embedder
 from hwdag.errors import ContextTooSmall
 from hwdag.graph.dag import union_of_spans
 from hwdag.lm.base import Reader
+from hwdag.store.calls import CallCache
 from hwdag.text.chunking import chunk
 from hwdag.text.sentences import sentences
 from hwdag.types import Node, Span
@@ -106,7 +106,12 @@ class Summarizer:
             return []
         windows = [_window(group) for group in groups]
         picked = extract(
-            windows, self.reader, self.embedder, CachedCalls(), ratio=self.ratio, limit=self.limit
+            windows,
+            self.reader,
+            self.embedder,
+            CallCache.open(),
+            ratio=self.ratio,
+            limit=self.limit,
         )
         return [self._capped(join_points(points)) for points in picked]
 
