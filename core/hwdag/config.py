@@ -23,7 +23,8 @@ PECAN_CONFIDENCE = {"narrativeqa": 0.5, "qasper": 0.98, "hotpotqa": 0.5, "musiqu
 """PECAN App. E: `SearchConfig(method="pecan", confidence=PECAN_CONFIDENCE["qasper"])`."""
 
 REPLY_TOKENS = 128  # the longest reply of the LLM wrappers in the faces
-MAX_NEW_TOKENS = 64  # the longest answer, unless the call says otherwise
+MAX_NEW_TOKENS = 64  # the longest answer of a reader, unless the call says otherwise
+ANSWERER_TOKENS = 1024  # that of an answerer, which may think before it answers
 
 PAPER_PATIENCE = 1  # number of "Yes" that end the walk (GARLIC 3.2.1)
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hwdag.types import Retrieval
+
 
 class HWDAGError(Exception):
     """Base of every error that hwdag raises on purpose."""
@@ -52,6 +57,14 @@ class ReaderRequired(ModelError, TypeError):
 
 class WriterFailed(ModelError):
     """The writer raised, or returned something that is not one text per prompt."""
+
+
+class AnswererFailed(ModelError):
+    """The answerer gave no answer; `retrieval` has what the search found."""
+
+    def __init__(self, message: str, retrieval: Retrieval | None = None) -> None:
+        super().__init__(message)
+        self.retrieval = retrieval
 
 
 class IndexFileError(HWDAGError):

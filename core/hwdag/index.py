@@ -77,6 +77,7 @@ class HWDAGIndex:
         *,
         reader: Reader | str | None = None,
         writer: Writer | Callable[[str], str] | None = None,
+        answerer: Writer | Callable[[str], str] | None = None,
         embedder: Embedder | str | None = None,
         config: BuildConfig | None = None,
         prompts: Prompts | None = None,
@@ -88,6 +89,8 @@ class HWDAGIndex:
             reader: the local model, its hub name or path, or None for the embedded default.
             writer: who writes Information Points; a Writer, a function from prompt to text, or None
                 for the reader itself (or extraction, see `BuildConfig.points`).
+            answerer: who answers from what was found: a Writer, a function from prompt to text, or None
+                for the reader. Such an answer is more than a small reader can write.
             embedder: an Embedder, a sentence-transformers name, or None for the embedded default.
             config: how documents become graphs.
             prompts: replacements for the papers' prompts.
@@ -105,6 +108,8 @@ class HWDAGIndex:
         self._reader = Lazy(lambda: loaded_reader(reader))
         self._embedder = Lazy(lambda: as_embedder(embedder))
         self._writer = as_writer(writer)
+        self.answerer: Writer | None = as_writer(answerer, "answerer")
+        """Who answers; None for the reader."""
         if self._config.points == "extractive" and self._writer is not None:
             raise InputError('a writer was passed, but points="extractive" never asks one')
         if self._config.method == "evidence" and self._writer is not None:
@@ -124,6 +129,7 @@ class HWDAGIndex:
         method: Method | Literal["auto"] | None = None,
         reader: Reader | str | None = None,
         writer: Writer | Callable[[str], str] | None = None,
+        answerer: Writer | Callable[[str], str] | None = None,
         embedder: Embedder | str | None = None,
         config: BuildConfig | None = None,
         prompts: Prompts | None = None,
@@ -141,6 +147,7 @@ class HWDAGIndex:
         """
         config = config_with(config, method)
         options = {"reader": reader, "writer": writer, "embedder": embedder, "prompts": prompts}
+        options["answerer"] = answerer
         if path is not None and holds_something(Path(path)):
             index = cls.load(path, config=config, **options)  # type: ignore[arg-type]
         else:
@@ -164,6 +171,7 @@ class HWDAGIndex:
         *,
         reader: Reader | str | None = None,
         writer: Writer | Callable[[str], str] | None = None,
+        answerer: Writer | Callable[[str], str] | None = None,
         embedder: Embedder | str | None = None,
         config: BuildConfig | None = None,
         prompts: Prompts | None = None,
@@ -181,7 +189,9 @@ class HWDAGIndex:
             IndexMismatch: the embedder is not the one that the nodes were embedded with, or the
                 config differs from the one that the index was built with.
         """
-        return cls._over(Store.open(path), reader, embedder, prompts, writer=writer, config=config)
+        store = Store.open(path)
+        others = {"writer": writer, "answerer": answerer, "config": config}
+        return cls._over(store, reader, embedder, prompts, **others)  # type: ignore[arg-type]
 
     @classmethod
     def merge(cls, paths: Sequence[str | Path], *, path: str | Path) -> Self:
@@ -209,6 +219,7 @@ class HWDAGIndex:
         prompts: Prompts | None,
         *,
         writer: Writer | Callable[[str], str] | None = None,
+        answerer: Writer | Callable[[str], str] | None = None,
         config: BuildConfig | None = None,
     ) -> Self:
         """Return an index over an open store, which is closed if that fails."""
@@ -216,6 +227,7 @@ class HWDAGIndex:
             index = cls(
                 reader=reader or store.header.reader,
                 writer=writer,
+                answerer=answerer,
                 embedder=embedder or store.header.embedder,
                 config=store.config(config),
                 prompts=prompts,
@@ -349,11 +361,17 @@ class HWDAGIndex:
         on_step: OnStep | None = None,
         stop: StopFlag | None = None,
         max_seconds: float | None = None,
-        max_new_tokens: int = MAX_NEW_TOKENS,
+        max_new_tokens: int | None = None,
+        answerer: Writer | Callable[[str], str] | None = None,
     ) -> Answer:
-        """Search, then answer from the same KV cache; arguments and errors as in `search`.
+        """Search, then answer from what was found; other arguments and errors as in `search`.
 
-        The answer has `max_new_tokens` at most.
+        The answer has `max_new_tokens` at most: 64 by default, 1,024 for an answerer. The `answerer`
+        is as in `__init__`; None is that of the index, else the reader, which decodes from the KV cache
+        that the search has filled.
+
+        Raises:
+            AnswererFailed: the answerer gave no answer; the error has the `retrieval`.
         """
         return self.stream(
             question,
@@ -364,6 +382,7 @@ class HWDAGIndex:
             stop=stop,
             max_seconds=max_seconds,
             max_new_tokens=max_new_tokens,
+            answerer=answerer,
         ).answer
 
     def stream(
@@ -376,10 +395,16 @@ class HWDAGIndex:
         on_step: OnStep | None = None,
         stop: StopFlag | None = None,
         max_seconds: float | None = None,
-        max_new_tokens: int = MAX_NEW_TOKENS,
+        max_new_tokens: int | None = None,
+        answerer: Writer | Callable[[str], str] | None = None,
     ) -> AnswerStream:
         """Search, then return the answer as a stream of text pieces; see `answer`."""
         interruption = Interruption(stop, max_seconds)
+        answers = as_writer(answerer, "answerer") or self.answerer
+        if max_new_tokens is not None:
+            whole("max_new_tokens", max_new_tokens, 1)
+        # why: the reader's context has to hold its own answer alone
+        room = MAX_NEW_TOKENS if answers or max_new_tokens is None else max_new_tokens
         found = self._find(
             question,
             config,
@@ -387,9 +412,10 @@ class HWDAGIndex:
             query_vector=query_vector,
             on_step=on_step,
             interruption=interruption,
-            max_new_tokens=whole("max_new_tokens", max_new_tokens, 1),
+            max_new_tokens=room,
+            for_answer=answers is None,
         )
-        return AnswerStream(found, max_new_tokens, interruption)
+        return AnswerStream(found, max_new_tokens, interruption, answerer=answers)
 
     ainsert = asynchronous(insert, builds=True)
     arefresh = asynchronous(refresh, builds=True)

@@ -17,6 +17,10 @@ Origin = Literal["chunk", "generated", "extractive", "compressed"]
 """Where a node's text comes from: cut from the document, written by an LM, picked from the text, or
 compressed by dropping words."""
 
+CitedBy = Literal["attention", "number", "overlap"]
+"""How a citation was made: by the attention that the answer paid to the sentence, by its number in the
+answerer's reply, or by the words that the sentence shares with a reply without numbers."""
+
 StopReason = Literal["sufficient", "budget", "exhausted", "time", "stopped"]
 """Why a walk ended: enough evidence, no unvisited node fits the token budget, no node is left, the time
 limit, or a caller that no longer waits."""
@@ -250,7 +254,11 @@ class Retrieval:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """A source sentence of an answer. `weight` is its share of the answer's attention, in [0, 1]."""
+    """A source sentence of an answer.
+
+    `weight` in [0, 1] is its share of the answer's attention, of the numbers in an answerer's reply, or of
+    the words of that reply (`by`).
+    """
 
     document_id: str
     span: Span
@@ -259,11 +267,16 @@ class Citation:
     node_id: str
     page: int | None = None
     """Page the sentence starts on, from 1; None without pages."""
+    by: CitedBy = "attention"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer, the sentences that support it (best first), and the walk that led to it."""
+    """An answer, the sentences that support it, and the walk that led to it.
+
+    Citations come best first. Those of an answerer come in the order of the numbers in its text: [1] is
+    the first of them.
+    """
 
     text: str
     citations: tuple[Citation, ...]
@@ -274,7 +287,11 @@ class Answer:
     citations. Empty if the answer was stopped."""
     likelihood: float | None = None
     """Mean log-probability per token of the text, at most 0: how certain the reader is, given what it
-    read. None if nothing was decoded."""
+    read. None if nothing was decoded, or an answerer answered."""
+    answered_by: str | None = None
+    """Name of the answerer; None where the reader answered."""
+    notes: tuple[str, ...] = ()
+    """What was wrong with an answerer's reply, such as numbers that no sentence has."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer with its citations, its cost and its walk, as JSON-able values."""
@@ -288,6 +305,7 @@ class Answer:
                     "text": citation.text,
                     "weight": citation.weight,
                     "node_id": citation.node_id,
+                    "by": citation.by,
                     **({} if citation.page is None else {"page": citation.page}),
                 }
                 for citation in self.citations
@@ -296,6 +314,8 @@ class Answer:
                 [one.document_id, one.span.start, one.span.end, one.weight] for one in self.attended
             ],
             "likelihood": self.likelihood,
+            "answered_by": self.answered_by,
+            "notes": list(self.notes),
             "tokens": self.usage.tokens,
             "tflops": self.usage.tflops,
             "seconds": self.usage.seconds,

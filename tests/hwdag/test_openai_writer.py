@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
 import signal
-import socket
-import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from chat_world import Request, serving
 
 from hwdag import BuildConfig, Document, HWDAGIndex
 from hwdag.embedding.hashing import HashingEmbedder
@@ -34,111 +29,6 @@ from hwdag_lab.scripted import ScriptedLM
 PAGE = Path(__file__).parents[2] / "docs" / "writers.md"
 KEY = "sk-test-0123456789-secret"
 KEY_ENV = "HWDAG_TEST_KEY"
-
-Behaviour = Callable[["Request"], None]
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What came with a request; a connection serves several."""
-
-    path: str
-    headers: Mapping[str, str]
-    body: dict[str, Any]
-    prompt: str
-    address: tuple[str, int]
-
-
-class Request(BaseHTTPRequestHandler):
-    """One request at the server; a behaviour answers it."""
-
-    protocol_version = "HTTP/1.1"
-    server: Server
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.prompt = body["messages"][0]["content"]
-        asked = Asked(self.path, dict(self.headers), body, self.prompt, self.client_address)
-        self.server.handle_chat(self, asked)
-
-    def do_GET(self) -> None:
-        self.server.strays.append(self.path)
-        self.reply(b"{}")
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-    def reply(self, content: bytes, status: int = 200, **headers: str) -> None:
-        self.send_response(status)
-        names = {"Content-Type": "application/json", "Content-Length": str(len(content))}
-        for name, value in (names | {k.replace("_", "-"): v for k, v in headers.items()}).items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(content)
-
-    def completion(self, content: object, **fields: object) -> None:
-        choice = {"index": 0, "message": {"role": "assistant", "content": content}}
-        usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
-        body = {"object": "chat.completion", "choices": [choice], "usage": usage}
-        self.reply(json.dumps(body | fields).encode())
-
-    def reset(self) -> None:
-        """End the connection in the middle, not with an orderly FIN but with a RST."""
-        self.wfile.flush()
-        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.close_connection = True
-        self.connection.close()
-
-
-class Server(ThreadingHTTPServer):
-    """Meets the n-th request with the n-th behaviour, all later ones with the last."""
-
-    daemon_threads = True
-    request_queue_size = 64
-
-    def __init__(self, behaviours: Sequence[Behaviour]) -> None:
-        super().__init__(("127.0.0.1", 0), Request)
-        self.behaviours = behaviours
-        self.requests: list[Asked] = []
-        self.strays: list[str] = []
-        self.active = self.most_active = 0
-        self.lock = threading.Lock()
-        self.ended = threading.Event()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/v1"
-
-    def handle_chat(self, request: Request, asked: Asked) -> None:
-        with self.lock:
-            behave = self.behaviours[min(len(self.requests), len(self.behaviours) - 1)]
-            self.requests.append(asked)
-            self.active += 1
-            self.most_active = max(self.most_active, self.active)
-        try:
-            behave(request)
-        except OSError:
-            request.close_connection = True
-        finally:
-            with self.lock:
-                self.active -= 1
-
-    def handle_error(self, *_: object) -> None:
-        pass
-
-
-@contextmanager
-def serving(*behaviours):
-    server = Server(behaviours)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.ended.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 @contextmanager

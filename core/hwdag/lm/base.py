@@ -209,6 +209,14 @@ class ConcurrentWriter(Writer, Protocol):
 
 
 @runtime_checkable
+class StreamingWriter(Writer, Protocol):
+    """A Writer that yields a reply in pieces, as they are decoded; optional."""
+
+    def stream(self, prompt: str, *, max_new_tokens: int) -> Iterator[str]:
+        """Yield the pieces of one reply. Closing the iterator abandons the rest."""
+
+
+@runtime_checkable
 class Metered(Protocol):
     """Something that counts its own cost; optional for a Writer."""
 

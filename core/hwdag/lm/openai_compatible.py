@@ -12,7 +12,8 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any
@@ -25,7 +26,7 @@ from hwdag.types import Usage
 try:
     import httpx2
     from anyio.from_thread import start_blocking_portal
-    from openai import APIConnectionError, APIStatusError, AsyncOpenAI, DefaultAsyncHttpxClient
+    from openai import APIError, APIStatusError, AsyncOpenAI, DefaultAsyncHttpxClient
 except ImportError as error:
     raise ImportError("OpenAIWriter needs openai; run `pip install 'hwdag[openai]'`") from error
 
@@ -122,15 +123,7 @@ class OpenAIWriter:
         self._key()
         began, slots = time.perf_counter(), asyncio.Semaphore(self.concurrency)
         arrived = SimpleQueue[Future[tuple[int, str]]]()
-        client = AsyncOpenAI(
-            api_key="-",  # `_only_ours` sets it
-            base_url=self._url,
-            timeout=self._timeout,
-            max_retries=self._max_retries,
-            http_client=DefaultAsyncHttpxClient(
-                follow_redirects=False, event_hooks={"request": [self._only_ours]}
-            ),
-        )
+        client = self._client()
         asked = list[Future[tuple[int, str]]]()
         with start_blocking_portal(name=THREAD) as portal:
             try:
@@ -150,44 +143,106 @@ class OpenAIWriter:
                     one.cancel()
                 portal.call(client.close)
 
+    def stream(self, prompt: str, *, max_new_tokens: int) -> Iterator[str]:
+        """Yield the pieces of the reply to one prompt as the server sends them.
+
+        Closing the iterator cancels the request.
+
+        Raises:
+            WriterFailed: there was no reply, or it broke off; its pieces are yielded first.
+        """
+        self._key()
+        began, pieces = time.perf_counter(), SimpleQueue[str | None]()
+        with start_blocking_portal(name=THREAD) as portal:
+            asked = portal.start_task_soon(self._stream, prompt, max_new_tokens, pieces.put)
+            asked.add_done_callback(lambda _: pieces.put(None))
+            try:
+                while (piece := pieces.get()) is not None:
+                    yield piece
+                if isinstance(failure := asked.exception(), _Failure):
+                    raise WriterFailed(f"{self.name} at {self._url}: {failure}")
+                asked.result()
+            finally:
+                self._count(Usage(seconds=time.perf_counter() - began))
+                asked.cancel()
+
     async def _ask(
         self, client: AsyncOpenAI, slots: asyncio.Semaphore, job: tuple[int, str], limit: int
     ) -> tuple[int, str]:
         """Return the ordinal of a prompt and its reply. Raises `_Failure`."""
         number, prompt = job
-        content = disarmed(without_surrogates(prompt)[0])
-        try:
+        with self._blaming(f"prompt {number + 1}"):
             async with slots, asyncio.timeout(self._seconds):
                 answer = await client.chat.completions.with_raw_response.create(
-                    model=self._model,
-                    messages=[{"role": "user", "content": content}],
-                    extra_body={self._limit_field: limit, **self._options},
+                    **self._request(prompt, limit)
                 )
-            reply = self._reply(answer.http_response)
-            if reply is not None:
-                return number, reply
-            seen = self._excerpt(answer.http_response.text)
-            why = f"got a body that is no chat completion: {seen}; check base_url"
+            return number, self._reply(answer.http_response)
+
+    async def _stream(self, prompt: str, limit: int, put: Callable[[str], None]) -> None:
+        """Put the pieces of a reply as they arrive. Raises `_Failure`."""
+        with self._blaming("the prompt"):
+            async with self._client() as client, asyncio.timeout(self._seconds):
+                stream = await client.chat.completions.create(
+                    stream=True, **self._request(prompt, limit)
+                )
+                if "event-stream" not in stream.response.headers.get("content-type", ""):
+                    await stream.response.aread()
+                    put(self._reply(stream.response))  # of a server that does not stream
+                    return
+                async for chunk in stream:
+                    match chunk.model_dump(warnings=False):
+                        case {"choices": [{"delta": {"content": str() as piece}}, *_]}:
+                            put(without_surrogates(piece)[0])
+
+    def _client(self) -> AsyncOpenAI:
+        return AsyncOpenAI(
+            api_key="-",  # `_only_ours` sets it
+            base_url=self._url,
+            timeout=self._timeout,
+            max_retries=self._max_retries,
+            http_client=DefaultAsyncHttpxClient(
+                follow_redirects=False, event_hooks={"request": [self._only_ours]}
+            ),
+        )
+
+    def _request(self, prompt: str, limit: int) -> dict[str, Any]:
+        content = disarmed(without_surrogates(prompt)[0])
+        return {
+            "model": self._model,
+            "messages": [{"role": "user", "content": content}],
+            "extra_body": {self._limit_field: limit, **self._options},
+        }
+
+    @contextmanager
+    def _blaming(self, prompt: str) -> Iterator[None]:
+        """Raise what goes wrong with a prompt as `_Failure`."""
+        try:
+            yield
+            return
+        except _Failure as failure:
+            why = str(failure)
         except TimeoutError:
             why = f"got no whole reply in {self._seconds:g} s; raise timeout"
-        except APIConnectionError as error:  # a time-out of the client too
-            why = f"got no reply: {self._excerpt(repr(error.__cause__ or error))}; check the server"
         except APIStatusError as error:
             why = f"got status {error.status_code}, {self._excerpt(error.response.text)}"
             if wait := error.response.headers.get("retry-after"):
                 why += f", and is asked to wait {wait} s"
             why += f"; check base_url, the model, {self._key_env or 'api_key_env'} and extra_body"
-        raise _Failure(f"prompt {number + 1} {why}")
+        except (APIError, httpx2.HTTPError, ValueError) as error:  # a stream that breaks off too
+            why = f"got no reply: {self._excerpt(repr(error.__cause__ or error))}; check the server"
+        raise _Failure(f"{prompt} {why}")
 
-    def _reply(self, response: httpx2.Response) -> str | None:
-        """Count the tokens of a reply, and return its text; None for a body of another kind."""
+    def _reply(self, response: httpx2.Response) -> str:
+        """Count the tokens of a reply, and return its text. Raises `_Failure` for another body."""
         try:
             body = json.loads(response.content)
             message = body["choices"][0]["message"] if body["choices"] else {}
             reply = without_surrogates(message.get("content") or "")[0]
             tokens = (body.get("usage") or {}).get("total_tokens")
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-            return None
+            seen = self._excerpt(response.text)
+            why = f"got a body that is no chat completion: {seen}; check base_url"
+            raise _Failure(why) from None
         self._count(Usage(tokens if type(tokens) is int and 0 < tokens < MOST_TOKENS else 0))
         return reply
 

@@ -30,14 +30,21 @@ class CallableWriter:
             yield index, self._function(disarmed(prompt))
 
 
-def as_writer(writer: Writer | Callable[[str], str] | None) -> Writer | None:
-    """Return a Writer or None as it is, and wrap a function. Raises `InputError` for anything else."""
+def as_writer(writer: Writer | Callable[[str], str] | None, role: str = "writer") -> Writer | None:
+    """Return a Writer or None as it is, and wrap a function. Raises `InputError` for anything else.
+
+    The `role`, "writer" or "answerer", is for the message.
+    """
     if writer is None or isinstance(writer, Writer):
         return writer
     if callable(writer):
         return CallableWriter(writer)
+    hint = (
+        "; for a model on a server pass hwdag.lm.openai_compatible.OpenAIWriter(NAME, base_url=URL)"
+    )
     raise InputError(
-        f"the writer must be a Writer or a function from prompt to text, got {type(writer).__name__}"
+        f"the {role} must be a Writer or a function from prompt to text, got "
+        f"{type(writer).__name__}{hint if isinstance(writer, str) else ''}"
     )
 
 

@@ -1,60 +1,63 @@
-"""The second turn: an answer from the walk's own KV cache, and the sentences that it rests on."""
+"""An answer with its citations, in pieces: of the reader from the search's own KV cache, or of an answerer."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from hwdag.arrays import Floats
+from hwdag.config import ANSWERER_TOKENS, MAX_NEW_TOKENS
 from hwdag.errors import InputError
+from hwdag.lm.base import Writer
+from hwdag.search.answerer import WrittenAnswer
 from hwdag.search.context import Evidence
 from hwdag.search.progress import Interruption
-from hwdag.text.sentences import sentences
-from hwdag.types import Answer, Citation, Node, Span, Usage
+from hwdag.search.units import units_of
+from hwdag.types import Answer, Citation, Span, Usage
 
 MAX_CITATIONS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class _Unit:
-    """A sentence of a visited node, and where it stands in its document."""
-
-    node: int  # in the cache
-    within: Span  # of the node's text as it was read
-    sources: tuple[Span, ...]  # of its document
-
-
 class AnswerStream:
-    """An answer being decoded: iterate for pieces of text, then read `answer`.
+    """An answer as it is made: iterate for pieces of text, then read `answer`.
 
     Iterating decodes; `answer` decodes whatever is left. One thread, one pass. `retrieval` is the walk,
-    complete before the first piece.
+    complete before the first piece. Where an answerer fails, iterating raises `AnswererFailed`.
+
+    Args:
+        found: the evidence.
+        max_new_tokens: the longest answer; None is `MAX_NEW_TOKENS`, of an answerer `ANSWERER_TOKENS`.
+        interruption: ends the answer before the next piece.
+        answerer: who answers; None is the reader that found the evidence.
     """
 
     def __init__(
-        self, found: Evidence, max_new_tokens: int, interruption: Interruption | None = None
+        self,
+        found: Evidence,
+        max_new_tokens: int | None = None,
+        interruption: Interruption | None = None,
+        *,
+        answerer: Writer | None = None,
     ) -> None:
         self._found, self.retrieval = found, found.retrieval
         self._interruption = interruption or Interruption()
-        steps = found.retrieval.steps
-        self._nodes = [steps[i].node for i, _ in found.shown]
-        self._units = [
-            unit
-            for at, (i, shown) in enumerate(found.shown)
-            for unit in _units_of(at, steps[i].node, len(shown) - len(steps[i].node.text))
-        ]
-        self._decoding = found.session.decode(
-            enough=found.says_yes,
-            max_new_tokens=max_new_tokens,
-            spans=[(unit.node, unit.within) for unit in self._units],
-        )
+        self._source: DecodedAnswer | WrittenAnswer
+        if answerer is None:
+            self._source = DecodedAnswer(found, max_new_tokens or MAX_NEW_TOKENS)
+        else:
+            limit = max_new_tokens or ANSWERER_TOKENS
+            asked = found.retrieval.question
+            self._source = WrittenAnswer(
+                answerer, asked, found.retrieval, limit, self._interruption
+            )
+        self._seconds = 0.0  # spent by an answerer
         self._pieces = self._decoded()
         self._has_started = False
 
     @property
     def usage(self) -> Usage:
-        """Cost so far, of the search too."""
-        return self._found.spent + self._found.session.usage
+        """Cost so far, of the search too. Of an answerer the seconds are known alone."""
+        return self._found.spent + self._found.session.usage + Usage(seconds=self._seconds)
 
     def __iter__(self) -> Iterator[str]:
         return self._pieces
@@ -62,8 +65,11 @@ class AnswerStream:
     def likelihoods(self, texts: Sequence[str]) -> Floats:
         """Mean log-probability per token of each text as the answer, (texts,), for multiple choice.
 
-        Raises `InputError` once the first piece was decoded: an answer stands in the cache then.
+        Raises `InputError` once the first piece was decoded, since an answer stands in the cache then, and
+        where an answerer answers, whose probabilities nobody knows.
         """
+        if not isinstance(self._source, DecodedAnswer):
+            raise InputError("an answerer has no likelihoods; leave the answerer out")
         if self._has_started:
             raise InputError(
                 "the answer is being decoded already, so no other one can be scored in its place; "
@@ -76,18 +82,69 @@ class AnswerStream:
         """The whole answer with its citations; one that was stopped has none."""
         for _ in self._pieces:
             pass
-        attended = () if self._interruption.stopped else self._attended()
-        citations = tuple(one for one in attended[:MAX_CITATIONS] if one.weight > 0)
-        text, likelihood = self._decoding.text, self._decoding.likelihood
-        return Answer(text, citations, self.retrieval, self.usage, attended, likelihood)
+        source = self._source
+        attended = () if self._interruption.stopped else source.cited()
+        most = MAX_CITATIONS if isinstance(source, DecodedAnswer) else None
+        return Answer(
+            source.text,
+            tuple(one for one in attended[:most] if one.weight > 0),
+            self.retrieval,
+            self.usage,
+            attended,
+            source.likelihood,
+            source.name,
+            source.notes,
+        )
 
     def _decoded(self) -> Iterator[str]:
         self._has_started = True
-        pieces = iter(self._decoding)
-        while not self._interruption.stopped and (piece := next(pieces, None)) is not None:
+        pieces = iter(self._source)
+        while not self._interruption.stopped:
+            began = time.perf_counter()
+            try:
+                piece = next(pieces, None)
+            finally:
+                if isinstance(self._source, WrittenAnswer):
+                    self._seconds += time.perf_counter() - began
+            if piece is None:
+                return
             yield piece
 
-    def _attended(self) -> tuple[Citation, ...]:
+
+class DecodedAnswer:
+    """The answer of the reader, decoded from the KV cache of the search."""
+
+    name: str | None = None
+    notes: tuple[str, ...] = ()
+
+    def __init__(self, found: Evidence, max_new_tokens: int) -> None:
+        self._retrieval = found.retrieval
+        steps = found.retrieval.steps
+        self._units = [
+            unit
+            for at, (i, shown) in enumerate(found.shown)
+            for unit in units_of(at, steps[i].node, len(shown) - len(steps[i].node.text))
+        ]
+        self._decoding = found.session.decode(
+            enough=found.says_yes,
+            max_new_tokens=max_new_tokens,
+            spans=[(unit.position, unit.within) for unit in self._units],
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._decoding)
+
+    @property
+    def text(self) -> str:
+        """The text so far, stripped."""
+        return self._decoding.text
+
+    @property
+    def likelihood(self) -> float | None:
+        """Mean log-probability per decoded token; None before the first."""
+        return self._decoding.likelihood
+
+    def cited(self) -> tuple[Citation, ...]:
         """Source sentences by the attention that the answer's tokens paid to them.
 
         A sentence that was read twice, as a point and within a chunk, is one sentence.
@@ -95,38 +152,21 @@ class AnswerStream:
         shares: dict[tuple[str, Span], float] = {}
         nodes: dict[tuple[str, Span], str] = {}
         for unit, attention in zip(self._units, self._decoding.attention, strict=True):
-            node = self._nodes[unit.node]
             for source in unit.sources:
-                place = node.document_id, source
+                place = unit.node.document_id, source
                 shares[place] = shares.get(place, 0.0) + float(attention) / len(unit.sources)
-                nodes.setdefault(place, node.id)
+                nodes.setdefault(place, unit.node.id)
         total = sum(shares.values()) or 1.0
         best = sorted(shares, key=lambda k: -shares[k])
+        sources = self._retrieval.sources
         return tuple(
             Citation(
                 document,
                 span,
-                self.retrieval.sources[document].text[span.start : span.end],
+                sources[document].text[span.start : span.end],
                 shares[document, span] / total,
                 nodes[document, span],
-                self.retrieval.sources[document].page_of(span.start),
+                sources[document].page_of(span.start),
             )
             for document, span in best
         )
-
-
-def _units_of(position: int, node: Node, heading: int) -> list[_Unit]:
-    """Slices of the document are cut into their sentences; any other text is one unit.
-
-    So many characters of `heading` stand before the text.
-    """
-    if node.origin not in ("chunk", "extractive"):
-        return [_Unit(position, Span(heading, heading + len(node.text)), node.sources)]
-    units, at = [], 0
-    for source in node.sources:
-        for part in sentences(node.text[at : at + len(source)]):
-            place = Span(source.start + part.start, source.start + part.end)
-            start = heading + at + part.start
-            units.append(_Unit(position, Span(start, start + len(part)), (place,)))
-        at += len(source) + 1  # one character between slices
-    return units

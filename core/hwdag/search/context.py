@@ -158,13 +158,16 @@ def by_section(nodes: Sequence[Node]) -> list[tuple[int, str]]:
     Sections stand as the walk came to them, the nodes of each in document order. A section is what stands
     under one heading of one document. Where nothing has a heading, documents are sections.
     """
+    order = [i for section in sections_of(nodes) for i in section]
+    return list(zip(order, with_headings([nodes[i] for i in order]), strict=True))
+
+
+def sections_of(nodes: Sequence[Node]) -> list[list[int]]:
+    """Return the numbers of the nodes of each section, as `by_section` orders them."""
     sections: dict[tuple[str, str], list[int]] = {}
     for i, node in enumerate(nodes):
         sections.setdefault(_section_of(node), []).append(i)
-    order = [
-        i for section in sections.values() for i in sorted(section, key=lambda i: _start(nodes[i]))
-    ]
-    return list(zip(order, with_headings([nodes[i] for i in order]), strict=True))
+    return [sorted(section, key=lambda i: _start(nodes[i])) for section in sections.values()]
 
 
 def with_headings(nodes: Sequence[Node]) -> list[str]:

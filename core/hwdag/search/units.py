@@ -1,0 +1,43 @@
+"""The sentences of a node, and where they stand in its document: what is cited."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hwdag.text.sentences import sentences
+from hwdag.types import Node, Span
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A sentence of a visited node, and where it stands in its document.
+
+    `position` is that of the node among the nodes that were read, `within` are the characters of its
+    text as it was read, behind its heading.
+    """
+
+    position: int
+    node: Node
+    text: str
+    within: Span
+    sources: tuple[Span, ...]
+
+
+def units_of(position: int, node: Node, heading: int) -> list[Unit]:
+    """Slices of the document are cut into their sentences; any other text is one unit.
+
+    So many characters of `heading` stand before the text.
+    """
+    if node.origin not in ("chunk", "extractive"):
+        span = Span(heading, heading + len(node.text))
+        return [Unit(position, node, node.text, span, node.sources)]
+    units, at = [], 0
+    for source in node.sources:
+        piece = node.text[at : at + len(source)]
+        for part in sentences(piece):
+            place = Span(source.start + part.start, source.start + part.end)
+            start = heading + at + part.start
+            text = piece[part.start : part.end]
+            units.append(Unit(position, node, text, Span(start, start + len(part)), (place,)))
+        at += len(source) + 1  # one character between slices
+    return units
