@@ -71,6 +71,11 @@ class RunnableWriter:
         for index, reply in self._model.batch_as_completed(asked, config):
             yield index, self._text(reply)
 
+    def stream(self, prompt: str, *, max_new_tokens: int) -> Iterator[str]:
+        """Yield the pieces of one reply; the model itself limits its length."""
+        for piece in self._model.stream(disarmed(prompt)):
+            yield self._text(piece)
+
     def _text(self, reply: object) -> str:
         """Text of a reply, without reasoning that is marked as such."""
         if isinstance(reply, BaseMessage):

@@ -27,6 +27,7 @@ class MakingOptions(SearchOptions, total=False):
 
     reader: object
     writer: object
+    answerer: object
     embedder: object
     method: str | None
     config: BuildConfig | None
@@ -59,6 +60,7 @@ class HWDAGRetriever(CoreSearchRetriever):
         *,
         reader: object = None,
         writer: object = None,
+        answerer: object = None,
         embedder: object = None,
         method: str | None = None,
         config: BuildConfig | None = None,
@@ -79,6 +81,7 @@ class HWDAGRetriever(CoreSearchRetriever):
             writer: who writes Information Points: a chat model, an LLM, a chain to text, an hwdag
                 `Writer`, a function, or None for the reader itself. LangChain's models are asked
                 one prompt at a time, with `model.with_config(max_concurrency=8)` eight.
+            answerer: who answers in `index.answer`: the same kinds; None for the reader.
             embedder: LangChain `Embeddings`, an hwdag `Embedder`, a sentence-transformers name, or
                 None for the embedded default.
             method: that of the config, for short (`hwdag.BuildConfig`).
@@ -94,6 +97,7 @@ class HWDAGRetriever(CoreSearchRetriever):
             found,
             reader=as_reader(reader),
             writer=as_writer(writer),
+            answerer=as_writer(answerer),
             embedder=as_embedder(under_one_name(embedder=embedder, embedding=embedding)),
             config=config_with(config, method),
             prompts=prompts,

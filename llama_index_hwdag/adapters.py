@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.llms import LLM
@@ -14,6 +14,7 @@ from hwdag.errors import InputError, ReaderRequired
 from hwdag.lm.base import Reader, Writer
 from hwdag.lm.writers import CallableWriter
 from hwdag.retriever import Adapters
+from hwdag.text.characters import disarmed
 
 FOREIGN = "llama-index:"
 """Prefix of names of LlamaIndex models, which cannot be loaded by name."""
@@ -38,13 +39,25 @@ def as_reader(reader: object) -> Reader | str | None:
     return hwdag.HuggingFaceLM(model, tokenizer)
 
 
+class LLMWriter(CallableWriter):
+    """A LlamaIndex `LLM` as a Writer: asked by `complete`, in pieces by `stream_complete`."""
+
+    def __init__(self, llm: LLM) -> None:
+        self._llm = llm
+        super().__init__(
+            lambda prompt: llm.complete(prompt).text, name=FOREIGN + llm.metadata.model_name
+        )
+
+    def stream(self, prompt: str, *, max_new_tokens: int) -> Iterator[str]:
+        """Yield the pieces of a reply; the LLM itself limits its length."""
+        for part in self._llm.stream_complete(disarmed(prompt)):
+            yield part.delta or ""
+
+
 def as_writer(writer: object) -> Writer | Callable[[str], str] | None:
     """What the core takes as writer; any LlamaIndex `LLM` is asked by `complete`."""
     if isinstance(writer, LLM):
-        llm = writer
-        return CallableWriter(
-            lambda prompt: llm.complete(prompt).text, name=FOREIGN + llm.metadata.model_name
-        )
+        return LLMWriter(writer)
     if writer is None or isinstance(writer, Writer) or callable(writer):
         return writer
     raise InputError(

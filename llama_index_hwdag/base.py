@@ -11,14 +11,13 @@ from typing import Any, Self, TypedDict, Unpack, get_args
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.callbacks.base import CallbackManager
 from llama_index.core.chat_engine.types import BaseChatEngine, ChatMode
-from llama_index.core.llms.utils import LLMType
+from llama_index.core.llms.utils import LLMType, resolve_llm
 from llama_index.core.query_engine.retriever_query_engine import RetrieverQueryEngine
 from llama_index.core.schema import BaseNode, Document, TextNode, TransformComponent
 from llama_index.core.storage.storage_context import StorageContext
 
 from hwdag.checks import one_of, refuse, under_one_name
 from hwdag.config import REPLY_TOKENS, BuildConfig, config_with
-from hwdag.errors import UnknownOption
 from hwdag.text.prompts import Prompts
 from hwdag.threads import in_builder_thread
 from llama_index_hwdag.adapters import as_embedder, as_reader, as_writer
@@ -37,6 +36,7 @@ class BuildOptions(TypedDict, total=False):
 
     reader: object
     writer: object
+    answerer: object
     embedder: object
     embed_model: object
     method: str | None
@@ -85,6 +85,7 @@ class HWDAGIndex(ChangingIndex):
         show_progress: bool = False,
         reader: object = None,
         writer: object = None,
+        answerer: object = None,
         embedder: object = None,
         embed_model: object = None,
         method: str | None = None,
@@ -106,6 +107,8 @@ class HWDAGIndex(ChangingIndex):
                 index).
             writer: who writes Information Points: any LlamaIndex `LLM`, an hwdag `Writer`, a
                 function, or None for the reader itself.
+            answerer: who answers in `as_query_engine(answer_mode="walk")`, and in `core.answer`: the
+                same kinds; None for the reader.
             embedder: a `BaseEmbedding`, an hwdag `Embedder`, a sentence-transformers name, or None
                 for the one that the nodes were embedded with; of a new index for
                 `Settings.embed_model` where it was set, else for the embedded default.
@@ -129,6 +132,7 @@ class HWDAGIndex(ChangingIndex):
         models = {
             "reader": as_reader(reader),
             "writer": as_writer(writer),
+            "answerer": as_writer(answerer),
             "embedder": as_embedder(under_one_name(embedder=embedder, embed_model=embed_model)),
             "prompts": prompts,
         }
@@ -238,9 +242,10 @@ class HWDAGIndex(ChangingIndex):
 
         Args:
             llm: answers with the retrieved nodes; None for `Settings.llm` where it was set, else for
-                the reader itself (`as_llm`).
-            answer_mode: "synthesize" is LlamaIndex's `RetrieverQueryEngine`; "walk" answers from
-                the walk's own KV cache (`HWDAGQueryEngine`) and takes no other LLM.
+                the reader itself (`as_llm`). For "walk" it is the answerer, and None that of the
+                index, else the reader.
+            answer_mode: "synthesize" is LlamaIndex's `RetrieverQueryEngine`; "walk" answers with exact
+                citations (`HWDAGQueryEngine`).
             kwargs: options of `as_retriever` and of the engine (`streaming`, `response_mode`,
                 `node_postprocessors`, ...; `streaming` alone for "walk").
 
@@ -248,13 +253,9 @@ class HWDAGIndex(ChangingIndex):
             UnknownOption: any other argument.
         """
         if answer_mode == "walk":
-            if llm is not None:
-                raise UnknownOption(
-                    'answer_mode="walk" answers with the reader and takes no llm; leave it out, or '
-                    'use answer_mode="synthesize"'
-                )
             ours, theirs = split_options(kwargs, HWDAGQueryEngine, "as_query_engine")
-            return HWDAGQueryEngine(self.as_retriever(**ours), **theirs)
+            answerer = resolve_llm(llm) if isinstance(llm, str) else llm
+            return HWDAGQueryEngine(self.as_retriever(**ours), answerer=answerer, **theirs)
         one_of("answer_mode", answer_mode, get_args(AnswerMode))
         ours, theirs = split_options(kwargs, RetrieverQueryEngine.from_args, "as_query_engine")
         model = resolved_llm(llm, self._callback_manager, self.as_llm)

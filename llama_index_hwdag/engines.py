@@ -75,7 +75,7 @@ def split_options(
     options: Mapping[str, Any], make: Callable[..., object], where: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Options of the retriever and those of `make`. Raises `UnknownOption` for all others."""
-    taken = {"self", "retriever", "query_engine", "llm", "kwargs"}
+    taken = {"self", "retriever", "query_engine", "llm", "answerer", "kwargs"}
     theirs = [name for name in inspect.signature(make).parameters if name not in taken]
     known = [*SearchOptions.__annotations__, *theirs]
     refuse({k: v for k, v in options.items() if k not in known}, where, ", ".join(known))

@@ -25,6 +25,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from hwdag.search.answering import AnswerStream
 from hwdag.threads import each_in_a_thread
 from hwdag.trace.provenance import METADATA_KEY
+from llama_index_hwdag.adapters import as_writer
 from llama_index_hwdag.events import dispatcher, in_thread
 from llama_index_hwdag.retriever import CoreRetriever
 
@@ -33,12 +34,12 @@ NOTHING_FOUND = "Empty Response"
 
 
 class HWDAGQueryEngine(BaseQueryEngine):
-    """Walks, then answers from the KV cache that the walk has filled: nothing is read twice.
+    """Searches, then answers: the reader from the KV cache that the search has filled, or an answerer.
 
     Over a `CoreRetriever` the reader reads what was found in one forward, and answers in the same way.
 
     The nodes that the answer was given with are its `source_nodes`; `response.metadata["hwdag"]` has
-    the citations (source sentences by the attention that the answer paid to them), the walk and its
+    the citations (source sentences by the attention that the answer paid to them, or those that an answerer named), the walk and its
     cost, as `Answer.to_dict()` has them. Of a streamed answer they are there after
     its last piece. An asynchronous answer is decoded in threads, piece by piece.
 
@@ -50,6 +51,7 @@ class HWDAGQueryEngine(BaseQueryEngine):
         self,
         retriever: CoreRetriever,
         *,
+        answerer: object = None,
         streaming: bool = False,
         callback_manager: CallbackManager | None = None,
     ) -> None:
@@ -57,10 +59,15 @@ class HWDAGQueryEngine(BaseQueryEngine):
 
         Args:
             retriever: an `HWDAGRetriever` or a `CoreRetriever`.
+            answerer: who answers from what was found, over an `hwdag.HWDAGIndex`: a LlamaIndex `LLM`, an
+                hwdag `Writer`, a function, or None for the answerer of the index, else the reader.
             streaming: answer as a `StreamingResponse`.
             callback_manager: see LlamaIndex; None for the retriever's.
         """
         self._retriever = retriever
+        self._asked: dict[str, Any] = {}
+        if (writer := as_writer(answerer)) is not None:
+            self._asked["answerer"] = writer
         self._streaming = streaming
         super().__init__(callback_manager or retriever.callback_manager)
 
@@ -83,7 +90,7 @@ class HWDAGQueryEngine(BaseQueryEngine):
     def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
         payload: dict[str, Any] = {EventPayload.QUERY_STR: query_bundle.query_str}
         with self.callback_manager.event(CBEventType.QUERY, payload=payload) as event:
-            stream, nodes = self._retriever.walk(query_bundle)
+            stream, nodes = self._retriever.walk(query_bundle, **self._asked)
             response = self._answered(query_bundle, stream, nodes)
             event.on_end(payload={EventPayload.RESPONSE: response})
         return response

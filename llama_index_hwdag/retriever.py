@@ -175,12 +175,14 @@ class CoreRetriever(BaseRetriever):
         return await in_thread(partial(self._retrieve, query_bundle))
 
     @dispatcher.span
-    def walk(self, query_bundle: QueryBundle) -> tuple[AnswerStream | None, list[NodeWithScore]]:
+    def walk(
+        self, query_bundle: QueryBundle, **asked: Any
+    ) -> tuple[AnswerStream | None, list[NodeWithScore]]:
         """An answer that is yet to be decoded, and the nodes; where `k` is set, at most `k`.
 
-        None and no nodes where there is no document.
+        None and no nodes where there is no document. `asked` are further arguments of `core.stream`.
         """
-        options = self._options(query_bundle)
+        options = {**self._options(query_bundle), **asked}
         dispatcher.event(RetrievalStartEvent(str_or_query_bundle=query_bundle))
         payload: dict[str, Any] = {EventPayload.QUERY_STR: query_bundle.query_str}
         with self.callback_manager.event(CBEventType.RETRIEVE, payload=payload) as event:

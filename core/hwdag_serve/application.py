@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from hwdag.building.report import BuildReport
 from hwdag.config import SearchConfig
-from hwdag.errors import HWDAGError, IndexBusy, InputError, ModelBusy
+from hwdag.errors import AnswererFailed, HWDAGError, IndexBusy, InputError, ModelBusy
 from hwdag.index import HWDAGIndex
 from hwdag.page import built_file, served_page
 from hwdag.retriever import Retriever
@@ -258,5 +258,6 @@ def _said(request: Request, error: Exception) -> Response:
 
 
 def _refused(request: Request, error: Exception) -> Response:
-    busy = isinstance(error, IndexBusy | ModelBusy)
-    return failure(503 if busy else 400 if isinstance(error, InputError) else 500, str(error))
+    statuses = ((IndexBusy | ModelBusy, 503), (InputError, 400), (AnswererFailed, 502))
+    status = next((number for kind, number in statuses if isinstance(error, kind)), 500)
+    return failure(status, str(error))

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 
-from hwdag.config import MAX_NEW_TOKENS, SearchConfig
+from hwdag.config import SearchConfig
 from hwdag.errors import HWDAGError
 from hwdag.retriever import Retriever
 from hwdag.scope import Scope
@@ -50,19 +50,18 @@ class Questions:
         system: Asked,
         question: str,
         scope: Scope | None = None,
-        max_new_tokens: int = MAX_NEW_TOKENS,
+        **asked: Any,
     ) -> AsyncGenerator[Event]:
         """Yield the steps of a walk, the walk, the pieces of the answer, and the answer.
 
+        `asked` are further arguments of `stream`.
         To close the iterator, or cancel its task, ends the walk at its next step and the answer at its
         next word.
         """
         retriever, config = system
 
         def work(tell: Callable[[Event], None]) -> None:
-            stream = retriever.stream(
-                question, config=config, scope=scope, on_step=tell, max_new_tokens=max_new_tokens
-            )
+            stream = retriever.stream(question, config=config, scope=scope, on_step=tell, **asked)
             tell(stream.retrieval)
             for piece in stream:
                 tell(piece)

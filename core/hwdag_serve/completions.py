@@ -10,7 +10,6 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from hwdag.config import MAX_NEW_TOKENS
 from hwdag.errors import InputError
 from hwdag.types import Answer
 from hwdag_serve.asking import Asked, Questions, message_of, unless_gone
@@ -41,14 +40,14 @@ class Completions:
         name = body.get("model", "hwdag")
         wanted = body.get("max_completion_tokens") or body.get("max_tokens")
         system = self._questions.systems.named(name)
-        length = MAX_NEW_TOKENS if wanted is None else wanted
+        asked = {} if wanted is None else {"max_new_tokens": wanted}
         head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": name}
         if body.get("stream"):
             usage = bool((body.get("stream_options") or {}).get("include_usage"))
-            chunks = self._chunks(head, system, question, length, usage)
+            chunks = self._chunks(head, system, question, asked, usage)
             return Events(chunks, self._questions.slots)
         with self._questions.slots.one():
-            answer, pieces = await unless_gone(request, self._whole(name, system, question, length))
+            answer, pieces = await unless_gone(request, self._whole(name, system, question, asked))
         said = {"role": "assistant", "content": answer.text, "refusal": None}
         message = {**said, "citations": citations(answer)}
         choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
@@ -58,17 +57,22 @@ class Completions:
         )
 
     async def _whole(
-        self, name: str, system: Asked, question: str, length: int
+        self, name: str, system: Asked, question: str, asked: dict[str, Any]
     ) -> tuple[Answer, int]:
         pieces = 0
-        async for event in self._questions.ask(name, system, question, max_new_tokens=length):
+        async for event in self._questions.ask(name, system, question, **asked):
             pieces += isinstance(event, str)
             if isinstance(event, Answer):
                 answer = event
         return answer, pieces
 
     async def _chunks(
-        self, head: dict[str, Any], system: Asked, question: str, length: int, with_usage: bool
+        self,
+        head: dict[str, Any],
+        system: Asked,
+        question: str,
+        asked: dict[str, Any],
+        with_usage: bool,
     ) -> AsyncIterator[str]:
         head = head | {"object": "chat.completion.chunk"}
 
@@ -79,9 +83,7 @@ class Completions:
         pieces = 0
         yield chunk({"role": "assistant", "content": ""})
         try:
-            async for event in self._questions.ask(
-                head["model"], system, question, max_new_tokens=length
-            ):
+            async for event in self._questions.ask(head["model"], system, question, **asked):
                 if isinstance(event, str):
                     pieces += 1
                     yield chunk({"content": event})

@@ -8,9 +8,10 @@ import secrets
 import sys
 from collections.abc import Mapping
 from ipaddress import ip_address
+from typing import Any
 
 from hwdag.cli.asking import search_config
-from hwdag.cli.inputs import reader
+from hwdag.cli.inputs import answerer, reader
 from hwdag.cli.options import config_of
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
@@ -66,7 +67,11 @@ def is_loopback(host: str) -> bool:
 
 
 def _opened(options: argparse.Namespace) -> HWDAGIndex:
-    models = {"reader": reader(options, options.file), "embedder": options.embedder}
+    models: dict[str, Any] = {
+        "reader": reader(options, options.file),
+        "embedder": options.embedder,
+        "answerer": answerer(options),
+    }
     if holds_something(options.file):
         return HWDAGIndex.load(options.file, **models)
     if options.read_only:

@@ -12,6 +12,7 @@ from io import StringIO
 from typing import get_args, get_type_hints
 
 import pytest
+from chat_world import serving
 
 from hwdag.cli.main import main
 from hwdag.cli.options import add_config, config_of
@@ -96,6 +97,28 @@ def test_ask_as_json_and_as_a_page(index_file, capsys, tmp_path):
     assert found["likelihood"] < 0
     assert found["citations"][0]["text"]
     assert found["tokens"] > 0
+
+
+@pytest.mark.model
+def test_a_server_answers_what_was_found(index_file, capsys):
+    def named(request):
+        number = re.search(r"^\[(\d+)\] .*Clara Holm\.$", request.prompt, re.MULTILINE)[1]
+        request.streamed("Clara ", f"Holm [{number}]")
+
+    asked = ["ask", str(index_file), "Who built the harbour?", "--answerer-model", "m"]
+    with serving(named, lambda request: request.reply(b"{}", 404)) as server:
+        assert main([*asked, "--answerer", server.url, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert main([*asked, "--answerer", server.url]) == 2
+        failed = capsys.readouterr()
+    assert found["answer"] == "Clara Holm [1]"
+    assert [cited["by"] for cited in found["citations"]] == ["number"]
+    assert "by the engineer" in failed.out  # what was found
+    assert "404" in failed.err
+    assert main([*asked[:3], "--answerer", server.url]) == 2
+    assert "--answerer-model" in capsys.readouterr().err
+    assert main([*asked[:3], "--reader", "gpt-4o"]) == 2
+    assert "answerer" in capsys.readouterr().err
 
 
 @pytest.mark.model

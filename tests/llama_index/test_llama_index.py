@@ -427,8 +427,6 @@ def test_values_of_options_are_checked():
     mode: Any = "both"
     with pytest.raises(UnknownOption, match="answer_mode"):
         index.as_query_engine(answer_mode=mode)
-    with pytest.raises(UnknownOption, match="llm"):
-        index.as_query_engine(MockLLM(), answer_mode="walk")
     with pytest.raises(InputError, match=r"\bk\b"):
         index.as_retriever(k=0)
 

@@ -9,12 +9,13 @@ import time
 from contextlib import suppress
 from reprlib import repr as brief
 from textwrap import fill
+from typing import Any
 
-from hwdag.cli.inputs import reader
+from hwdag.cli.inputs import answerer, reader
 from hwdag.cli.options import config_of
 from hwdag.cli.terminal import print_step, print_styled, width
-from hwdag.config import MAX_NEW_TOKENS, SearchConfig
-from hwdag.errors import EmptyIndex, HWDAGError, InputError
+from hwdag.config import SearchConfig
+from hwdag.errors import AnswererFailed, EmptyIndex, HWDAGError, InputError
 from hwdag.index import HWDAGIndex
 from hwdag.retriever import Retriever
 from hwdag.scope import Scope
@@ -22,6 +23,8 @@ from hwdag.store.sqlite import check_folder
 from hwdag.text.characters import visible
 from hwdag.trace import render
 from hwdag.types import Answer, Step
+
+MOST_FOUND = 3  # sentences that are shown where the answerer failed
 
 
 def ask(options: argparse.Namespace) -> int:
@@ -42,6 +45,7 @@ def ask(options: argparse.Namespace) -> int:
 def chat(options: argparse.Namespace) -> int:
     """Answer question after question, each on its own, until the input ends."""
     config, scope = search_config(options), scope_of(options)
+    asked: dict[str, Any] = {"config": config, "scope": scope, **length_of(options)}
     with opened(options, scope) as index:
         print(f"{index!r}; one question per line, Ctrl-D ends")
         with suppress(EOFError):
@@ -49,7 +53,7 @@ def chat(options: argparse.Namespace) -> int:
                 question = input("> " if sys.stdin.isatty() else "")
                 try:
                     if question.strip():
-                        show_answer(index, question, config, scope, options.max_new_tokens)
+                        show_answer(index, question, **asked)
                 except HWDAGError as error:
                     print(f"hwdag: {visible(str(error))}", file=sys.stderr)
     return 0
@@ -59,26 +63,19 @@ def print_answer(
     index: Retriever, options: argparse.Namespace, config: SearchConfig, scope: Scope
 ) -> Answer:
     """Ask `options.question`, and print the walk, the answer and its sources, or all as JSON."""
+    asked: dict[str, Any] = {"config": config, "scope": scope, **length_of(options)}
     if options.json:
-        answer = index.answer(
-            options.question, config=config, scope=scope, max_new_tokens=options.max_new_tokens
-        )
+        answer = index.answer(options.question, **asked)
         print(json.dumps(answer.to_dict(), ensure_ascii=False, indent=2))
     else:
-        answer = show_answer(index, options.question, config, scope, options.max_new_tokens)
+        answer = show_answer(index, options.question, **asked)
     if options.html:
         options.html.write_text(answer.to_html(), "utf-8")
     return answer
 
 
-def show_answer(
-    index: Retriever,
-    question: str,
-    config: SearchConfig,
-    scope: Scope | None = None,
-    max_new_tokens: int = MAX_NEW_TOKENS,
-) -> Answer:
-    """Walk and answer, and print each step and piece as it comes."""
+def show_answer(index: Retriever, question: str, **asked: Any) -> Answer:
+    """Walk and answer, and print each step and piece as it comes; `asked` is passed to `stream`."""
     began, columns = time.perf_counter(), width()
     is_first = True
 
@@ -90,13 +87,17 @@ def show_answer(
             is_first = False
         print_step(render.step_line(step, columns))
 
-    stream = index.stream(
-        question, config=config, scope=scope, on_step=on_step, max_new_tokens=max_new_tokens
-    )
+    stream = index.stream(question, on_step=on_step, **asked)
     print_styled(fill(render.stop_line(stream.retrieval), columns, subsequent_indent="  "), "dim")
     print("answer: ", end="")
-    for piece in stream:
-        print_styled(piece, "bold", end="")
+    try:
+        for piece in stream:
+            print_styled(piece, "bold", end="")
+    except AnswererFailed:
+        print("\nfound:")
+        for step in stream.retrieval.best(MOST_FOUND):
+            print(render.found_line(step, columns))
+        raise
     answer = stream.answer
     print("\nsources:")
     for citation in answer.citations:
@@ -105,6 +106,12 @@ def show_answer(
         print_styled(f"likelihood {answer.likelihood:.2f} (0 is certain)", "dim")
     print_styled(render.usage_line(answer, time.perf_counter() - began), "dim")
     return answer
+
+
+def length_of(options: argparse.Namespace) -> dict[str, int]:
+    """Return the length of an answer as an argument of `stream`, if the command line names one."""
+    length = options.max_new_tokens
+    return {} if length is None else {"max_new_tokens": length}
 
 
 def search_config(options: argparse.Namespace) -> SearchConfig:
@@ -139,5 +146,8 @@ def opened(options: argparse.Namespace, scope: Scope) -> HWDAGIndex:
                     f"no document {one!r} in {options.file}; `hwdag show {options.file}` lists them"
                 )
     return HWDAGIndex.load(
-        options.file, reader=reader(options, options.file), embedder=options.embedder
+        options.file,
+        reader=reader(options, options.file),
+        embedder=options.embedder,
+        answerer=answerer(options),
     )

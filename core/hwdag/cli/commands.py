@@ -6,6 +6,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 from hwdag.cli.options import (
+    ANSWERER,
     FILE,
     HEAD_LIST,
     JSON,
@@ -70,7 +71,7 @@ def _add_building(commands: Commands) -> None:
 
 def _add_asking(commands: Commands) -> None:
     def add(name: str, about: str, options: Options) -> None:
-        options = FILE | options | MODELS | HEAD_LIST | SCOPE | LENGTH
+        options = FILE | options | ANSWERER | MODELS | HEAD_LIST | SCOPE | LENGTH
         command = add_command(commands, name, f"hwdag.cli.asking:{name}", about, options)
         add_settings(command, "the walk", SearchConfig())
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hwdag.cli.asking import show_answer
 from hwdag.cli.inputs import read
-from hwdag.config import BuildConfig, SearchConfig
+from hwdag.config import BuildConfig
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
 from hwdag.lm.default import cache_folder, default_reader
@@ -44,13 +44,13 @@ def demo(options: argparse.Namespace) -> int:
     index = build_or_reuse(files, path)
     for kind, question in QUESTIONS:
         print(f"\n--- {kind} " + "-" * (90 - len(kind)))
-        show_answer(index, question, SearchConfig())
+        show_answer(index, question)
     print(
         "\n--- the papers' way: points written, attention as edges, from the top down " + "-" * 19
     )
     papers = BuildConfig(method="garlic")
     short = build_or_reuse(files[:1], path.with_stem(path.stem + "-papers"), papers)
-    answer = show_answer(short, question, SearchConfig())
+    answer = show_answer(short, question)
     page = path.with_suffix(".html")
     page.write_text(answer.to_html(), "utf-8")
     print(

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from hwdag.errors import InputError
 from hwdag.lm.base import Reader, Writer
@@ -15,6 +16,9 @@ from hwdag.text.files import Skipped, read_documents
 from hwdag.types import Document
 
 MOST_NAMED = 10  # files that a message names
+
+ANSWERER_RETRIES, ANSWERER_TIMEOUT = 2, 120.0
+"""Fewer and shorter than those of a build: somebody waits for the answer. In requests, and seconds."""
 
 
 def reader(options: argparse.Namespace, file: Path | None) -> Reader | str | None:
@@ -42,12 +46,32 @@ def writer(options: argparse.Namespace) -> Writer | None:
         if options.writer_url is not None:
             raise InputError("--writer-url needs --writer, the name of a model on that server")
         return None
-    from hwdag.lm.openai_compatible import OpenAIWriter
+    return _on_server(options.writer, options.writer_url)
 
+
+def answerer(options: argparse.Namespace) -> Writer | None:
+    """The model on a server that answers, if the command line names one."""
+    if options.answerer_model is None:
+        if options.answerer is not None or options.answerer_key is not None:
+            raise InputError(
+                "--answerer needs --answerer-model, the name of a model on that server"
+            )
+        return None
+    return _on_server(
+        options.answerer_model,
+        options.answerer,
+        api_key_env=options.answerer_key,
+        max_retries=ANSWERER_RETRIES,
+        timeout=ANSWERER_TIMEOUT,
+    )
+
+
+def _on_server(model: str, url: str | None, **options: Any) -> Writer:
     try:
-        return OpenAIWriter(options.writer, base_url=options.writer_url)
+        from hwdag.lm.openai_compatible import OpenAIWriter
     except ImportError as error:
         raise InputError(str(error)) from error
+    return OpenAIWriter(model, base_url=url, **options)
 
 
 def read(paths: Iterable[Path]) -> tuple[list[Document], list[Skipped]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, TypeAlias, TypeVar, get_type_hints
 
-from hwdag.config import MAX_NEW_TOKENS
+from hwdag.config import ANSWERER_TOKENS, MAX_NEW_TOKENS
 from hwdag.options import members
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -190,6 +190,22 @@ WRITER: Options = {
         "help": "that server, such as http://localhost:11434/v1 (default: OpenAI's)",
     },
 }
+ANSWERER: Options = {
+    "--answerer": {
+        "metavar": "URL",
+        "help": "an OpenAI-like server that answers from what was found, such as "
+        "http://localhost:11434/v1 (default: the reader answers)",
+    },
+    "--answerer-model": {
+        "metavar": "NAME",
+        "help": "the model on that server (without --answerer: on OpenAI's)",
+    },
+    "--answerer-key": {
+        "metavar": "VARIABLE",
+        "help": "environment variable with the key of that server (default: none; for OpenAI's "
+        "OPENAI_API_KEY)",
+    },
+}
 LIMITS: Options = {
     "--max-tokens": {"type": int, "metavar": "N", "help": "no call after the models took N tokens"},
     "--max-seconds": {"type": float, "metavar": "S", "help": "no call after S seconds"},
@@ -197,9 +213,8 @@ LIMITS: Options = {
 LENGTH: Options = {
     "--max-new-tokens": {
         "type": int,
-        "default": MAX_NEW_TOKENS,
         "metavar": "N",
-        "help": "the longest answer (default: %(default)s)",
+        "help": f"the longest answer (default: {MAX_NEW_TOKENS}, of an answerer {ANSWERER_TOKENS})",
     }
 }
 """Length of an answer."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import re
 import shutil
 import tempfile
 import threading
@@ -46,6 +47,11 @@ _LOADING = threading.Lock()
 ADAPTED_CONFIDENCE = 0.99
 """Chosen on walks over training questions (docs/progress.md): a lower value ends them too early."""
 
+API_MODEL = re.compile(
+    r"(?:chatgpt|gpt-[345]|o[134](?:-|$)|claude|gemini-|grok-|command-r)|https?://"
+)
+"""Names of models that no one can load, and addresses of servers."""
+
 CPU_WINDOW_TOKENS = 2048  # for a laptop: attention is quadratic in the length of a window
 
 
@@ -81,6 +87,7 @@ def load_reader(
 
     Raises:
         ModelNotFound: no model under that name, or no adapter in that folder.
+        ReaderRequired: the name is that of a model behind an API.
         InputError: the adapter is for another model, or `HWDAG_ADAPTER` is neither "on" nor "off".
     """
     if name is None:
@@ -94,6 +101,12 @@ def load_reader(
             return _embedded(dtype or "auto", device, own, own.reader_name(BASE_MODEL), lazy=False)
         with _LOADING:
             return _loaded(dtype or "auto", device, name == DEFAULT_MODEL)
+    if API_MODEL.match(name) and not Path(name).exists():
+        raise ReaderRequired(
+            f"{name!r} is behind an API, so its attention cannot be read: it can be writer "
+            f"and answerer, but no reader; pass answerer=OpenAIWriter({name!r}), or --answerer-model "
+            f"{name} on the command line, and leave the reader out"
+        )
     base, _, fingerprint = name.rpartition("+")
     if is_fingerprint(fingerprint) and base and not Path(name).exists():
         raise ModelNotFound(

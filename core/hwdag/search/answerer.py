@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 
 from hwdag.errors import AnswererFailed, HWDAGError
@@ -128,23 +128,26 @@ class WrittenAnswer:
     def _places(self, unit: Unit) -> list[Place]:
         return [(unit.node.document_id, source) for source in unit.sources]
 
-    def _replied(self) -> Iterator[str]:
+    def _replied(self) -> Generator[str]:
         """The reply as it comes; raises `AnswererFailed`."""
         answerer, limit = self._answerer, self._limit
         try:
             # why callable: any attribute of that name makes a StreamingWriter for isinstance
             if isinstance(answerer, StreamingWriter) and callable(answerer.stream):
-                with closing(iter(answerer.stream(self.prompt, max_new_tokens=limit))) as pieces:  # type: ignore[type-var]
+                pieces = iter(answerer.stream(self.prompt, max_new_tokens=limit))
+                try:
                     while not self._interruption.stopped and (p := next(pieces, None)) is not None:
-                        yield _text(answerer, p)
+                        yield _text(p)
+                finally:
+                    getattr(pieces, "close", lambda: None)()  # a generator's
             elif not self._interruption.stopped:
                 replies = answerer.write([self.prompt], max_new_tokens=limit)
-                yield _text(answerer, replies[0] if len(replies) == 1 else replies)
+                yield _text(replies[0] if len(replies) == 1 else replies)
         except Exception as error:
             raise failed(answerer, error, self._retrieval) from error
 
 
-def _text(answerer: Writer, reply: object) -> str:
+def _text(reply: object) -> str:
     if not isinstance(reply, str):
         raise TypeError(f"it must return one text for a prompt, got {type(reply).__name__}")
     return reply

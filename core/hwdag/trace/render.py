@@ -6,7 +6,7 @@ Lines of text are safe to print whatever the documents contain; JSON-able values
 from __future__ import annotations
 
 from collections.abc import Iterator
-from textwrap import shorten
+from textwrap import fill, shorten
 
 import numpy as np
 
@@ -51,6 +51,13 @@ def citation_line(citation: Citation, width: int = WIDTH) -> str:
     if citation.page is not None:
         place += f", page {citation.page}"
     return f"  {citation.weight:>4.0%} {_short(citation.text, width - 7)}\n       {place}"
+
+
+def found_line(step: Step, width: int = WIDTH) -> str:
+    """Show the text of a node and its document."""
+    place = visible(one_line(step.node.document_id))
+    text = visible(one_line(step.node.text))
+    return fill(text, width, initial_indent="  ", subsequent_indent="  ") + f"\n    {place}"
 
 
 def usage_line(answer: Answer, seconds: float) -> str:

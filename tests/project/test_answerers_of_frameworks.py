@@ -1,0 +1,75 @@
+"""The LLM of a framework as answerer: the search and the citations stay ours."""
+
+import re
+from typing import Any
+
+import langchain_world
+import llama_world
+from langchain_core.language_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage
+from llama_index.core.base.llms.types import CompletionResponse, LLMMetadata
+from llama_index.core.llms import CustomLLM
+
+SENTENCE = "The smith mends the bell of the ferry"
+
+
+def number_of(prompt: str) -> str:
+    """The number in front of the sentence that answers."""
+    found = re.search(rf"^\[(\d+)\] {SENTENCE}", prompt, re.MULTILINE)
+    assert found is not None, prompt
+    return found[1]
+
+
+class Citing(CustomLLM):
+    """Names the sentence that answers."""
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        return LLMMetadata(model_name="citing")
+
+    def complete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:
+        return CompletionResponse(text=f"The smith [{number_of(prompt)}].")
+
+    def stream_complete(self, prompt: str, formatted: bool = False, **_: Any) -> Any:
+        for piece in ("The smith", " [", number_of(prompt), "]."):
+            yield CompletionResponse(text="", delta=piece)
+
+
+def assert_cited(answer: dict[str, Any]) -> None:
+    assert answer["answer"] == "The smith [1]."
+    [cited] = answer["citations"]
+    assert cited["by"] == "number"
+    assert cited["text"].startswith(SENTENCE)
+
+
+def test_llama_index():
+    for index, llm in (
+        (llama_world.built(answerer=Citing()), None),
+        (llama_world.built(), Citing()),
+    ):
+        for streaming in (False, True):
+            engine = index.as_query_engine(llm, answer_mode="walk", streaming=streaming)
+            response = engine.query(llama_world.QUESTION)
+            assert str(response) == "The smith [1]."
+            assert_cited(response.metadata["hwdag"])
+            assert response.metadata["hwdag"]["answered_by"] == "llama-index:citing"
+
+
+def test_langchain(tmp_path):
+    asked: list[str] = []
+
+    class CitingChat(GenericFakeChatModel):
+        def _generate(self, messages: Any, *args: Any, **options: Any) -> Any:
+            asked.append(messages[0].content)
+            self.messages = iter([AIMessage(f"The smith [{number_of(asked[-1])}].")])
+            return super()._generate(messages, *args, **options)
+
+    model = CitingChat(messages=iter([]))
+    index = langchain_world.an_index(answerer=model)
+    assert_cited(index.index.answer(langchain_world.QUESTION).to_dict())
+    index.save_local(tmp_path)
+    options = {"reader": index.index.reader, "embedder": index.index.embedder}
+    loaded = langchain_world.HWDAGIndex.load_local(tmp_path, answerer=model, **options)
+    stream = loaded.index.stream(langchain_world.QUESTION)
+    assert len(list(stream)) > 1
+    assert_cited(stream.answer.to_dict())
