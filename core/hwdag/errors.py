@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from hwdag.types import Retrieval
+from typing import Any
 
 
 class HWDAGError(Exception):
@@ -60,9 +57,9 @@ class WriterFailed(ModelError):
 
 
 class AnswererFailed(ModelError):
-    """The answerer gave no answer; `retrieval` has what the search found."""
+    """The answerer gave no answer; `retrieval`, a `hwdag.types.Retrieval`, has what the search found."""
 
-    def __init__(self, message: str, retrieval: Retrieval | None = None) -> None:
+    def __init__(self, message: str, retrieval: Any = None) -> None:
         super().__init__(message)
         self.retrieval = retrieval
 
