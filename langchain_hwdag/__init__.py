@@ -1,9 +1,9 @@
-"""hwdag for LangChain: an index that is a retriever, and the same weights as an LLM.
+"""hwdag for LangChain: an index that is a retriever, and its reader as an LLM.
 
 index = HWDAGIndex.from_documents(documents)
 chain = {"context": index | join, "question": RunnablePassthrough()} | prompt | index.as_llm()
 
-Every other retriever of the core is one of LangChain's too:
+`CoreRetriever` wraps every other retriever of the core:
 
 retriever = CoreRetriever.from_documents(documents, BM25Retriever, k=5)
 

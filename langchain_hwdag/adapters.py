@@ -1,4 +1,4 @@
-"""LangChain's models as the core's."""
+"""Conversion of LangChain's models to the core's."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from hwdag.text.characters import disarmed
 
 
 def as_reader(reader: object) -> Reader | str | None:
-    """What the core takes as reader; the weights of a `HuggingFacePipeline` are used, not loaded.
+    """Convert a reader; the loaded weights of a `HuggingFacePipeline` are used.
 
     Raises:
-        ReaderRequired: something without local weights.
+        ReaderRequired: it has no local weights.
     """
     if reader is None or isinstance(reader, str | Reader):
         return reader
@@ -41,8 +41,7 @@ def as_reader(reader: object) -> Reader | str | None:
 class RunnableWriter:
     """A LangChain model, or a chain to text, as a Writer.
 
-    It gets one prompt at a time, or as many as its config allows:
-    `model.with_config(max_concurrency=8)`.
+    It gets one prompt at a time, or as many as `model.with_config(max_concurrency=8)` allows.
     """
 
     def __init__(self, model: Runnable[Any, Any]) -> None:
@@ -53,7 +52,7 @@ class RunnableWriter:
 
     @property
     def name(self) -> str:
-        """Recorded in the index."""
+        """The name that the index records."""
         return _qualified_name(self._model)
 
     def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
@@ -77,7 +76,7 @@ class RunnableWriter:
             yield self._text(piece)
 
     def _text(self, reply: object) -> str:
-        """Text of a reply, without reasoning that is marked as such."""
+        """Return the text of a reply, without marked reasoning."""
         if isinstance(reply, BaseMessage):
             return str(reply.text)
         if isinstance(reply, str):
@@ -89,7 +88,7 @@ class RunnableWriter:
 
 
 def as_writer(writer: object) -> Writer | Callable[[str], str] | None:
-    """What the core takes as writer: a chat model, an LLM or a chain is asked by `invoke`."""
+    """Convert a writer; a chat model, an LLM or a chain is asked by `invoke`."""
     if writer is None or isinstance(writer, Writer):
         return writer
     if isinstance(writer, Runnable):
@@ -97,13 +96,13 @@ def as_writer(writer: object) -> Writer | Callable[[str], str] | None:
     if callable(writer):
         return writer
     raise InputError(
-        "the writer must be a LangChain model or chain, a hwdag Writer, or a function from prompt "
+        "the writer must be a LangChain model or chain, an hwdag Writer, or a function from prompt "
         f"to text, got {type(writer).__name__}"
     )
 
 
 def as_embedder(embedder: object) -> Embedder | str | None:
-    """What the core takes as embedder; LangChain's `Embeddings` are wrapped."""
+    """Convert an embedder; LangChain's `Embeddings` are wrapped."""
     if isinstance(embedder, Embeddings):
         return CallableEmbedder(
             embedder.embed_documents, embedder.embed_query, name=_qualified_name(embedder)
@@ -111,18 +110,20 @@ def as_embedder(embedder: object) -> Embedder | str | None:
     if embedder is None or isinstance(embedder, str | Embedder):
         return embedder
     raise InputError(
-        "the embedder must be LangChain Embeddings, a hwdag Embedder, a model name, or None for "
+        "the embedder must be LangChain Embeddings, an hwdag Embedder, a model name, or None for "
         f"the embedded default, got {type(embedder).__name__}"
     )
 
 
 MODELS: Adapters = {"reader": as_reader, "writer": as_writer, "embedder": as_embedder}
-"""For options of core retrievers that are models."""
+"""How to convert the models among the options of a retriever of the core."""
 
 
 def _qualified_name(model: object) -> str:
-    """`langchain:<class>:<model>`, or without the last part where the object does not tell."""
-    if isinstance(model, RunnableBinding) and not model.kwargs:  # a config makes no other model
+    """Return `langchain:<class>:<model>`, without the last part if the object does not name it."""
+    if (
+        isinstance(model, RunnableBinding) and not model.kwargs
+    ):  # a config does not change the model
         return _qualified_name(model.bound)
     names = (getattr(model, field, None) for field in ("model_name", "model", "model_id"))
     own = next((name for name in names if isinstance(name, str) and name), None)

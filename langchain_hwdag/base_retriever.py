@@ -1,4 +1,4 @@
-"""A search of the core as a LangChain retriever: what all retrievers of this package share."""
+"""What all LangChain retrievers of this package share: a search of the core."""
 
 from __future__ import annotations
 
@@ -49,24 +49,23 @@ class SearchOptions(TypedDict, total=False):
 
 
 class CoreSearchRetriever(BaseRetriever):
-    """Searches with a retriever of the core; the nodes that it reads are the documents.
+    """Searches with a retriever of the core, and returns the nodes that it reads as documents.
 
-    Without `k` come the nodes that fit into the token budget, in the order in which the reader reads
-    them. With `k` exactly min(k, available) come, best first. Every document carries its provenance under
-    `metadata["hwdag"]`; every node that is read is a custom event `hwdag.step` as it happens.
+    Without `k` it returns the nodes that fit into the token budget, in reading order; with `k` the
+    min(k, available) best ones, best first. `metadata["hwdag"]` holds the provenance of a node. Every
+    node that is read fires a custom event `hwdag.step` at once.
 
-    All fields may be made configurable (`configurable_fields`); of one call
-    `invoke(question, k=..., document_ids=..., filters=...)` take their place.
+    All fields can be made configurable (`configurable_fields`). For one call,
+    `invoke(question, k=..., document_ids=..., filters=...)` replaces them.
 
     Attributes:
-        search: token budget, progress control, heads; a dict is read as the options of `SearchConfig`.
+        search: token budget, progress control, heads; a dict holds options of `SearchConfig`.
         k: number of nodes.
-        document_ids: only these documents are searched; None for all.
-        filters: only documents whose metadata match are searched: a filter of `hwdag.filters`, such as
+        document_ids: the documents to search; None for all.
+        filters: searches only documents with matching metadata: a filter of `hwdag.filters`, such as
             `{"lang": "de"}`.
-        returns: "nodes" as they were read; "sources", with what a node rests on in the original
-            document as its text, one per line; or "passages", the whole paragraphs that these are
-            in, each once.
+        returns: "nodes" as they were read; "sources", the sentences of the document that a node is
+            made from, one per line; or "passages", the whole paragraphs around these, each once.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -82,11 +81,11 @@ class CoreSearchRetriever(BaseRetriever):
     @property
     @abstractmethod
     def core(self) -> Retriever:
-        """What searches, without a framework."""
+        """The retriever of the core."""
 
     @property
     def report(self) -> BuildReport | None:
-        """What the latest change through this object did: documents skipped, cost."""
+        """Report of the latest change through this object: documents skipped, cost."""
         return self._report
 
     @field_validator("search", mode="before")
@@ -98,7 +97,7 @@ class CoreSearchRetriever(BaseRetriever):
     @classmethod
     def _filter(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
         if value is not None:
-            predicate(value)  # which refuses what is none
+            predicate(value)  # raises for an invalid filter
         return value
 
     @field_validator("k", mode="before")
@@ -139,11 +138,11 @@ class CoreSearchRetriever(BaseRetriever):
         filters: Filter | None = None,
         **unknown: Any,
     ) -> list[Document]:
-        """Search with the options of a call, or else the own ones."""
+        """Search with the options of the call, by default with the fields."""
         refuse(unknown, "invoke", "k, document_ids, filters")
         if not isinstance(query, str):
             raise InputError(
-                f"a question is a text, got {type(query).__name__}; of a mapping pick it first: "
+                f"the question must be a text, got {type(query).__name__}; pick it from a mapping: "
                 'itemgetter("question") | retriever'
             )
         core, wanted = self.core, checked_k(self.k if k is None else k)
@@ -159,14 +158,14 @@ class CoreSearchRetriever(BaseRetriever):
                 k=wanted,
                 on_step=on_step,
             )
-        except EmptyIndex:  # as LangChain's own stores: an application begins with nothing
+        except EmptyIndex:  # like LangChain's own stores: an application begins with nothing
             return []
         retrieval = returned(retrieval, self.returns)
         steps = retrieval.steps if wanted is None else retrieval.best(wanted)
         return [node_document(step, retrieval) for step in steps]
 
     def _within(self, run: BaseCallbackManager) -> RunnableConfig:
-        """A config for events of a run, with the tags and metadata that the run itself has."""
+        """Return a config for events of a run, with the run's own tags and metadata."""
         run.add_tags(self.tags or [], inherit=False)
         run.add_metadata(self.metadata or {}, inherit=False)
         return {"callbacks": run}
@@ -177,21 +176,21 @@ class CoreSearchRetriever(BaseRetriever):
         return LangSmithRetrieverParams(ls_retriever_name=self.core.name)
 
     def __getstate__(self) -> dict[Any, Any]:
-        """What is pickled: of an index in a file its path, which is opened again."""
+        """Return what is pickled: the path of the index file, which unpickling opens."""
         if getattr(self.core, "path", None) is None:
             raise TypeError(
-                f"a {type(self).__name__} holds loaded models and cannot be pickled; save the index "
-                "(save_local), and load it where it is needed; one over a file can be pickled"
+                f"a {type(self).__name__} over an index in memory cannot be pickled; save the index "
+                "(save_local) and load it: over a file it can"
             )
         return super().__getstate__()
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> NoReturn:
         raise TypeError(
-            f"a {type(self).__name__} holds loaded models and cannot be copied deeply; model_copy() "
-            "makes one with other options over the same index"
+            f"a {type(self).__name__} holds loaded models and cannot be copied deeply; use "
+            "model_copy(), which shares the index"
         )
 
 
 def unwrapped(value: object) -> object:
-    """The core's retriever of a retriever of this package; anything else as it is."""
+    """Return the core retriever inside a retriever of this package; anything else as it is."""
     return value.core if isinstance(value, CoreSearchRetriever) else value

@@ -19,11 +19,10 @@ from langchain_hwdag.events import build_progress, building
 class CoreRetriever(CoreSearchRetriever):
     """Searches with any retriever of the core: BM25, dense, RAPTOR, MeMWalker, HWDAG itself.
 
-    Relations: `HWDAGRetriever` is the same over `hwdag.HWDAGIndex`, and has its options of building.
+    Relations: `HWDAGRetriever` wraps an `hwdag.HWDAGIndex`, and takes its options of building.
 
     Attributes:
-        retriever: anything that satisfies `hwdag.retriever.Retriever`; a retriever of this
-            package is taken for the core's one in it.
+        retriever: anything that satisfies `hwdag.retriever.Retriever`, or a retriever of this package.
     """
 
     retriever: Retriever = Field(exclude=True, repr=False)
@@ -40,17 +39,17 @@ class CoreRetriever(CoreSearchRetriever):
         """Insert documents into a retriever of the core.
 
         Args:
-            documents: their ids (or a hash of their content) and metadata are kept; what is blank
-                is listed in `report.skipped`.
-            retriever: the name of a method of `hwdag_lab` ("raptor") or a class, which is made with
-                `options`, or a finished one, which keeps the documents that it holds.
+            documents: their ids (or a hash of their content) and metadata are kept; blank ones are
+                listed in `report.skipped`.
+            retriever: the name of a method of `hwdag_lab` ("raptor"), a class, or a finished
+                retriever, which keeps the documents that it holds.
             show_progress: bars on standard error.
-            options: how to search, as the fields, and arguments of the class; as `reader`, `writer` and
-                `embedder` also LangChain's models, as in `HWDAGRetriever.from_documents`.
+            options: the fields of this class, and arguments of the retriever's class. `reader`,
+                `writer` and `embedder` may be LangChain's models (`MakingOptions`).
 
         Raises:
-            InputError: an id is taken by a document with other content.
-            UnknownOption: a finished retriever and arguments of a class.
+            InputError: another document has the same id.
+            UnknownOption: arguments of a class beside a finished retriever.
             TypeError: the class has no such option.
         """
         ours = {k: v for k, v in options.items() if k in SearchOptions.__annotations__}
@@ -73,7 +72,7 @@ class CoreRetriever(CoreSearchRetriever):
         retriever: str | type[Retriever] | Retriever,
         **options: Any,
     ) -> Self:
-        """`from_documents` in a thread; a task that is cancelled ends the build, not what is done."""
+        """`from_documents` in a thread; cancelling the task ends the build, and keeps what is finished."""
         return await building(partial(cls.from_documents, documents, retriever, **options))
 
     @field_validator("retriever", mode="before")
@@ -83,5 +82,5 @@ class CoreRetriever(CoreSearchRetriever):
 
     @property
     def core(self) -> Retriever:
-        """The retriever without a framework: `search`, `answer`, `insert`, `delete`."""
+        """The retriever of the core: `search`, `answer`, `insert`, `delete`."""
         return self.retriever

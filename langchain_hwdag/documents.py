@@ -1,4 +1,4 @@
-"""LangChain's documents as the core's, and what the core found as LangChain's documents."""
+"""Conversions between documents of LangChain and documents and nodes of the core."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from hwdag.text.headings import title_from
 from hwdag.trace.provenance import METADATA_KEY, provenance
 from hwdag.types import Retrieval, Step
 
-TITLE_FIELDS = ("title", "source")  # metadata in which the loaders of LangChain name a document
+TITLE_FIELDS = ("title", "source")  # metadata fields in which LangChain's loaders name a document
 
 
 def as_core_document(document: Document) -> hwdag.Document:
-    """A whole document with its metadata; one without an id gets a hash of its content."""
+    """Convert a whole document with its metadata; without an id it gets a hash of its content."""
     if not isinstance(document, Document):
         raise InputError(
             "documents must be langchain_core.documents.Document, got "
@@ -36,14 +36,14 @@ def as_core_document(document: Document) -> hwdag.Document:
 
 
 def as_langchain_document(document: hwdag.Document) -> Document:
-    """The document that `as_core_document` was given, its id filled in."""
+    """Convert back what `as_core_document` converted; the id is filled in."""
     return Document(
         id=document.id, page_content=document.text, metadata=deepcopy(dict(document.metadata))
     )
 
 
 def content_id(document: Document) -> str:
-    """An id made from text and metadata. Raises `InputError` unless the metadata is JSON-able."""
+    """Return an id made from text and metadata. Raises `InputError` unless the metadata is JSON."""
     try:
         content = json.dumps([document.page_content, document.metadata], sort_keys=True)
     except (TypeError, ValueError) as error:
@@ -59,10 +59,10 @@ def _not_json(document: Document, error: Exception) -> InputError:
 
 
 class Provenance(dict[str, Any]):
-    """Where a node is from and why it was read.
+    """Where a node comes from and why it was read.
 
-    Equal for one node, whatever the question: LangChain joins the results of several questions by
-    the equality of documents, and scores belong to one question.
+    Two are equal if their nodes are: LangChain merges the results of several questions by the
+    equality of documents, and scores differ between questions.
     """
 
     def __eq__(self, other: object) -> bool:
@@ -73,13 +73,13 @@ class Provenance(dict[str, Any]):
     def __ne__(self, other: object) -> bool:
         return not self == other
 
-    __hash__ = None  # as of every dict
+    __hash__ = None  # like every dict
 
 
 def node_document(step: Step, retrieval: Retrieval) -> Document:
-    """A returned node under its own id: its text, its document's metadata, and its provenance.
+    """Convert a node, under its own id: its text, its document's metadata, and its provenance.
 
-    The metadata have its `heading` too, "" where there is none, for the prompt of a chain.
+    The metadata hold its `heading` too, or "", for the prompt of a chain.
     """
     node, sources = step.node, retrieval.sources
     own = dict(sources[node.document_id].metadata) if node.document_id in sources else {}
@@ -95,7 +95,7 @@ def node_document(step: Step, retrieval: Retrieval) -> Document:
 
 
 def with_ids(documents: Iterable[Document], ids: Iterable[str] | None) -> list[Document]:
-    """Documents, under other ids where these are given; the caller's stay as they are."""
+    """Return the documents, copied under new ids if there are any."""
     listed = list(documents)
     if ids is None:
         return listed
@@ -113,11 +113,9 @@ def as_documents(
     metadatas: Iterable[Mapping[str, Any]] | None,
     ids: Iterable[str] | None,
 ) -> list[Document]:
-    """Documents of plain texts. Raises `InputError` for not one metadata and one id per text."""
+    """Make documents of plain texts. Raises `InputError` unless all three have one length."""
     if isinstance(texts, str):
-        raise InputError(
-            "texts are a list, got one text, whose letters are no documents; pass [text]"
-        )
+        raise InputError("texts must be a list of texts, got a single text; pass [text]")
     listed = list(texts)
     given_metadata = [{} for _ in listed] if metadatas is None else list(metadatas)
     given_ids = [None for _ in listed] if ids is None else list(ids)

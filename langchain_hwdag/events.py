@@ -1,4 +1,4 @@
-"""What happens, as LangChain's custom events: nodes as they are read, documents as they are built."""
+"""LangChain's custom events: nodes as they are read, documents as they are built."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ from hwdag.threads import in_builder_thread, in_question_thread
 from hwdag.trace.bars import Advanced, Reporter, Reporting
 
 STEP_EVENT = "hwdag.step"
-"""Name of the custom event that every visited node fires; data as `Step.to_dict()` of the core."""
+"""Name of the custom event of a visited node; its data is `Step.to_dict()` of the core."""
 
 BUILD_EVENT = "hwdag.building"
-"""Name of the custom event that every finished piece of a build fires.
+"""Name of the custom event of a finished piece of a build.
 
-A build that is called within a run (in a `RunnableLambda`, in a node of LangGraph) fires it there;
-outside of any run nobody could listen.
+Only a build within a run (in a `RunnableLambda`, in a node of LangGraph) fires it.
 """
 
 E = TypeVar("E")
@@ -33,10 +32,10 @@ _LISTENER: ContextVar[Callable[[Event], object] | None] = ContextVar("listener",
 
 
 def build_progress(document_ids: Sequence[str], show_progress: bool) -> Reporter:
-    """What a build of these documents, in this order, reports its progress to.
+    """Return a reporter for a build of these documents, in this order.
 
-    Data of the events: `stage` ("documents", or what is done for one of them), `done`, `total` (0
-    where it is not known), `unit`, and `document_id`: which one is finished, or being built.
+    Its events hold `stage` ("documents", or a step of one document), `done`, `total` (0 if unknown),
+    `unit`, and `document_id`: the document that is finished, or being built.
     """
     tell, finished = _LISTENER.get() or _teller(), 0
 
@@ -59,7 +58,7 @@ def build_progress(document_ids: Sequence[str], show_progress: bool) -> Reporter
 
 
 async def building(work: Callable[[], T]) -> T:
-    """Run `work`, which builds, in a thread, and fire its events here, as in `in_thread`."""
+    """Run a build in a thread, and fire its events in the caller's task (`in_thread`)."""
     config = _run()
 
     async def tell(event: Event) -> None:
@@ -78,9 +77,9 @@ async def in_thread(
     tell: Callable[[E], Awaitable[Any]],
     start: Callable[[Callable[[], T]], Awaitable[T]] = in_question_thread,
 ) -> T:
-    """Run `work` in a thread, and await `tell` here for each of its reports, in order.
+    """Run `work` in a thread, and await `tell` in the caller's task for each report, in order.
 
-    So handlers run in the caller's task. If that is cancelled, the work ends at its next report.
+    Cancelling the task ends the work at its next report.
     """
     loop = asyncio.get_running_loop()
     events = asyncio.Queue[E | None]()
@@ -99,11 +98,11 @@ async def in_thread(
         return await working
     finally:
         abandoned.set()
-        working.cancel()  # nothing happens if it is done
+        working.cancel()  # does nothing once it is done
 
 
 def _teller() -> Callable[[Event], object]:
-    """Return a function that fires events in the current run; outside of a run it does nothing."""
+    """Return a function that fires events in the current run, or does nothing outside of one."""
     config = _run()
     if config is None:
         return lambda event: None
@@ -111,7 +110,7 @@ def _teller() -> Callable[[Event], object]:
 
 
 def _run() -> RunnableConfig | None:
-    """The config of the current run, or None."""
+    """Return the config of the current run, or None."""
     config = ensure_config()
     within = getattr(config.get("callbacks"), "parent_run_id", None)
     return None if within is None else config

@@ -1,4 +1,4 @@
-"""The index as LangChain's `DocumentIndex`: a retriever that documents can be put into."""
+"""The index as LangChain's `DocumentIndex`: a retriever that takes documents."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from langchain_core.documents import Document
 from langchain_core.indexing import DeleteResponse, UpsertResponse
 from langchain_core.indexing.base import DocumentIndex
 
-from hwdag.checks import refuse, under_one_name
-from hwdag.config import REPLY_TOKENS, BuildConfig
+from hwdag.checks import refuse
+from hwdag.config import REPLY_TOKENS
 from hwdag.errors import InputError, UnknownOption
 from hwdag.filters import Filter
 from hwdag.index import HWDAGIndex as CoreIndex
-from hwdag.text.prompts import Prompts
-from langchain_hwdag.adapters import as_embedder, as_reader, as_writer
 from langchain_hwdag.base_retriever import SearchOptions
 from langchain_hwdag.documents import (
     as_core_document,
@@ -27,10 +25,15 @@ from langchain_hwdag.documents import (
 )
 from langchain_hwdag.events import build_progress, building
 from langchain_hwdag.llm import HWDAGLLM
-from langchain_hwdag.retrievers import HWDAGRetriever, MakingOptions
+from langchain_hwdag.retrievers import (
+    HWDAGRetriever,
+    LoadingOptions,
+    MakingOptions,
+    split_options,
+)
 
 FILTERS = {"filter": "filters"}
-"""Names of vector stores, and ours."""
+"""Option names of vector stores, and ours."""
 
 FILE_NAME = "index.hwdag"
 """The one file in a folder of `save_local`."""
@@ -42,10 +45,10 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
     `index(docs, record_manager, target, cleanup="incremental", source_id_key="source",
     key_encoder="sha256")` builds graphs of new documents only.
 
-    Relations: a thin layer over `hwdag.HWDAGIndex`, which is the attribute `index`.
+    Relations: a thin layer over the attribute `index`, an `hwdag.HWDAGIndex`.
     """
 
-    # why: pydantic merges the configs of all bases, and that of DocumentIndex ignores extra names
+    # why: pydantic merges the configs of all bases, and DocumentIndex ignores extra names
     model_config = HWDAGRetriever.model_config
 
     @classmethod
@@ -61,7 +64,7 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         """Build from plain texts; `options` are those of `from_documents`.
 
         Raises:
-            InputError: not one metadata and one id per text.
+            InputError: the numbers of metadatas, ids and texts differ.
         """
         return cls.from_documents(as_documents(texts, metadatas, ids), embedding, **options)
 
@@ -82,9 +85,9 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
     def upsert(
         self, items: Sequence[Document], /, *, show_progress: bool = False, **unknown: Any
     ) -> UpsertResponse:
-        """Build what is new or changed; the same content under the same id costs nothing.
+        """Build new and changed documents; the same content under the same id costs nothing.
 
-        Blank documents cannot be indexed: their ids are under `failed`.
+        The ids of blank documents, which cannot be indexed, are under `failed`.
         """
         refuse(unknown, "upsert", "show_progress")
         documents = [as_core_document(item) for item in items]
@@ -101,7 +104,7 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
     async def aupsert(
         self, items: Sequence[Document], /, *, show_progress: bool = False, **unknown: Any
     ) -> UpsertResponse:
-        """`upsert` in a thread; a task that is cancelled ends the build, not what is done."""
+        """`upsert` in a thread; cancelling the task ends the build, and keeps what is finished."""
         return await building(partial(self.upsert, items, show_progress=show_progress, **unknown))
 
     def add_documents(
@@ -111,9 +114,9 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         ids: Iterable[str] | None = None,
         show_progress: bool = False,
     ) -> list[str]:
-        """`upsert`, as vector stores call it; returns the ids that are in the index now.
+        """`upsert` under the name of vector stores; returns the ids that are in the index now.
 
-        With `ids`, one per document, these take the place of the documents' own.
+        `ids`, one per document, replace the documents' own.
         """
         return self.upsert(with_ids(documents, ids), show_progress=show_progress)["succeeded"]
 
@@ -124,7 +127,7 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         ids: Iterable[str] | None = None,
         show_progress: bool = False,
     ) -> list[str]:
-        """`aupsert`, as vector stores call it; see `add_documents`."""
+        """`aupsert` under the name of vector stores; see `add_documents`."""
         items = with_ids(documents, ids)
         return (await self.aupsert(items, show_progress=show_progress))["succeeded"]
 
@@ -141,30 +144,30 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
     def similarity_search(
         self, query: str, k: int = 4, filter: Filter | None = None, **unknown: Any
     ) -> list[Document]:
-        """`invoke`, as vector stores call it: the `k` best nodes, best first."""
+        """Return the `k` best nodes, best first: `invoke` under the name of vector stores."""
         refuse(unknown, "similarity_search", "k, filter")
         return self.invoke(query, k=k, filters=filter)
 
     async def asimilarity_search(
         self, query: str, k: int = 4, filter: Filter | None = None, **unknown: Any
     ) -> list[Document]:
-        """`ainvoke`, as vector stores call it; see `similarity_search`."""
+        """`similarity_search` without blocking the event loop."""
         refuse(unknown, "asimilarity_search", "k, filter")
         return await self.ainvoke(query, k=k, filters=filter)
 
     def similarity_search_with_score(
         self, query: str, k: int = 4, filter: Filter | None = None, **unknown: Any
     ) -> list[tuple[Document, float]]:
-        """The same with scores, higher is better, which only compare nodes of one question."""
+        """Return nodes with their scores; higher is better, within one question."""
         refuse(unknown, "similarity_search_with_score", "k, filter")
         found = self.similarity_search(query, k, filter)
         return [(document, document.metadata["hwdag"]["score"]) for document in found]
 
     def delete(self, ids: list[str] | None = None, **unknown: Any) -> DeleteResponse:
-        """Remove documents with their graphs; ids that are not there are no failure.
+        """Remove documents with their graphs; unknown ids are no failure.
 
         Raises:
-            InputError: no list of ids was given.
+            InputError: `ids` is missing.
         """
         refuse(unknown, "delete", "ids")
         if ids is None:
@@ -174,22 +177,22 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         return DeleteResponse(num_deleted=len(found), succeeded=found, num_failed=0, failed=[])
 
     def _delete(self, identity: str, known: Mapping[str, object]) -> bool:
-        """Whether it was there; finished calls of a build that was interrupted go in any case."""
+        """Delete a document and the calls of its unfinished build; returns whether it was indexed."""
         was_there = identity in known
         try:
             self.index.delete(identity)
-        except InputError:  # there was nothing of it, or somebody else was faster
+        except InputError:  # nothing to delete, or another process was faster
             return False
         return was_there
 
     def get(self, ids: Sequence[str], /, **unknown: Any) -> list[Document]:
-        """Whole documents by id, in the order of `ids`; those that are not there are left out."""
+        """Return whole documents in the order of `ids`, without the unknown ones."""
         refuse(unknown, "get", "ids")
         found = map(self.index.documents.get, _distinct(ids))
         return [as_langchain_document(document) for document in found if document is not None]
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """`get`, as vector stores call it."""
+        """`get` under the name of vector stores."""
         return self.get(ids)
 
     def as_retriever(
@@ -201,22 +204,22 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         metadata: dict[str, Any] | None = None,
         **options: Unpack[SearchOptions],
     ) -> HWDAGRetriever:
-        """Return a retriever that sees later changes; what is not given is as in the index.
+        """Return a retriever that sees later changes; the index's own options are the defaults.
 
         Args:
-            search_type: "similarity", the only type that a walk has an equal of.
-            search_kwargs: the options as vector stores take them: `{"k": 4, "filter": {...}}`.
+            search_type: only "similarity".
+            search_kwargs: the options under the names of vector stores: `{"k": 4, "filter": {...}}`.
             tags: for traces and callbacks, as with every retriever of LangChain.
             metadata: likewise.
             options: see `CoreSearchRetriever`.
 
         Raises:
-            UnknownOption: there is no such option.
+            UnknownOption: an unknown option.
         """
         if search_type != "similarity":
             raise UnknownOption(
-                f'search_type must be "similarity", got {search_type!r}: a walk chooses nodes that '
-                "add to what was read by itself; leave the option out"
+                f'search_type must be "similarity", got {search_type!r}; leave it out: a search '
+                "already chooses nodes that add to those it has read"
             )
         named = {FILTERS.get(name, name): value for name, value in (search_kwargs or {}).items()}
         given = {**options, **named}
@@ -233,10 +236,10 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         return HWDAGLLM(writer=reader, max_new_tokens=max_new_tokens)
 
     def save_local(self, folder: str | Path) -> None:
-        """Write the index as `index.hwdag` into a folder, in place of one that is there.
+        """Write the index to `index.hwdag` in a folder, in place of an older one.
 
-        An index that was loaded from there has all changes in that file already. Whoever else has
-        the old file open must load it again to change it.
+        An index that was loaded from there writes its changes to that file anyway. Another process
+        that has the old file open must load it again before it can change it.
         """
         target = Path(folder) / FILE_NAME
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -247,39 +250,24 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         cls,
         folder: str | Path,
         embeddings: object = None,
-        *,
-        reader: object = None,
-        writer: object = None,
-        answerer: object = None,
-        embedder: object = None,
-        config: BuildConfig | None = None,
-        prompts: Prompts | None = None,
-        **options: Unpack[SearchOptions],
+        **options: Unpack[LoadingOptions],
     ) -> Self:
-        """Open what `save_local` wrote; changes to the index are written to the file.
+        """Open the file that `save_local` wrote; later changes go into it.
 
-        Models are those that the file names, unless given, and are loaded on first use. LangChain
-        `Embeddings` cannot be loaded by a name: give those that the index was built with. Arguments
-        are as in `from_documents`, with `options` for searching, and `embeddings` for `embedder`; errors as in
-        `hwdag.HWDAGIndex.load`.
+        Without models in `options`, those that the file names are loaded on first use. LangChain
+        `Embeddings` have no name to load them by: pass those that the index was built with, as
+        `embeddings` or as `embedder`. Errors are those of `hwdag.HWDAGIndex.load`.
         """
-        made = cls(index=CoreIndex(), **options)  # type: ignore[arg-type]  # pydantic makes tuples
-        made.index = CoreIndex.load(
-            Path(folder) / FILE_NAME,
-            reader=as_reader(reader),
-            writer=as_writer(writer),
-            answerer=as_writer(answerer),
-            embedder=as_embedder(under_one_name(embedder=embedder, embeddings=embeddings)),
-            config=config,
-            prompts=prompts,
-        )
+        core, search = split_options(options, embeddings=embeddings)
+        made = cls(index=CoreIndex(), **search)
+        made.index = CoreIndex.load(Path(folder) / FILE_NAME, **core)
         return made
 
 
 def _distinct(ids: Sequence[str]) -> Iterable[str]:
-    """Every id once, in order. Raises `InputError` for a bare text, whose letters are no ids."""
+    """Return every id once, in order. Raises `InputError` for a text in place of a list."""
     if isinstance(ids, str):
-        raise InputError(f"ids are a list of texts, got the text {ids!r}; pass [{ids!r}]")
+        raise InputError(f"ids must be a list of texts, got the text {ids!r}; pass [{ids!r}]")
     if wrong := [identity for identity in ids if not isinstance(identity, str)]:
-        raise InputError(f"ids are texts, got {wrong[0]!r}")
+        raise InputError(f"ids must be texts, got {wrong[0]!r}")
     return dict.fromkeys(ids)

@@ -1,4 +1,4 @@
-"""Attention as the judge of documents that another retriever found."""
+"""Rerank the documents of another retriever by attention."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from langchain_hwdag.adapters import as_reader
 
 
 class HWDAGReranker(BaseDocumentCompressor):
-    """Keeps the documents that a local model attends to most for the question, best first.
+    """Keeps the documents that a local model attends to most, given the question, best first.
 
-    Each carries its score, higher is better, under `metadata["relevance_score"]`. Documents without
-    text are left out. The forward ends with the last head that counts.
+    Each carries its score, higher is better, as `metadata["relevance_score"]`. Documents without text
+    are left out. The forward stops after the last layer whose heads count.
 
     Attributes:
         reader: a `HuggingFacePipeline` or a `ChatHuggingFace` over one, an `hwdag.HuggingFaceLM`
-            (with a list of heads, if you have one), a model name, or None for the default.
+            (with heads of your own, if you have any), a model name, or None for the default.
         top_n: number of documents.
-        window_tokens: of a prompt; what does not fit is read in several. None is the context.
+        window_tokens: longest prompt; the rest is read in further ones. None is the model's context.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -34,7 +34,7 @@ class HWDAGReranker(BaseDocumentCompressor):
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> Sequence[Document]:
-        """The best documents; errors as in `hwdag.rank_passages`."""
+        """Return the best documents; errors are those of `hwdag.rank_passages`."""
         from hwdag.rerank import best_passages  # why here: it loads torch
 
         best = best_passages(

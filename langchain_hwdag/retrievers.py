@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -22,18 +22,61 @@ from langchain_hwdag.documents import as_core_document
 from langchain_hwdag.events import build_progress, building
 
 
-class MakingOptions(SearchOptions, total=False):
-    """What `from_documents` takes besides the documents."""
+class LoadingOptions(SearchOptions, total=False):
+    """Models and config of an index, and how it is searched (`CoreSearchRetriever`).
+
+    Attributes:
+        reader: the local model: a `HuggingFacePipeline` or a `ChatHuggingFace` over one (its loaded
+            weights are used), an hwdag `Reader`, a model name, or None for the embedded default.
+        writer: writes Information Points: a chat model, an LLM, a chain to text, an hwdag `Writer`, a
+            function, or None for the reader itself. LangChain's models are asked one prompt at a
+            time; with `model.with_config(max_concurrency=8)`, eight.
+        answerer: answers in `index.answer`: the same kinds; None for the reader.
+        embedder: LangChain `Embeddings`, an hwdag `Embedder`, a sentence-transformers name, or None
+            for the embedded default.
+        config: how documents become graphs.
+        prompts: replacements for the papers' prompts.
+    """
 
     reader: object
     writer: object
     answerer: object
     embedder: object
-    method: str | None
     config: BuildConfig | None
     prompts: Prompts | None
+
+
+class MakingOptions(LoadingOptions, total=False):
+    """What building takes besides the documents.
+
+    Attributes:
+        method: short for the `method` of a `hwdag.BuildConfig`.
+        path: file that receives every finished call; the build of an existing file continues.
+        show_progress: bars on standard error.
+    """
+
+    method: str | None
     path: str | Path | None
     show_progress: bool
+
+
+def split_options(
+    options: Mapping[str, Any], **embeddings: object
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Split options of loading into those of the core, with converted models, and of searching.
+
+    `embeddings` is `embedder` under the name that vector stores give it.
+    """
+    known = LoadingOptions.__annotations__.keys() - SearchOptions.__annotations__
+    made = {name: value for name, value in options.items() if name in known}
+    named = under_one_name(embedder=made.get("embedder"), **embeddings)
+    made |= {
+        "reader": as_reader(made.get("reader")),
+        "writer": as_writer(made.get("writer")),
+        "answerer": as_writer(made.get("answerer")),
+        "embedder": as_embedder(named),
+    }
+    return made, {name: value for name, value in options.items() if name not in known}
 
 
 class HWDAGRetriever(CoreSearchRetriever):
@@ -41,13 +84,13 @@ class HWDAGRetriever(CoreSearchRetriever):
 
     Without `k` the walk decides how much is enough, and nodes come in visiting order.
 
-    Relations: `HWDAGIndex` is this plus changes to the index; `CoreRetriever` is the same over any
-    other retriever of the core.
+    Relations: `HWDAGIndex` adds changes to the index; `CoreRetriever` wraps any other retriever of the
+    core.
 
     Attributes:
-        index: the core index, or the path of its file; a `langchain_hwdag.HWDAGIndex` is taken for
-            its core. Over a file `dumps` and pickling keep the path, which `loads` opens with the
-            models that the file names; over an index in memory both are refused.
+        index: the core index, the path of its file, or a `langchain_hwdag.HWDAGIndex`. Over a file,
+            `dumps` and pickling keep the path; `loads` opens it with the models that the file names.
+            An index in memory refuses both.
     """
 
     index: CoreIndex = Field(exclude=True, repr=False)
@@ -58,52 +101,28 @@ class HWDAGRetriever(CoreSearchRetriever):
         documents: Iterable[Document],
         embedding: object = None,
         *,
-        reader: object = None,
-        writer: object = None,
-        answerer: object = None,
-        embedder: object = None,
         method: str | None = None,
-        config: BuildConfig | None = None,
-        prompts: Prompts | None = None,
         path: str | Path | None = None,
         show_progress: bool = False,
-        **search: Unpack[SearchOptions],
+        **options: Unpack[LoadingOptions],
     ) -> Self:
-        """Build the graphs of whole documents; the core does the chunking.
+        """Build the graphs of whole documents; the core cuts them into chunks.
 
         Args:
-            documents: their ids (or a hash of their content) and metadata are kept; what is blank
-                is listed in `report.skipped`.
-            embedding: what vector stores call `embedder`.
-            reader: the local model: a `HuggingFacePipeline` or a `ChatHuggingFace` over one (the
-                loaded weights are used), an hwdag `Reader`, a model name, or None for the embedded
-                default.
-            writer: who writes Information Points: a chat model, an LLM, a chain to text, an hwdag
-                `Writer`, a function, or None for the reader itself. LangChain's models are asked
-                one prompt at a time, with `model.with_config(max_concurrency=8)` eight.
-            answerer: who answers in `index.answer`: the same kinds; None for the reader.
-            embedder: LangChain `Embeddings`, an hwdag `Embedder`, a sentence-transformers name, or
-                None for the embedded default.
-            method: that of the config, for short (`hwdag.BuildConfig`).
-            config: how documents become graphs.
-            prompts: replacements for the papers' prompts.
-            path: file that every finished call is written to; one that exists is continued.
+            documents: their ids (or a hash of their content) and metadata are kept; blank ones are
+                listed in `report.skipped`.
+            embedding: the `embedder` under the name that vector stores give it.
+            method: as in `MakingOptions`.
+            path: as in `MakingOptions`.
             show_progress: bars on standard error.
-            search: kept for retrieval; see `CoreSearchRetriever`.
+            options: models and config, and how to search.
         """
-        made: Self = cls(index=CoreIndex(), **search)  # type: ignore[arg-type]  # pydantic makes tuples
+        core, search = split_options(options, embedding=embedding)
+        made = cls(index=CoreIndex(), **search)
         found = [as_core_document(document) for document in documents]
-        made.index = CoreIndex.from_documents(
-            found,
-            reader=as_reader(reader),
-            writer=as_writer(writer),
-            answerer=as_writer(answerer),
-            embedder=as_embedder(under_one_name(embedder=embedder, embedding=embedding)),
-            config=config_with(config, method),
-            prompts=prompts,
-            path=path,
-            show_progress=build_progress([document.id for document in found], show_progress),
-        )
+        core["config"] = config_with(core.get("config"), method)
+        progress = build_progress([document.id for document in found], show_progress)
+        made.index = CoreIndex.from_documents(found, path=path, show_progress=progress, **core)
         made._report = made.index.report
         return made
 
@@ -114,7 +133,7 @@ class HWDAGRetriever(CoreSearchRetriever):
         embedding: object = None,
         **options: Unpack[MakingOptions],
     ) -> Self:
-        """`from_documents` in a thread; a task that is cancelled ends the build, not what is done."""
+        """`from_documents` in a thread; cancelling the task ends the build, and keeps what is finished."""
         return await building(partial(cls.from_documents, documents, embedding, **options))
 
     @field_validator("index", mode="before")
@@ -129,17 +148,17 @@ class HWDAGRetriever(CoreSearchRetriever):
 
     @classmethod
     def is_lc_serializable(cls) -> bool:
-        """Yes; see `to_json` for what is not."""
+        """Return True; `to_json` says what is not."""
         return True
 
     @property
     def lc_attributes(self) -> dict[str, Any]:
-        """The arguments that `dumps` writes as JSON."""
+        """Return the arguments that `dumps` writes as JSON."""
         found: dict[str, Any] = {"index": str(self.index.path)}
         if self.search is not None:
             found["search"] = asdict(self.search)
         return found
 
     def to_json(self) -> SerializedConstructor | SerializedNotImplemented:
-        """What LangChain's `dumps` writes; an index in memory is marked as what `loads` refuses."""
+        """Return what LangChain's `dumps` writes; `loads` refuses an index in memory."""
         return self.to_json_not_implemented() if self.index.path is None else super().to_json()

@@ -3,11 +3,11 @@
     index = HWDAGIndex.from_documents(SimpleDirectoryReader("notes").load_data())
     index.as_query_engine(answer_mode="walk").query("Who wrote it?")
 
-Every other retriever of the core is one of LlamaIndex's too:
+`CoreRetriever` wraps every other retriever of the core:
 
     retriever = CoreRetriever.from_documents(documents, BM25Retriever, k=5)
 
-Importing it registers the index type, so that `load_index_from_storage` knows it.
+Importing the package registers the index type for `load_index_from_storage`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ if not TYPE_CHECKING:
 
 
 def _opened(**options: Any) -> HWDAGIndex:
-    """What LlamaIndex calls when it loads an index of this type."""
+    """Load an index of this type for LlamaIndex."""
     from llama_index_hwdag.base import HWDAGIndex
 
     return HWDAGIndex(**options)

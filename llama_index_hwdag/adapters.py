@@ -1,4 +1,4 @@
-"""LlamaIndex's models as the core's, and options that its `**kwargs` let through."""
+"""Conversion of LlamaIndex's models to the core's."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ FOREIGN = "llama-index:"
 
 
 def as_reader(reader: object) -> Reader | str | None:
-    """What the core takes as reader; the weights of a `HuggingFaceLLM` are used, not loaded again.
+    """Convert a reader; the loaded weights of a `HuggingFaceLLM` are used.
 
     Raises:
-        ReaderRequired: something without local weights.
+        ReaderRequired: it has no local weights.
     """
     if reader is None or isinstance(reader, str | Reader):
         return reader
@@ -55,19 +55,19 @@ class LLMWriter(CallableWriter):
 
 
 def as_writer(writer: object) -> Writer | Callable[[str], str] | None:
-    """What the core takes as writer; any LlamaIndex `LLM` is asked by `complete`."""
+    """Convert a writer; a LlamaIndex `LLM` is asked by `complete`."""
     if isinstance(writer, LLM):
         return LLMWriter(writer)
     if writer is None or isinstance(writer, Writer) or callable(writer):
         return writer
     raise InputError(
-        "the writer must be a LlamaIndex LLM, a hwdag Writer, or a function from prompt to text, "
+        "the writer must be a LlamaIndex LLM, an hwdag Writer, or a function from prompt to text, "
         f"got {type(writer).__name__}"
     )
 
 
 def as_embedder(embedder: object) -> Embedder | str | None:
-    """What the core takes as embedder; a LlamaIndex `BaseEmbedding` is wrapped."""
+    """Convert an embedder; a LlamaIndex `BaseEmbedding` is wrapped."""
     if isinstance(embedder, BaseEmbedding):
         return CallableEmbedder(
             embedder.get_text_embedding_batch,
@@ -77,10 +77,10 @@ def as_embedder(embedder: object) -> Embedder | str | None:
     if embedder is None or isinstance(embedder, str | Embedder):
         return embedder
     raise InputError(
-        "the embedder must be a LlamaIndex BaseEmbedding, a hwdag Embedder, a model name, or None "
+        "the embedder must be a LlamaIndex BaseEmbedding, an hwdag Embedder, a model name, or None "
         f"for the embedded default, got {type(embedder).__name__}"
     )
 
 
 MODELS: Adapters = {"reader": as_reader, "writer": as_writer, "embedder": as_embedder}
-"""For options of core retrievers that are models."""
+"""How to convert the models among the options of a retriever of the core."""

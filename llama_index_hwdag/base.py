@@ -32,7 +32,23 @@ from llama_index_hwdag.storing import checked, note, opened
 
 
 class BuildOptions(TypedDict, total=False):
-    """How an index is built and where it is kept; `HWDAGIndex.__init__` explains them."""
+    """How an index is built, and where it is kept.
+
+    Attributes:
+        reader: the local model: a `HuggingFaceLLM` (its loaded weights are used), an hwdag `Reader`, a
+            model name, or None for the one that built the index, at first the embedded default.
+        writer: writes Information Points: a LlamaIndex `LLM`, an hwdag `Writer`, a function, or None for
+            the reader itself.
+        embedder: a `BaseEmbedding`, an hwdag `Embedder`, a sentence-transformers name, or None for the
+            one that embedded the nodes; a new index takes `Settings.embed_model` if it is set, else
+            the embedded default.
+        embed_model: LlamaIndex's name of `embedder`.
+        method: short for the `method` of a `hwdag.BuildConfig`.
+        config: how documents become graphs.
+        prompts: replacements for the papers' prompts.
+        path: the index file, which is opened if it exists; None keeps the index in memory. To load an
+            index, pass it only if the file was moved.
+    """
 
     reader: object
     writer: object
@@ -46,30 +62,30 @@ class BuildOptions(TypedDict, total=False):
 
 
 class WholeDocument(TransformComponent):
-    """Leaves documents whole: the core does the chunking, in tokens of the reader."""
+    """Leaves documents whole: the core cuts them into chunks, in tokens of the reader."""
 
     def __call__(self, nodes: Sequence[BaseNode], **kwargs: Any) -> Sequence[BaseNode]:
-        """The nodes as they are."""
+        """Return the nodes unchanged."""
         return nodes
 
 
 class HWDAGIndex(ChangingIndex):
-    """One graph per ref doc, all of them in the core's one file, or in memory.
+    """One graph per ref doc, all in the core's one file, or in memory.
 
-    The unit is the ref doc: all nodes that share one (and a node without any is its own) are joined
-    into one document, with a blank line between them, and a graph is built of the whole. Inserting
-    more nodes of a ref doc builds its graph anew; inserting a `Document` replaces what was there.
-    Nodes from a splitter should not overlap, or the overlap is there twice.
+    All nodes of a ref doc are joined into one document, with a blank line between them, and become one
+    graph; a node without a ref doc is a document of its own. Inserting more nodes of a ref doc builds
+    its graph again; inserting a `Document` replaces it. Nodes from a splitter should not overlap, or
+    the document holds the overlap twice.
 
     `storage_context.persist(...)` and `load_index_from_storage(..., reader=, embedder=, ...)` work
-    after `import llama_index_hwdag`; loading needs no model. The index store has the path of the
-    file, or of an index in memory the bytes of one, which every change writes anew: give many
-    documents at once. With `path` every finished model call is on disk at once, and an interrupted
-    build goes on where it was. Docstore and vector stores are left to others.
+    after `import llama_index_hwdag`; loading needs no model. The index store holds the path of the
+    file. For an index in memory it holds the bytes of a file, and every change writes them again, so
+    insert many documents at once. With `path`, every finished model call is on disk at once, and an
+    interrupted build continues. The index leaves docstore and vector stores to others.
 
-    Every method that builds, changes or searches has a twin that does not block the event loop.
+    Every method that builds, changes or searches has an asynchronous twin.
 
-    Relations: a thin layer over `hwdag.HWDAGIndex`, which is the attribute `core`.
+    Relations: a thin layer over the attribute `core`, an `hwdag.HWDAGIndex`.
     """
 
     index_struct_cls = HWDAGIndexStruct
@@ -83,15 +99,7 @@ class HWDAGIndex(ChangingIndex):
         callback_manager: CallbackManager | None = None,
         transformations: list[TransformComponent] | None = None,
         show_progress: bool = False,
-        reader: object = None,
-        writer: object = None,
-        answerer: object = None,
-        embedder: object = None,
-        embed_model: object = None,
-        method: str | None = None,
-        config: BuildConfig | None = None,
-        prompts: Prompts | None = None,
-        path: str | Path | None = None,
+        **options: Unpack[BuildOptions],
     ) -> None:
         """Build from nodes or documents, or restore what a storage context holds.
 
@@ -100,43 +108,34 @@ class HWDAGIndex(ChangingIndex):
             index_struct: what `load_index_from_storage` found, instead of nodes.
             storage_context: has the index store; in memory by default.
             callback_manager: see LlamaIndex.
-            transformations: applied to whatever `insert` is given; by default documents stay whole.
+            transformations: applied to everything that `insert` gets; by default documents stay whole.
             show_progress: bars on standard error, for later changes too.
-            reader: the local model: a `HuggingFaceLLM` (its loaded weights are used), an hwdag
-                `Reader`, a model name, or None for the embedded default (or the one that built the
-                index).
-            writer: who writes Information Points: any LlamaIndex `LLM`, an hwdag `Writer`, a
-                function, or None for the reader itself.
-            answerer: who answers in `as_query_engine(answer_mode="walk")`, and in `core.answer`: the
-                same kinds; None for the reader.
-            embedder: a `BaseEmbedding`, an hwdag `Embedder`, a sentence-transformers name, or None
-                for the one that the nodes were embedded with; of a new index for
-                `Settings.embed_model` where it was set, else for the embedded default.
-            embed_model: LlamaIndex's name of `embedder`.
-            method: that of the config, for short (`hwdag.BuildConfig`).
-            config: how documents become graphs.
-            prompts: replacements for the papers' prompts.
-            path: the index file, which is opened if it is there; None keeps the index in memory. To
-                load an index it is only needed where the file was moved.
+            options: how to build, and where to keep the index.
 
         Raises:
             IndexFileError: the file is not where the index remembers it, or cannot be used.
             IndexCorrupt: the index store holds something else.
-            IndexMismatch: config or embedder are not those that the index was built with.
+            IndexMismatch: the index was built with another config or embedder.
+            UnknownOption: an unknown option.
         """
+        unknown = {k: v for k, v in options.items() if k not in BuildOptions.__annotations__}
+        refuse(unknown, type(self).__name__, ", ".join(BuildOptions.__annotations__))
         self._changes = threading.RLock()
         self.report = None
         # why: the base class builds from within its __init__
         self._show_progress = show_progress
         self._index_struct = checked(index_struct) if index_struct else HWDAGIndexStruct()
+        embedder = under_one_name(
+            embedder=options.get("embedder"), embed_model=options.get("embed_model")
+        )
         models = {
-            "reader": as_reader(reader),
-            "writer": as_writer(writer),
-            "answerer": as_writer(answerer),
-            "embedder": as_embedder(under_one_name(embedder=embedder, embed_model=embed_model)),
-            "prompts": prompts,
+            "reader": as_reader(options.get("reader")),
+            "writer": as_writer(options.get("writer")),
+            "embedder": as_embedder(embedder),
+            "prompts": options.get("prompts"),
         }
-        self.core = opened(self._index_struct, path, models, config_with(config, method))
+        config = config_with(options.get("config"), options.get("method"))
+        self.core = opened(self._index_struct, options.get("path"), models, config)
         super().__init__(
             nodes=None if nodes is None else checked_nodes(nodes),
             index_struct=index_struct,
@@ -156,11 +155,10 @@ class HWDAGIndex(ChangingIndex):
         transformations: list[TransformComponent] | None = None,
         **options: Unpack[BuildOptions],
     ) -> Self:
-        """Build the graphs of whole documents; see `__init__` for the arguments.
+        """Build the graphs of whole documents; the arguments are those of the class.
 
-        Blank documents are skipped with a warning, and listed in `report.skipped`. If the build
-        fails, the documents that were finished stay, and `load_index_from_storage` and
-        `refresh_ref_docs` go on from there.
+        Blank documents are skipped with a warning and listed in `report.skipped`. If the build fails,
+        finished documents stay; `load_index_from_storage` and `refresh_ref_docs` continue.
         """
         documents = list(documents)
         checked_nodes(documents)
@@ -178,11 +176,11 @@ class HWDAGIndex(ChangingIndex):
 
     @classmethod
     async def afrom_documents(cls, documents: Sequence[Document], **options: Any) -> Self:
-        """`from_documents` in a thread, with the same options; the loop goes on."""
+        """`from_documents` in a thread, with the same options."""
         return await in_builder_thread(partial(cls.from_documents, documents, **options))
 
     def nodes(self) -> list[TextNode]:
-        """All leaves, equal to those that a retriever returns: for BM25 and others beside it."""
+        """Return all leaves, equal to those that a retriever returns, for `BM25Retriever` and others."""
         return [
             text_node(node, document)
             for document, graph, _ in self.core.entries.values()
@@ -191,18 +189,18 @@ class HWDAGIndex(ChangingIndex):
         ]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the path of the file, which is opened where it is unpickled, with its own models."""
+        """Pickle the path of the file; unpickling opens it, with the models that it names."""
         if self.core.path is None:
             raise TypeError(
-                "an index in memory cannot be pickled; persist its storage context and use "
-                "load_index_from_storage, or build it with path=..."
+                "an index in memory cannot be pickled; build it with path=..., or persist its storage "
+                "context and use load_index_from_storage"
             )
         return partial(type(self), (), path=self.core.path), ()
 
     def build_index_from_nodes(
         self, nodes: Sequence[BaseNode], **build_kwargs: Any
     ) -> HWDAGIndexStruct:
-        """Build; the nodes are kept in the index file, not in the docstore."""
+        """Build; the index file keeps the nodes, not the docstore."""
         return self._build_index_from_nodes(nodes, **build_kwargs)
 
     def _build_index_from_nodes(
@@ -217,13 +215,7 @@ class HWDAGIndex(ChangingIndex):
     def as_retriever(  # type: ignore[override]  # the options by name
         self, **options: Unpack[SearchOptions]
     ) -> HWDAGRetriever:
-        """Return a retriever over this index; see `CoreRetriever` for the options.
-
-        Raises:
-            UnknownOption: any other option, or both names of `k` with different numbers.
-        """
-        unknown = {k: v for k, v in options.items() if k not in SearchOptions.__annotations__}
-        refuse(unknown, "as_retriever", ", ".join(SearchOptions.__annotations__))
+        """Return a retriever over this index; errors are those of `CoreRetriever`."""
         return HWDAGRetriever(
             self.core,
             callback_manager=self._callback_manager,

@@ -1,4 +1,4 @@
-"""How documents come into an index and leave it."""
+"""How documents enter an index and leave it."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ logger = logging.getLogger(__name__)
 class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
     """The half of `HWDAGIndex` that inserts, replaces and deletes.
 
-    What upstream does node by node in its docstore is done by ref doc in the index file. Asynchronous
-    twins are the same in threads of their own (`hwdag.threads`).
+    LlamaIndex works node by node in its docstore; this class works by ref doc in the index file.
+    Asynchronous twins run in threads of their own (`hwdag.threads`).
 
     Attributes:
-        core: the index without a framework: graphs, `search`, `answer`, `save` to one file.
-        report: what the latest change did: documents skipped, windows that fell back, cost.
+        core: the index of the core: graphs, `search`, `answer`, `save` to one file.
+        report: of the latest change: documents skipped, windows that fell back, cost.
     """
 
     core: CoreIndex
@@ -57,7 +57,7 @@ class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
 
     @property
     def ref_doc_info(self) -> dict[str, RefDocInfo]:
-        """Metadata and node ids (given ones, chunks and points) by ref doc id."""
+        """Metadata and node ids (inserted nodes, chunks and points) by ref doc id."""
         return {
             key: RefDocInfo(
                 node_ids=[
@@ -70,7 +70,7 @@ class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
         }
 
     def insert(self, document: Document, **insert_kwargs: Any) -> None:
-        """Build the graph of a document, in place of what has its id; unchanged it costs nothing."""
+        """Build the graph of a document, in place of an older one; an unchanged one costs nothing."""
         refuse(insert_kwargs, "insert", "none")
         with self._changing("insert"):
             self._insert_documents([document])
@@ -78,9 +78,9 @@ class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
     ainsert = asynchronous(insert, builds=True)  # type: ignore[arg-type]
 
     def insert_nodes(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
-        """Build the graphs of the nodes' ref docs; those of unchanged content cost nothing.
+        """Build the graphs of the nodes' ref docs; unchanged ones cost nothing.
 
-        Nodes join those that the ref doc has, unless they are from another version of it.
+        Nodes are added to those of the ref doc, unless they are from another version of it.
         """
         refuse(insert_kwargs, "insert_nodes", "none")
         with self._changing("insert_nodes"):
@@ -93,7 +93,7 @@ class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
         self._build([core_document(key, parts) for key, parts in joined.items()])
 
     def update_ref_doc(self, document: Document, **update_kwargs: Any) -> None:
-        """As `insert`: of a changed document only what changed is built anew."""
+        """Same as `insert`: only the changed parts of a document are built again."""
         refuse(update_kwargs, "update_ref_doc", "none")
         with self._changing("update_ref_doc"):
             self._insert_documents([document])
@@ -101,7 +101,7 @@ class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
     aupdate_ref_doc = asynchronous(update_ref_doc, builds=True)  # type: ignore[arg-type]
 
     def refresh_ref_docs(self, documents: Sequence[Document], **update_kwargs: Any) -> list[bool]:
-        """Build what is new or changed, all of it in one go; for each document whether it was."""
+        """Build new and changed documents in one go; returns for each whether it was built."""
         refuse(update_kwargs, "refresh_ref_docs", "none")
         with self._changing("refresh_ref_docs"):
             refreshed = [not self._is_up_to_date(document) for document in documents]
@@ -116,9 +116,9 @@ class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
     def delete_ref_doc(
         self, ref_doc_id: str, delete_from_docstore: bool = False, **delete_kwargs: Any
     ) -> None:
-        """Remove a document with all that was derived from it; with a warning if it is not there.
+        """Remove a document and everything derived from it; log a warning if it is missing.
 
-        With `delete_from_docstore` its hash in the docstore goes too; nodes there are those of others.
+        `delete_from_docstore` removes its hash from the docstore too, but no nodes: others put them there.
         """
         refuse(delete_kwargs, "delete_ref_doc", "delete_from_docstore")
         with self._changing("delete_ref_doc"):
@@ -141,28 +141,28 @@ class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
 
     @contextmanager
     def _changing(self, name: str) -> Iterator[None]:
-        """One change at a time, within a trace of LlamaIndex's older kind."""
+        """Make one change at a time, within a trace of LlamaIndex's callback manager."""
         with self._callback_manager.as_trace(name), self._changes:
             yield
 
     def _insert_documents(self, documents: Sequence[Document]) -> None:
-        """Build documents, in place of whatever has their ids."""
+        """Build documents, in place of older ones."""
         shown = self._show_progress
         nodes = run_transformations(documents, self._transformations, show_progress=shown)
         parts = by_ref_doc(nodes)
-        for document in documents:  # why: a splitter makes nothing of a blank one
+        for document in documents:  # why: a splitter makes no node of a blank one
             if not document.text.strip():
                 parts.setdefault(document.id_, [document])
         hashes = {document.id_: document.hash for document in documents}
         self._build([core_document(key, some, hashes.get(key)) for key, some in parts.items()])
-        # why: programs look there, such as an `IngestionPipeline` that shares the docstore
+        # why: an `IngestionPipeline` that shares the docstore reads them
         self._docstore.set_document_hashes(hashes)
 
     @dispatcher.span
     def _build(self, documents: Sequence[CoreDocument]) -> None:
-        """Build these documents, in place of those with their ids; what was finished is kept."""
+        """Build these documents, in place of older ones; finished ones stay if it fails."""
         if not documents:
-            return  # why: an empty file would need models to name
+            return  # why: a file names its models, and nothing has loaded any yet
         ids = [document.id for document in documents]
         dispatcher.event(HWDAGBuildStartEvent(document_ids=ids))
         try:
@@ -176,12 +176,12 @@ class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
         dispatcher.event(HWDAGBuildEndEvent.of(self.report))
 
     def _note(self) -> None:
-        """Let the index store know."""
+        """Update the index store."""
         note(self._index_struct, self.core)
         self._storage_context.index_store.add_index_struct(self._index_struct)
 
     def _with_known(self, ref_doc_id: str, new: Sequence[BaseNode]) -> Sequence[BaseNode]:
-        """A ref doc's nodes, known and new; a whole document and parts of it exclude each other."""
+        """Return known and new nodes of a ref doc, or the new ones of another version."""
         held: Mapping[str, CoreDocument] = self.core.documents
         document = held.get(ref_doc_id)
         if document is None or new[0].node_id == ref_doc_id:

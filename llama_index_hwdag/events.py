@@ -1,4 +1,4 @@
-"""What happens, as events and spans of LlamaIndex's instrumentation.
+"""Events and spans of LlamaIndex's instrumentation.
 
 Handlers of the root dispatcher see all of them: `get_dispatcher().add_event_handler(...)`.
 """
@@ -31,18 +31,18 @@ _ABANDONED: ContextVar[threading.Event | None] = ContextVar("abandoned", default
 """Set once the caller stops waiting for a thread."""
 
 DOCUMENTS = "documents"
-"""Name of the stage of a build that advances with every document, in their order."""
+"""Name of the build stage that advances with every document, in order."""
 
 
 class _Event(BaseEvent):
     @classmethod
     def class_name(cls) -> str:
-        """Name under which handlers see it."""
+        """Return the name that handlers see."""
         return cls.__name__
 
 
 class HWDAGStepEvent(_Event):
-    """A node was visited; names as in `Step.to_dict()`."""
+    """A node was visited; the fields are those of `Step.to_dict()`."""
 
     node_id: str
     document_id: str
@@ -62,7 +62,7 @@ class HWDAGStepEvent(_Event):
 
     @classmethod
     def of(cls, step: Step) -> Self:
-        """The event of a step."""
+        """Return the event of a step."""
         record = step.to_dict()
         return cls(node_id=record.pop("id"), **record)
 
@@ -80,7 +80,7 @@ class HWDAGDocumentStartEvent(_Event):
 
 
 class HWDAGWindowEvent(_Event):
-    """`done` of the `total` windows of a stage are done, such as the points of a level."""
+    """A stage, such as the points of a level, has finished `done` of its `total` windows."""
 
     document_id: str
     stage: str
@@ -89,13 +89,13 @@ class HWDAGWindowEvent(_Event):
 
 
 class HWDAGDocumentEndEvent(_Event):
-    """A document is finished: built, or unchanged, or skipped."""
+    """A document is finished: built, unchanged or skipped."""
 
     document_id: str
 
 
 class HWDAGBuildEndEvent(_Event):
-    """All documents are finished; fields as in `hwdag`'s `BuildReport`."""
+    """All documents are finished; the fields are those of `hwdag.BuildReport`."""
 
     built: list[str]
     unchanged: list[str]
@@ -105,7 +105,7 @@ class HWDAGBuildEndEvent(_Event):
 
     @classmethod
     def of(cls, report: BuildReport) -> Self:
-        """The event of a report."""
+        """Return the event of a report."""
         return cls(
             built=list(report.built),
             unchanged=list(report.unchanged),
@@ -137,9 +137,9 @@ class OpenSpan:
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """Run `work` in a thread; if the caller is cancelled, a walk in it ends at its next step."""
+    """Run `work` in a thread; cancelling the caller ends a walk in it at its next step."""
     abandoned = threading.Event()
-    token = _ABANDONED.set(abandoned)  # the thread takes the context along
+    token = _ABANDONED.set(abandoned)  # the thread copies the context
     try:
         return await in_question_thread(work)
     finally:
@@ -151,10 +151,10 @@ async def in_thread(work: Callable[[], T]) -> T:
 def walked_in_steps(
     search: str,
 ) -> Iterator[tuple[Callable[[Step], None], Callable[[Retrieval], None]]]:
-    """An event and a span for every step of a search.
+    """Fire an event and record a span for every step of a search.
 
-    Yields a callback for each step and one for the end. Each span starts at the end of the one before
-    and covers choosing and reading a node. The last chooses none; its result is the stop reason.
+    Yields one callback for each step and one for the end. A span covers choosing and reading a node,
+    from the end of the previous one. The last span chooses no node; its result is the stop reason.
     """
     span, stop = OpenSpan(f"{search}.step"), ""
 
@@ -179,11 +179,11 @@ def walked_in_steps(
 
 
 class BuildProgress:
-    """Events and spans of a build, and what another reporter shows of it.
+    """Fires events and records spans of a build, and passes its progress to another reporter.
 
     Args:
-        document_ids: in the order in which they are built.
-        shown: True for bars, or your own.
+        document_ids: in build order.
+        shown: True for bars, or a reporter.
     """
 
     def __init__(self, document_ids: Sequence[str], shown: bool | Reporter) -> None:
@@ -193,7 +193,7 @@ class BuildProgress:
 
     @contextmanager
     def stage(self, name: str, total: int, unit: str) -> Iterator[Advance]:
-        """Open the stage in the other reporter."""
+        """Open the stage here and in the other reporter."""
         with self._shown.stage(name, total, unit) as show:
             stages = (
                 self._documents(show) if name == DOCUMENTS else self._windows(name, total, show)
@@ -226,7 +226,7 @@ class BuildProgress:
             span.close()
 
     def _begin(self) -> OpenSpan | None:
-        """The next document; None after the last one."""
+        """Open the span of the next document; None after the last one."""
         self._document_id = self._waiting.pop() if self._waiting else ""
         if not self._document_id:
             return None

@@ -1,4 +1,4 @@
-"""What the index store keeps of an index: where its file is, or the file itself."""
+"""What the index store keeps of an index: the path of its file, or the file itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from llama_index.core.data_structs.struct_type import IndexStructType
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.indices.registry import INDEX_STRUCT_TYPE_TO_INDEX_CLASS
 
-# why: the enum is closed, but wherever it is used a plain string serves as well
+# why: the enum is closed, but a plain string works in its place
 INDEX_TYPE = cast(IndexStructType, "hwdag")
 
 
@@ -21,8 +21,8 @@ class HWDAGIndexStruct(IndexStruct):
 
     Attributes:
         path: the index file; empty for an index in memory.
-        image: of an index in memory, its file, packed by zlib, in base64.
-        config: the build config as JSON-able values while nothing was built; the file has it then.
+        image: the file of an index in memory, compressed by zlib, in base64.
+        config: the build config as JSON values, until the first build writes it to the file.
     """
 
     path: str = ""
@@ -36,6 +36,6 @@ class HWDAGIndexStruct(IndexStruct):
 
 
 def register(index_class: type[BaseIndex[HWDAGIndexStruct]]) -> None:
-    """Make the index type known to `load_index_from_storage`, which has no public way to do it."""
+    """Register the index type for `load_index_from_storage`, which offers no public way."""
     INDEX_STRUCT_TYPE_TO_INDEX_STRUCT_CLASS[INDEX_TYPE] = HWDAGIndexStruct
     INDEX_STRUCT_TYPE_TO_INDEX_CLASS[INDEX_TYPE] = index_class

@@ -1,4 +1,4 @@
-"""LlamaIndex's `MetadataFilters` as filters of the core, in their JSON form."""
+"""Conversion of LlamaIndex's `MetadataFilters` to filters of the core."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from hwdag.errors import InputError, UnknownOption
 from hwdag.filters import Filter
 
 Filters: TypeAlias = Filter | MetadataFilters
-"""What the option `filters` takes."""
+"""Type of the option `filters`."""
 
 
 def as_core_filter(filters: Filters | None) -> Filter | None:
-    """A filter of the core; None where every document matches.
+    """Convert to a filter of the core; None if every document matches.
 
-    What is missing matches `!=`, `nin` and `is_empty` alone, as in LlamaIndex's own vector store.
+    A missing field matches only `!=`, `nin` and `is_empty`, as in LlamaIndex's own vector store.
 
     Raises:
-        UnknownOption: an operator that the core has no equal of.
-        InputError: a value that an operator cannot use.
+        UnknownOption: the core lacks an operator.
+        InputError: an operator cannot use its value.
     """
     if not isinstance(filters, MetadataFilters):
         return filters
@@ -42,7 +42,7 @@ def _combined(filters: MetadataFilters) -> Filter:
     ]
     if filters.condition == FilterCondition.OR:
         return {"or": parts}
-    if filters.condition == FilterCondition.NOT:  # none of them, as LlamaIndex reads it
+    if filters.condition == FilterCondition.NOT:  # LlamaIndex means: none of them
         return {"not": {"or": parts}}
     return {"and": parts}
 
@@ -52,9 +52,9 @@ def _translated(part: MetadataFilter) -> Filter:
     if make is None:
         known = ", ".join(operator.value for operator in _OPERATORS)
         raise UnknownOption(
-            f"the operator {part.operator.value!r} (of {part.key!r}) has no equal here, where values "
-            f"are compared as a whole; there are {known}. Choose the documents by another field, or "
-            "by document_ids"
+            f"the operator {part.operator.value!r} (of {part.key!r}) is not supported, since values "
+            f"are compared as a whole; supported are {known}. Filter by another field, or pass "
+            "document_ids"
         )
     return make(part.key, part.value)
 

@@ -1,8 +1,8 @@
-"""LlamaIndex's documents and nodes as documents of the core, and the core's nodes as LlamaIndex's.
+"""Conversions between documents and nodes of LlamaIndex and those of the core.
 
-What LlamaIndex knows of a document and the core has no field for (which metadata a model may see, the
-nodes it was joined from, its hash) is a `Record` in the metadata of the core's document, and so in
-the index file.
+The core has no fields for the metadata that models may see, the nodes that a document was joined
+from, and its hash. A `Record` in the metadata of the core's document, and so in the index file, keeps
+them.
 """
 
 from __future__ import annotations
@@ -30,9 +30,12 @@ from hwdag.trace.provenance import METADATA_KEY
 from hwdag.types import Document, Node
 
 SEPARATOR = "\n\n"
-"""Between the nodes of one ref doc."""
+"""Separates the nodes of one ref doc."""
 
-TITLE_FIELDS = ("title", "file_name")  # metadata in which the readers of LlamaIndex name a document
+TITLE_FIELDS = (
+    "title",
+    "file_name",
+)  # metadata fields in which LlamaIndex's readers name a document
 
 RECORD_KEY = "llama_index_hwdag"
 """Key of a record in the metadata of a core document."""
@@ -42,13 +45,13 @@ class Record(BaseModel):
     """What LlamaIndex knows of a document beyond text, title and metadata.
 
     Attributes:
-        hash: hash of the LlamaIndex `Document` that the nodes are from; "" where they did not say.
-        is_whole: these are all nodes of that `Document`, so its hash tells whether it has changed.
-        starts: where in the text each node that was joined begins; empty for a whole document.
-        hidden_from_llm: metadata keys that LLMs shall not see.
-        hidden_from_embedding: metadata keys that embedding models shall not see.
+        hash: hash of the LlamaIndex `Document` that the nodes were cut from; "" if unknown.
+        is_whole: whether these are all nodes of that `Document`, so that its hash detects changes.
+        starts: start of each joined node in the text; empty for a whole document.
+        hidden_from_llm: metadata keys that LLMs must not see.
+        hidden_from_embedding: metadata keys that embedding models must not see.
         metadata_template: how LlamaIndex shows one key.
-        metadata_separator: what stands between two of them.
+        metadata_separator: separates two of them.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -63,9 +66,9 @@ class Record(BaseModel):
 
     @classmethod
     def of(cls, document: Document) -> Record:
-        """The record of a core document; of one that came without LlamaIndex, an empty one.
+        """Return the record of a core document; an empty one if LlamaIndex did not make it.
 
-        All its metadata may be seen then but where its pages begin.
+        Models then see all its metadata except `page_starts`.
         """
         try:
             return cls.model_validate(document.metadata[RECORD_KEY])
@@ -75,11 +78,11 @@ class Record(BaseModel):
 
 
 class RetrievedNode(TextNode):
-    """A node with its provenance, which its hash leaves out: fusion takes equal hashes for one node."""
+    """A node with its provenance. Its hash ignores this: fusion merges nodes of equal hashes."""
 
     @property
     def hash(self) -> str:
-        """That of the node itself, whoever has retrieved it."""
+        """The hash of the node, whichever retriever found it."""
         own = {key: value for key, value in self.metadata.items() if key != METADATA_KEY}
         return TextNode(text=self.text, metadata=own).hash
 
@@ -87,14 +90,14 @@ class RetrievedNode(TextNode):
 def core_document(
     ref_doc_id: str, nodes: Sequence[BaseNode], document_hash: str | None = None
 ) -> Document:
-    """One document of all nodes of a ref doc, in order, with a blank line between them.
+    """Join all nodes of a ref doc, in order, with a blank line between them.
 
-    Of the metadata that is kept which all nodes agree on; the title is that of the first of `TITLE_FIELDS` there is.
+    Keeps the metadata on which all nodes agree; the title comes from the first of `TITLE_FIELDS`.
 
     Args:
         ref_doc_id: its id.
         nodes: at least one.
-        document_hash: of the `Document` that these are all nodes of, if they are.
+        document_hash: hash of the `Document` whose nodes these all are, if known.
     """
     first = nodes[0]
     texts = [node.get_content(MetadataMode.NONE) for node in nodes]
@@ -119,9 +122,9 @@ def core_document(
 
 
 def parts_of(document: Document) -> list[TextNode]:
-    """The nodes that `core_document` has joined; none of a document that was given as a whole."""
+    """Return the nodes that `core_document` joined; none for a whole document."""
     record = Record.of(document)
-    # why sorted: a file gives mappings back in the order of their keys
+    # why: the file sorts mappings by key
     starts = sorted(record.starts.items(), key=lambda part: part[1])
     ends = [start - len(SEPARATOR) for _, start in starts[1:]]
     return [
@@ -131,20 +134,20 @@ def parts_of(document: Document) -> list[TextNode]:
 
 
 def source_hash(nodes: Iterable[BaseNode]) -> str:
-    """Hash of the one `Document` that nodes were cut from; "" where that is not known."""
+    """Return the hash of the one `Document` that the nodes were cut from; "" if unknown."""
     found = {(node.source_node.hash or "") if node.source_node else "" for node in nodes}
     return found.pop() if len(found) == 1 else ""
 
 
 def own_metadata(document: Document) -> dict[str, Any]:
-    """The metadata that a document came with."""
+    """Return the metadata of a document without the record."""
     return {key: deepcopy(value) for key, value in document.metadata.items() if key != RECORD_KEY}
 
 
 def text_node(node: Node, document: Document) -> TextNode:
-    """A chunk or point under its own id, with offsets where it is one slice of its document.
+    """Convert a chunk or point, with offsets if it is a slice of its document.
 
-    Its metadata is that of the document, with the heading that it stands under.
+    Its metadata is the document's, with the heading of the node.
     """
     made = _text_node(document, Record.of(document), node.id, node.text)
     if node.heading:
@@ -155,36 +158,36 @@ def text_node(node: Node, document: Document) -> TextNode:
 
 
 def retrieved_node(node: Node, document: Document, provenance: dict[str, Any]) -> RetrievedNode:
-    """The same with its provenance under `METADATA_KEY`."""
+    """Convert a node as `text_node` does, with its provenance under `METADATA_KEY`."""
     made = RetrievedNode(**dict(text_node(node, document)))
     made.metadata[METADATA_KEY] = provenance
     return made
 
 
 def checked_nodes(nodes: Iterable[BaseNode]) -> list[BaseNode]:
-    """Nodes or documents as a list. Raises `InputError` for anything else."""
+    """Return nodes or documents as a list. Raises `InputError` for anything else."""
     listed = list(nodes)
     for node in listed:
         if not isinstance(node, BaseNode):
             raise InputError(
-                f"documents must be LlamaIndex's, or nodes of it, got {type(node).__name__}; make "
-                "them as llama_index.core.Document(text=...)"
+                f"documents must be documents or nodes of LlamaIndex, got {type(node).__name__}; make "
+                "a llama_index.core.Document(text=...)"
             )
         if isinstance(node, IndexNode):
             raise InputError(
-                f"the IndexNode {node.node_id!r} points to {node.index_id!r}, which a graph of texts "
-                "cannot keep; put it into an index of LlamaIndex, or insert its text as a TextNode"
+                f"a graph of texts cannot hold the IndexNode {node.node_id!r}, which points to "
+                f"{node.index_id!r}; insert its text as a TextNode, or use an index of LlamaIndex"
             )
     return listed
 
 
 def by_ref_doc(nodes: Iterable[BaseNode]) -> dict[str, list[BaseNode]]:
-    """Nodes by ref doc id, each once; a document, or a node without a ref doc, is its own.
+    """Group nodes by ref doc id, each once; a document, or a node without a ref doc, is its own.
 
-    A whole document and parts of it exclude each other: the document stands alone.
+    A whole document replaces the parts of it.
 
     Raises:
-        InputError: two nodes of different content have one id, or one only points elsewhere.
+        InputError: two different nodes have one id, or a node is an `IndexNode`.
     """
     found: dict[str, dict[str, BaseNode]] = {}
     for node in checked_nodes(nodes):
@@ -200,7 +203,7 @@ def by_ref_doc(nodes: Iterable[BaseNode]) -> dict[str, list[BaseNode]]:
 
 
 def _agreed(metadata: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What is the same in all of these, without records."""
+    """Return the metadata on which all agree, without records."""
     first, *others = map(_as_stored, metadata)
     return {
         key: value
@@ -210,7 +213,7 @@ def _agreed(metadata: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _as_stored(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Metadata as a file gives it back; what is not JSON as it is, for the core to refuse."""
+    """Return metadata as a file would return it; values that are not JSON stay, and the core refuses them."""
     try:
         stored: dict[str, Any] = json.loads(json.dumps(metadata))
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Attention as the judge of nodes that another retriever found."""
+"""Rerank the nodes of another retriever by attention."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ dispatcher = get_dispatcher(__name__)
 
 
 class HWDAGReranker(BaseNodePostprocessor):
-    """Keeps the nodes that a local model attends to most for the question, best first.
+    """Keeps the nodes that a local model attends to most, given the question, best first.
 
     Their score is the attention, higher is better. Nodes without text are left out. The forward
-    ends with the last head that counts.
+    stops after the last layer whose heads count.
 
     Attributes:
-        reader: a `HuggingFaceLLM`, an `hwdag.HuggingFaceLM` (with a list of heads, if you have
-            one), a model name, or None for the default.
+        reader: a `HuggingFaceLLM`, an `hwdag.HuggingFaceLM` (with heads of your own, if you have
+            any), a model name, or None for the default.
         top_n: number of nodes.
-        window_tokens: of a prompt; what does not fit is read in several. None is the context.
-        keep_retrieval_score: keep the score from before under `metadata["retrieval_score"]`.
+        window_tokens: longest prompt; the rest is read in further ones. None is the model's context.
+        keep_retrieval_score: keep the earlier score as `metadata["retrieval_score"]`.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -39,7 +39,7 @@ class HWDAGReranker(BaseNodePostprocessor):
 
     @classmethod
     def class_name(cls) -> str:
-        """What LlamaIndex calls it in its files."""
+        """Return its name in the files of LlamaIndex."""
         return "HWDAGReranker"
 
     def _postprocess_nodes(

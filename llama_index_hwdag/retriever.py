@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Sequence
 from functools import partial
-from typing import Any, Self, TypedDict
+from typing import Any, Self, TypedDict, Unpack
 
 import numpy as np
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -18,7 +18,7 @@ from llama_index.core.instrumentation.events.retrieval import (
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
 
 from hwdag.building.report import BuildReport
-from hwdag.checks import under_one_name
+from hwdag.checks import refuse, under_one_name
 from hwdag.config import SearchConfig, checked_k
 from hwdag.embedding.base import Embedder
 from hwdag.errors import EmptyIndex
@@ -38,7 +38,18 @@ logger = logging.getLogger(__name__)
 
 
 class SearchOptions(TypedDict, total=False):
-    """How a retriever searches; `CoreRetriever` explains them."""
+    """How a retriever searches.
+
+    Attributes:
+        search: token budget, progress control, heads.
+        k: number of nodes.
+        similarity_top_k: LlamaIndex's name of `k`.
+        document_ids: ref doc ids of the documents to search; None for all.
+        filters: searches only documents with matching metadata: `MetadataFilters`, or the JSON form of
+            a core filter.
+        returns: "nodes" as they were read; "sources", the sentences of the document that a node is
+            made from, one per line; or "passages", the whole paragraphs around these, each once.
+    """
 
     search: SearchConfig | None
     k: int | None
@@ -51,57 +62,50 @@ class SearchOptions(TypedDict, total=False):
 class CoreRetriever(BaseRetriever):
     """Searches with any retriever of the core: BM25, dense, RAPTOR, HWDAG itself.
 
-    Without `k` come the nodes that fit into the token budget, in the order in which the reader reads
-    them. With `k` exactly min(k, available) come, best first. Where a node is from and why it is there is
-    `metadata["hwdag"]`, which neither LLMs nor embedding models see. Every node that is read is an
-    `HWDAGStepEvent` as it happens, within a span of its own.
+    Without `k` it returns the nodes that fit into the token budget, in reading order; with `k` the
+    min(k, available) best ones, best first. `metadata["hwdag"]` holds the provenance of a node; neither
+    LLMs nor embedding models see it. Every node that is read fires an `HWDAGStepEvent` at once, within a
+    span of its own.
 
-    `HWDAGQueryEngine` answers with the retriever's own reader, `RetrieverQueryEngine` with any LLM.
+    Relations: `HWDAGQueryEngine` answers with the retriever's own reader, `RetrieverQueryEngine` with
+    any LLM.
     """
 
     def __init__(
         self,
         retriever: Retriever | CoreRetriever,
         *,
-        search: SearchConfig | None = None,
-        k: int | None = None,
-        similarity_top_k: int | None = None,
-        document_ids: Collection[str] | None = None,
-        filters: Filters | None = None,
-        returns: Returns = "nodes",
         callback_manager: CallbackManager | None = None,
         object_map: dict[str, Any] | None = None,
         verbose: bool = False,
+        **options: Unpack[SearchOptions],
     ) -> None:
-        """Wrap a retriever that holds its documents; `from_documents` also puts them in.
+        """Wrap a retriever that holds its documents; `from_documents` inserts them too.
 
         Args:
             retriever: anything that satisfies `hwdag.retriever.Retriever`, or another of this class.
                 Later changes to it are seen.
-            search: token budget, progress control, heads.
-            k: number of nodes.
-            similarity_top_k: LlamaIndex's name of `k`.
-            document_ids: ref doc ids; only these documents are searched. None for all.
-            filters: only documents whose metadata match: `MetadataFilters`, or the JSON form of a
-                core filter.
-            returns: "nodes" as they were read; "sources", with what a node rests on in the original
-                document as its text, one per line; or "passages", the whole paragraphs that these are
-                in, each once.
-            callback_manager: see LlamaIndex, as the following.
+            callback_manager: see LlamaIndex, as for the next two.
             object_map: see LlamaIndex.
             verbose: see LlamaIndex.
+            options: how to search.
 
         Raises:
-            UnknownOption: `MetadataFilters` with an operator that the core has no equal of.
-            InputError: not a retriever of the core, or another value that cannot be used.
+            UnknownOption: an unknown option, both names of `k` with different numbers, or
+                `MetadataFilters` with an operator that the core lacks.
+            InputError: not a retriever of the core, or an invalid value.
         """
+        unknown = {k: v for k, v in options.items() if k not in SearchOptions.__annotations__}
+        refuse(unknown, type(self).__name__, ", ".join(SearchOptions.__annotations__))
         self._retriever = finished(_unwrapped(retriever))
         self._report: BuildReport | None = None
-        self._search = search
-        self._k = checked_k(under_one_name(k=k, similarity_top_k=similarity_top_k))
-        self._filters = as_core_filter(filters)
-        self._scope = Scope(document_ids, self._filters)
-        self._returns = checked_returns(returns)
+        self._search = options.get("search")
+        self._k = checked_k(
+            under_one_name(k=options.get("k"), similarity_top_k=options.get("similarity_top_k"))
+        )
+        self._filters = as_core_filter(options.get("filters"))
+        self._scope = Scope(options.get("document_ids"), self._filters)
+        self._returns = checked_returns(options.get("returns", "nodes"))
         super().__init__(callback_manager, object_map, verbose=verbose)
 
     @classmethod
@@ -118,17 +122,17 @@ class CoreRetriever(BaseRetriever):
 
         Args:
             documents: documents, or the nodes of a pipeline, which are joined by ref doc as in
-                `HWDAGIndex`. What is blank is skipped with a warning, and listed in `report.skipped`.
-            retriever: the name of a method of `hwdag_lab` ("raptor") or a class, which is made with
-                `options`, or a finished one, which keeps the documents that it holds.
+                `HWDAGIndex`. Blank ones are skipped with a warning and listed in `report.skipped`.
+            retriever: the name of a method of `hwdag_lab` ("raptor"), a class, or a finished
+                retriever, which keeps the documents that it holds.
             callback_manager: see LlamaIndex.
             show_progress: bars on standard error.
-            options: how to search, as in `__init__`, and arguments of the class; as `reader`, `writer`
-                and `embedder` also LlamaIndex's models, as in `HWDAGIndex`.
+            options: `SearchOptions`, and arguments of the retriever's class. `reader`, `writer` and
+                `embedder` may be LlamaIndex's models, as in `HWDAGIndex`.
 
         Raises:
-            InputError: an id is taken by a document with other content.
-            UnknownOption: a finished retriever and arguments of a class.
+            InputError: another document has the same id.
+            UnknownOption: arguments of a class beside a finished retriever.
             TypeError: the class has no such option.
         """
         ours = {k: v for k, v in options.items() if k in SearchOptions.__annotations__}
@@ -145,12 +149,12 @@ class CoreRetriever(BaseRetriever):
 
     @property
     def core(self) -> Retriever:
-        """The retriever without a framework: `search`, `answer`, `insert`, `delete`."""
+        """The retriever of the core: `search`, `answer`, `insert`, `delete`."""
         return self._retriever
 
     @property
     def report(self) -> BuildReport | None:
-        """What `from_documents` did: documents skipped, cost."""
+        """Report of `from_documents`: documents skipped, cost."""
         return self._report
 
     def _insert(self, nodes: Sequence[BaseNode], show_progress: bool) -> None:
@@ -167,7 +171,7 @@ class CoreRetriever(BaseRetriever):
                     query_bundle.query_str, k=self._k, on_step=on_step, **options
                 )
                 on_end(retrieval)
-        except EmptyIndex:  # why: as every retriever of LlamaIndex over nothing
+        except EmptyIndex:  # like every retriever of LlamaIndex over nothing
             return []
         return self._nodes(retrieval)
 
@@ -175,14 +179,9 @@ class CoreRetriever(BaseRetriever):
         return await in_thread(partial(self._retrieve, query_bundle))
 
     @dispatcher.span
-    def walk(
-        self, query_bundle: QueryBundle, **asked: Any
-    ) -> tuple[AnswerStream | None, list[NodeWithScore]]:
-        """An answer that is yet to be decoded, and the nodes; where `k` is set, at most `k`.
-
-        None and no nodes where there is no document. `asked` are further arguments of `core.stream`.
-        """
-        options = {**self._options(query_bundle), **asked}
+    def walk(self, query_bundle: QueryBundle) -> tuple[AnswerStream | None, list[NodeWithScore]]:
+        """Return an answer to decode, and the nodes, at most `k`; None and no nodes if empty."""
+        options = self._options(query_bundle)
         dispatcher.event(RetrievalStartEvent(str_or_query_bundle=query_bundle))
         payload: dict[str, Any] = {EventPayload.QUERY_STR: query_bundle.query_str}
         with self.callback_manager.event(CBEventType.RETRIEVE, payload=payload) as event:
@@ -202,9 +201,9 @@ class CoreRetriever(BaseRetriever):
         return stream
 
     def _options(self, query_bundle: QueryBundle) -> dict[str, Any]:
-        """What both ways of searching take."""
+        """Return what `search` and `stream` both take."""
         core, vector = self.core, None
-        if isinstance(core, CoreIndex):  # others embed the question in their own way
+        if isinstance(core, CoreIndex):  # other retrievers embed the question themselves
             vector = _query_vector(core.embedder, query_bundle)
         return {
             "config": self._search,
@@ -226,15 +225,15 @@ class CoreRetriever(BaseRetriever):
 class HWDAGRetriever(CoreRetriever):
     """Walks the graphs of an `hwdag.HWDAGIndex` for a question; the visited nodes are the result.
 
-    Without `k` the walk decides how much is enough, and nodes come in visiting order. A node's score is
-    the score that it was chosen by. Where a `QueryBundle` comes with an embedding, or with texts to be
-    embedded in its place, similarity is to these.
+    Without `k` the walk decides how much is enough, and nodes come in visiting order. The score of a
+    node is the one that it was chosen by. An embedding in the `QueryBundle`, or texts to embed in its
+    place, replace the question for similarity.
 
-    Relations: usually made by `llama_index_hwdag.HWDAGIndex.as_retriever`.
+    Relations: `llama_index_hwdag.HWDAGIndex.as_retriever` makes it.
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the index, which must be in a file, and how it is searched."""
+        """Pickle the index, which must be in a file, and the options."""
         options: SearchOptions = {
             "search": self._search,
             "k": self._k,
@@ -246,16 +245,16 @@ class HWDAGRetriever(CoreRetriever):
 
 
 def _unwrapped(value: object) -> object:
-    """The core's retriever of a `CoreRetriever`; anything else as it is."""
+    """Return the core retriever inside a `CoreRetriever`; anything else as it is."""
     return value.core if isinstance(value, CoreRetriever) else value
 
 
 def _query_vector(embedder: Embedder, query: QueryBundle) -> list[float] | None:
-    """The embedding that a query comes with, or the mean of those of the texts it names."""
+    """Return the embedding of a query, or the mean of those of its texts; None if it has neither."""
     if query.embedding is not None:
         if len(query.embedding) == embedder.dimension:
             return query.embedding
-        # why not refused: retrievers that share a query leave their own embedding in it
+        # why no error: a retriever that shares the query may have put its own embedding into it
         logger.warning(
             "the embedding of the query has %d numbers, the nodes were embedded with %d by %s; the "
             "question is embedded again",

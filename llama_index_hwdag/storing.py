@@ -1,4 +1,4 @@
-"""Where an index is kept: in the core's one file, or, in memory, as the bytes of one in its struct."""
+"""Where an index is kept: in the core's one file, or as the bytes of such a file in its struct."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from llama_index_hwdag.adapters import FOREIGN, as_embedder
 from llama_index_hwdag.index_struct import HWDAGIndexStruct
 
 MOST_IMAGE_BYTES = 1 << 30
-"""Of an image that is unpacked; SQLite grows no larger one in memory."""
+"""Limit of an unpacked image; SQLite allows no larger database in memory."""
 
 
 def checked(struct: HWDAGIndexStruct) -> HWDAGIndexStruct:
-    """A struct that somebody's index store has, as it is. Raises `IndexCorrupt` if it is not ours."""
+    """Return a struct from an index store. Raises `IndexCorrupt` if it is not ours."""
     kinds = {"path": str, "image": str, "config": dict}
     for name, kind in kinds.items():
         if not isinstance(value := getattr(struct, name), kind):
@@ -40,25 +40,25 @@ def opened(
     models: dict[str, Any],
     config: BuildConfig | None,
 ) -> CoreIndex:
-    """The core's index that a struct tells of, or a new one.
+    """Open the index that a struct describes, or create one.
 
     Args:
-        struct: an empty one for a new index.
-        path: the file, where the struct names none or it was moved.
-        models: reader, writer, embedder and prompts as the core takes them.
-        config: None for that of the index.
+        struct: empty for a new index.
+        path: the file, if the struct names none, or if it was moved.
+        models: reader, writer, embedder and prompts for the core.
+        config: None for the config of the index.
 
     Raises:
-        IndexFileError: there should be a file and is none.
-        NotAnIndex, IndexVersionError, IndexCorrupt: it cannot be used.
-        IndexMismatch: embedder or config are not those that it was built with.
+        IndexFileError: the file is missing.
+        NotAnIndex, IndexVersionError, IndexCorrupt: the file cannot be used.
+        IndexMismatch: the index was built with another embedder or config.
     """
     place = _place(struct, path)
     if place is None or (isinstance(place, Path) and not holds_something(place)):
         if place is not None and struct.path and not struct.config:
             raise IndexFileError(
-                f"the index is in the file {place}, which is not there; if it was moved, load the "
-                "index with path= and its new place, else build it anew"
+                f"the index file {place} is missing; if it was moved, load the index with path= and "
+                "its new place, else build it again"
             )
         if config is None and struct.config:
             config = BuildConfig.from_dict(struct.config)
@@ -74,10 +74,10 @@ def opened(
 
 
 def note(struct: HWDAGIndexStruct, core: CoreIndex) -> None:
-    """Write into a struct what `opened` needs to give the same index."""
+    """Write into a struct what `opened` needs to open this index."""
     struct.config = {} if core.built_by else json.loads(json.dumps(asdict(core.config)))
     if core.built_by and core.path is None:
-        # why packed: most of a small document's pages are the zeros that guard its rows
+        # why compressed: zeros that guard the rows fill most pages of a small document
         struct.image = b64encode(zlib.compress(core.to_bytes(), level=1)).decode("ascii")
 
 
@@ -85,7 +85,7 @@ def _place(struct: HWDAGIndexStruct, path: str | Path | None) -> Path | bytes | 
     if struct.image and (path or struct.path):
         raise IndexMismatch(
             f"the index is in its index store, not in a file; leave path={str(path)!r} out, or write "
-            "such a file with index.core.save(path)"
+            "a file with index.core.save(path)"
         )
     if struct.image:
         return _unpacked(struct.image)
@@ -100,24 +100,24 @@ def _unpacked(image: str) -> bytes:
     except (ValueError, zlib.error) as error:
         raise _damaged(f"its image cannot be unpacked ({error})") from error
     if not unpacking.eof or not found:
-        raise _damaged("its image is cut off, empty or too long")
+        raise _damaged("its image is truncated, empty or too long")
     return found
 
 
 def _damaged(reason: str) -> IndexCorrupt:
     return IndexCorrupt(
-        f"the index store holds no index of hwdag: {reason}; load a folder that one was persisted to"
+        f"the index store holds no hwdag index: {reason}; load a folder that holds a persisted one"
     )
 
 
 def _embedder(passed: Embedder | str | None, recorded: str | None) -> Embedder | str | None:
-    """The embedder of the nodes: what was passed, else that of `Settings`, else the recorded one.
+    """Return the passed embedder, else that of `Settings`; None loads the recorded one by name.
 
     Raises:
-        IndexMismatch: another one than the recorded, or none where only its maker can make it again.
+        IndexMismatch: it is not the recorded one, or it is missing and cannot be loaded by name.
     """
     if passed is None:
-        # why not `Settings.embed_model`: it would make OpenAI's
+        # why not `Settings.embed_model`: reading it creates OpenAI's if none is set
         known = as_embedder(Settings._embed_model)
         if known is not None and recorded in (None, getattr(known, "name", None)):
             return known
@@ -126,7 +126,7 @@ def _embedder(passed: Embedder | str | None, recorded: str | None) -> Embedder |
     name = passed if passed is None or isinstance(passed, str) else passed.name
     if name != recorded:
         raise IndexMismatch(
-            f"the nodes were embedded with {recorded!r}, which similarity needs too; got {name!r}. "
-            "Pass that model as embedder, or build anew"
+            f"the nodes were embedded with {recorded!r}, got {name!r}; pass that model as embedder, or "
+            "build the index again"
         )
     return passed

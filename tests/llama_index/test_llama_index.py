@@ -416,9 +416,9 @@ def test_what_settings_name_is_used_where_nothing_else_is(monkeypatch, caplog):
 
 def test_unknown_options_of_a_build_are_refused_by_name():
     options: dict[str, Any] = {"chunk_size": 3}
-    with pytest.raises(TypeError, match="chunk_size"):
+    with pytest.raises(UnknownOption, match="chunk_size"):
         HWDAGIndex.from_documents([], **options)
-    with pytest.raises(TypeError, match="chunk_size"):
+    with pytest.raises(UnknownOption, match="chunk_size"):
         HWDAGRetriever(built("mill"), **options)
 
 

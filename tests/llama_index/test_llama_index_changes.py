@@ -258,7 +258,7 @@ async def test_building_does_not_block_the_loop():
     building = HWDAGIndex.afrom_documents(documents("mill"), **gated_models(gate))
     index = await gate.opened_by_the_loop(building)
     assert gate.passed and index.core.documents.keys() == {"mill"}
-    with pytest.raises(TypeError, match="nope"):
+    with pytest.raises(UnknownOption, match="nope"):
         await HWDAGIndex.afrom_documents([], nope=1)
 
 

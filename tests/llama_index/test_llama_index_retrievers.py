@@ -280,7 +280,7 @@ def test_another_content_under_the_id_of_a_document_that_is_there_is_refused():
 
 def test_unknown_options_are_refused_by_name():
     core, options = a_core(), {"top_k": 3}
-    with pytest.raises(TypeError, match="top_k"):
+    with pytest.raises(UnknownOption, match="top_k"):
         CoreRetriever(core, **options)
     with pytest.raises(UnknownOption, match="top_k"):
         CoreRetriever.from_documents(documents(*TWO), BM25Retriever, **options)
