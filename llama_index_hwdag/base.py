@@ -39,6 +39,8 @@ class BuildOptions(TypedDict, total=False):
             model name, or None for the one that built the index, at first the embedded default.
         writer: writes Information Points: a LlamaIndex `LLM`, an hwdag `Writer`, a function, or None for
             the reader itself.
+        answerer: answers in `as_query_engine(answer_mode="walk")` and in `core.answer`: the same kinds;
+            None for the reader.
         embedder: a `BaseEmbedding`, an hwdag `Embedder`, a sentence-transformers name, or None for the
             one that embedded the nodes; a new index takes `Settings.embed_model` if it is set, else
             the embedded default.
@@ -131,6 +133,7 @@ class HWDAGIndex(ChangingIndex):
         models = {
             "reader": as_reader(options.get("reader")),
             "writer": as_writer(options.get("writer")),
+            "answerer": as_writer(options.get("answerer")),
             "embedder": as_embedder(embedder),
             "prompts": options.get("prompts"),
         }

@@ -179,9 +179,14 @@ class CoreRetriever(BaseRetriever):
         return await in_thread(partial(self._retrieve, query_bundle))
 
     @dispatcher.span
-    def walk(self, query_bundle: QueryBundle) -> tuple[AnswerStream | None, list[NodeWithScore]]:
-        """Return an answer to decode, and the nodes, at most `k`; None and no nodes if empty."""
-        options = self._options(query_bundle)
+    def walk(
+        self, query_bundle: QueryBundle, **asked: Any
+    ) -> tuple[AnswerStream | None, list[NodeWithScore]]:
+        """Return an answer to decode, and the nodes, at most `k`; None and no nodes if empty.
+
+        `asked` are further arguments of `core.stream`.
+        """
+        options = {**self._options(query_bundle), **asked}
         dispatcher.event(RetrievalStartEvent(str_or_query_bundle=query_bundle))
         payload: dict[str, Any] = {EventPayload.QUERY_STR: query_bundle.query_str}
         with self.callback_manager.event(CBEventType.RETRIEVE, payload=payload) as event:

@@ -262,6 +262,10 @@ class ScriptedSession:
 
     def read(self, texts: Sequence[str]) -> Reading:
         """Append nodes and probe; raises `InputError` if they exceed `room`."""
+        self._lm.charge(0, reads=1)
+        return self._read(texts)
+
+    def _read(self, texts: Sequence[str]) -> Reading:
         cost = sum(map(self.cost, texts))
         if cost > self._room:
             raise InputError(
@@ -271,7 +275,6 @@ class ScriptedSession:
         self._room -= cost
         self.charge(cost)
         self.texts += texts
-        self._lm.charge(0, reads=1)
         attention = np.array([attention_between(text, self.question) for text in texts])
         script = self._lm._p_yes
         if callable(script):
@@ -280,8 +283,9 @@ class ScriptedSession:
         return Reading(attention, float(script[min(self._probes, len(script)) - 1]))
 
     def read_each(self, texts: Sequence[str]) -> list[Reading]:
-        """`read` one by one."""
-        return [self.read([text]) for text in texts]
+        """Append nodes one by one, in one forward."""
+        self._lm.charge(0, reads=1)
+        return [self._read([text]) for text in texts]
 
     def forget(self, count: int) -> None:
         """Remove the last nodes; their cost stays counted."""

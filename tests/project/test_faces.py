@@ -24,7 +24,17 @@ from hwdag_lab.methods.bm25 import BM25Retriever
 from hwdag_lab.scripted import ScriptedLM
 from langchain_hwdag.base_retriever import CoreSearchRetriever as LangChainRetriever
 
-BUILDING = {"method", "reader", "writer", "embedder", "config", "prompts", "path", "show_progress"}
+BUILDING = {
+    "method",
+    "reader",
+    "writer",
+    "answerer",
+    "embedder",
+    "config",
+    "prompts",
+    "path",
+    "show_progress",
+}
 SEARCHING = {"search", "k", "document_ids", "filters", "returns"}
 
 OF_LLAMA_INDEX = {"callback_manager", "object_map", "verbose", "similarity_top_k"}
