@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from hwdag.building.insertion import Executor, Insertion, as_document
 from hwdag.building.levels import GraphBuilder, method_of
@@ -36,6 +36,7 @@ from hwdag.graph.dag import HWDAG
 from hwdag.lm.base import Reader, Writer
 from hwdag.lm.writers import as_writer, loaded_reader
 from hwdag.page import framed
+from hwdag.retriever import SearchOptions
 from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
 from hwdag.search.context import Evidence
@@ -57,8 +58,19 @@ if TYPE_CHECKING:
     from hwdag.page.widget import PageWidget
     from hwdag.store.verify import Compacted, Verdict
 
+
 MOST_FRAMED = 20_000  # nodes that a notebook shows as a page
 WAIT_SECONDS = 30.0  # how long a change waits for the build of another process to end
+
+
+class AskOptions(SearchOptions, total=False):
+    """How `HWDAGIndex.answer` works; `HWDAGIndex.search` and `answer` explain the arguments."""
+
+    query_vector: Sequence[float] | None
+    stop: StopFlag | None
+    max_seconds: float | None
+    max_new_tokens: int | None
+    answerer: Writer | Callable[[str], str] | None
 
 
 class HWDAGIndex:
@@ -351,19 +363,7 @@ class HWDAGIndex:
         )
         return returned(found.retrieval, returns)
 
-    def answer(
-        self,
-        question: str,
-        *,
-        config: SearchConfig | None = None,
-        scope: Scope | None = None,
-        query_vector: Sequence[float] | None = None,
-        on_step: OnStep | None = None,
-        stop: StopFlag | None = None,
-        max_seconds: float | None = None,
-        max_new_tokens: int | None = None,
-        answerer: Writer | Callable[[str], str] | None = None,
-    ) -> Answer:
+    def answer(self, question: str, **options: Unpack[AskOptions]) -> Answer:
         """Search, then answer from what was found; other arguments and errors as in `search`.
 
         The answer has `max_new_tokens` at most: 64 by default, 1,024 for an answerer. The `answerer`
@@ -373,17 +373,7 @@ class HWDAGIndex:
         Raises:
             AnswererFailed: the answerer gave no answer; the error has the `retrieval`.
         """
-        return self.stream(
-            question,
-            config=config,
-            scope=scope,
-            query_vector=query_vector,
-            on_step=on_step,
-            stop=stop,
-            max_seconds=max_seconds,
-            max_new_tokens=max_new_tokens,
-            answerer=answerer,
-        ).answer
+        return self.stream(question, **options).answer
 
     def stream(
         self,

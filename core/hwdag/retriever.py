@@ -1,18 +1,38 @@
-"""The protocol that frameworks, command line and evaluation use: documents in, nodes and answers out."""
+"""The protocol of every retriever: documents in, nodes and answers out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypedDict, Unpack, runtime_checkable
 
 from hwdag.building.report import BuildReport
 from hwdag.checks import refuse
-from hwdag.config import MAX_NEW_TOKENS, SearchConfig
+from hwdag.config import SearchConfig
 from hwdag.errors import InputError
 from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
 from hwdag.trace.bars import Reporter
 from hwdag.types import Answer, Document, OnStep, Retrieval
+
+
+class SearchOptions(TypedDict, total=False):
+    """How every retriever searches.
+
+    Attributes:
+        config: token budget, progress control, heads.
+        scope: the documents to search; None for all.
+        on_step: called with every node as it is read.
+    """
+
+    config: SearchConfig | None
+    scope: Scope | None
+    on_step: OnStep | None
+
+
+class AnswerOptions(SearchOptions, total=False):
+    """How every retriever answers: `max_new_tokens` limits the answer."""
+
+    max_new_tokens: int
 
 
 @runtime_checkable
@@ -36,36 +56,14 @@ class Retriever(Protocol):
         """Remove a document and everything derived from it."""
 
     def search(
-        self,
-        question: str,
-        *,
-        config: SearchConfig | None = None,
-        scope: Scope | None = None,
-        k: int | None = None,
-        on_step: OnStep | None = None,
+        self, question: str, *, k: int | None = None, **options: Unpack[SearchOptions]
     ) -> Retrieval:
         """Find the nodes for a question, within `config.token_budget`."""
 
-    def stream(
-        self,
-        question: str,
-        *,
-        config: SearchConfig | None = None,
-        scope: Scope | None = None,
-        on_step: OnStep | None = None,
-        max_new_tokens: int = MAX_NEW_TOKENS,
-    ) -> AnswerStream:
+    def stream(self, question: str, **options: Unpack[AnswerOptions]) -> AnswerStream:
         """Search, then stream the answer in pieces of text."""
 
-    def answer(
-        self,
-        question: str,
-        *,
-        config: SearchConfig | None = None,
-        scope: Scope | None = None,
-        on_step: OnStep | None = None,
-        max_new_tokens: int = MAX_NEW_TOKENS,
-    ) -> Answer:
+    def answer(self, question: str, **options: Unpack[AnswerOptions]) -> Answer:
         """Search, then answer from what was found."""
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, Unpack
 
 from hwdag.building.insertion import as_document
 from hwdag.building.report import BuildReport
@@ -33,6 +33,7 @@ from hwdag.lm.base import Metered, Reader, Session, Writer
 from hwdag.lm.writers import as_writer, loaded_reader
 from hwdag.options import CheckedOptions
 from hwdag.page import page
+from hwdag.retriever import AnswerOptions
 from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
 from hwdag.search.context import FIRST_POSITION, Evidence, with_headings
@@ -248,19 +249,9 @@ class DocumentRetriever(ABC, Generic[T]):
         read = Evidence(retrieval, session, True, list(enumerate(texts)), spent=retrieval.usage)
         return AnswerStream(read, max_new_tokens)
 
-    def answer(
-        self,
-        question: str,
-        *,
-        config: SearchConfig | None = None,
-        scope: Scope | None = None,
-        on_step: OnStep | None = None,
-        max_new_tokens: int = MAX_NEW_TOKENS,
-    ) -> Answer:
+    def answer(self, question: str, **options: Unpack[AnswerOptions]) -> Answer:
         """Search, then answer from the nodes; see `search`."""
-        return self.stream(
-            question, config=config, scope=scope, on_step=on_step, max_new_tokens=max_new_tokens
-        ).answer
+        return self.stream(question, **options).answer
 
     def to_html(self) -> str:
         """Return a page that draws the documents as graphs; it needs no network."""
