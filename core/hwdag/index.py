@@ -630,7 +630,14 @@ class HWDAGIndex:
         # why optional: a reader of one's own may have no weights
         dtype = getattr(reader, "dtype", None)
         config = asdict(self._resolved())
-        return Header(reader.name, embedder.name, embedder.dimension, config, dtype=dtype)
+        return Header(
+            reader.name,
+            embedder.name,
+            embedder.dimension,
+            config,
+            dtype=dtype,
+            tokenizer=reader.tokenizer,
+        )
 
     def _resolved(self) -> BuildConfig:
         config = self.config
@@ -715,6 +722,11 @@ class HWDAGIndex:
             raise IndexMismatch(
                 f"the index was built by {self.built_by!r}; {reader.name!r} may search it but not "
                 "extend it, since token counts and attention would not compare"
+            )
+        if self._store is not None and self._store.header.tokenizer != reader.tokenizer:
+            raise IndexMismatch(
+                f"{reader.name!r} has another tokenizer than when it built the index, so token counts "
+                "would not compare; search with it, or build anew"
             )
         config = self._resolved()
         writer = points_writer(config, self._writer, reader)

@@ -135,6 +135,7 @@ class ScriptedLM:
         self.context_tokens = context_tokens
         self.window_tokens = min(window_tokens, context_tokens)
         self.template_tokens = 0
+        self.tokenizer = f"scripted {type(self).__name__}"
         self.prefers_extraction = prefers_extraction
         self.replay_batch = replay_batch
         self.confidence = PAPER_CONFIDENCE
@@ -159,6 +160,10 @@ class ScriptedLM:
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Number of `tokens_of` each text."""
         return [len(tokens_of(text)) for text in texts]
+
+    def count_lines(self, texts: Sequence[str]) -> list[int]:
+        """Number of tokens of each text and its bullet."""
+        return [BULLET_TOKENS + count for count in self.count_tokens(texts)]
 
     def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
         """`reply` to every prompt, cut after `max_new_tokens` tokens."""
@@ -258,7 +263,7 @@ class ScriptedSession:
 
     def costs(self, texts: Sequence[str]) -> list[int]:
         """Tokens of each text and its bullet."""
-        return [BULLET_TOKENS + count for count in self._lm.count_tokens(texts)]
+        return self._lm.count_lines(texts)
 
     def read(self, texts: Sequence[str]) -> Reading:
         """Append nodes and probe; raises `InputError` if they exceed `room`."""

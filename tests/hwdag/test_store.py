@@ -666,7 +666,7 @@ def of_nodes(old, new):
         (of_nodes("[[0,", "[[-1,"), "span"),
         (of_nodes(", [[", ", [[[], ["), "malformed"),
         (of_nodes("]]", "], 7]"), "malformed"),
-        (of_nodes('""]', "7]"), "nodes"),
+        (of_nodes('"", [', "7, ["), "nodes"),
     ],
 )
 def test_a_forged_file_is_refused_too(store, path, statement, reason):

@@ -8,7 +8,7 @@ The method "evidence" builds leaves alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 import numpy as np
@@ -199,7 +199,7 @@ class GraphBuilder:
     ) -> list[Node]:
         tokens = self.reader.count_tokens([point.text for point in points])
         is_paper = self.config.rules.is_paper  # where nothing is read behind a heading
-        return [
+        nodes = [
             Node(
                 id=f"{document.id}#{level}.{i}",
                 document_id=document.id,
@@ -211,6 +211,17 @@ class GraphBuilder:
                 heading="" if is_paper else outline.heading_of(point.sources[0]),
             )
             for i, (point, count) in enumerate(zip(points, tokens, strict=True))
+        ]
+        return self._counted(nodes)
+
+    def _counted(self, nodes: Sequence[Node]) -> list[Node]:
+        """The nodes with the tokens of their lines, so that no search counts them."""
+        lines = [(node.text, searched_text(node)) for node in nodes]
+        texts = list(dict.fromkeys(chain.from_iterable(lines)))
+        counts = dict(zip(texts, self.reader.count_lines(texts), strict=True))
+        return [
+            replace(node, line_tokens=(counts[alone], counts[behind]))
+            for node, (alone, behind) in zip(nodes, lines, strict=True)
         ]
 
     def _embed(

@@ -164,6 +164,13 @@ class Reader(Protocol):
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Number of tokens of each text, control tokens taken as plain text."""
 
+    @property
+    def tokenizer(self) -> str:
+        """Fingerprint of the tokenizer: readers that have the same one count alike."""
+
+    def count_lines(self, texts: Sequence[str]) -> list[int]:
+        """Number of tokens of each text as a node: a line behind a bullet; as `WalkSession.costs`."""
+
     def replay(self, requests: Sequence[ReplayRequest], *, heads: Heads) -> list[Replay]:
         """Attention of points to their windows."""
 

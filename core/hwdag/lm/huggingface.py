@@ -33,7 +33,7 @@ from hwdag.lm.base import Replay, ReplayRequest
 from hwdag.lm.devices import device_of, first_line, move, weights_dtype
 from hwdag.lm.engine import Engine, Weights
 from hwdag.lm.heads import HeadSource, head_file, resolve, warn_unknown
-from hwdag.lm.layout import ReplayLayout, writing_ids
+from hwdag.lm.layout import ReplayLayout, line_of, writing_ids
 from hwdag.lm.session import KVSession
 from hwdag.quiet import without_bars
 from hwdag.text.prompts import SearchPrompts
@@ -202,6 +202,15 @@ class HuggingFaceLM:
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Number of tokens of each text, control tokens taken as plain text."""
         return self.codec.count(texts)
+
+    @property
+    def tokenizer(self) -> str:
+        """Fingerprint of the tokenizer."""
+        return self.codec.fingerprint
+
+    def count_lines(self, texts: Sequence[str]) -> list[int]:
+        """Number of tokens of each text as a node: a line behind a bullet."""
+        return self.codec.count_parts(list(map(line_of, texts)))
 
     def tflops(self, new_tokens: int, cached_tokens: int, *, logit_rows: int = 1) -> float:
         """Analytic TFLOPs of one causal forward of `new_tokens` on top of `cached_tokens`."""

@@ -79,7 +79,7 @@ def cut_conversation(codec: Codec, roles: Sequence[str]) -> list[list[int]]:
     return [codec.control(piece) for piece in pieces[::2]]
 
 
-def _line(text: str) -> tuple[str, str, str]:
+def line_of(text: str) -> tuple[str, str, str]:
     """A node as one bullet line: the parts before, of and after its text."""
     return "* ", one_line(text), "\n"
 
@@ -125,13 +125,13 @@ class SearchLayout:
     def node(self, text: str) -> tuple[list[int], Range]:
         """A node as one bullet line: ids, and the token range of the text itself."""
         if text not in self._nodes:
-            ids, parts = self._codec.encode_parts(*_line(text))
+            ids, parts = self._codec.encode_parts(*line_of(text))
             self._nodes[text] = ids, parts[1]
         return self._nodes[text]
 
     def costs(self, texts: Sequence[str]) -> list[int]:
         """Number of ids of each text as a node."""
-        return self._codec.count_parts(list(map(_line, texts)))
+        return self._codec.count_parts(list(map(line_of, texts)))
 
     def part_of_node(self, text: str, span: Span) -> Range:
         """Token range of the characters `span` of a node's text, within its ids."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import threading
 from collections.abc import Sequence
@@ -62,6 +63,12 @@ class Codec:
     def _control_pattern(self) -> re.Pattern[str]:
         longest_first = sorted(set(self._control.values()), key=len, reverse=True)
         return re.compile("|".join(re.escape(token) for token in longest_first if token) or r"(?!)")
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over the size of the vocabulary and the ids of a text in many scripts."""
+        ids = [len(self.tokenizer), *self.encode(_PROBE)]
+        return hashlib.sha256(repr(ids).encode()).hexdigest()
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Number of tokens of each text."""
@@ -166,6 +173,14 @@ class Codec:
                 **_QUIET,
             )
 
+
+_PROBE = (
+    "The harbour's 1,871 stones (Brightwater & Elm Hill) weren't re-counted: 3.14159 %!\n\n"
+    "\tdef count(x): return {'a': [x**2, x != 0x7F]}  # <b>HTML</b> https://example.org/a_b?c=d\n"
+    "Straßenüberquerung, naïve façade, piñata; Übergrößenträger. ΑΒΓ αβγ. Быстрая лиса. "
+    "これは文です。东西南北。한국어 문장. नमस्ते दुनिया। مرحبا بالعالم שלום עולם ภาษาไทย 🙂👍🏽 ﬁ № ½"
+)
+"""What tells tokenizers apart: words, numbers, code, white space and scripts."""
 
 _QUIET = {"verbose": False, "return_attention_mask": False}
 """No warning about texts longer than the context: documents are."""

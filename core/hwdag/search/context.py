@@ -46,8 +46,9 @@ class Evidence:
 class Budget:
     """Tokens that nodes may take, `limit` in all; fetches each node and counts each text once.
 
-    `count` counts the tokens of texts as nodes. Nodes are counted behind their headings, or as they
-    are read `by_section`.
+    `count` counts the tokens of texts as nodes; with `counted` it has counted those of the nodes
+    already (`Node.line_tokens`). Nodes are counted behind their headings, or as they are read
+    `by_section`.
     """
 
     def __init__(
@@ -57,8 +58,9 @@ class Budget:
         limit: int,
         *,
         by_section: bool = False,
+        counted: bool = False,
     ) -> None:
-        self._corpus, self._count = corpus, count
+        self._corpus, self._count, self._is_counted = corpus, count, counted
         self._nodes: dict[int, Node] = {}
         self._counted: dict[str, int] = {}
         self._sections = Sections(self._tokens_of) if by_section else None
@@ -87,7 +89,12 @@ class Budget:
     def fetch(self, indices: Sequence[int]) -> list[Node]:
         """Nodes with their texts, (k,)."""
         if missing := [index for index in indices if index not in self._nodes]:
-            self._nodes.update(zip(missing, self._corpus.fetch(missing), strict=True))
+            new = self._corpus.fetch(missing)
+            self._nodes.update(zip(missing, new, strict=True))
+            for node in new if self._is_counted else ():
+                texts = node.text, searched_text(node)
+                known = zip(texts, node.line_tokens, strict=True)
+                self._counted.update((text, tokens) for text, tokens in known if tokens)
         return [self._nodes[index] for index in indices]
 
     def _counts(self, texts: Sequence[str]) -> list[int]:

@@ -51,10 +51,12 @@ def find(
     *,
     allowed: Mask | None = None,
     navigator: Navigator | None = None,
+    tokenizer: str | None = None,
 ) -> Evidence:
     """Select nodes for a question, or walk where a model is asked.
 
-    Only `allowed` nodes, (n,), are scored and shown. A model is asked where p_yes may end the search, or
+    Only `allowed` nodes, (n,), are scored and shown. The `tokenizer` is the one that counted the tokens
+    of the nodes, if any: the reader counts them again if it has another one. A model is asked where p_yes may end the search, or
     relevance is passed on along edges. Raises `QuestionTooLong`, and `Vanished` where a document is
     deleted that is about to be read.
     """
@@ -64,7 +66,9 @@ def find(
         question, prompts=query.prompts, heads=plan.heads, max_new_tokens=query.max_new_tokens
     )
     limit = min(plan.token_budget, session.room)
-    budget = Budget(corpus, session.costs, limit, by_section=not plan.walks)
+    counted = tokenizer is not None and tokenizer == query.reader.tokenizer
+    by_section = not plan.walks
+    budget = Budget(corpus, session.costs, limit, by_section=by_section, counted=counted)
     allowed = corpus.visible(allowed)
     frontier = _frontier(corpus, query, budget, allowed, navigator)
     on_step = query.on_step or (lambda step: None)

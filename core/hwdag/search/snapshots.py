@@ -63,7 +63,10 @@ class Snapshots:
                     query = replace(query, query_vector=self._embedded(query.question, embedder))
                 allowed = self.visible(corpus, scope)
                 navigator = navigator_of(query.plan, embedder)
-                found = find(corpus, query, allowed=allowed, navigator=navigator)
+                counted_by = self._store.header.tokenizer
+                found = find(
+                    corpus, query, allowed=allowed, navigator=navigator, tokenizer=counted_by
+                )
                 sources = self._sources(found.retrieval, corpus)
             except Vanished:
                 continue

@@ -63,7 +63,13 @@ def _check_alike(sources: Sequence[Store]) -> None:
     first = sources[0]
     for other in sources[1:]:
         one, two = (
-            {"reader": h.reader, "embedder": h.embedder, "dimension": h.dimension, **h.config}
+            {
+                "reader": h.reader,
+                "tokenizer": h.tokenizer,
+                "embedder": h.embedder,
+                "dimension": h.dimension,
+                **h.config,
+            }
             for h in (first.header, other.header)
         )
         if differing := [key for key in one | two if one.get(key) != two.get(key)]:

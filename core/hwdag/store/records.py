@@ -227,6 +227,7 @@ def _node_rows(nodes: Sequence[Node]) -> list[Row]:
             int(node.tokens),
             [[int(span.start), int(span.end)] for span in node.sources],
             node.heading,
+            list(map(int, node.line_tokens)),
         ]
         for node in nodes
     ]
@@ -237,16 +238,18 @@ def _node_rows(nodes: Sequence[Node]) -> list[Row]:
 
 
 def _node(fields: Row, document_id: str) -> Node:
-    identity, level, origin, text, tokens, sources, heading = fields
+    identity, level, origin, text, tokens, sources, heading, (alone, behind) = fields
     if not all(isinstance(value, str) for value in (identity, text, heading)):
         raise InputError("an id, a text or a heading is something else")
     _check_unicode(identity + text + heading, f"node {identity!r}")
-    if not type(level) is type(tokens) is int:
+    if not type(level) is type(tokens) is type(alone) is type(behind) is int:
         raise InputError(f"level or tokens of node {identity} are no whole numbers")
+    if min(alone, behind) < 0:
+        raise InputError(f"node {identity} has fewer than no tokens")
     if origin not in get_args(Origin):
         raise InputError(f"node {identity} has the unknown origin {origin!r}")
     spans = tuple(Span(start, end) for start, end in sources)
-    return Node(identity, document_id, level, text, origin, tokens, spans, heading)
+    return Node(identity, document_id, level, text, origin, tokens, spans, heading, (alone, behind))
 
 
 # Graph

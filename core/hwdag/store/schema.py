@@ -25,7 +25,7 @@ from hwdag.errors import IndexCorrupt, IndexVersionError, NotAnIndex
 from hwdag.version import __version__
 
 APPLICATION_ID = 0x48574447  # the letters HWDG
-SCHEMA_VERSION = 8  # raised with every change of the format; files of other formats are refused
+SCHEMA_VERSION = 9  # raised with every change of the format; files of other formats are refused
 
 PAGE_SIZE = 4096
 """Bytes of a page. Larger ones do not read long arrays faster (8 and 16 KiB were tried), and cost
@@ -77,8 +77,8 @@ CREATE TABLE nodes (
     document INTEGER NOT NULL REFERENCES documents (number) ON DELETE CASCADE,
     position INTEGER NOT NULL,    -- of the first node here: 0, 32, ... within the document
     guard BLOB NOT NULL,
-    data TEXT NOT NULL            -- JSON: [[id, level, origin, text, tokens, sources, heading], ...] by
-                                  -- level, with sources [[start, end], ...] in the text of the document
+    data TEXT NOT NULL            -- JSON: [[id, level, origin, text, tokens, sources, heading, line_tokens],
+                                  -- ...] by level; sources [[start, end], ...] in the text of the document
 );
 CREATE UNIQUE INDEX nodes_by_position ON nodes (document, position);
 
@@ -178,7 +178,8 @@ class Header:
     """What an index was built with.
 
     `reader` and `embedder` are names, `dimension` is the length of an embedding, `config` the build config
-    as JSON-able values, `dtype` what the reader computed in at first, where it says that.
+    as JSON-able values, `dtype` what the reader computed in at first, where it says that. `tokenizer` is
+    the fingerprint of the one that counted the tokens of the nodes.
     """
 
     reader: str
@@ -187,3 +188,4 @@ class Header:
     config: Mapping[str, Any]
     hwdag_version: str = __version__
     dtype: str | None = None
+    tokenizer: str | None = None

@@ -129,10 +129,15 @@ class CachedReader(CachedWriter):
     confidence = _of_the_model("confidence")
     search_prompts = _of_the_model("search_prompts")
     known_heads = _of_the_model("known_heads")
+    tokenizer = _of_the_model("tokenizer")
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Number of tokens of each text."""
         return self._model.count_tokens(texts)
+
+    def count_lines(self, texts: Sequence[str]) -> list[int]:
+        """Number of tokens of each text as a node."""
+        return self._model.count_lines(texts)
 
     def replay(self, requests: Sequence[ReplayRequest], *, heads: Heads) -> list[Replay]:
         """Attention of points to their windows."""
