@@ -147,6 +147,13 @@ class Corpus:
         at = bisect_right(self._starts, index) - 1
         return self._starts[at], self.segments[at], index - self._starts[at]
 
+    def _divided(self, indices: Indices) -> Iterator[tuple[Indices, Segment, Indices]]:
+        """Every segment that has some of these nodes: which of them, the segment, and the rows within it."""
+        at = np.searchsorted(self._starts, indices, side="right") - 1
+        for ordinal in np.unique(at).tolist():
+            mine = np.flatnonzero(at == ordinal)
+            yield mine, self.segments[ordinal], indices[mine] - self._starts[ordinal]
+
     def children(self, index: int) -> tuple[Indices, Floats]:
         """Out-edges of a node: indices and weights."""
         start, segment, row = self._place(index)
@@ -163,8 +170,11 @@ class Corpus:
 
     def vectors(self, indices: Iterable[int]) -> Vectors:
         """Embeddings of some nodes, (k, dimension)."""
-        places = map(self._place, indices)
-        return np.stack([segment.vectors[row] for _, segment, row in places])
+        wanted = np.fromiter(indices, np.intp)
+        found = np.empty((len(wanted), self.segments[0].vectors.shape[1]), np.float32)
+        for mine, segment, rows in self._divided(wanted):
+            found[mine] = segment.vectors[rows]
+        return found
 
     def paragraph(self, index: int) -> Indices:
         """The leaves of the paragraph that a node begins in, ascending; itself where there are none."""
@@ -200,6 +210,18 @@ class Corpus:
     def lexicon(self, allowed: Mask | None = None) -> Lexicon:
         """The words of all nodes that are alive and allowed, as they are searched."""
         return Lexicon(self.segments, self.visible(allowed))
+
+    def distinct(self, indices: Indices) -> Indices:
+        """These nodes without those whose very slice an earlier one of them has already."""
+        slices = np.empty((len(indices), 3), np.int64)
+        for mine, segment, rows in self._divided(indices):
+            document = np.searchsorted(segment.first, rows, side="right") - 1
+            slices[mine] = np.stack(
+                [segment.numbers[document], segment.starts[rows], segment.ends[rows]], axis=1
+            )
+        other = slices[:, 1] < 0  # no slice, so like no other node
+        slices[other] = np.stack([-1 - indices[other]] * 3, axis=1)
+        return indices[np.sort(np.unique(slices, axis=0, return_index=True)[1])]
 
     def inside(self, index: int) -> Indices:
         """Other nodes whose text is a slice of this one's text: reading them too adds nothing."""

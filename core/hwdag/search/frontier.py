@@ -87,6 +87,7 @@ class Frontier:
         self._base = np.where(self._visible, self._scoring.similarity * self.likeness, -np.inf)
         self._score = self._base.copy()
         self._gained: list[Indices] = []  # nodes with new references since the last choice
+        self._judged: Indices = np.empty(0, np.intp)  # best first, at the last choice
         self._misfits = 0
 
     @classmethod
@@ -109,7 +110,7 @@ class Frontier:
         """Replace the similarity of every node to the question, (n,)."""
         self.likeness = self._scaled(likeness, self._visible)
         self._base = np.where(self.open, self._scoring.similarity * self.likeness, -np.inf)
-        self._score = self._base + self._reference(np.arange(len(self._corpus)))
+        self._score = self._base + self._reference(slice(None))
 
     @property
     def mentions(self) -> Floats:
@@ -195,32 +196,40 @@ class Frontier:
         self._score[self._reached] += self._attention(self._reached)
         self._gained = []
         if self._guide is not None:
-            self._put_first(self._fitting(costs, room), self._guide)
-        found = self._candidates(costs, 1, set())
+            fitting = self._fitting(costs, room)
+            return self._preferred(fitting, self._guide) if len(fitting) else None
+        found = self._candidates(costs)
         return next((index for index, cost in found if not self._misfit(index, cost, room)), None)
 
     def _fitting(self, costs: Costs, room: int) -> Indices:
-        """Those of the first `JUDGED` open nodes that fit, none twice, best first; at least one, if any."""
-        found: list[int] = []
-        taken: set[int] = set()
-        looked_at = 0
-        for index, cost in self._candidates(costs, JUDGED, taken):
-            if index in taken:
-                continue
-            looked_at += 1
-            if not self._misfit(index, cost, room):
-                found.append(index)
-                taken.update([index], self._corpus.copies(index).tolist())
-            if found and looked_at >= JUDGED:
-                break
-        return np.array(found, np.intp)
+        """Those of the first `JUDGED` open nodes that fit, best first; at least one, if any."""
+        while True:
+            first = self._first(JUDGED)
+            is_misfit = np.array(costs(first.tolist()), np.int64) > room
+            before = self._misfits + np.cumsum(is_misfit) - is_misfit
+            first, is_misfit = first[before < MOST_MISFITS], is_misfit[before < MOST_MISFITS]
+            self._misfits += int(np.count_nonzero(is_misfit))
+            self._close(first[is_misfit])
+            if not is_misfit.all() or not len(first):
+                return first[~is_misfit]
 
-    def _put_first(self, indices: Indices, guide: Guide) -> None:
-        """Put open nodes before all others, in the order of a guide, until the next choice."""
-        if len(indices):
-            judged = guide.judge(self, indices, self._score[indices])
-            self._score[indices] = self._score[indices[0]] + 1 + judged - judged.min()
-            self._gained.append(indices)
+    def _first(self, count: int) -> Indices:
+        """The `count` best open nodes, best first; of copies the best."""
+        wanted = count
+        while True:
+            found = highest(self._score, wanted)
+            distinct = self._corpus.distinct(found)
+            if len(distinct) >= count or len(found) < wanted:
+                return distinct[:count]
+            wanted *= 2
+
+    def _preferred(self, indices: Indices, guide: Guide) -> int:
+        """Put open nodes before all others, in the order of a guide, until the next choice; the first."""
+        judged = guide.judge(self, indices, self._score[indices])
+        self._score[indices] = self._score[indices[0]] + 1 + judged - judged.min()
+        self._gained.append(indices)
+        self._judged = indices[np.lexsort((indices, -self._score[indices]))]
+        return int(self._judged[0])
 
     def _misfit(self, index: int, cost: int, room: int) -> bool:
         """Close a node that does not fit; whether that was so."""
@@ -232,17 +241,18 @@ class Frontier:
     def passed_over(self, index: int, count: int) -> list[int]:
         """The `count` best open nodes of the last choice beside the chosen one and its copies."""
         same = {index, *self._corpus.inside(index).tolist(), *self._corpus.copies(index).tolist()}
-        found = highest(self._score, count + len(same)).tolist()
-        return [index for index in found if index not in same][:count]
+        found = [other for other in self._judged.tolist() if other not in same]
+        if len(found) < count:
+            found = [i for i in highest(self._score, count + len(same)).tolist() if i not in same]
+        return found[:count]
 
-    def _candidates(self, costs: Costs, wanted: int, taken: set[int]) -> Iterator[tuple[int, int]]:
-        """Open nodes that are not taken, best first, with their costs, which need texts: a few at once."""
-        complete = False
-        while not complete:
-            found = highest(self._score, wanted + len(taken)).tolist()
-            complete = len(found) < wanted + len(taken)
-            new = [index for index in found if index not in taken]
-            for index, cost in zip(new, costs(new), strict=True):
+    def _candidates(self, costs: Costs) -> Iterator[tuple[int, int]]:
+        """Open nodes, best first, with their costs, which need texts: a few at once."""
+        wanted, is_complete = 1, False
+        while not is_complete:  # what did not fit is closed by then
+            found = highest(self._score, wanted).tolist()
+            is_complete = len(found) < wanted
+            for index, cost in zip(found, costs(found), strict=True):
                 if self._misfits >= MOST_MISFITS:
                     return
                 yield index, cost
@@ -257,9 +267,9 @@ class Frontier:
         z = self._propagated[indices]
         return self._scoring.attention * (z / self._unit) if self._unit > 0 else np.zeros_like(z)
 
-    def _reference(self, indices: Indices) -> Floats:
+    def _reference(self, indices: Indices | slice) -> Floats:
         if self._references is None:
-            return np.zeros(len(indices))
+            return np.zeros(1)
         found = self._references.mentions[indices] + self._references.echoes[indices]
         return self._scoring.references * found
 

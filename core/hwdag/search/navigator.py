@@ -15,8 +15,7 @@ from __future__ import annotations
 import copy
 import json
 import threading
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -220,17 +219,70 @@ def _card(folder: Path) -> tuple[int, str]:
     return reads, fingerprint
 
 
-@dataclass(frozen=True, slots=True)
 class _Facts:
-    """What never changes about a node during a walk."""
+    """What never changes about nodes during a walk, a row per node; `rows` adds those that are new.
 
-    paragraph: Indices  # its leaves
-    share: float
-    heading: tuple[str, str]
-    words: frozenset[str]  # of the question, in the text
-    asked: float
-    heading_words: frozenset[str]  # of the question
-    heading_asked: float
+    Paragraphs and headings are numbered as they are met. Words are those of the question, as columns.
+    """
+
+    def __init__(
+        self, corpus: Corpus, fetch: Callable[[Sequence[int]], Sequence[Node]], asked: dict[str, int]
+    ) -> None:
+        self._corpus, self._fetch, self._columns = corpus, fetch, asked
+        self._rows: dict[int, int] = {}
+        self._paragraphs: dict[int, int] = {}  # by first leaf
+        self._headings: dict[tuple[str, str], int] = {}
+        self.paragraph: Indices = np.empty(0, np.intp)
+        self.heading: Indices = np.empty(0, np.intp)
+        self.share: Floats = np.empty(0)  # of the paragraph that the node is
+        self.heading_asked: Floats = np.empty(0)  # share of the heading's words
+        self.words: Mask = np.empty((0, len(asked)), bool)  # in the text
+        self.heading_words: Mask = np.empty((0, len(asked)), bool)
+        self.vectors: Vectors = corpus.vectors([])
+        self.leaves: Indices = np.empty(0, np.intp)  # of paragraphs, one after the other
+        self.first_leaf: Indices = np.empty(0, np.intp)  # where those of each paragraph begin
+
+    def rows(self, indices: Sequence[int]) -> Indices:
+        """The rows of these nodes, (k,)."""
+        if new := [index for index in indices if index not in self._rows]:
+            self._add(new, self._fetch(new))
+        return np.array([self._rows[index] for index in indices], np.intp)
+
+    def _add(self, indices: Sequence[int], nodes: Sequence[Node]) -> None:
+        self._rows |= {index: row for row, index in enumerate(indices, len(self._rows))}
+        paragraphs = [self._corpus.paragraph(index) for index in indices]
+        shares = [self._share(*one) for one in zip(indices, paragraphs, strict=True)]
+        self.share = np.append(self.share, shares)
+        ordinals = [self._paragraph(paragraph) for paragraph in paragraphs]
+        self.paragraph = np.append(self.paragraph, ordinals)
+        keys = [(node.document_id, node.heading) for node in nodes]
+        ordinals = [self._headings.setdefault(key, len(self._headings)) for key in keys]
+        self.heading = np.append(self.heading, ordinals)
+        named = [set(content_words(node.heading)) for node in nodes]
+        shares = [len(words & self._columns.keys()) / max(1, len(words)) for words in named]
+        self.heading_asked = np.append(self.heading_asked, shares)
+        self.heading_words = np.concatenate([self.heading_words, self._marked(named)])
+        texts = [content_words(node.text) for node in nodes]
+        self.words = np.concatenate([self.words, self._marked(texts)])
+        self.vectors = np.concatenate([self.vectors, self._corpus.vectors(indices)])
+
+    def _share(self, index: int, paragraph: Indices) -> float:
+        whole = int(self._corpus.lengths(paragraph).sum())
+        return int(self._corpus.lengths(np.array([index]))[0]) / whole if whole else 1.0
+
+    def _paragraph(self, leaves: Indices) -> int:
+        first = int(leaves[0])
+        if first not in self._paragraphs:
+            self._paragraphs[first] = len(self._paragraphs)
+            self.first_leaf = np.append(self.first_leaf, len(self.leaves))
+            self.leaves = np.append(self.leaves, leaves)
+        return self._paragraphs[first]
+
+    def _marked(self, texts: Sequence[Iterable[str]]) -> Mask:
+        marked = np.zeros((len(texts), len(self._columns)), bool)
+        for row, words in zip(marked, texts, strict=True):
+            row[[self._columns[word] for word in words if word in self._columns]] = True
+        return marked
 
 
 class Guide:
@@ -268,43 +320,38 @@ class Signals:
         fetch: Callable[[Sequence[int]], Sequence[Node]],
         allowed: Mask | None = None,
     ) -> None:
-        self._corpus, self._similarity = corpus, similarity
-        self._fetch = fetch
+        self._similarity = similarity
         seen = similarity.first if allowed is None else similarity.first[allowed]
         self._size = len(seen)
         self._mean = float(seen.mean()) if len(seen) else 0.0
         self._spread = float(seen.std()) + 1e-6 if len(seen) else 1.0
         rarity = corpus.lexicon(allowed).rarity(set(content_words(question)))
-        whole = sum(rarity.values()) or 1.0
-        self._asked = {word: value / whole for word, value in rarity.items()}
-        self._facts: dict[int, _Facts] = {}
-        self._read: list[int] = []
-        self._covered: set[str] = set()  # words of the question
-        self._paragraphs: Counter[int] = Counter()  # nodes that were read, by first leaf
-        self._shares: dict[int, float] = {}  # of the same paragraphs
-        self._headings: Counter[tuple[str, str]] = Counter()
+        self._weights = np.array(list(rarity.values())) / (sum(rarity.values()) or 1.0)
+        self._facts = _Facts(corpus, fetch, {word: i for i, word in enumerate(rarity)})
+        self._read: Indices = np.empty(0, np.intp)  # rows of the facts
+        self._covered = np.zeros(len(rarity), bool)  # words of the question
 
     def visit(self, index: int) -> None:
         """Take note that a node was read."""
-        [facts] = self._known([index])
-        self._read.append(index)
-        self._covered |= facts.words | facts.heading_words
-        paragraph = int(facts.paragraph[0])
-        self._paragraphs[paragraph] += 1
-        self._shares[paragraph] = self._shares.get(paragraph, 0.0) + facts.share
-        self._headings[facts.heading] += 1
+        row = self._facts.rows([index])
+        self._read = np.append(self._read, row)
+        self._covered |= (self._facts.words | self._facts.heading_words)[row[0]]
 
     def of(self, frontier: Frontier, indices: Indices, scores: Floats) -> Floats:
         """The signals of some open nodes, with their scores, best first; (k, signals)."""
-        known = self._known(indices.tolist())
-        likeness, similarity = frontier.likeness, self._similarity
+        facts, rows = self._facts, self._facts.rows(indices.tolist())
+        similarity = self._similarity
         cosine, navigated = similarity.first[indices], similarity.cosine[indices]
-        like = likeness[indices]
-        first = [int(facts.paragraph[0]) for facts in known]
-        best = np.array([likeness[facts.paragraph].max() for facts in known])
-        read = np.array([self._shares.get(key, 0.0) for key in first])
-        share = np.array([facts.share for facts in known])
-        near = self._nearness(indices)
+        like, share, paragraph = frontier.likeness[indices], facts.share[rows], facts.paragraph[rows]
+        peaks = np.maximum.reduceat(frontier.likeness[facts.leaves], facts.first_leaf)
+        best = peaks[paragraph]
+        paragraphs, headings = facts.paragraph[self._read], facts.heading[self._read]
+        of_paragraph, of_heading = len(peaks), int(facts.heading.max()) + 1
+        reads = np.bincount(paragraphs, minlength=of_paragraph)
+        read = np.bincount(paragraphs, facts.share[self._read], of_paragraph)[paragraph]
+        near = self._nearness(rows)
+        words = facts.words[rows]
+        same = np.ones(len(indices))
         columns = (
             scores,
             like,
@@ -319,7 +366,7 @@ class Signals:
             best,
             like / np.maximum(best, 1e-6),
             like >= best,
-            [self._paragraphs[key] for key in first],
+            reads[paragraph],
             read,
             read >= HALF,
             share,
@@ -327,50 +374,24 @@ class Signals:
             (read < HALF) & (read + share >= HALF),
             near.max(axis=1),
             near.mean(axis=1),
-            [self._headings[facts.heading] for facts in known],
-            [facts.asked for facts in known],
-            [self._weight(facts.words - self._covered) for facts in known],
-            [facts.heading_asked for facts in known],
-            np.full(len(indices), np.log1p(len(self._read))),
-            np.full(len(indices), len(self._paragraphs)),
-            np.full(len(indices), np.log(self._size)),
-            np.full(len(indices), self._spread),
-            np.full(len(indices), scores.max()),
+            np.bincount(headings, minlength=of_heading)[facts.heading[rows]],
+            (words | facts.heading_words[rows]) @ self._weights,
+            (words & ~self._covered) @ self._weights,
+            facts.heading_asked[rows],
+            same * np.log1p(len(self._read)),
+            same * np.count_nonzero(reads),
+            same * np.log(self._size),
+            same * self._spread,
+            same * scores.max(),
         )
         return np.stack([np.asarray(column, np.float64) for column in columns], axis=1)
 
-    def _nearness(self, indices: Indices) -> Floats:
+    def _nearness(self, rows: Indices) -> Floats:
         """Cosine to everything that was read, (k, reads); a 0 where nothing was."""
-        if not self._read:
-            return np.zeros((len(indices), 1))
-        found = self._corpus.vectors(indices.tolist()) @ self._corpus.vectors(self._read).T
-        return np.asarray(found, np.float64)
-
-    def _known(self, indices: Sequence[int]) -> list[_Facts]:
-        if missing := [index for index in indices if index not in self._facts]:
-            for index, node in zip(missing, self._fetch(missing), strict=True):
-                self._facts[index] = self._facts_of(index, node)
-        return [self._facts[index] for index in indices]
-
-    def _facts_of(self, index: int, node: Node) -> _Facts:
-        paragraph = self._corpus.paragraph(index)
-        [own] = self._corpus.lengths(np.array([index])).tolist()
-        whole = int(self._corpus.lengths(paragraph).sum())
-        words, heading = set(content_words(node.text)), set(content_words(node.heading))
-        asked = self._asked.keys()
-        return _Facts(
-            paragraph,
-            own / whole if whole else 1.0,
-            (node.document_id, node.heading),
-            frozenset(words & asked),
-            self._weight((words | heading) & asked),
-            frozenset(heading & asked),
-            len(heading & asked) / max(1, len(heading)),
-        )
-
-    def _weight(self, words: set[str] | frozenset[str]) -> float:
-        """Share that some words of the question have of its rarity."""
-        return sum(self._asked[word] for word in words)
+        if not len(self._read):
+            return np.zeros((len(rows), 1))
+        vectors = self._facts.vectors
+        return np.asarray(vectors[rows] @ vectors[self._read].T, np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
