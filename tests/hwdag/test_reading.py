@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwdag.config import NEVER, SearchConfig
+from hwdag.errors import IndexMismatch
 from hwdag.index import HWDAGIndex
 from hwdag.search.context import Sections, by_section, with_headings
+from hwdag.text.headings import searched_text
 from hwdag.text.sentences import sentences
 from hwdag.types import Document, Node, Span
 from hwdag_lab.scripted import ScriptedLM
@@ -107,3 +109,46 @@ def test_tokens_are_counted_as_they_will_be_read(nodes):
         total += added
     read = [text for _, text in by_section(nodes)]
     assert total == sections.tokens == sum(map(len, read))
+
+
+class Counting(ScriptedLM):
+    """A reader that notes the texts whose tokens a search counts."""
+
+    def __init__(self, tokenizer):
+        super().__init__(p_yes=[0.0])
+        self.tokenizer, self.counted = tokenizer, []
+
+    def count_lines(self, texts):
+        self.counted += texts
+        return super().count_lines(texts)
+
+
+def test_what_was_counted_when_it_was_built_is_not_counted_again(tmp_path):
+    text = "It is old. Clara Holm built the harbour.\n\n# Ferry\n\nThe ferry is new. It is slow."
+    documents = [Document(name, text, title=f"Harbour {name}") for name in "ab"]
+    path, builder = tmp_path / "notes.hwdag", Counting("one")
+    models = {"embedder": "hashing-64", "path": path}
+    HWDAGIndex.from_documents(documents, reader=builder, **models).close()
+    found = []
+    for tokenizer in ("one", "another"):
+        reader = Counting(tokenizer)
+        with HWDAGIndex.load(path, reader=reader) as index:
+            nodes = [node for graph in index.graphs.values() for node in graph.nodes]
+            found.append(
+                index.search("Who built the harbour?", config=SearchConfig(token_budget=30))
+            )
+        assert bool(reader.counted) == (tokenizer == "another")
+    assert found[0].steps and found[0] == found[1]
+    for node in nodes:
+        lines = [node.text, searched_text(node)]
+        assert list(node.line_tokens) == ScriptedLM().count_lines(lines)
+        assert {*lines} <= {*builder.counted}
+
+
+def test_a_reader_with_another_tokenizer_does_not_extend_an_index(tmp_path):
+    path = tmp_path / "notes.hwdag"
+    models = {"embedder": "hashing-64", "path": path}
+    HWDAGIndex.from_documents(["The ferry."], reader=Counting("one"), **models).close()
+    index = HWDAGIndex.load(path, reader=Counting("another"))
+    with index, pytest.raises(IndexMismatch, match="tokenizer"):
+        index.insert(["The harbour."])

@@ -226,7 +226,10 @@ class _Facts:
     """
 
     def __init__(
-        self, corpus: Corpus, fetch: Callable[[Sequence[int]], Sequence[Node]], asked: dict[str, int]
+        self,
+        corpus: Corpus,
+        fetch: Callable[[Sequence[int]], Sequence[Node]],
+        asked: dict[str, int],
     ) -> None:
         self._corpus, self._fetch, self._columns = corpus, fetch, asked
         self._rows: dict[int, int] = {}
@@ -342,7 +345,11 @@ class Signals:
         facts, rows = self._facts, self._facts.rows(indices.tolist())
         similarity = self._similarity
         cosine, navigated = similarity.first[indices], similarity.cosine[indices]
-        like, share, paragraph = frontier.likeness[indices], facts.share[rows], facts.paragraph[rows]
+        like, share, paragraph = (
+            frontier.likeness[indices],
+            facts.share[rows],
+            facts.paragraph[rows],
+        )
         peaks = np.maximum.reduceat(frontier.likeness[facts.leaves], facts.first_leaf)
         best = peaks[paragraph]
         paragraphs, headings = facts.paragraph[self._read], facts.heading[self._read]
