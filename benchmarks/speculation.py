@@ -4,8 +4,9 @@
     python benchmarks/speculation.py --model Qwen/Qwen2.5-0.5B-Instruct --questions 10
 
 Training questions of HotpotQA, an index of each document with picked points. `along edges` is the method
-hwdag; `evidence, p_yes` asks the reader after each node of the method evidence. Both visit the same
-nodes either way, which is checked. The third row reads all nodes of the second in one forward.
+hwdag; `evidence, p_yes` asks the reader after each node of the method evidence. All visit the same
+nodes either way, which is checked (in float32; elsewhere near ties may fall otherwise). The last row
+reads all nodes of the one before in one forward.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy as np
 from hwdag import BuildConfig, HWDAGIndex, SearchConfig
 from hwdag.lm.base import Reader
 from hwdag.lm.default import load_reader
-from hwdag.search import speculation
+from hwdag.search import context, speculation
 from hwdag.text.headings import searched_text
 from hwdag.types import Retrieval
 from hwdag_lab.eval.data import records_of
@@ -30,6 +31,9 @@ from hwdag_lab.eval.data import records_of
 DATA = Path(os.environ.get("HWDAG_DATA", "../shared/data")) / "train" / "hotpotqa.jsonl"
 WALKS = {
     "along edges": SearchConfig(method="hwdag", confidence=0.99),
+    "along edges, no navigator": SearchConfig(
+        method="hwdag", confidence=0.99, navigator="none", token_budget=1024
+    ),
     "evidence, p_yes": SearchConfig(method="evidence", confidence=0.999),
 }
 TOGETHER = speculation.MOST_TOGETHER
@@ -41,7 +45,7 @@ def main() -> None:
     parser.add_argument("--model", help="hub name or path; the default reader otherwise")
     parser.add_argument("--questions", type=int, default=20)
     options = parser.parse_args()
-    reader = load_reader(options.model) if options.model else load_reader()
+    reader = load_reader(*([options.model] if options.model else []), dtype="float32")
     rows: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
     config = BuildConfig(method="hwdag", points="extractive")
     for record in records_of([DATA])[: options.questions]:
@@ -72,10 +76,12 @@ def reading(together: int) -> Iterator[None]:
     """Read at most so many nodes in a forward."""
     kept = speculation.MOST_TOGETHER, speculation.FIRST_TRY
     speculation.MOST_TOGETHER, speculation.FIRST_TRY = together, min(together, kept[1])
+    context.PROBED_TOGETHER = together
     try:
         yield
     finally:
         speculation.MOST_TOGETHER, speculation.FIRST_TRY = kept
+        context.PROBED_TOGETHER = TOGETHER
 
 
 @contextmanager

@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
-from hwdag.lm.base import Session
+from hwdag.lm.base import Session, WalkSession
 from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier
+from hwdag.search.progress import ProgressControl
 from hwdag.text.headings import searched_text
-from hwdag.types import Candidate, Node, Retrieval, Step, Usage
+from hwdag.types import Candidate, Node, OnStep, Retrieval, Step, Usage
+
+PROBED_TOGETHER = 8  # nodes of a forward that has an answer slot for each
 
 FIRST_POSITION = 2  # the question is at position 1 (PECAN App. C)
 MOST_PASSED_OVER = 3  # candidates that are kept with each choice
@@ -124,6 +127,31 @@ def beyond(frontier: Frontier, budget: Budget, count: int, position: int) -> Ite
     best = frontier.ranking(count).tolist()
     for i, (index, node) in enumerate(zip(best, budget.fetch(best), strict=True)):
         yield Step(position + i, node, False, **asdict(frontier.parts(index)))
+
+
+def read_until_enough(
+    session: WalkSession,
+    steps: Sequence[Step],
+    progress: ProgressControl,
+    on_step: OnStep,
+) -> tuple[list[Step], list[Step]]:
+    """Read chosen nodes in their order until it is enough; return those read, and the others.
+
+    Lossless (ours): several nodes of a forward have an answer slot each, so that p_yes is what it would
+    be one by one. Nodes behind the last one needed are cropped.
+    """
+    read: list[Step] = []
+    while not progress.reason and (part := steps[len(read) : len(read) + PROBED_TOGETHER]):
+        readings = session.read_each([searched_text(step.node) for step in part])
+        for i, (step, reading) in enumerate(zip(part, readings, strict=True), 1):
+            relevance = step.position * float(reading.attention[0])
+            read.append(replace(step, relevance=relevance, p_yes=reading.p_yes))
+            progress.take(read[-1])
+            on_step(read[-1])
+            if progress.reason:
+                session.forget(len(part) - i)
+                break
+    return read, list(steps[len(read) :])
 
 
 def read_by_section(

@@ -11,7 +11,14 @@ from hwdag.arrays import Mask, Vectors
 from hwdag.config import MAX_NEW_TOKENS, Rules, SearchPlan
 from hwdag.embedding.base import Embedder
 from hwdag.lm.base import Reader
-from hwdag.search.context import FIRST_POSITION, Budget, Evidence, beyond, read_by_section
+from hwdag.search.context import (
+    FIRST_POSITION,
+    Budget,
+    Evidence,
+    beyond,
+    read_by_section,
+    read_until_enough,
+)
 from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier
 from hwdag.search.navigator import Guide, Navigator, Signals
@@ -73,15 +80,20 @@ def find(
     frontier = _frontier(corpus, query, budget, allowed, navigator)
     on_step = query.on_step or (lambda step: None)
     unread: list[Step] = []
-    if plan.walks:
+    shown: list[tuple[int, str]] = []
+    if plan.walks and plan.rules.has_points:
         top, share = corpus.top(allowed), _initial_share(plan.rules, corpus, allowed)
         initial = initial_set(frontier, budget, top, share)
         steps = walk(frontier, session, progress, budget, initial, on_step)
-        shown = list(enumerate(searched_text(step.node) for step in steps))
+    elif plan.walks:
+        steps = select(frontier, budget, interruption, lambda step: None)
+        steps, unread = read_until_enough(session, steps, progress, on_step)
     else:
-        steps, shown = select(frontier, budget, interruption, on_step), []
+        steps = select(frontier, budget, interruption, on_step)
         if query.for_answer:
             steps, shown, unread = read_by_section(session, steps, lambda: interruption.reason)
+    if plan.walks:
+        shown = list(enumerate(searched_text(step.node) for step in steps))
     notes = [_note(plan)]
     if limit < plan.token_budget:
         notes.append(f"the budget was cut to the {limit} tokens that fit into the context")
