@@ -1,4 +1,4 @@
-"""Exceptions, all below `HWDAGError`; messages say what was seen, what is accepted, and the way out."""
+"""All exceptions, under `HWDAGError`. Messages say what was seen, what is accepted, and what to do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class UnknownOption(InputError):
 
 
 class EmptyIndex(InputError):
-    """There is no document yet, or none is left."""
+    """The index holds no document."""
 
     def __init__(self, message: str = "the index holds no document; insert some first") -> None:
         super().__init__(message)
@@ -29,11 +29,11 @@ class QuestionTooLong(InputError):
 
 
 class ModelError(HWDAGError):
-    """Something about the language model or the embedder."""
+    """Base of the errors of language models and embedders."""
 
 
 class ModelNotFound(ModelError):
-    """No model under that name or path."""
+    """There is no model of that name or path."""
 
 
 class ContextTooSmall(ModelError):
@@ -53,11 +53,11 @@ class ReaderRequired(ModelError, TypeError):
 
 
 class WriterFailed(ModelError):
-    """The writer raised, or returned something that is not one text per prompt."""
+    """The writer raised, or did not return one text per prompt."""
 
 
 class AnswererFailed(ModelError):
-    """The answerer gave no answer; `retrieval`, a `hwdag.types.Retrieval`, has what the search found."""
+    """The answerer gave no answer; `retrieval`, a `hwdag.types.Retrieval`, holds the result of the search."""
 
     def __init__(self, message: str, retrieval: Any = None) -> None:
         super().__init__(message)
@@ -73,7 +73,7 @@ class NotAnIndex(IndexFileError):
 
 
 class IndexVersionError(IndexFileError):
-    """The file was written by another format version."""
+    """The file has another format version."""
 
 
 class IndexCorrupt(IndexFileError):

@@ -219,7 +219,7 @@ def test_ctrl_c_leaves_a_file_with_the_finished_documents(tmp_path):
         child.send_signal(signal.SIGINT)
         _, rest = child.communicate()
     assert child.returncode == 130
-    assert b"the same command goes on from there" in rest
+    assert b"the same command continues" in rest
     assert 2 <= len(HWDAGIndex.load(path)) < 30
 
 

@@ -134,7 +134,7 @@ def test_whatever_happened_before_nothing_is_left_of_what_is_gone(store, path, s
             else:
                 entry, calls, living[name] = marked(name, 1000 * seed + round_)
                 store.calls(name).put_all(calls)
-                assert store.put(*entry, calls=calls)
+                put_keeping(store, entry, *calls)
             content = path.read_bytes()
             assert not [mark for mark in gone if mark in content]
             if rng.random() < 0.2:  # another connection has the old pages in its cache, and writes

@@ -55,7 +55,7 @@ def test_what_no_index_defines_is_refused_at_once(path, script):
         with pytest.raises(IndexCorrupt):
             Store.open(path, readonly=readonly)
     (problem,) = verify(path).problems
-    assert "should not be defined like this" in problem.what
+    assert "not defined as in an index" in problem.what
     assert time.process_time() - began < 1
 
 

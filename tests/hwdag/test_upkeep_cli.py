@@ -28,7 +28,7 @@ def test_deleting_what_is_not_there_is_a_message_that_names_what_is(file, capsys
 
 def test_verify_says_that_a_file_is_sound_or_what_is_damaged(file, capsys):
     assert main(["verify", str(file), "--quiet"]) == 0
-    assert "3 whole documents" in capsys.readouterr().out
+    assert "3 intact documents" in capsys.readouterr().out
     damage(file, opened(file).documents["doc1"].text[:40].encode())
     assert main(["verify", str(file), "--quiet"]) == 1
     shown = capsys.readouterr().out

@@ -137,8 +137,8 @@ def test_every_flipped_byte_is_found_or_harmless(sound, path):
         ("UPDATE header SET value = '9' WHERE name = 'dimension'", "checksum of its header", ()),
         ("UPDATE calls SET value = 'x' WHERE owner = 'b'", "a cached call is damaged", ()),
         ("UPDATE calls SET key_slot = 1 WHERE owner = 'b'", "a cached call is damaged", ()),
-        ("CREATE TRIGGER t AFTER DELETE ON calls BEGIN SELECT 1; END", "trigger t should not", ()),
-        ("DROP INDEX calls_by_slot", "index calls_by_slot should", ()),
+        ("CREATE TRIGGER t AFTER DELETE ON calls BEGIN SELECT 1; END", "trigger t", ()),
+        ("DROP INDEX calls_by_slot", "index calls_by_slot", ()),
         ("PRAGMA journal_mode = WAL", "journal mode is 'wal'", ()),
     ],
 )
@@ -156,7 +156,7 @@ def test_all_problems_are_told(path):
     assert verdict.damaged == ("a", "d")
     assert verdict.whole == ("b", "ü '", "e")
     assert Problem("its checksum does not match", "d") in verdict.problems
-    assert Problem("a cached call is damaged; it will be made again", "e") in verdict.problems
+    assert Problem("a cached call is damaged; a build will repeat it", "e") in verdict.problems
 
 
 def test_arrays_that_are_not_those_of_the_text(path):

@@ -21,14 +21,14 @@ from hwdag.store.sqlite import check_folder, holds_something
 from hwdag.text.files import Skipped
 
 EXIT_STOPPED = 3
-"""A limit was reached: the index is whole, and the same command continues the build."""
+"""A limit ended the build; the same command continues it."""
 
 
 def build(options: argparse.Namespace) -> int:
     """Build or extend an index file. An interrupted build keeps every finished call."""
     config = config_of(BuildConfig(), options)
     if options.head_list is not None and options.edge_heads is None:
-        # why: recorded, so that later insertions have edges of the same heads
+        # why: record them, so that later insertions use the same heads
         config = replace(config, edge_heads=HeadFile.load(options.head_list).pairs)
     file: Path = options.output
     check_folder(file)
@@ -39,17 +39,17 @@ def build(options: argparse.Namespace) -> int:
             documents, config=config, path=file, **_models(options, file), **_limits(options)
         )
     report = index.report
-    assert report is not None  # from_documents has just made it
+    assert report is not None  # set by from_documents
     with index:
         is_empty = is_new and not (len(index) or report.stopped)
         if not is_empty:
             return _reported(index, report, file, skipped)
     file.unlink()
-    raise InputError(f"nothing was built, so there is no {file}\n{report}")
+    raise InputError(f"nothing was built, so {file} was not created\n{report}")
 
 
 def insert(options: argparse.Namespace) -> int:
-    """Add documents to an index; an id that other content has is an error."""
+    """Add documents to an index. Raises `InputError` if another document has the same id."""
     documents, skipped = named_documents(options)
     with _interruptible(options.file), _loaded(options) as index:
         report = index.insert(documents, **_limits(options))
@@ -57,12 +57,12 @@ def insert(options: argparse.Namespace) -> int:
 
 
 def refresh(options: argparse.Namespace) -> int:
-    """Add new documents and rebuild changed ones; with --prune, delete those that are gone."""
+    """Add new documents and rebuild changed ones; with --prune, delete missing ones."""
     documents, skipped = named_documents(options)
     unread = [Path(file.path).as_posix() for file in skipped]
 
     def gone(identity: str) -> bool:
-        # why: a file that cannot be read now, or lies in such a folder, need not be gone
+        # why: a file that is unreadable now, or in an unreadable folder, may still exist
         return not any(identity == path or identity.startswith(f"{path}/") for path in unread)
 
     with _interruptible(options.file), _loaded(options) as index:
@@ -71,12 +71,12 @@ def refresh(options: argparse.Namespace) -> int:
 
 
 def delete(options: argparse.Namespace) -> int:
-    """Remove documents with all that was derived from them."""
+    """Remove documents and everything derived from them."""
     with HWDAGIndex.load(options.file) as index:
         for identity in options.documents:
             index.delete(identity)
             print(f"deleted {identity}")
-        print(f"{options.file}: {len(index)} documents; `hwdag compact` gives the space back")
+        print(f"{options.file}: {len(index)} documents; `hwdag compact` shrinks the file")
     return 0
 
 
@@ -86,7 +86,7 @@ def _interruptible(file: Path) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         print(
-            f"\n{file} holds every call that was finished; the same command goes on from there",
+            f"\n{file} holds all finished calls; the same command continues",
             file=sys.stderr,
         )
         raise
@@ -107,7 +107,7 @@ def _loaded(options: argparse.Namespace) -> HWDAGIndex:
 
 def _models(options: argparse.Namespace, file: Path) -> dict[str, Any]:
     return {
-        "writer": writer(options),  # why first: the reader may be loaded here, for minutes
+        "writer": writer(options),  # why first: loading the reader may take minutes
         "reader": reader(options, file),
         "embedder": options.embedder,
     }

@@ -28,18 +28,18 @@ from hwdag.config import BuildConfig, SearchConfig
 
 OUTPUT: Options = {"-o --output": {"type": Path, "required": True, "metavar": "FILE"}}
 PRUNE = {"action": "store_true", "help": "delete the documents that are not in PATH"}
-IDS = {"nargs": "+", "metavar": "DOC", "help": "ids, as `hwdag show` lists them"}
+IDS = {"nargs": "+", "metavar": "DOC", "help": "ids from `hwdag show`"}
 GRAPH: Options = {
     "--graph": {
         "type": Path,
         "metavar": "FILE",
-        "help": "also write a page that replays the walk on the graphs of what it read to FILE",
+        "help": "also write a page to FILE that replays the walk on the graphs it read",
     }
 }
 DROP_CALLS: Options = {
     "--drop-calls": {
         "action": "store_true",
-        "help": "forget finished model calls too: unfinished builds and edits then pay for them again",
+        "help": "delete finished model calls too: unfinished builds and edits pay for them again",
     }
 }
 
@@ -63,9 +63,9 @@ def _add_building(commands: Commands) -> None:
     add_settings(build, "the graph", BuildConfig())
     # why no head list: the heads of the build are recorded
     add("insert", "add documents to an index file", FILE | PATHS | models)
-    about = "update an index file: only what is new or changed costs anything"
+    about = "update an index file; unchanged documents cost nothing"
     add("refresh", about, FILE | PATHS | models | {"--prune": PRUNE})
-    about = "remove documents, and all that was derived from them, from an index file"
+    about = "remove documents and everything derived from them from an index file"
     add("delete", about, FILE | {"documents": IDS})
 
 
@@ -76,7 +76,7 @@ def _add_asking(commands: Commands) -> None:
         add_settings(command, "the walk", SearchConfig())
 
     page = page_of("the answer, its walk and its sources")
-    about = "walk an index for a question and answer it"
+    about = "search an index for a question and answer it"
     add("ask", about, {"question": {}} | JSON | page | GRAPH)
     add("chat", "ask question after question; the models are loaded once", {})
 
@@ -86,15 +86,15 @@ def _add_upkeep(commands: Commands) -> None:
         add_command(commands, name, f"hwdag.cli.upkeep:{name}", about, options)
 
     document = {"--document": {"metavar": "ID", "help": "all nodes of this document"}}
-    about = "show what is in an index file; needs no language model"
+    about = "show the contents of an index file; needs no language model"
     add("show", about, FILE | document | JSON | page_of("the graphs"))
-    add("verify", "check every byte of an index file that counts", FILE | QUIET)
-    about = "copy the whole documents of a damaged index file to a new one"
+    add("verify", "check an index file for damage", FILE | QUIET)
+    about = "copy the intact documents of a damaged index file to a new one"
     add("repair", about, FILE | NEW_FILE | QUIET)
     files = {
         "files": {"nargs": "+", "type": Path, "metavar": "FILE", "help": "index files, in order"}
     }
     add("merge", "copy the documents of several index files to a new one", files | NEW_FILE | QUIET)
-    add("compact", "give back the space of deleted documents", FILE | DROP_CALLS)
+    add("compact", "shrink an index file by the space of deleted documents", FILE | DROP_CALLS)
     output = {"output": {"type": Path, "metavar": "OUTPUT", "help": "new file, .jsonl or .graphml"}}
     add("export", "write documents and graphs for other programs", FILE | output | QUIET)

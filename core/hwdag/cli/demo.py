@@ -1,4 +1,4 @@
-"""`hwdag demo`: the whole method on real prose, hwdag's documentation, with the default models."""
+"""`hwdag demo`: the method on hwdag's documentation, with the default models."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ QUESTIONS = (
 """Kind of question, and the question."""
 
 PAGES = ("how-it-works", "index-files", "method", "models", "writers")
-"""Pages of the documentation: enough prose for a walk, little enough for two cores.
+"""Pages of the documentation that two cores can index quickly.
 
-The model writes points for the first one alone, in half a minute.
+The model writes points for the first page only, in half a minute.
 """
 
 
 def demo(options: argparse.Namespace) -> int:
-    """Build (or reuse) the index and ask every question, the last one in the papers' way too."""
+    """Build (or reuse) the index and ask every question, the last one with the papers' method too."""
     files = [documentation() / f"{page}.md" for page in PAGES]
     model = default_reader().name.rsplit("/")[-1].lower()
-    # another model, or another version, has another file
+    # one file per model and version
     path = cache_folder() / f"demo-{__version__}-{SCHEMA_VERSION}-{model}.hwdag"
     path.parent.mkdir(parents=True, exist_ok=True)
     index = build_or_reuse(files, path)
@@ -54,8 +54,8 @@ def demo(options: argparse.Namespace) -> int:
     page = path.with_suffix(".html")
     page.write_text(answer.to_html(), "utf-8")
     print(
-        "\nThe default model has 135 million parameters: look at the walks and the sources rather "
-        f"than at its answers.\nThe last answer with its walk, in a browser: {page}\n"
+        "\nThe default model has only 135 million parameters: judge the walks and the sources, not "
+        f"the answers.\nTo see the last answer with its walk, open {page} in a browser.\n"
         f'Ask your own: hwdag ask {path} "..."'
     )
     return 0
@@ -64,12 +64,12 @@ def demo(options: argparse.Namespace) -> int:
 def build_or_reuse(
     files: Sequence[Path], path: Path, config: BuildConfig | None = None
 ) -> HWDAGIndex:
-    """The index over files. Unchanged documents cost nothing."""
-    # ids that do not depend on where the package is installed
+    """Return the index over files; unchanged documents cost nothing."""
+    # why: ids must not depend on the place of installation
     documents = [replace(document, id=Path(document.id).name) for document in read(files)[0]]
     words = sum(len(document.text.split()) for document in documents)
     print(f"{len(documents)} documents, {words:,} words: {files[0].parent}")
-    # the default reader is too small to write, and is made to
+    # the default reader is too small to write well, but shows the method
     writer = None if config is None else as_writer(default_reader())
     index = HWDAGIndex.from_documents(
         documents, path=path, config=config, writer=writer, show_progress=True
@@ -79,7 +79,7 @@ def build_or_reuse(
 
 
 def documentation() -> Path:
-    """The folder of the documentation, in the installed package or in a checkout."""
+    """Return the folder of the documentation, in the package or in a checkout."""
     package = Path(__file__).parents[1]
     for folder in (package / "documentation", package.parent.parent / "docs"):
         if folder.is_dir():

@@ -1,4 +1,4 @@
-"""The models and documents that the command line names."""
+"""Models and documents named on the command line."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from hwdag.types import Document
 MOST_NAMED = 10  # files that a message names
 
 ANSWERER_RETRIES, ANSWERER_TIMEOUT = 2, 120.0
-"""Fewer and shorter than those of a build: somebody waits for the answer. In requests, and seconds."""
+"""In requests and seconds; less than in a build, since a user waits for the answer."""
 
 
 def reader(options: argparse.Namespace, file: Path | None) -> Reader | str | None:
-    """The reader that the command line names; None leaves the choice to the index.
+    """Return the reader named on the command line; None leaves the choice to the index.
 
-    Without a name, a dtype, a device or a head list applies to the model of the file, or to the default.
+    Without a name, dtype, device and head list apply to the model of the file, or to the default.
     """
     file_of_heads = getattr(options, "head_list", None)
     heads = None if file_of_heads is None else HeadFile.load(file_of_heads)
@@ -41,7 +41,7 @@ def reader(options: argparse.Namespace, file: Path | None) -> Reader | str | Non
 
 
 def writer(options: argparse.Namespace) -> Writer | None:
-    """The model on a server that writes the points, if the command line names one."""
+    """Return the model on a server that writes the points, if the command line names one."""
     if options.writer is None:
         if options.writer_url is not None:
             raise InputError("--writer-url needs --writer, the name of a model on that server")
@@ -50,7 +50,7 @@ def writer(options: argparse.Namespace) -> Writer | None:
 
 
 def answerer(options: argparse.Namespace) -> Writer | None:
-    """The model on a server that answers, if the command line names one."""
+    """Return the model on a server that answers, if the command line names one."""
     if options.answerer_model is None:
         if options.answerer is not None or options.answerer_key is not None:
             raise InputError(
@@ -75,14 +75,14 @@ def _on_server(model: str, url: str | None, **options: Any) -> Writer:
 
 
 def read(paths: Iterable[Path]) -> tuple[list[Document], list[Skipped]]:
-    """Documents from files and folders, and the files that could not be read."""
+    """Read files and folders; returns the documents and the unreadable files."""
     found = list(read_documents(paths))
     documents = [item for item in found if isinstance(item, Document)]
     return documents, [item for item in found if isinstance(item, Skipped)]
 
 
 def named_documents(options: argparse.Namespace) -> tuple[list[Document], list[Skipped]]:
-    """`read`, with the metadata of the command line added."""
+    """Read the documents of the command line, and add its metadata."""
     added = {}
     for pair in options.metadata:
         key, equals, value = pair.partition("=")

@@ -16,7 +16,7 @@ from hwdag.options import members
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 Options: TypeAlias = "dict[str, dict[str, Any]]"
-"""Arguments of `add_argument`, by the names of the option, which blanks separate."""
+"""Arguments of `add_argument`, by the names of the option, separated by blanks."""
 
 Config = TypeVar("Config")
 
@@ -29,7 +29,7 @@ END_OF_SENTENCE = re.compile(r"(?<=\w[\w)])\.(?:\s|$)")
 
 
 def lazily(place: str) -> Callable[..., Any]:
-    """Return a function that imports and calls `module:function`, so that help need not wait for torch."""
+    """Return a function that imports and calls `module:function`, so that help does not import torch."""
 
     def run(*arguments: Any) -> Any:
         module, _, name = place.partition(":")
@@ -87,7 +87,7 @@ def config_of(config: Config, options: argparse.Namespace, *, prefix: str = "") 
 
 
 def _inner(hint: Any) -> type[Any] | None:
-    """The config that a field is, or may be."""
+    """Return the config class of a field, if it has one."""
     return next((kind for kind in members(hint) if is_dataclass(kind)), None)  # type: ignore[return-value]
 
 
@@ -152,7 +152,7 @@ def add_settings(command: argparse.ArgumentParser, group: str, config: Any) -> N
 
 def page_of(what: str) -> Options:
     """The option that writes a page of something."""
-    about = f"also write a page that shows {what} to FILE"
+    about = f"also write a page to FILE that shows {what}"
     return {"--html": {"type": Path, "metavar": "FILE", "help": about}}
 
 
@@ -164,7 +164,7 @@ PATHS: Options = {
         "action": "append",
         "default": [],
         "metavar": "KEY=VALUE",
-        "help": "a text in the metadata of all these documents (repeatable)",
+        "help": "add a text to the metadata of all these documents (repeatable)",
     },
 }
 MODELS: Options = {
@@ -176,29 +176,29 @@ MODELS: Options = {
 HEAD_LIST: Options = {
     "--head-list": {
         "metavar": "FILE",
-        "help": "retrieval heads of the reader, as `hwdag heads detect` writes them (default: those "
-        "that are shipped for it, else all)",
+        "help": "retrieval heads of the reader, from `hwdag heads detect` (default: the ones shipped for "
+        "it, else all)",
     }
 }
 WRITER: Options = {
     "--writer": {
         "metavar": "MODEL",
-        "help": "the model on an OpenAI-like server that writes points",
+        "help": "model on an OpenAI-compatible server that writes points",
     },
     "--writer-url": {
         "metavar": "URL",
-        "help": "that server, such as http://localhost:11434/v1 (default: OpenAI's)",
+        "help": "address of that server, such as http://localhost:11434/v1 (default: OpenAI's)",
     },
 }
 ANSWERER: Options = {
     "--answerer": {
         "metavar": "URL",
-        "help": "an OpenAI-like server that answers from what was found, such as "
+        "help": "OpenAI-compatible server that answers from the search results, such as "
         "http://localhost:11434/v1 (default: the reader answers)",
     },
     "--answerer-model": {
         "metavar": "NAME",
-        "help": "the model on that server (without --answerer: on OpenAI's)",
+        "help": "model on that server (without --answerer: on OpenAI's)",
     },
     "--answerer-key": {
         "metavar": "VARIABLE",
@@ -207,8 +207,8 @@ ANSWERER: Options = {
     },
 }
 LIMITS: Options = {
-    "--max-tokens": {"type": int, "metavar": "N", "help": "no call after the models took N tokens"},
-    "--max-seconds": {"type": float, "metavar": "S", "help": "no call after S seconds"},
+    "--max-tokens": {"type": int, "metavar": "N", "help": "make no model call after N tokens"},
+    "--max-seconds": {"type": float, "metavar": "S", "help": "make no model call after S seconds"},
 }
 LENGTH: Options = {
     "--max-new-tokens": {
@@ -221,7 +221,12 @@ LENGTH: Options = {
 
 SCOPE: Options = {
     "--document": {"action": "append", "metavar": "ID", "help": "only this document (repeatable)"},
-    "--filter": {"metavar": "JSON", "help": 'only documents whose metadata match: {"year": 2020}'},
+    "--filter": {
+        "metavar": "JSON",
+        "help": 'only documents with matching metadata: {"year": 2020}',
+    },
 }
-JSON: Options = {"--json": {"action": "store_true", "help": "one JSON object instead of text"}}
+JSON: Options = {
+    "--json": {"action": "store_true", "help": "print one JSON object instead of text"}
+}
 QUIET: Options = {"-q --quiet": {"action": "store_true", "help": "no progress bars"}}

@@ -1,6 +1,6 @@
-"""Output to a terminal that obeys no text of documents, models or servers.
+"""Safe output to a terminal: text of documents, models and servers cannot control it.
 
-Colours are our own, and only for a terminal (https://no-color.org).
+Colours appear only on a terminal that has them (https://no-color.org).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Visible(TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override] # it is None for some streams only
-        """That of the stream."""
+        """The encoding of the stream."""
         return self._stream.encoding
 
     def isatty(self) -> bool:
@@ -56,12 +56,12 @@ class Visible(TextIOBase):
 
 
 def visible_output() -> AbstractContextManager[object]:
-    """Show whatever is printed within it, and obey none of it."""
+    """Print within the block through `Visible`."""
     return redirect_stdout(Visible(sys.stdout))
 
 
 def print_styled(text: str, style: Style, *, end: str = "\n") -> None:
-    """Print at once, in a style if the terminal has styles."""
+    """Print and flush, in a style if the terminal has styles."""
     out = sys.stdout
     if isinstance(out, Visible):
         out.write_styled(text, style)
@@ -72,7 +72,7 @@ def print_styled(text: str, style: Style, *, end: str = "\n") -> None:
 
 
 def print_step(line: str) -> None:
-    """Print a line of a walk (`render.step_line`), with the parts of the score in their colours."""
+    """Print a line of a walk (`render.step_line`), with the score parts in their colours."""
     begin = 0
     for end, style in STEP:
         print_styled(line[begin:end], style, end="")
@@ -81,5 +81,5 @@ def print_step(line: str) -> None:
 
 
 def width() -> int:
-    """Return how many columns a line may take."""
+    """Return the number of columns of a line."""
     return shutil.get_terminal_size().columns

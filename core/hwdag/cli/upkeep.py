@@ -20,7 +20,7 @@ EXIT_DAMAGED = 1
 
 
 def show(options: argparse.Namespace) -> int:
-    """Print documents, levels, sizes, some points and their edges; of one document all nodes."""
+    """Print documents, levels, sizes, some points and their edges, or all nodes of one document."""
     one, columns = options.document, width()
     with HWDAGIndex.load(options.file) as index:
         if one is not None and one not in index.documents:
@@ -50,18 +50,18 @@ def show(options: argparse.Namespace) -> int:
 
 
 def verify(options: argparse.Namespace) -> int:
-    """Read and check everything; the exit status is 1 if something is damaged."""
+    """Check the whole file; the exit status is 1 if something is damaged."""
     verdict = verify_file(options.file, show_progress=not options.quiet)
     for problem in verdict.problems:
         name = "" if problem.document_id is None else f"document {problem.document_id!r}: "
         print(f"{name}{problem.what}")
     state = "sound" if verdict.sound else f"damaged, {len(verdict.problems)} problems"
-    print(f"{options.file}: {state}; {len(verdict.whole)} whole documents")
+    print(f"{options.file}: {state}; {len(verdict.whole)} intact documents")
     return 0 if verdict.sound else EXIT_DAMAGED
 
 
 def repair(options: argparse.Namespace) -> int:
-    """Copy the documents that are whole to a new file; the exit status is 1 if some were lost."""
+    """Copy the intact documents to a new file; the exit status is 1 if some were lost."""
     found = repair_file(options.file, options.output, show_progress=not options.quiet)
     for name in found.lost:
         print(f"lost {name}; insert it again")
@@ -77,7 +77,7 @@ def merge(options: argparse.Namespace) -> int:
 
 
 def compact(options: argparse.Namespace) -> int:
-    """Give back the space of deleted documents."""
+    """Shrink the file by the space of deleted documents."""
     found = compact_file(options.file, drop_calls=options.drop_calls)
     print(f"{options.file}: {found.before:,} bytes before, {found.after:,} after")
     return 0

@@ -1,4 +1,4 @@
-"""Finished documents copied from file to file as they are: `merge` of whole files, `repair` of damaged ones."""
+"""Copies documents from file to file: `merge` of several files, `repair` of a damaged one."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def merge(
 
 
 def _check_alike(sources: Sequence[Store]) -> None:
-    """Raise `IndexMismatch` unless one build could have made all of them."""
+    """Raise `IndexMismatch` unless all were built with the same models and config."""
     first = sources[0]
     for other in sources[1:]:
         one, two = (
@@ -82,9 +82,9 @@ def _check_alike(sources: Sequence[Store]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """What a repair did: the new file, ids of its documents, and of those that were lost.
+    """Result of a repair: the new file, the ids of its documents, and those of lost ones.
 
-    A document that was lost has the name "number N" where its id cannot be read.
+    A lost document whose id is unreadable is called "number N".
     """
 
     path: Path
@@ -100,14 +100,14 @@ def repair(
 ) -> Repaired:
     """Copy every document whose checksums hold, and every cached call, into a new file.
 
-    The damaged file stays as it is, but that the journal of a killed writer is rolled back. What lies
-    beside it and is not ours is not used. Other programs should have closed it.
+    The damaged file does not change, except that the journal of a killed writer is rolled back.
+    Companion files that hwdag did not write are not used. Close the file in other programs first.
 
     Raises:
         InputError: `output` exists.
-        IndexFileError: there is no such file, or the new one cannot be written.
-        NotAnIndex, IndexVersionError: of somebody else, or of another format.
-        IndexCorrupt: nothing can be saved: header or first page are damaged.
+        IndexFileError: the file is missing, or the new one cannot be written.
+        NotAnIndex, IndexVersionError: it is no index, or has another format.
+        IndexCorrupt: nothing can be saved, since the header or the first page is damaged.
     """
     path, kept, lost = Path(path).resolve(), dict[str, None](), list[str]()
     if not path.is_file():
@@ -151,13 +151,13 @@ def _reading_alone(path: Path) -> Iterator[tuple[sqlite3.Connection, Header]]:
 
 def _nothing_in(path: Path) -> IndexCorrupt:
     return IndexCorrupt(
-        f"nothing of {path} can be saved; check the path, restore a copy of the file, or build anew"
+        f"nothing of {path} can be saved; check the path, restore a copy of the file, or build it again"
     )
 
 
 @contextmanager
 def _new_file(path: str | os.PathLike[str], header: Header) -> Iterator[Store]:
-    """Make an index that has its name when it is complete."""
+    """Create an index that gets its name when it is complete."""
     target = Path(path).resolve()
     check_free(target)
     with new_file(target) as unfinished, Store.create(unfinished, header) as store:
@@ -167,10 +167,10 @@ def _new_file(path: str | os.PathLike[str], header: Header) -> Iterator[Store]:
 def _copy(
     source: sqlite3.Connection, new: Store, target: sqlite3.Connection, number: int, before: int = 0
 ) -> str:
-    """Copy a document; returns its id. Raises one of `UNREADABLE` if a checksum does not hold."""
+    """Copy a document and return its id. Raises one of `UNREADABLE` if its checksum does not match."""
     found = read_rows(source, number)
     if found is None:
-        raise IndexCorrupt("only parts of it are there")
+        raise IndexCorrupt("parts of it are missing")
     rows, checksum = found
     name = records.decode(rows, checksum=checksum, dimension=new.header.dimension).document.id
     query = "SELECT last_call FROM documents WHERE number = ?"
@@ -181,7 +181,7 @@ def _copy(
 
 
 def _copy_calls(source: sqlite3.Connection, new: Store, target: sqlite3.Connection) -> int:
-    """Copy the calls that are whole; returns by how much their numbers are larger now."""
+    """Copy the intact calls; returns the offset of their new numbers."""
     (before,) = target.execute("SELECT coalesce(max(number), 0) FROM calls").fetchone()
     columns = ("number", *records.CALL_COLUMNS)
     for number, _, row in sound_calls(source):

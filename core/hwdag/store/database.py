@@ -1,4 +1,4 @@
-"""One connection to a SQLite file: transactions, threads, and errors in our own words."""
+"""One connection to a SQLite file: transactions, threads, and readable errors."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from hwdag.store import erasure
 from hwdag.store.schema import PAGE_SIZE
 
 BUSY_SECONDS = 30  # how long to wait for another process's commit
-STEPS = 100_000  # instructions of SQLite's machine between two looks at how many there were
+STEPS = 100_000  # instructions of SQLite's virtual machine between two checks of the limit
 
 MOST_STEPS_PER_PAGE = 50_000
-"""Far more than anything takes that ends; pages of a stranger may lead in a circle."""
+"""Far more than any query needs. Forged pages can form a cycle, which would never end."""
 
 PRAGMAS = (
     f"page_size = {PAGE_SIZE}",  # without effect on files that exist
     "foreign_keys = ON",
     *erasure.PRAGMAS,
-    # FULL does not sync the folder when the journal is gone: a power loss would bring it back, and undo
-    # what had returned
+    # why not FULL: it does not sync the folder after deleting the journal, so a power loss could bring
+    # the journal back, and undo a committed write
     "synchronous = EXTRA",
-    "trusted_schema = OFF",  # a file from elsewhere must not bring functions into our queries
+    "trusted_schema = OFF",  # a foreign file must not add functions to our queries
     "cell_size_check = ON",
 )
 
 
-_LONGEST = 1_000_000_000  # bytes of a value, by default of SQLite
+_LONGEST = 1_000_000_000  # bytes of a value, SQLite's default
 
 
 @contextmanager
 def on_error(close: Callable[[], None]) -> Iterator[None]:
-    """Call a function if something is raised inside: what was opened is closed again."""
+    """Call `close` if the block raises."""
     try:
         yield
     except BaseException:
@@ -49,9 +49,9 @@ def on_error(close: Callable[[], None]) -> Iterator[None]:
 
 
 class ThreadLock:
-    """A lock that one thread may take again, and that a forked process refuses.
+    """A reentrant lock that raises in a forked process, where locks and connections do not work.
 
-    A fork copies neither a lock nor a connection in a usable way. `name` is what messages call it.
+    `name` appears in messages.
     """
 
     def __init__(self, name: str) -> None:
@@ -61,11 +61,11 @@ class ThreadLock:
 
     @property
     def is_forked(self) -> bool:
-        """Whether this is a copy that a fork has made."""
+        """Whether this is the copy in a forked process."""
         return os.getpid() != self._process
 
     def check(self) -> None:
-        """Raise `IndexFileError` in a copy that a fork has made."""
+        """Raise `IndexFileError` in a forked process."""
         if self.is_forked:
             raise IndexFileError(
                 f"{self._name} was opened before this process was forked; load it again here"
@@ -81,35 +81,35 @@ class ThreadLock:
 
 @contextmanager
 def build_lock(path: Path | None, timeout: float) -> Iterator[None]:
-    """Keep other threads and processes from building into a file, if it is one, for as long as this is held.
+    """Keep other threads and processes from building into a file; None is an index in memory.
 
-    The operating system releases it when its process ends; the file `NAME.lock` stays. It cannot be taken
-    twice by one thread. Raises `IndexBusy` if it took longer than `timeout` seconds.
+    The operating system releases the lock when the process ends; the file `NAME.lock` stays. The lock
+    is not reentrant. Raises `IndexBusy` after `timeout` seconds.
     """
     if path is None:
         yield
         return
-    from filelock import FileLock, Timeout  # why here: its import is slow, and readers need none
+    from filelock import FileLock, Timeout  # why here: a slow import that readers do not need
 
-    whole = path.resolve()  # every name of a file must lead to the same lock
+    whole = path.resolve()  # all names of a file share one lock
     file = whole.with_name(f"{whole.name}.lock")
-    lock = FileLock(file, timeout=timeout)  # a new one each time keeps out other threads too
+    lock = FileLock(file, timeout=timeout)  # a new one each time excludes threads too
     try:
-        # why: whoever locks a file opens it, and empties it
+        # why: locking opens and truncates the file
         if os.path.lexists(file) and not _is_plain(file):
             raise IndexFileError(
-                f"the lock file {file} is a link or no plain file, so hwdag did not make it; move it away"
+                f"the lock file {file} is a link or no plain file, so hwdag did not create it; move it away"
             )
-        file.open("a").close()  # FileLock would try again and again what cannot be
+        file.open("a").close()  # FileLock would retry an impossible open
         lock.acquire()
     except Timeout as error:
         raise IndexBusy(
             f"another process or thread has been writing to {path} for more than {timeout:g} "
-            "seconds; wait until it is finished, or end it: what it finished is kept"
+            "seconds; wait for it, or end it: its finished calls and documents are kept"
         ) from error
     except OSError as error:
         raise IndexFileError(
-            f"the lock file {file} cannot be used: {error}; make it and its folder writable"
+            f"the lock file {file} cannot be used: {error}; make the file and its folder writable"
         ) from error
     process = os.getpid()
     try:
@@ -122,7 +122,7 @@ def build_lock(path: Path | None, timeout: float) -> Iterator[None]:
 
 
 def _keep_for_ever(thing: object) -> None:
-    """Let nothing free what a forked process has a copy of: to free it ends what the parent is doing."""
+    """Leak an object of the parent: freeing it in a forked process would end the parent's work."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
@@ -135,16 +135,16 @@ def _keep_connections() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    # why: SQLite rolls back what a connection has begun when it is freed, in the file of the parent
+    # why: freeing a connection rolls its transaction back, in the parent's file
     os.register_at_fork(after_in_child=_keep_connections)
 
 
 class Database:
-    """A connection that threads may share; every sqlite3 error leaves it as an `IndexFileError`.
+    """A connection that threads may share; it turns every sqlite3 error into an `IndexFileError`.
 
     Attributes:
-        place: the file without links, whatever folder the process changes to; None in memory.
-        name: what messages call it.
+        place: absolute path of the file, without links; None in memory.
+        name: name of the file in messages.
     """
 
     def __init__(
@@ -156,9 +156,9 @@ class Database:
         alone: bool = False,
         image: bytes | None = None,
     ) -> None:
-        """Connect; only with `create` may the file be missing. In memory, begin with an `image`.
+        """Connect to a file, or in memory to an `image`; only with `create` may the file be missing.
 
-        With `alone` the file is read as it is, without locks; what lies beside it is not used.
+        With `alone`, read the file as it is, without locks or journal.
         """
         self.path = path
         self.name = "the index in memory" if path is None else str(path)
@@ -174,14 +174,14 @@ class Database:
             self._file = None if path is None else path.stat()
 
     def is_in(self, path: Path) -> bool:
-        """Say whether this is the file of that name; another one may have taken the name meanwhile."""
+        """Return whether `path` still names this file: another file may have replaced it."""
         try:
             return self._file is not None and os.path.samestat(self._file, path.stat())
         except OSError:
             return False
 
     def _connect(self, create: bool, image: bytes | None) -> None:
-        # "rw" for readers too: rolling a killed writer's journal back is a write
+        # "rw" for readers too, since rolling back the journal of a killed writer is a write
         mode = "rwc" if create else "rw"
         uri = "file::memory:"
         if self.path:
@@ -190,13 +190,13 @@ class Database:
                 refuse_foreign_files(whole)
             uri = whole.as_uri() + ("?mode=ro&immutable=1" if self._alone else f"?mode={mode}")
         with self._sqlite_errors():
-            # isolation_level=None: transactions begin where we say so, see _transaction
+            # isolation_level=None: `_transaction` alone begins transactions
             self._connection = sqlite3.connect(
                 uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
-            if image:  # nothing is an empty database
+            if image:  # empty bytes are an empty database
                 self._connection.deserialize(image)
-            # damaged text becomes other text, which a checksum notices and blames on its document
+            # why replace: the checksum detects damaged text, and the error can name its document
             self._connection.text_factory = lambda data: data.decode(errors="replace")
             for pragma in PRAGMAS:
                 self._connection.execute(f"PRAGMA {pragma}").fetchall()
@@ -210,7 +210,7 @@ class Database:
     def close(self) -> None:
         """Release the file; closing twice does no harm."""
         if self._lock.is_forked:
-            return  # the file is that of another process
+            return  # the file belongs to the parent process
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
@@ -218,21 +218,23 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Let all reads inside see the same moment."""
+        """Open a read transaction: all reads inside see one snapshot."""
         with self._transaction("BEGIN") as connection:
             self.bound()
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Write all or nothing, whatever is raised inside; committed to disk at the end."""
+        """Open a write transaction: commit to disk at the end, or roll back if the block raises."""
         if self.readonly:
-            raise IndexFileError(f"{self.name} was opened with readonly=True; open it without")
+            raise IndexFileError(
+                f"{self.name} was opened with readonly=True; open it without that to write"
+            )
         while True:
             with self._transaction("BEGIN IMMEDIATE") as connection:
                 path = self.path
                 if path and self.is_in(path) and erasure.cut_behind_the_end(connection, path):
-                    continue  # in a transaction that knows the new length
+                    continue  # a new transaction sees the new length
                 self.bound(writing=True)
                 yield connection
                 return
@@ -245,11 +247,11 @@ class Database:
             return connection.total_changes << 32 | int(others)
 
     def vacuum(self) -> None:
-        """Write the file anew without gaps; others may read meanwhile. It stays whole throughout."""
+        """Rewrite the file without gaps. It stays intact throughout, and others can read it."""
         with self._lock, self._sqlite_errors():
             connection = self._open()
             self.bound(writing=True)
-            # SQLite makes a copy first, which memory could not hold; it is a file without a name
+            # why a file: SQLite copies everything first, which may not fit into memory
             connection.execute("PRAGMA temp_store = FILE")
             try:
                 connection.execute("VACUUM")
@@ -257,20 +259,20 @@ class Database:
                 connection.execute("PRAGMA temp_store = MEMORY")
 
     def copy(self, target: Path) -> None:
-        """Write all of one moment to a file that does not exist."""
+        """Write a snapshot to a new file."""
         with self._lock, self._sqlite_errors():
             connection = self._open()
             self.bound(writing=True)
-            # why a URI: a name need not be UTF-8
+            # why a URI: file names need not be UTF-8
             connection.execute("VACUUM INTO ?", [target.resolve().as_uri()])
 
     def image(self) -> bytes:
-        """Return all of one moment as the bytes of a file."""
+        """Return a snapshot as the bytes of a file."""
         with self._lock, self._sqlite_errors():
             return self._open().serialize()
 
     def bound(self, *, writing: bool = False) -> None:
-        """Limit what the transaction reads from now on to what a file of this size can hold."""
+        """Limit steps and value sizes of the transaction to what a file of this size can need."""
         connection = self._open()
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         self._steps, self._most_steps = 0, 10 * STEPS + pages * MOST_STEPS_PER_PAGE
@@ -283,13 +285,13 @@ class Database:
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
-            again = "it is gone" if self.path is None else "open it again"
+            again = "its content is lost" if self.path is None else "open it again"
             raise IndexFileError(f"the store of {self.name} is closed; {again}")
         place = self.place
         if place is not None and not self._alone:
             refuse_foreign_files(place)
             if journal_of(place).exists() and not self.is_in(place):
-                # why: SQLite would apply the journal of what is there now, and delete it
+                # why: SQLite would apply and delete the journal of the new file
                 raise _moved(self.name)
         return self._connection
 
@@ -312,22 +314,22 @@ class Database:
             yield
         except sqlite3.Error as error:
             raise as_index_error(error, self.name) from error
-        except UnicodeDecodeError as error:  # SQLite quotes damaged names in its messages
+        except UnicodeDecodeError as error:  # in a message that quotes a damaged name
             raise corrupt(self.name, error) from error
 
 
 _DAMAGE = (
     sqlite3.SQLITE_CORRUPT,
-    sqlite3.SQLITE_ERROR,  # our statements are right, so the tables are not what they were
+    sqlite3.SQLITE_ERROR,  # our statements are correct, so the tables have changed
     sqlite3.SQLITE_CONSTRAINT,
-    sqlite3.SQLITE_INTERRUPT,  # pages lead in a circle
-    sqlite3.SQLITE_TOOBIG,  # so they do
+    sqlite3.SQLITE_INTERRUPT,  # its pages form a cycle
+    sqlite3.SQLITE_TOOBIG,  # likewise
 )
 
 
 def as_index_error(error: sqlite3.Error, path: Path | str) -> HWDAGError:
-    """Say what an error of sqlite3 means for somebody who has an index."""
-    # values that are not UTF-8 are noticed by Python, without a code
+    """Convert an error of sqlite3."""
+    # why a default: Python itself reports text that is not UTF-8, without a code
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
     if code == sqlite3.SQLITE_NOTADB:
         return NotAnIndex(f"{path} is not an hwdag index: {error}; check the path")
@@ -341,13 +343,13 @@ def as_index_error(error: sqlite3.Error, path: Path | str) -> HWDAGError:
         return _moved(path)
     if code == sqlite3.SQLITE_READONLY:
         return IndexFileError(
-            f"{path} cannot be written ({error}); make the file and its folder writable. That also "
-            "holds for reading where a killed writer left a journal to be rolled back"
+            f"{path} cannot be written ({error}); make the file and its folder writable. Reading needs "
+            "that too, to roll back the journal of a killed writer"
         )
     if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
         return IndexFileError(
             f"{path} could not be read or written: {error}; if the disk is full, free some space. "
-            "What was finished is kept, so run it again"
+            "Finished work is kept, so run it again"
         )
     return IndexFileError(
         f"{path} cannot be used: {error}; check permissions and free space of its folder"
@@ -359,14 +361,12 @@ def _moved(path: Path | str) -> IndexFileError:
 
 
 def journal_of(path: Path) -> Path:
-    """Return where SQLite keeps what a write to a file changes, until it is finished."""
+    """Return the path of the rollback journal of a file."""
     return path.with_name(f"{path.name}-journal")
 
 
-_MAGIC = bytes.fromhex(
-    "d9d505f920a163d7"
-)  # at the start of a journal, and behind a super-journal's name
-_HEADER = ">8x8xI4xI"  # of what begins with the magic: pages of the file before, bytes of a page
+_MAGIC = bytes.fromhex("d9d505f920a163d7")  # starts a journal, and ends a super-journal's name
+_HEADER = ">8x8xI4xI"  # starts with the magic, then: old number of pages, bytes of a page
 _NO_WAL = (
     "hwdag keeps no write-ahead log; if you turned one on with another program, turn it off there "
     "(PRAGMA journal_mode = DELETE)"
@@ -374,17 +374,16 @@ _NO_WAL = (
 
 
 def refuse_foreign_files(path: Path, *, bounded: bool = True) -> None:
-    """Raise `IndexCorrupt` for files beside `path` that SQLite would use and that hwdag never writes.
+    """Raise `IndexCorrupt` for companion files that SQLite would use and that hwdag never writes.
 
-    To be called before SQLite looks at the file. SQLite waits for pipes, writes its journal into
-    whatever has that name, and rolls back any journal. If that names a super-journal, as commits to
-    several attached databases do, SQLite then deletes the file of that name. hwdag attaches no
-    databases and keeps no write-ahead log. The journal of a writer that was killed is accepted, and
-    that of one at work.
+    Call it before SQLite opens the file. SQLite waits for pipes, writes its journal into any file of
+    that name, and rolls back any journal. If a journal names a super-journal, as a commit to several
+    attached databases does, SQLite deletes the file of that name. hwdag attaches no databases and
+    keeps no write-ahead log. The journal of an active or killed writer is accepted.
 
     Args:
         path: without links, since SQLite resolves them too.
-        bounded: whether a journal must not make the file longer than it is.
+        bounded: refuse a journal that would make the file longer.
 
     Source: https://www.sqlite.org/fileformat2.html#the_rollback_journal
     """
@@ -398,15 +397,15 @@ def refuse_foreign_files(path: Path, *, bounded: bool = True) -> None:
             raise _foreign(journal, "it is a link or no plain file", _MOVE)
         _check_journal(path, journal, bounded)
     except FileNotFoundError:
-        pass  # there is none, or its writer has finished meanwhile
+        pass  # there is none, or its writer has just finished
     except OSError as error:
         raise IndexFileError(f"{journal} cannot be read: {error}; make it readable") from error
 
 
 def _is_plain(path: Path) -> bool:
-    """Whether a file has one name and is no link, pipe, folder or device; raises `FileNotFoundError`."""
+    """Return whether a file is a plain file with one name; raises `FileNotFoundError`."""
     found = path.lstat()
-    return stat.S_ISREG(found.st_mode) and found.st_nlink <= 1  # some file systems count none
+    return stat.S_ISREG(found.st_mode) and found.st_nlink <= 1  # some file systems report 0
 
 
 def _check_journal(path: Path, journal: Path, bounded: bool) -> None:
@@ -417,18 +416,18 @@ def _check_journal(path: Path, journal: Path, bounded: bool) -> None:
         if end >= 2 * len(_MAGIC) and file.read() == _MAGIC:
             raise _foreign(journal, "it names another file, which SQLite would delete", _MOVE)
         if head[:1] in (b"", b"\0"):
-            return  # not in force
+            return  # not active
         if not head.startswith(_MAGIC):
-            raise _foreign(journal, "it is no journal of SQLite", _MOVE)
+            raise _foreign(journal, "it is not a journal of SQLite", _MOVE)
         if len(head) < struct.calcsize(_HEADER):
-            return  # SQLite applies nothing of it
+            return  # too short for SQLite to apply
         pages, page = struct.unpack(_HEADER, head)
         if page != PAGE_SIZE:
             raise _foreign(journal, f"its pages have {page} bytes, not {PAGE_SIZE}", _MOVE)
         size = path.stat().st_size if path.exists() else 0
-        # why links: what was deleted meanwhile says nothing about the file as it is now
+        # why st_nlink: a journal deleted since then says nothing about the file now
         if bounded and 0 < size < pages * page and os.fstat(file.fileno()).st_nlink:
-            raise _foreign(journal, f"it makes {path} longer than it can have been", _MOVE)
+            raise _foreign(journal, f"it would make {path} longer than it was", _MOVE)
 
 
 _MOVE = "move it away"
@@ -436,13 +435,13 @@ _MOVE = "move it away"
 
 def _foreign(path: Path | str, seen: str, remedy: str) -> IndexCorrupt:
     return IndexCorrupt(
-        f"{path} was not written by hwdag: {seen}. Nothing was read or changed. Use the index only if "
-        f"you trust where it comes from; then {remedy}, or run `hwdag repair`"
+        f"{path} was not written by hwdag: {seen}. Nothing was read or changed. If you trust the "
+        f"source of the index, {remedy}, or run `hwdag repair`"
     )
 
 
 def corrupt(path: Path | str, reason: object) -> IndexCorrupt:
-    """Make the error for a file that is damaged as a whole."""
+    """Return the error for a damaged file."""
     return IndexCorrupt(
         f"{path} is damaged: {reason}; restore a copy of the file, or run `hwdag repair`"
     )

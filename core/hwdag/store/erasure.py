@@ -1,26 +1,26 @@
-"""How deleted text leaves a file: every way in which it could stay, and what is done about it.
+"""Erasure: every place where deleted text could survive, and what removes it.
 
-**In pages that became free.** SQLite overwrites what is deleted, since `secure_delete` is on.
+**Free pages.** `secure_delete` is on, so SQLite overwrites deleted content.
 
-**In the gaps of pages that several rows share.** When SQLite moves rows between such pages it leaves
-copies there, which no later deletion finds. So every row that holds more than numbers begins with a
-guard: as many zeros as a page has bytes. What follows lies on pages of that row alone, which are
-overwritten whole. On shared pages there are only numbers, and 64-bit hashes to find rows by.
+**Gaps in shared pages.** When SQLite moves rows between pages that several rows share, it leaves copies
+that no later deletion finds. So every row that holds more than numbers begins with a guard: a page of
+zeros. The content after it lies on pages of that row alone, and deletion overwrites them whole. Shared
+pages hold only numbers, and 64-bit hashes to find rows by.
 
-**Behind the end of the file.** A file that is written anew becomes shorter, and SQLite cuts it when
-the journal is gone already. A kill at that moment leaves old pages behind the end, which no deletion
-reaches. So the file is cut to its number of pages before anything is written.
+**Beyond the end of the file.** Rewriting makes a file shorter, and SQLite truncates it only after it has
+deleted the journal. A kill in between leaves old pages beyond the end, which no deletion reaches. So
+the file is cut to its number of pages before every write.
 
-**In the cache of model calls.** A reply says what a document said, so calls have an owner and go with
-it, see `hwdag.store.calls`. Those of a version that was begun and is not wanted any more go when the
-stored version is found unchanged, or when the document is deleted, or is pruned before it was finished.
+**The cache of model calls.** Replies repeat what a document says, so every call has an owner and is
+deleted with it (`hwdag.store.calls`). The calls of a version whose build was given up are deleted when
+the stored version turns out to be unchanged, or when the document is deleted or pruned.
 
-**In arrays beside the file.** What a search reads of many documents lies in a folder `NAME.arrays` once
-more, see `hwdag.search.segment_files`. A segment there goes in the transaction that deletes one of its
-documents, and takes its name in one in which all of them are there.
+**Arrays beside the file.** The folder `NAME.arrays` holds copies of arrays for searching
+(`hwdag.search.segment_files`). The transaction that deletes a document deletes its segment too. A segment
+gets its name in a transaction that sees all its documents.
 
-**In unfinished copies.** A `save`, a repair or an export that was killed leaves its copy under a name
-that everybody sees, until it is opened or written again; see `hwdag.store.unfinished`.
+**Unfinished copies.** A killed `save`, repair or export leaves its copy under a recognisable name, until
+the file is opened for writing or replaced (`hwdag.store.unfinished`).
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from pathlib import Path
 from typing import IO, Any
 
 PRAGMAS = (
-    "secure_delete = ON",  # a deleted document's text must not stay in free pages
-    "temp_store = MEMORY",  # nothing of a document gets into other files
+    "secure_delete = ON",  # overwrite deleted text in free pages
+    "temp_store = MEMORY",  # keep documents out of temporary files
 )
 
 
@@ -45,7 +45,7 @@ def insert_guarded(
     columns: tuple[str, ...],
     rows: Collection[Sequence[Any]],
 ) -> int:
-    """Add rows behind guards as long as a page; returns the last `number`."""
+    """Insert rows that begin with a guard; returns the last `number`."""
     (page,) = connection.execute("PRAGMA page_size").fetchone()
     connection.executemany(
         f"INSERT INTO {table} (guard, {', '.join(columns)}) "
@@ -57,17 +57,17 @@ def insert_guarded(
 
 
 def cut_behind_the_end(connection: sqlite3.Connection, path: Path) -> bool:
-    """Cut a file to its number of pages, in a write transaction; returns whether anything was cut.
+    """Cut a file to its number of pages, in a write transaction; returns whether it was longer.
 
-    The transaction has to end then: SQLite remembers how long the file was when it began.
+    If so, end the transaction: SQLite remembers the length at its beginning.
     """
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     (size,) = connection.execute("PRAGMA page_size").fetchone()
     (journal,) = connection.execute("PRAGMA journal_mode").fetchone()
-    # why not with a write-ahead log: others may read pages there that are no more
+    # why not with a write-ahead log: others may still read old pages
     if path.stat().st_size <= pages * size or journal == "wal":
         return False
-    # why by name: to close a second descriptor would release SQLite's locks
+    # why by name: closing a second descriptor would release SQLite's locks
     os.truncate(path, pages * size)
     return True
 
@@ -75,7 +75,7 @@ def cut_behind_the_end(connection: sqlite3.Connection, path: Path) -> bool:
 def arrays_of(path: Path) -> Iterator[tuple[int, int, Path]]:
     """Yield the segments beside an index file: numbers of first and last document, and folder.
 
-    Links are neither followed nor yielded, nor is anything else that is no folder.
+    Ignores links and everything that is not a folder.
     """
     folder = folder_of_arrays(path)
     if folder.is_symlink():
@@ -88,12 +88,12 @@ def arrays_of(path: Path) -> Iterator[tuple[int, int, Path]]:
 
 
 def folder_of_arrays(path: Path) -> Path:
-    """Return where the arrays of an index file are kept once more."""
+    """Return the folder that holds copies of the arrays of an index file."""
     return path.with_name(f"{path.name}.arrays")
 
 
 def drop_arrays(path: Path, number: int | None = None) -> None:
-    """Remove the segments that have this document in them; None for all. On disk when it returns."""
+    """Remove the segments that cover this document, or all; on disk when this returns."""
     gone = [f for first, last, f in arrays_of(path) if number is None or first <= number <= last]
     for folder in gone:
         remove_segment(folder)
@@ -102,8 +102,8 @@ def drop_arrays(path: Path, number: int | None = None) -> None:
 
 
 def remove_segment(folder: Path) -> None:
-    """Remove the arrays in a folder, and the folder unless something else is in it."""
-    with suppress(FileNotFoundError):  # others may remove the same
+    """Remove the arrays in a folder, and the folder if it is empty then."""
+    with suppress(FileNotFoundError):  # another process may remove it too
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.name.endswith(".npy") and not entry.is_dir(follow_symlinks=False):
@@ -114,9 +114,9 @@ def remove_segment(folder: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on disk."""
+    """Flush a file, or the names in a folder, to disk."""
     if os.name == "nt" and path.is_dir():
-        return  # Windows syncs no folders
+        return  # Windows cannot sync folders
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -125,6 +125,6 @@ def sync(path: Path) -> None:
 
 
 def open_plain(path: Path) -> IO[bytes]:
-    """Open a file to be read; no link is followed, and no pipe is waited for."""
+    """Open a file for reading, without following links or waiting for pipes."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     return open(path, "rb", opener=lambda name, _: os.open(name, flags))

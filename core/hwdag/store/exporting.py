@@ -1,8 +1,8 @@
-"""An index for other programs: JSON, a line per document, or GraphML.
+"""Export for other programs: JSON lines or GraphML.
 
-A `.jsonl` file holds the header in its first line and then one document per line, with its nodes and
-edges. A `.graphml` file holds the graphs of all documents as one graph, as networkx, Gephi or igraph
-read it. Embeddings are not exported: they follow from the texts.
+The first line of a `.jsonl` file is the header, every other line a document with its nodes and edges. A
+`.graphml` file holds the graphs of all documents as one graph, for networkx, Gephi or igraph. Embeddings
+are not exported: they follow from the texts.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ def export_index(
     *,
     show_progress: bool | Reporter = False,
 ) -> None:
-    """Write all documents of an index to a new file, `.jsonl` or `.graphml`, which appears when complete.
+    """Write all documents of an index to a new `.jsonl` or `.graphml` file, which appears when complete.
 
-    Documents that are deleted meanwhile are left out. Raises `InputError` if there is something at the
-    path or it has another ending, `IndexFileError` if the index cannot be read or the file written.
+    Skips documents deleted during the export. Raises `InputError` if the file exists or has another
+    suffix, `IndexFileError` if the index cannot be read or the file not be written.
     """
     path = Path(path).resolve()
     writers = {".jsonl": _write_json, ".graphml": _write_graphml}
     if path.suffix not in writers:
-        raise InputError(f"{path} must end in {' or '.join(writers)}, which says what is written")
+        raise InputError(f"{path} must end in {' or '.join(writers)}, which selects the format")
     check_free(path)
     with opened(source) as store, new_file(path) as unfinished, unfinished.open("xb") as file:
         writers[path.suffix](store.header, _entries(store, as_reporter(show_progress)), file)
@@ -80,5 +80,5 @@ def _write_graphml(header: Header, entries: Iterable[Entry], file: IO[bytes]) ->
 
 
 def _plain(value: Any) -> Any:
-    """Keep what XML can hold, with a replacement character for the rest."""
+    """Replace the characters that XML cannot hold."""
     return _NOT_IN_XML.sub("\ufffd", value) if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""Documents, graphs and vectors as rows, and back: found, read, written. Nothing that a file holds is trusted."""
+"""Documents, graphs and vectors as rows, and back. Nothing in a file is trusted."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from hwdag.store.schema import NODES_PER_ROW, Header
 from hwdag.types import Document, Node, Origin, Span
 
 MALFORMED = (ValueError, TypeError, AttributeError, ArithmeticError, LookupError, RecursionError)
-"""What values of a wrong type, length or range raise where they are used; InputError is among it."""
+"""Exceptions that values of a wrong type, length or range raise in use; ValueError covers InputError."""
 
-Row = tuple[Any, ...]  # values in the order of the columns, whatever SQLite found there
+Row = tuple[Any, ...]  # values in the order of the columns, of any type
 
 DOCUMENT_COLUMNS = ("slot", "node_count", "id", "title", "metadata", "content_hash", "text")
 NODE_COLUMNS = ("position", "data")
@@ -64,13 +64,13 @@ class DocumentRows(NamedTuple):
 
     @property
     def checksum(self) -> str:
-        """SHA-256 of everything."""
+        """SHA-256 of all rows."""
         all_rows = (self.document, *self.nodes, self.arrays)
         return digest_of(value for row in all_rows for value in (len(row), *row)).hex()
 
 
 def digest_of(values: Iterable[object]) -> bytes:
-    """Hash values with SHA-256, types and lengths too; odd values do no harm."""
+    """Hash values of any type with SHA-256, including types and lengths."""
     digest = hashlib.sha256()
     for value in values:
         data = value if isinstance(value, bytes) else str(value).encode()
@@ -80,18 +80,18 @@ def digest_of(values: Iterable[object]) -> bytes:
 
 
 def slot_of(identity: str | bytes) -> int:
-    """Return the 64-bit hash that a row is found by."""
+    """Return the 64-bit hash to find a row by."""
     data = identity if isinstance(identity, bytes) else identity.encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little", signed=True)
 
 
 def content_hash(document: Document) -> str:
-    """Hash title, text and metadata with SHA-256; raises `InputError` for what cannot be stored."""
+    """Hash title, text and metadata with SHA-256. Raises `InputError` if they cannot be stored."""
     return hash_of(document.title, document.text, _metadata_json(document))
 
 
 def encode(stored: Entry, *, dimension: int) -> DocumentRows:
-    """Turn a document into rows; raises `InputError` or `IndexCorrupt` if its parts do not fit together."""
+    """Encode a document as rows. Raises `InputError` or `IndexCorrupt` if its parts do not fit."""
     document, graph, vectors = stored
     graph.check_integrity()
     _check_parts(stored, dimension)
@@ -115,7 +115,7 @@ def encode(stored: Entry, *, dimension: int) -> DocumentRows:
 
 
 def decode(rows: DocumentRows, *, checksum: object, dimension: int) -> Entry:
-    """Turn rows into the document that they are of; raises `IndexCorrupt` if they are not whole."""
+    """Decode a document from its rows. Raises `IndexCorrupt` if they are damaged."""
     if rows.checksum != checksum:
         raise IndexCorrupt("its checksum does not match")
     try:
@@ -132,19 +132,19 @@ def decode_document(row: Row) -> Document:
     """Decode the document alone and check its content hash; raises `IndexCorrupt`."""
     slot, _, *texts = row
     if not all(isinstance(value, str) for value in texts):
-        raise IndexCorrupt("a text column holds something else")
+        raise IndexCorrupt("a text column does not hold text")
     identity, title, metadata, recorded, text = texts
     if hash_of(title, text, metadata) != recorded:
         raise IndexCorrupt("its content hash does not match")
     if slot != slot_of(identity):
-        raise IndexCorrupt("its slot is not that of its id")
+        raise IndexCorrupt("its slot does not match its id")
     return Document(identity, text, title, decode_metadata(metadata))
 
 
 def decode_metadata(metadata: object) -> Mapping[str, Any]:
     """Decode the metadata of a document; raises `IndexCorrupt`."""
     try:
-        found = json.loads(metadata)  # type: ignore[arg-type] # what is no text is caught below
+        found = json.loads(metadata)  # type: ignore[arg-type] # other types raise, see below
     except MALFORMED as error:
         raise IndexCorrupt(f"its metadata is malformed: {error}") from error
     if not isinstance(found, dict):
@@ -155,7 +155,7 @@ def decode_metadata(metadata: object) -> Mapping[str, Any]:
 def decode_nodes(data: object, document_id: str, places: Sequence[int] | None = None) -> list[Node]:
     """Decode the nodes at these places of one row, None for all; raises `IndexCorrupt`."""
     try:
-        rows = json.loads(data)  # type: ignore[arg-type] # what is no text is caught below
+        rows = json.loads(data)  # type: ignore[arg-type] # other types raise, see below
         if places is not None:
             if max(places, default=-1) >= len(rows):
                 raise InputError("a node is missing")
@@ -218,7 +218,7 @@ def _check_parts(stored: Entry, dimension: int) -> None:
 
 def _node_rows(nodes: Sequence[Node]) -> list[Row]:
     fields = [
-        # int: JSON does not take the integers of numpy
+        # int: JSON refuses numpy's integers
         [
             node.id,
             int(node.level),
@@ -240,12 +240,12 @@ def _node_rows(nodes: Sequence[Node]) -> list[Row]:
 def _node(fields: Row, document_id: str) -> Node:
     identity, level, origin, text, tokens, sources, heading, (alone, behind) = fields
     if not all(isinstance(value, str) for value in (identity, text, heading)):
-        raise InputError("an id, a text or a heading is something else")
+        raise InputError("an id, a text or a heading is not text")
     _check_unicode(identity + text + heading, f"node {identity!r}")
     if not type(level) is type(tokens) is type(alone) is type(behind) is int:
-        raise InputError(f"level or tokens of node {identity} are no whole numbers")
+        raise InputError(f"level or tokens of node {identity} are not whole numbers")
     if min(alone, behind) < 0:
-        raise InputError(f"node {identity} has fewer than no tokens")
+        raise InputError(f"node {identity} has a negative number of tokens")
     if origin not in get_args(Origin):
         raise InputError(f"node {identity} has the unknown origin {origin!r}")
     spans = tuple(Span(start, end) for start, end in sources)
@@ -272,7 +272,7 @@ def _graph(rows: DocumentRows, document_id: str, dimension: int) -> tuple[HWDAG,
         if start != end
     ]
     vectors = arrays["vectors"].reshape(len(nodes), dimension)
-    # a copy: arrays over bytes are read-only, which torch and others warn about
+    # why a copy: arrays over bytes are read-only, and torch warns about that
     return HWDAG.from_rows(nodes, edges), vectors.astype(np.float32)
 
 
@@ -280,7 +280,7 @@ def _graph(rows: DocumentRows, document_id: str, dimension: int) -> tuple[HWDAG,
 
 
 def arrays_of(row: Row) -> dict[str, NDArray[Any]]:
-    """Return the columns as arrays of their types; raises one of `MALFORMED` if one is none."""
+    """Return the columns as arrays of their types. Raises one of `MALFORMED` if one is not."""
     columns = zip(ARRAY_COLUMNS, row, strict=True)
     return {name: np.frombuffer(value, _TYPES[name]) for name, value in columns}
 
@@ -293,9 +293,9 @@ def _column(array: NDArray[Any] | Postings, dtype: str) -> bytes:
 
 
 def decode_block(number: int, row: Row, dimension: int) -> Block:
-    """Decode what a search needs of a document; raises `IndexCorrupt`.
+    """Decode the arrays of a document for a search. Raises `IndexCorrupt`.
 
-    Checked are shapes and ranges, so that nothing a search does can fail; the checksum covers texts too.
+    Checks shapes and ranges, so that no search can fail; only the checksum covers the texts.
     """
     try:
         found: dict[str, Any] = arrays_of(row)
@@ -317,9 +317,9 @@ def decode_block(number: int, row: Row, dimension: int) -> Block:
 
 
 def _shares(attention: NDArray[np.float64], indptr: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Turn raw attention into shares of the sum of its row (GARLIC 3.1)."""
+    """Normalise raw attention by the sum of its row (GARLIC 3.1)."""
     counts = np.diff(indptr)
-    with np.errstate(over="ignore", invalid="ignore"):  # such sums are refused below
+    with np.errstate(over="ignore", invalid="ignore"):  # refused below
         sums = np.add.reduceat(attention, indptr[:-1][counts > 0]) if len(attention) else attention
     sound = (attention >= 0).all() and (sums > 0).all() and (sums < np.inf).all()
     demand(bool(sound), "its attention")
@@ -338,14 +338,14 @@ def _postings(data: NDArray[np.uint8]) -> Postings:
 
 
 def encode_call(owner: str | None, key: bytes, value: bytes) -> Row:
-    """Make the row of a finished call; raises `InputError` if the owner is not Unicode text."""
+    """Encode a finished call as a row. Raises `InputError` if the owner is not Unicode text."""
     _check_unicode(owner or "", f"document {owner!r}")
     checksum = digest_of((owner, key, value))
     return (owner_slot(owner), slot_of(key), owner, key, checksum, value)
 
 
 def owner_slot(owner: str | None) -> int | None:
-    """Return the hash that calls of a document are found by; None for those of no document."""
+    """Return the hash to find the calls of a document by; None for calls of no document."""
     return None if owner is None else slot_of(owner)
 
 
@@ -353,7 +353,7 @@ def owner_slot(owner: str | None) -> int | None:
 
 
 def encode_header(header: Header) -> list[tuple[str, str]]:
-    """Make (name, JSON) rows, one of them a checksum; raises `InputError` if the config is not JSON."""
+    """Encode as (name, JSON) rows with a checksum. Raises `InputError` if the config is not JSON."""
     try:
         rows = [(name, json.dumps(value, sort_keys=True)) for name, value in asdict(header).items()]
     except (TypeError, ValueError) as error:
@@ -377,7 +377,7 @@ _CHECKSUM = "checksum"
 
 
 def header_checksum(rows: Iterable[tuple[Any, Any]]) -> str:
-    """Hash (name, JSON) rows with SHA-256, in any order; odd values do no harm."""
+    """Hash (name, JSON) rows of any type with SHA-256, regardless of their order."""
     return hashlib.sha256(repr(sorted(map(repr, rows))).encode()).hexdigest()
 
 
@@ -385,19 +385,19 @@ def header_checksum(rows: Iterable[tuple[Any, Any]]) -> str:
 
 _SELECT_DOCUMENT = f"SELECT checksum, {', '.join(DOCUMENT_COLUMNS)} FROM documents WHERE number = ?"
 _SELECT_NODES = f"SELECT {', '.join(NODE_COLUMNS)} FROM nodes WHERE document = ? ORDER BY position"
-# LEFT JOIN: what is lost of a document that is there must not look like a document that is gone
+# why LEFT JOIN: lost arrays of a document must not look like a deleted document
 _SELECT_ARRAYS = (
     f"SELECT documents.id, {', '.join(ARRAY_COLUMNS)} FROM documents "
     "LEFT JOIN arrays ON arrays.document = documents.number WHERE documents.number = ?"
 )
-SELECT_NODE_ROW = (  # of a document's number and the position that it begins at
+SELECT_NODE_ROW = (  # by number of the document and position of the first node
     "SELECT documents.id, nodes.data FROM documents LEFT JOIN nodes "
     "ON nodes.document = documents.number AND nodes.position = ?2 WHERE documents.number = ?1"
 )
 
 
 def ascending(rows: Iterator[Row]) -> Iterator[Row]:
-    """Yield the rows of a table by number; raises `IndexCorrupt` where its pages lead in a circle."""
+    """Yield the rows of a table by number. Raises `IndexCorrupt` if its pages form a cycle."""
     last: Any = 0
     for row in rows:
         if not (isinstance(row[0], int) and row[0] > last):
@@ -417,23 +417,23 @@ def checksums_of(connection: sqlite3.Connection, first: int, last: int) -> tuple
 
 
 def find(connection: sqlite3.Connection, document_id: str) -> int | None:
-    """Return the number of a document; None if it is not there."""
+    """Return the number of a document; None if there is none."""
     rows = connection.execute(
         "SELECT number, id FROM documents WHERE slot = ?", [slot_of(document_id)]
     )
-    # compared here, since SQLite refuses strings that are not Unicode
+    # why here: SQLite refuses strings that are not Unicode
     return next((number for number, found in rows if found == document_id), None)
 
 
 def find_document(connection: sqlite3.Connection, document_id: str) -> tuple[int, Row] | None:
-    """Read the number of a document, and the row of `DOCUMENT_COLUMNS`; None if it is not there."""
+    """Read the number of a document and its row of `DOCUMENT_COLUMNS`; None if there is none."""
     number = find(connection, document_id)
     row = connection.execute(_SELECT_DOCUMENT, [number]).fetchone()
     return None if number is None or row is None else (number, row[1:])
 
 
 def read_rows(connection: sqlite3.Connection, number: int) -> tuple[DocumentRows, object] | None:
-    """Read a document with its recorded checksum; None if it is not there."""
+    """Read the rows of a document and its recorded checksum; None if there is none."""
     row = connection.execute(_SELECT_DOCUMENT, [number]).fetchone()
     if row is None:
         return None
@@ -442,26 +442,24 @@ def read_rows(connection: sqlite3.Connection, number: int) -> tuple[DocumentRows
     for at, found in enumerate(connection.execute(_SELECT_NODES, [number])):
         nodes.append(found)
         if found[0] != at * NODES_PER_ROW:
-            break  # which the checksum notices; pages may lead in a circle
+            break  # the checksum will not match; the pages may form a cycle
     _, *arrays = read_arrays(connection, number) or ("",)
     return DocumentRows(tuple(document), nodes, tuple(arrays)), checksum
 
 
 def read_arrays(connection: sqlite3.Connection, number: int) -> Row | None:
-    """Read (id of the document, its arrays...); None if it is not there."""
+    """Read (id of the document, its arrays...); None if there is none."""
     row: Row | None = connection.execute(_SELECT_ARRAYS, [number]).fetchone()
     return row
 
 
-def write_rows(
-    connection: sqlite3.Connection, rows: DocumentRows, last_call: int, number: int | None = None
-) -> int:
-    """Add a document; returns its number, the next by default."""
+def write_rows(connection: sqlite3.Connection, rows: DocumentRows, last_call: int) -> int:
+    """Add a document; returns its number."""
     number = insert_guarded(
         connection,
         "documents",
-        ("number", "last_call", "checksum", *DOCUMENT_COLUMNS),
-        [(number, last_call, rows.checksum, *rows.document)],
+        ("last_call", "checksum", *DOCUMENT_COLUMNS),
+        [(last_call, rows.checksum, *rows.document)],
     )
     nodes = [(number, *row) for row in rows.nodes]
     insert_guarded(connection, "nodes", ("document", *NODE_COLUMNS), nodes)

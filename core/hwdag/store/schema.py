@@ -1,14 +1,12 @@
 """The one file format: a SQLite database, readable with any SQLite tool.
 
-`application_id` says that a file is an index and `user_version` which format it has. Arrays are
-little-endian; no table holds anything but text, numbers and such arrays. Everything that was derived
-from a document hangs on its row in `documents` and goes with it. What is behind a `guard` can be
-erased, see `hwdag.store.erasure`; before it are only numbers, and 64-bit hashes (`slot`) of ids and
-keys to find rows by.
+`application_id` marks a file as an index, `user_version` is its format. Tables hold only text, numbers
+and little-endian arrays. Rows derived from a document reference its row in `documents` and are deleted
+with it. The columns after a `guard` can be erased (`hwdag.store.erasure`). The columns before it hold
+only numbers, and 64-bit hashes (`slot`) of ids and keys to find rows by.
 
-The definitions are the same in every file, and so are the pages where tables begin, new or written
-anew: first all tables, then all indexes, short enough for the first page. So a file that has others is not
-ours.
+All files have the same definitions and the same first pages of tables: first all tables, then all
+indexes, short enough for the first page. A file with other definitions is not ours.
 """
 
 from __future__ import annotations
@@ -25,18 +23,16 @@ from hwdag.errors import IndexCorrupt, IndexVersionError, NotAnIndex
 from hwdag.version import __version__
 
 APPLICATION_ID = 0x48574447  # the letters HWDG
-SCHEMA_VERSION = 9  # raised with every change of the format; files of other formats are refused
+SCHEMA_VERSION = 9  # raise it with every change of the format; other formats are refused
 
 PAGE_SIZE = 4096
-"""Bytes of a page. Larger ones do not read long arrays faster (8 and 16 KiB were tried), and cost
-more where a page belongs to one row alone."""
+"""Bytes of a page. Larger ones (8 and 16 KiB) read long arrays no faster, and guards cost more."""
 
 NODES_PER_ROW = 32
-"""Nodes that are stored together: one is read by reading few others, and guards stay cheap."""
+"""Nodes per row: reading one node reads few others, and guards stay cheap."""
 
 CALLS = """\
--- Finished model calls by what went into them: a build that was interrupted, or a document that was
--- edited, does not pay for them again.
+-- Finished model calls by what went into them, for interrupted builds and edited documents.
 CREATE TABLE calls (
     number INTEGER PRIMARY KEY AUTOINCREMENT, -- never used twice
     owner_slot INTEGER,           -- hash of the owner, NULL for none
@@ -104,17 +100,17 @@ CREATE TABLE arrays (
 
 {CALLS}"""
 
-_BLANK = re.compile(r"(?:\s|--.*)+")  # what is no more than a blank to SQLite, comments included
+_BLANK = re.compile(r"(?:\s|--.*)+")  # white space to SQLite, comments included
 
 
 def statements(tables: str) -> list[str]:
-    """Split definitions, without comments, those of tables first."""
+    """Split definitions into statements, without comments, tables first."""
     found = [part.strip() for part in _BLANK.sub(" ", tables).split(";")]
     return sorted(filter(None, found), key=lambda statement: "INDEX" in statement)
 
 
 def define(connection: sqlite3.Connection) -> None:
-    """Make the tables of an index."""
+    """Create the tables of an index."""
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     for statement in statements(TABLES):
@@ -122,12 +118,12 @@ def define(connection: sqlite3.Connection) -> None:
 
 
 Definition = tuple[object, ...]
-"""Of a table or an index, as SQLite keeps it: type, name, table, first page, SQL."""
+"""A table or index in `sqlite_master`: type, name, table, first page, SQL."""
 
 
 @cache
 def expected() -> frozenset[Definition]:
-    """Return the definitions of every file."""
+    """Return the definitions that every index file has."""
     with closing(sqlite3.connect(":memory:")) as fresh:
         fresh.execute(f"PRAGMA page_size = {PAGE_SIZE}")
         define(fresh)
@@ -135,8 +131,8 @@ def expected() -> frozenset[Definition]:
 
 
 def definitions(connection: sqlite3.Connection) -> frozenset[Definition]:
-    """Read what a file defines, as far as it can be one of ours."""
-    # why bounds: a stranger may have defined a lot
+    """Read the definitions of a file, up to what an index can have."""
+    # why limits: a foreign file may define a lot
     query = (
         "SELECT type, name, tbl_name, rootpage, substr(sql, 1, 2000) FROM sqlite_master LIMIT 99"
     )
@@ -144,9 +140,9 @@ def definitions(connection: sqlite3.Connection) -> frozenset[Definition]:
 
 
 def check_format(connection: sqlite3.Connection, name: str, *, tables_only: bool = False) -> None:
-    """Refuse what is not an index of this format, before anything else is read of it.
+    """Refuse a file that is not an index of this format, before anything else is read.
 
-    With `tables_only` the tables must be those of an index; indexes may be missing, and others be there.
+    With `tables_only`, indexes may be missing, and other definitions be present.
     """
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -158,7 +154,7 @@ def check_format(connection: sqlite3.Connection, name: str, *, tables_only: bool
     if version != SCHEMA_VERSION:
         raise IndexVersionError(
             f"{name} has format version {version}, this hwdag reads version {SCHEMA_VERSION}; "
-            + ("upgrade hwdag" if version > SCHEMA_VERSION else "build it anew from its documents")
+            + ("upgrade hwdag" if version > SCHEMA_VERSION else "build it again from its documents")
         )
     found = definitions(connection)
     if tables_only:
@@ -168,8 +164,8 @@ def check_format(connection: sqlite3.Connection, name: str, *, tables_only: bool
     if wrong:
         names = sorted({f"{kind} {name}"[:60] for kind, name, *_ in wrong})
         raise IndexCorrupt(
-            f"{name} is damaged or was not written by hwdag: {', '.join(names[:5])} should not be "
-            "defined like this; restore a copy of the file, or run `hwdag repair`"
+            f"{name} is damaged or was not written by hwdag: {', '.join(names[:5])} are not defined as "
+            "in an index; restore a copy of the file, or run `hwdag repair`"
         )
 
 
@@ -177,9 +173,9 @@ def check_format(connection: sqlite3.Connection, name: str, *, tables_only: bool
 class Header:
     """What an index was built with.
 
-    `reader` and `embedder` are names, `dimension` is the length of an embedding, `config` the build config
-    as JSON-able values, `dtype` what the reader computed in at first, where it says that. `tokenizer` is
-    the fingerprint of the one that counted the tokens of the nodes.
+    `reader` and `embedder` are names, `dimension` is the length of an embedding, `config` the build
+    config as JSON values, `dtype` the type in which the first reader computed, if known. `tokenizer` is
+    the fingerprint of the tokenizer that counted the tokens of the nodes.
     """
 
     reader: str

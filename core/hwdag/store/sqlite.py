@@ -1,8 +1,8 @@
 """The index file: one SQLite database, one transaction per document.
 
-The journal is SQLite's plain rollback journal with `EXTRA` synchronisation, not a write-ahead log:
-after every commit the one file is complete and may be copied, a killed process leaves at most a
-journal that the next opening rolls back, and it works on network file systems.
+The journal is SQLite's rollback journal with `EXTRA` synchronisation, not a write-ahead log. After
+every commit the one file is complete and can be copied. A killed process leaves at most a journal,
+which the next opening rolls back. It works on network file systems.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ from hwdag.types import Document, Node
 __all__ = ["Entry", "Header", "Store", "content_hash", "opened"]
 
 BATCH_BYTES = 4 << 20
-"""Arrays that are read in one transaction: a few milliseconds that a writer may have to wait."""
+"""Bytes of arrays read in one transaction: a writer waits a few milliseconds at most."""
 
-_BATCH_ROWS = 256  # short rows that are read in one transaction
+_BATCH_ROWS = 256  # short rows read in one transaction
 _MOST_HEADER_ROWS = 20
 _LONGEST_HEADER_VALUE = 1 << 20
 
@@ -66,9 +66,9 @@ T = TypeVar("T")
 class Store:
     """An open index file; `create` or `open` one, and close it, best in a `with` block.
 
-    Threads may share a store; processes each open their own. Everything that goes wrong with the file is
-    an `IndexFileError`. Everything is read in short transactions, so that a writer never waits long.
-    Every version of a document has a number, larger than all before; order is always that of the numbers.
+    Threads may share a store; every process opens its own. All trouble with the file raises an
+    `IndexFileError`. Short read transactions never make a writer wait long. Every version of a document
+    gets a number larger than all before it; documents are always in the order of their numbers.
     """
 
     def __init__(self, database: Database) -> None:
@@ -80,12 +80,12 @@ class Store:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Name of the file in messages."""
         return self.database.name
 
     @classmethod
     def create(cls, path: str | os.PathLike[str] | None, header: Header) -> Self:
-        """Make a new file without documents, or a store in memory; `InputError` if something is there."""
+        """Create a file without documents, or a store in memory. Raises `InputError` if the file exists."""
         path = None if path is None else Path(path)
         if path is not None:
             check_free(path)
@@ -97,14 +97,14 @@ class Store:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str] | bytes, *, readonly: bool = False) -> Self:
-        """Open an existing file, or in memory the bytes of one (`Database.image`).
+        """Open an existing file, or the bytes of one in memory (`Database.image`).
 
-        A read-only store still completes the rollback of a killed writer.
+        A read-only store still rolls back the journal of a killed writer.
 
         Raises:
-            IndexFileError: there is no such file, or it cannot be read.
-            NotAnIndex, IndexVersionError: of somebody else, or of another format.
-            IndexCorrupt: truncated or damaged, or with something in it that no index has.
+            IndexFileError: the file is missing or cannot be read.
+            NotAnIndex, IndexVersionError: it is no index, or has another format.
+            IndexCorrupt: it is truncated or damaged, or holds tables that no index has.
         """
         if isinstance(path, bytes):
             return cls(Database(None, readonly=readonly, image=path))
@@ -131,7 +131,7 @@ class Store:
         self.close()
 
     def config(self, expected: BuildConfig | None = None) -> BuildConfig:
-        """What the documents are built with; raises `IndexMismatch` if something else is `expected`."""
+        """Return the build config of the file. Raises `IndexMismatch` if another is `expected`."""
         stored = BuildConfig.from_dict(self.header.config)
         if expected is None or stored == (wanted := expected.resolved(stored.rules.method)):
             return stored
@@ -146,10 +146,10 @@ class Store:
         )
 
     def copy(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write everything of one moment to another file.
+        """Write a snapshot to another file.
 
-        The store's own file is left alone. Raises `InputError` if something is there already, unless
-        it may `overwrite` it.
+        Copying a store over its own file does nothing. Raises `InputError` if the file exists and
+        `overwrite` is False.
         """
         path = Path(path).resolve()
         if not overwrite or not path.exists():
@@ -164,7 +164,7 @@ class Store:
     def _copy(self, path: Path) -> None:
         if self.path is None or not self.database.is_in(self.path):
             self.database.copy(path)
-        else:  # on a connection of its own, so that searches need not wait
+        else:  # a connection of its own keeps searches from waiting
             with closing(Database(self.path)) as database:
                 database.copy(path)
 
@@ -178,7 +178,7 @@ class Store:
         *,
         calls: CallCache | None = None,
     ) -> int:
-        """Store a document, in place of one with the same id, last in order; on disk when this returns.
+        """Store a document as the last one, in place of an older version; on disk when this returns.
 
         Args:
             document: its metadata must be JSON.
@@ -191,8 +191,8 @@ class Store:
             The number of this version.
 
         Raises:
-            InputError: the three do not belong together.
-            IndexFileError: the file cannot be written; it stays as it was.
+            InputError: document, graph and vectors do not fit together.
+            IndexFileError: the file cannot be written; it does not change.
         """
         encoded = records.encode(Entry(document, graph, vectors), dimension=self.header.dimension)
         with self.database.writing() as connection:
@@ -205,7 +205,7 @@ class Store:
             return records.write_rows(connection, encoded, last_call(connection, document.id))
 
     def delete(self, document_id: str) -> bool:
-        """Remove a document and its calls, and overwrite what they held; False if there was nothing."""
+        """Delete a document and its calls, and overwrite their bytes; returns whether there were any."""
         with self.database.writing() as connection:
             number = records.find(connection, document_id)
             if number is not None:
@@ -224,11 +224,11 @@ class Store:
         return CallCache(self.database, owner)
 
     def building(self, document: Document) -> DocumentCalls:
-        """Return its cache for a build, which keeps nothing of a deleted document: it raises `Withdrawn`."""
+        """Return the cache for a build; it raises `Withdrawn` once another process deletes the document."""
         return DocumentCalls(self.database, document.id)
 
     def abandon(self, document_id: str) -> None:
-        """Drop the calls of a version of a stored document that was begun and is not wanted now."""
+        """Drop the calls of a newer version of a stored document whose build was given up."""
         with self.database.reading() as connection:
             last = self._last_needed_call(connection, document_id)
             wanted = last is None or last_call(connection, document_id) <= last
@@ -239,7 +239,7 @@ class Store:
                     forget_calls(connection, document_id, after=last)
 
     def _last_needed_call(self, connection: sqlite3.Connection, document_id: str) -> int | None:
-        """Return the last call made for the stored version; None if there is no such document."""
+        """Return the last call of the stored version; None if there is no such document."""
         query = "SELECT last_call FROM documents WHERE number = ?"
         row = connection.execute(query, [records.find(connection, document_id)]).fetchone()
         return None if row is None else int(row[0])
@@ -247,26 +247,26 @@ class Store:
     # One document
 
     def number_of(self, document_id: str) -> int | None:
-        """Return the number of the document's version that is stored; None if there is none."""
+        """Return the number of the stored version; None if there is none."""
         with self.database.reading() as connection:
             return records.find(connection, document_id)
 
     def content_hash_of(self, document_id: str) -> str | None:
-        """Return the `content_hash` that the document was stored with; None if it is not there."""
+        """Return the `content_hash` of the stored version; None if there is none."""
         with self.database.reading() as connection:
             query = "SELECT content_hash FROM documents WHERE number = ?"
             row = connection.execute(query, [records.find(connection, document_id)]).fetchone()
         return None if row is None else str(row[0])
 
     def document(self, document_id: str) -> Document:
-        """Read a document alone; raises `InputError` if it is not there, `IndexCorrupt` if damaged."""
+        """Read a document without its graph. Raises `InputError` if it is missing, `IndexCorrupt` if damaged."""
         found = self.versions([document_id])
         if document_id not in found:
             raise self._missing(document_id)
         return found[document_id][1]
 
     def versions(self, document_ids: Collection[str]) -> dict[str, tuple[int, Document]]:
-        """Read numbers and documents of one moment, by id, without those that are not there."""
+        """Read a snapshot of numbers and documents, by id, without missing ones."""
         with self.database.reading() as connection:
             read = {
                 identity: records.find_document(connection, identity) for identity in document_ids
@@ -279,7 +279,7 @@ class Store:
         return found
 
     def load(self, document_id: str) -> Entry:
-        """Read a document with its graph and vectors, as they were put, to the last bit; as `document`."""
+        """Read a document with its graph and vectors, equal to the last bit; errors as in `document`."""
         with self.database.reading() as connection:
             number = records.find(connection, document_id)
             found = None if number is None else records.read_rows(connection, number)
@@ -294,7 +294,7 @@ class Store:
     def __len__(self) -> int:
         """Count the documents."""
         with self.database.reading() as connection:
-            # why WHERE: without, SQLite counts in a single step, which nothing can bound
+            # why WHERE: without it SQLite counts in a single step, which no limit stops
             query = "SELECT count(*) FROM documents WHERE number > 0"
             (count,) = connection.execute(query).fetchone()
         return int(count)
@@ -312,7 +312,7 @@ class Store:
             return [name for _, name in records.ascending(connection.execute(query))]
 
     def unfinished(self) -> list[str]:
-        """Return ids of documents that are not stored, but that there are finished calls for."""
+        """Return ids of documents that have finished calls but are not stored."""
         query = (
             "SELECT DISTINCT owner FROM calls WHERE owner_slot IS NOT NULL "
             "AND owner_slot NOT IN (SELECT slot FROM documents) ORDER BY owner"
@@ -323,7 +323,7 @@ class Store:
     # What a search needs
 
     def data_version(self) -> int:
-        """Return a number equal to an earlier one if nobody, in any process, has written since."""
+        """Return a number that changes with every write, by any process."""
         return self.database.version()
 
     def numbers(self) -> list[int]:
@@ -333,12 +333,12 @@ class Store:
             return [number for (number,) in records.ascending(connection.execute(query))]
 
     def checksums(self, first: int, last: int) -> tuple[list[int], bytes]:
-        """Return the numbers of the documents in this range, and a hash of them and what they hold."""
+        """Return the numbers of the documents in this range, and a hash of numbers and contents."""
         with self.database.reading() as connection:
             return records.checksums_of(connection, first, last)
 
     def blocks(self, numbers: Sequence[int]) -> Iterator[Block]:
-        """Yield the arrays of documents in the order of the numbers, without those that are gone."""
+        """Yield the arrays of documents in the order of `numbers`, without deleted ones."""
         rest = iter(numbers)
         while batch := self._arrays(rest):
             for number, (identity, *arrays) in batch:
@@ -347,7 +347,7 @@ class Store:
                 yield block
 
     def nodes(self, addresses: Sequence[tuple[int, int]]) -> list[Node | None]:
-        """Read the nodes with these numbers of documents and positions; None where it is gone."""
+        """Read nodes by (number of the document, position); None if the document was deleted."""
         wanted: dict[tuple[int, int], list[int]] = {}  # places in a row, by document and first node
         for number, position in addresses:
             place = int(position) % NODES_PER_ROW
@@ -365,7 +365,7 @@ class Store:
         return [found.get((int(number), int(position))) for number, position in addresses]
 
     def metadata(self, numbers: Sequence[int]) -> dict[int, Mapping[str, Any]]:
-        """Return the metadata of documents by number; what is gone is left out."""
+        """Return the metadata of documents by number, without deleted ones."""
         query, found = "SELECT id, metadata FROM documents WHERE number = ?", {}
         for start in range(0, len(numbers), _BATCH_ROWS):
             batch = [int(number) for number in numbers[start : start + _BATCH_ROWS]]
@@ -389,7 +389,7 @@ class Store:
 
     @contextmanager
     def _blaming(self, document_id: object) -> Iterator[None]:
-        """Name the document in an `IndexCorrupt`."""
+        """Add the document's name to an `IndexCorrupt`."""
         try:
             yield
         except IndexCorrupt as error:
@@ -405,23 +405,23 @@ class Store:
 
 
 def opened(source: Store | str | os.PathLike[str]) -> AbstractContextManager[Store]:
-    """Return an open store as it is, or that of a path, which is closed at the end."""
+    """Return an open store as it is, or open a path, to be closed at the end."""
     return nullcontext(source) if isinstance(source, Store) else Store.open(source)
 
 
-# Whether there is a file, and what it says of itself
+# Checks of a path, and the header
 
 
 def check_folder(path: Path) -> None:
-    """Raise `InputError` if the folder that a file shall be in is missing."""
+    """Raise `InputError` if the folder of a file is missing."""
     if not path.parent.is_dir():
-        raise InputError(f"the folder of {path} does not exist; make {path.parent} first")
+        raise InputError(f"the folder of {path} does not exist; create {path.parent} first")
 
 
 def holds_something(path: Path) -> bool:
-    """Say whether there is a file to open; a build killed at its very start leaves an empty one.
+    """Return whether a file exists and is not empty, as a build killed at its start leaves it.
 
-    A write that was killed is rolled back first: where it was the first one, nothing is left then.
+    Rolls back the write of a killed process first: if it was the first write, the file is empty again.
     """
     if not path.is_file() or not path.stat().st_size:
         return path.is_dir()
@@ -436,14 +436,14 @@ def holds_something(path: Path) -> bool:
 
 
 def check_free(path: Path) -> None:
-    """Raise `InputError` unless a new index can be made there."""
+    """Raise `InputError` unless a new index can be created there."""
     check_folder(path)
     if path.exists() and (not path.is_file() or path.stat().st_size):
         raise _occupied(str(path))
 
 
 def write_schema(database: Database, header: list[tuple[str, str]]) -> None:
-    """Make the tables in one transaction, so that an interruption leaves nothing in the way."""
+    """Create the tables in one transaction, so that an interruption leaves an empty file."""
     with database.writing() as connection:
         if connection.execute("SELECT 1 FROM sqlite_master").fetchone():
             raise _occupied(database.name)  # another process was faster
@@ -473,38 +473,38 @@ def _occupied(name: str) -> InputError:
 
 
 class StoreView(Mapping[str, T]):
-    """By document id; always what the store holds now, other processes' changes included.
+    """A live mapping by document id: it shows the changes of every process.
 
-    Items and values are read one by one, without documents that are deleted meanwhile. `keys()`
-    reads all, so that `dict(...)` gets every document that it names; to iterate gives ids alone.
+    `items()` and `values()` read one document at a time and skip those deleted since. `keys()` reads
+    all documents, so that `dict(...)` finds each of them. Iterating reads only the ids.
     """
 
     def __init__(self, store: Callable[[], Store | None], read: Callable[[Store, str], T]) -> None:
         self._store = store
         self._read = read
-        self._named: dict[str, T] = {}  # by `keys()`, in case that they are deleted
+        self._named: dict[str, T] = {}  # read by `keys()`, in case they are deleted
 
     def __getitem__(self, key: str) -> T:
         store = self._store()
         if store is not None and isinstance(key, str):
-            with suppress(InputError):  # it is not there, or no longer
+            with suppress(InputError):  # missing or deleted
                 return self._read(store, key)
             if key in self._named:
                 return self._named.pop(key)
         raise KeyError(key)
 
     def keys(self) -> KeysView[str]:
-        """Return the ids; what they name is read at once."""
+        """Return the ids, and read all documents."""
         found = dict(self._present())
         self._named.update(found)
         return found.keys()
 
     def items(self) -> ItemsView[str, T]:
-        """Return ids with what is read of the documents."""
+        """Return pairs of an id and what `read` returns for it."""
         return _Items(self)
 
     def values(self) -> ValuesView[T]:
-        """Return what is read of the documents."""
+        """Return what `read` returns for every document."""
         return _Values(self)
 
     def _present(self) -> Iterator[tuple[str, T]]:

@@ -1,7 +1,7 @@
-"""Files that appear under their name when they are finished, or not at all.
+"""Files that get their name only when they are complete.
 
-Until then they are called `NAME.unfinished-HOST-PROCESS-START-...`, which everybody sees. A process that
-was killed leaves such a file; whoever opens `NAME` for writing, or writes it anew, removes it.
+Until then they are called `NAME.unfinished-HOST-PROCESS-START-...`. A killed process leaves such a
+file; the next process that opens `NAME` for writing, or replaces it, removes the leftover.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NO_DATABASE = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 
 @contextmanager
 def unfinished_file(path: Path) -> Iterator[Path]:
-    """Find a new name in the folder of `path`; what stands there at the end is removed."""
+    """Yield a new name in the folder of `path`, and remove what has that name at the end."""
     remove_leftovers(path)
     process = os.getpid()
     name = f"{path.name}{_MARK}{_host()}-{process}-{_start_of(process)}-{secrets.token_hex(4)}"
@@ -40,8 +40,8 @@ def unfinished_file(path: Path) -> Iterator[Path]:
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove unfinished files for `path` of processes of this machine that are no more."""
-    # why a star: a file may be copied to an unfinished one
+    """Remove unfinished files for `path` whose processes, of this machine, have ended."""
+    # why a star: an unfinished file may itself be the target of a copy
     own = re.compile(
         re.escape(f"{path.name}{_MARK}{_host()}-")
         + rf"(\d{{1,9}})-([0-9a-f]{{8}})-[0-9a-f]{{8}}({re.escape(_MARK)}[0-9a-f-]+)*"
@@ -64,24 +64,24 @@ def _remove(path: Path) -> None:
 
 def _is_alive(process: int, start: str) -> bool:
     if os.name == "nt":
-        return True  # there a signal cannot ask; the file is visible, and its name says whose it is
+        return True  # a signal cannot test it there; the name of the file shows the process
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
     except OSError:
-        pass  # it is somebody else's
+        pass  # another user's process
     return _start_of(process) in (start, _UNKNOWN)
 
 
 def _start_of(process: int) -> str:
-    """Return a word for when a process began: a restarted container has the same host name and numbers.
+    """Return a hash of the start of a process, since a restarted container reuses host name and numbers.
 
-    Where the system does not say it, all processes have the same word.
+    Systems that do not report the start give all processes the same hash.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii")
-        # why behind the bracket: the name of a program may hold blanks and brackets
+        # why after the bracket: the name of a program may hold blanks and brackets
         fields = Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
         return _UNKNOWN
@@ -90,30 +90,30 @@ def _start_of(process: int) -> str:
 
 @cache
 def _host() -> str:
-    """Return a word for this machine or container, where numbers of processes are unique."""
+    """Return a hash of this machine or container, within which process numbers are unique."""
     return blake2b(socket.gethostname().encode(), digest_size=4).hexdigest()
 
 
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """Find an unfinished file, which gets this name at the end; an empty file there is replaced.
+    """Yield an unfinished file that gets the name `path` at the end, in place of an empty file.
 
-    Raises `InputError` if something else is there by then, `IndexFileError` if it cannot be written.
+    Raises `InputError` if another file has that name by then, `IndexFileError` if it cannot be written.
     """
     with file_errors(), unfinished_file(path) as unfinished:
         yield unfinished
         sync(unfinished)
         if path.is_file() and not path.stat().st_size:
-            path.unlink()  # as a build leaves it that was killed at its start
+            path.unlink()  # left by a build that was killed at its start
         publish(unfinished, path)
 
 
 def publish(unfinished: Path, path: Path) -> None:
-    """Give a finished file its name, which must be free; raises `InputError` if it is not."""
+    """Give a finished file its name. Raises `InputError` if the name is taken."""
     if not path.exists():
-        journal_of(path).unlink(missing_ok=True)  # of a file that is gone; SQLite would apply it
+        journal_of(path).unlink(missing_ok=True)  # of a deleted file; SQLite would apply it
     try:
-        os.link(unfinished, path)  # unlike a renaming it never replaces a file
+        os.link(unfinished, path)  # unlike a rename, it never replaces a file
         unfinished.unlink()
     except FileExistsError:
         raise InputError(f"{path} exists; name a file that does not exist yet") from None
@@ -123,21 +123,21 @@ def publish(unfinished: Path, path: Path) -> None:
 
 
 def replace_file(unfinished: Path, path: Path) -> None:
-    """Give a finished file of SQLite the name of another one, which is gone then; waits for its writers.
+    """Replace a SQLite file by a finished one, after its writers are done.
 
-    Whoever has the other one open reads on in it, and is told at the next write that it is gone.
+    Processes that have the old file open go on reading it; their next write raises an error.
     """
     refuse_foreign_files(path, bounded=False)
     try:
         with closing(sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)) as other:
-            try:  # a killed write is rolled back: SQLite would apply its journal to the new file
+            try:  # roll back a killed write: SQLite would apply its journal to the new file
                 other.execute("BEGIN EXCLUSIVE")
             except sqlite3.DatabaseError as error:
                 if error.sqlite_errorcode & 0xFF not in _NO_DATABASE:
                     raise
-                journal_of(path).unlink(missing_ok=True)  # of no use either
+                journal_of(path).unlink(missing_ok=True)  # belongs to no database
             if os.name == "nt":
-                other.close()  # Windows replaces no file that is open
+                other.close()  # Windows cannot replace an open file
             unfinished.replace(path)
             drop_arrays(path)
     except sqlite3.Error as error:
@@ -147,10 +147,8 @@ def replace_file(unfinished: Path, path: Path) -> None:
 
 @contextmanager
 def file_errors() -> Iterator[None]:
-    """Raise an `OSError` inside as an `IndexFileError`."""
+    """Turn an `OSError` in the block into an `IndexFileError`."""
     try:
         yield
     except OSError as error:
-        raise IndexFileError(
-            f"{error}; check permissions, and the free space of the disk"
-        ) from error
+        raise IndexFileError(f"{error}; check permissions and free disk space") from error

@@ -1,4 +1,4 @@
-"""Whether an index file is whole, and making it small again."""
+"""Checking an index file for damage, and compacting it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from hwdag.store.schema import check_format
 from hwdag.store.sqlite import Store, header_in, opened
 from hwdag.trace.bars import Reporter, as_reporter
 
-_MOST_MESSAGES = 100  # of SQLite, about pages
-_LEAST_BYTES = 100  # of the header of every SQLite database
-_WAIT_SECONDS = 30.0  # for a build to end whose calls are to be dropped
+_MOST_MESSAGES = 100  # SQLite's, about pages
+_LEAST_BYTES = 100  # the header of a SQLite database
+_WAIT_SECONDS = 30.0  # for a running build to end, before its calls are dropped
 
 UNREADABLE = (sqlite3.Error, UnicodeDecodeError, OverflowError, IndexCorrupt, InputError)
-"""What reading a damaged file raises."""
+"""Exceptions of reading a damaged file."""
 
 
 # Verify
@@ -31,7 +31,7 @@ UNREADABLE = (sqlite3.Error, UnicodeDecodeError, OverflowError, IndexCorrupt, In
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that is not as it was written, in words, and whose it is, None for the file as a whole."""
+    """A description of some damage, and the document it affects; None for the file as a whole."""
 
     what: str
     document_id: str | None = None
@@ -39,19 +39,19 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a verification found: ids of the documents that nothing is wrong with, and all problems."""
+    """Result of a verification: ids of the intact documents, and all problems."""
 
     whole: tuple[str, ...]
     problems: tuple[Problem, ...]
 
     @property
     def sound(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether the file has no problem."""
         return not self.problems
 
     @property
     def damaged(self) -> tuple[str, ...]:
-        """Ids of the documents that are not whole, as far as they can be read."""
+        """Readable ids of the damaged documents."""
         found = dict.fromkeys(problem.document_id for problem in self.problems)
         return tuple(name for name in found if name is not None and name not in self.whole)
 
@@ -59,9 +59,9 @@ class Verdict:
 def verify(path: str | os.PathLike[str], *, show_progress: bool | Reporter = False) -> Verdict:
     """Check every page, every document and every cached call of an index file.
 
-    Documents are read one by one, so that other processes need not stop. Of a file that defines
-    other tables than an index, or whose header is damaged, nothing else is read. Raises
-    `IndexFileError`, `NotAnIndex` or `IndexVersionError` for a file that cannot be checked.
+    Reads documents one by one, so that other processes can go on. If the tables are not those of an
+    index, or the header is damaged, it reads nothing else. Raises `IndexFileError`, `NotAnIndex` or
+    `IndexVersionError` if the file cannot be checked.
     """
     path = Path(path)
     if not path.is_file():
@@ -86,10 +86,10 @@ def verify(path: str | os.PathLike[str], *, show_progress: bool | Reporter = Fal
 
 
 def _file_problems(connection: sqlite3.Connection, path: Path) -> Iterator[Problem]:
-    """Yield what is wrong with pages and calls; what ends the check is a problem too."""
+    """Yield the problems of pages and calls, and the error that ends the check, if any."""
     try:
         if path.stat().st_size < _size(connection):
-            yield Problem("it is shorter than it should be; it was truncated")
+            yield Problem("it is truncated: shorter than its number of pages")
         for (message,) in connection.execute(f"PRAGMA integrity_check({_MOST_MESSAGES})"):
             if message != "ok":
                 yield Problem(f"SQLite says: {message}")
@@ -97,7 +97,7 @@ def _file_problems(connection: sqlite3.Connection, path: Path) -> Iterator[Probl
             yield Problem(f"a row of table {table} belongs to a document that does not exist")
         for _, owner, row in sound_calls(connection):
             if row is None:
-                yield Problem("a cached call is damaged; it will be made again", owner)
+                yield Problem("a cached call is damaged; a build will repeat it", owner)
     except UNREADABLE as error:
         yield Problem(str(error))
 
@@ -114,27 +114,27 @@ def _documents(
                 try:
                     name = _whole(connection, number, dimension)
                     if name in ids:
-                        raise IndexCorrupt("there are two documents with this id")
+                        raise IndexCorrupt("two documents have this id")
                     ids[name] = None
                 except UNREADABLE as error:
                     named = id_of(connection, number)
                     what = str(error) if named is not None else f"number {number}: {error}"
                     problems.append((number, Problem(what, named)))
             advance()
-    with moment(database) as connection:  # what was deleted meanwhile is not missing
+    with moment(database) as connection:  # documents deleted since are no problem
         left = set(numbers_of(connection))
     return tuple(ids), [problem for number, problem in problems if number in left]
 
 
 def _whole(connection: sqlite3.Connection, number: int, dimension: int) -> str:
-    """Return the id of a document; raises one of `UNREADABLE` if something is wrong with it."""
+    """Return the id of an intact document. Raises one of `UNREADABLE` for a damaged one."""
     found = read_rows(connection, number)
     if found is None:
-        raise IndexCorrupt("only parts of it are there")
+        raise IndexCorrupt("parts of it are missing")
     rows, checksum = found
     entry = records.decode(rows, checksum=checksum, dimension=dimension)
     if records.encode(entry, dimension=dimension) != rows:
-        raise IndexCorrupt("its search arrays are not those of its text; insert it again")
+        raise IndexCorrupt("its search arrays do not match its text; insert it again")
     return entry.document.id
 
 
@@ -150,15 +150,15 @@ class Compacted:
 
 
 def compact(source: Store | str | os.PathLike[str], *, drop_calls: bool = False) -> Compacted:
-    """Write an index file anew without gaps.
+    """Rewrite an index file without gaps.
 
-    Other processes may have the file open; they wait while pages are written. Twice the size of the
-    file must be free on the disk meanwhile; the file stays as it was if it is not. With `drop_calls`
-    finished model calls are forgotten, which unfinished builds would not pay for again.
+    Other processes may have the file open; they wait while pages are written. This needs free disk
+    space of twice the file's size; without it, the file does not change. `drop_calls` deletes finished
+    model calls too, so that unfinished builds pay for them again.
     """
     with opened(source) as store:
         database = store.database
-        # why: an unfinished build takes the loss of its calls for a deletion of its document
+        # why the lock: a running build would take the loss of its calls for a deletion
         alone = build_lock(store.path, _WAIT_SECONDS) if drop_calls else nullcontext()
         with alone, database.writing() as connection:
             before = _size(connection)
@@ -175,11 +175,11 @@ def _size(connection: sqlite3.Connection) -> int:
     return int(pages) * int(size)
 
 
-# Reading what may be damaged anywhere
+# Reading damaged files
 
 
 def _readable(connection: sqlite3.Connection, query: str, *values: Any) -> Iterator[Row]:
-    """Yield the rows before the first that cannot be read."""
+    """Yield the rows up to the first unreadable one."""
     try:
         yield from connection.execute(query, values)
     except UNREADABLE:
@@ -187,7 +187,7 @@ def _readable(connection: sqlite3.Connection, query: str, *values: Any) -> Itera
 
 
 def numbers_of(connection: sqlite3.Connection, name: str = "documents") -> list[int]:
-    """Return the numbers in a table, from its index and from both ends: a bad page hides what follows."""
+    """Return the numbers in a table, read from its index and from both ends: a bad page hides the rest."""
     found = {
         number
         for table in (
@@ -201,7 +201,7 @@ def numbers_of(connection: sqlite3.Connection, name: str = "documents") -> list[
 
 
 def sound_calls(connection: sqlite3.Connection) -> Iterator[tuple[int, str | None, Row | None]]:
-    """Yield number, owner and row of every cached call; the row is None where it is damaged."""
+    """Yield number, owner and row of every cached call; the row is None if damaged."""
     select = f"SELECT {', '.join(CALL_COLUMNS)} FROM calls WHERE number = ?"
     for number in numbers_of(connection, "calls"):
         row = next(_readable(connection, select, number), None)
@@ -214,7 +214,7 @@ def sound_calls(connection: sqlite3.Connection) -> Iterator[tuple[int, str | Non
 
 
 def id_of(connection: sqlite3.Connection, number: int) -> str | None:
-    """Return the id of a document; None where it cannot be read."""
+    """Return the id of a document; None if it is unreadable."""
     select = "SELECT slot, id FROM documents WHERE number = ?"
     for slot, found in _readable(connection, select, number):
         if isinstance(found, str) and slot == records.slot_of(found):
@@ -224,12 +224,12 @@ def id_of(connection: sqlite3.Connection, number: int) -> str | None:
 
 @contextmanager
 def moment(database: Database) -> Iterator[sqlite3.Connection]:
-    """Read all inside of one moment; nobody is waited for once it has begun."""
+    """Open a read transaction, and ignore damage that only its end reports."""
     finished = False
     try:
         with database.reading() as connection:
             yield connection
             finished = True
     except IndexCorrupt:
-        if not finished:  # else it is about pages that were met before
+        if not finished:  # else the reads inside have reported it
             raise
