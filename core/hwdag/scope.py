@@ -31,7 +31,8 @@ class Scope:
     def __post_init__(self) -> None:
         wanted = self.document_ids
         if wanted is not None:
-            if isinstance(wanted, str) or not all(isinstance(one, str) for one in wanted):
+            is_list = isinstance(wanted, Collection) and not isinstance(wanted, str | Mapping)
+            if not is_list or not all(isinstance(one, str) for one in wanted):
                 raise InputError(f"document_ids must be a list of ids, got {brief(wanted)}")
             object.__setattr__(self, "document_ids", tuple(dict.fromkeys(wanted)))
         if self.filters is not None:

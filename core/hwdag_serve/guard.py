@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import json
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 OPEN_PATHS = ("/", "/page.js", "/page.css", "/health")
 """The empty page, and whether the server runs. They hold no document, question or figure."""
+
+OTHER_SITES = ("cross-site", "same-site")  # "same-site" is another port of this machine, too
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -33,6 +37,12 @@ HEADERS = {
 
 MAX_JSON_BYTES = 1_000_000
 """Of a question and what comes with it."""
+
+GRACE = 30.0
+"""Seconds in which a client must have sent or read something."""
+
+SLOWEST = 10_000
+"""Bytes per second at which a body must arrive, after the grace."""
 
 MAX_UPLOADS = 4
 """Read or waiting at a time; they are built one after the other."""
@@ -68,10 +78,13 @@ class Guard:
 
     def _refused(self, path: str, headers: Headers) -> JSONResponse | None:
         host, origin, token = headers.get("host", ""), headers.get("origin"), self._token
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and _parsed(origin).netloc != host:
             return failure(403, f"a page of {origin!r} may not use this server")
+        # why: browsers send no Origin with a GET, but they say whose page has asked
+        if headers.get("sec-fetch-site") in OTHER_SITES and path not in OPEN_PATHS:
+            return failure(403, "a page of another site may not use this server")
         if token is None:
-            name = urlsplit(f"//{host}").hostname
+            name = _parsed(f"//{host}").hostname
             if name not in LOOPBACK_NAMES:
                 return failure(403, f"this server answers to localhost only, not to {name!r}")
         elif path not in OPEN_PATHS:
@@ -81,6 +94,14 @@ class Guard:
                 refused.headers["WWW-Authenticate"] = "Bearer"
                 return refused
         return None
+
+
+def _parsed(url: str) -> SplitResult:
+    """Return the parts of a URL, all empty where it is none."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("")
 
 
 class Slots:
@@ -108,13 +129,25 @@ class Slots:
 
 
 async def limited_body(request: Request, most: int) -> AsyncIterator[bytes]:
-    """Yield the body of a request in pieces. Raises `HTTPException` (413) beyond `most` bytes."""
+    """Yield the body of a request in pieces.
+
+    Raises `HTTPException`: 413 beyond `most` bytes; 408 for a client that sends it slower than
+    `SLOWEST` after `GRACE`, or stops.
+    """
     too_long = HTTPException(413, f"more than the {most:,} bytes that this server takes")
     said = request.headers.get("content-length", "")
     if said.isdecimal() and int(said) > most:
         raise too_long
-    taken = 0
-    async for piece in request.stream():
+    taken, began, pieces = 0, time.monotonic(), request.stream()
+    while True:
+        left = began + GRACE + taken / SLOWEST - time.monotonic()
+        try:
+            piece = await asyncio.wait_for(anext(pieces), max(0, left))
+        except StopAsyncIteration:
+            return
+        except TimeoutError as error:
+            said = f"less than {SLOWEST:,} bytes per second came"
+            raise HTTPException(408, said, {"Connection": "close"}) from error
         taken += len(piece)
         if taken > most:
             raise too_long
@@ -129,7 +162,10 @@ def failure(status: int, message: str) -> JSONResponse:
 
 
 class Events(StreamingResponse):
-    """A stream of events that holds a slot until it ends. It is refused (503) if no slot is free."""
+    """A stream of events that holds a slot until it ends. It is refused (503) if no slot is free.
+
+    A client that reads nothing for `GRACE` loses it.
+    """
 
     def __init__(self, frames: AsyncIterator[str], slots: Slots) -> None:
         super().__init__(frames, media_type="text/event-stream")
@@ -138,8 +174,15 @@ class Events(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
+
+        async def sent(message: Message) -> None:
+            try:
+                await asyncio.wait_for(send(message), GRACE)
+            except TimeoutError as error:
+                raise ClientDisconnect from error
+
         with self._slots.one():
-            await super().__call__(scope, receive, send)
+            await super().__call__(scope, receive, sent)
 
 
 def frame(data: object, event: str | None = None) -> str:

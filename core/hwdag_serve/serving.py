@@ -27,6 +27,7 @@ def serve(options: argparse.Namespace) -> int:
         import uvicorn
 
         from hwdag_serve.application import ServerConfig, application
+        from hwdag_serve.connections import Timed
     except ImportError as error:
         raise InputError(f'{error}; install it with: pip install "hwdag[serve]"') from error
     config, token = search_config(options), token_for(options.host)
@@ -41,6 +42,7 @@ def serve(options: argparse.Namespace) -> int:
             app,
             host=options.host,
             port=options.port,
+            http=Timed,
             log_level="warning",
             server_header=False,
             timeout_graceful_shutdown=5,

@@ -194,6 +194,11 @@ def test_without_a_token_only_this_machine_asks_and_no_page_of_another_site(serv
         assert client.get("/health", headers={"Host": host}).status_code == 200
     assert client.get("/health", headers={"Origin": "http://evil.example"}).status_code == 403
     assert client.get("/health", headers={"Origin": "http://localhost"}).status_code == 200
+    for site in ("cross-site", "same-site"):  # a GET of another page has no Origin
+        asked = {"Sec-Fetch-Site": site}
+        assert client.get("/api/graph", headers=asked).status_code == 403
+        assert client.get("/", headers=asked).status_code == 200  # a link to the empty page
+    assert client.get("/api/state", headers={"Sec-Fetch-Site": "same-origin"}).status_code == 200
 
 
 def test_every_answer_keeps_the_page_to_itself(client):

@@ -1,0 +1,147 @@
+"""Malformed requests: every one is refused with 4xx and a message, none is a failure of the server."""
+
+import itertools
+import json
+
+import pytest
+from serve_world import CONFIG, QUESTION, index
+
+pytest.importorskip("starlette", reason="needs the extra serve")
+pytest.importorskip("prometheus_client", reason="needs the extra serve")
+
+from starlette.testclient import TestClient
+
+from hwdag_serve.application import application
+
+JSON = {"content-type": "application/json"}
+
+ASKED = {"question": QUESTION, "system": "hwdag", "token_budget": 64, "documents": ["a"]}
+CHAT = {
+    "model": "hwdag",
+    "messages": [{"role": "user", "content": QUESTION}],
+    "max_tokens": 8,
+    "max_completion_tokens": 8,
+    "n": 1,
+    "stream": False,
+    "stream_options": {"include_usage": True},
+    "response_format": {"type": "text"},
+}
+VALUES = [
+    None,
+    True,
+    0,
+    -1,
+    1.5,
+    10**30,
+    "",
+    "x",
+    "\ud800",
+    "\0",
+    [],
+    [[]],
+    [None],
+    [{}],
+    ["a", 1],
+    {},
+    {"a": []},
+    [{"role": "user"}],
+    [{"role": "user", "content": 1}],
+    [{"role": "user", "content": [1]}],
+    [{"role": "user", "content": [{"type": "text"}]}],
+    [{"role": [], "content": "x"}],
+]
+BODIES = [
+    b"",
+    b"{",
+    b"null",
+    b"[]",
+    b'"x"',
+    b"1",
+    b"\xff",
+    b"NaN",
+    b"[" * 100_000,
+    b'{"question": 1e999}',
+    b'{"a": ' + b"9" * 5000 + b"}",
+]
+HEADERS = [
+    {"host": "["},
+    {"host": "a:b:c"},
+    {"host": "localhost:x"},
+    {"host": ""},
+    {"host": "\xff"},
+    {"origin": "http://["},
+    {"origin": "\xff"},
+    {"origin": "null"},
+    {"authorization": "\xff"},
+    {"content-length": "-5"},
+    {"content-length": "9" * 5000},
+    {"content-length": "\u00b2"},
+    {"content-type": "\xff"},
+]
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        index() as made,
+        TestClient(application(made, CONFIG), "http://localhost", False) as client,
+    ):
+        yield client
+
+
+def refused(response):
+    """A refusal in words; events that begin may still end in an error of the same kind."""
+    if response.status_code == 200:
+        return "server failed" not in response.text
+    return 400 <= response.status_code < 500 and response.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("path", ["/api/ask", "/v1/chat/completions"])
+@pytest.mark.parametrize("body", BODIES, ids=range(len(BODIES)))
+def test_what_is_no_json_object_is_refused(client, path, body):
+    response = client.post(path, content=body, headers=JSON)
+    assert 400 <= response.status_code < 500
+    assert response.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [("/api/ask", ASKED, f) for f in ASKED] + [("/v1/chat/completions", CHAT, f) for f in CHAT],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_fields_of_any_kind_are_answered_or_refused(client, path, body, field):
+    wrong = []
+    for value in VALUES:
+        content = json.dumps({**body, field: value})
+        response = client.post(path, content=content, headers=JSON)
+        if not refused(response):
+            wrong.append((value, response.status_code, response.text[:200]))
+    assert not wrong
+
+
+@pytest.mark.parametrize("headers", HEADERS, ids=range(len(HEADERS)))
+def test_headers_of_any_kind_are_answered_or_refused(client, headers):
+    raw = [(k.encode("latin-1"), v.encode("utf-8")) for k, v in headers.items()]
+    for method, path in itertools.product(["GET", "POST"], ["/", "/api/state", "/api/ask"]):
+        response = client.request(method, path, headers=raw)
+        assert response.status_code < 500, (method, path, response.text)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/graph?document=%00",
+        "/api/graph?document=%ff",
+        "/api/graph?document=nothing",
+        "/api/documents/%00",
+        "/api/documents/%ff",
+        "/api/documents/%ed%a0%80",
+        "/api/documents/..%2f..%2fx",
+        "/api/documents/" + "x" * 5000,
+        "/%00",
+    ],
+)
+def test_paths_of_any_kind_are_answered_or_refused(client, path):
+    for method in ("GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
+        response = client.request(method, path)
+        assert response.status_code < 500, (method, response.text)
