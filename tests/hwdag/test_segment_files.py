@@ -97,6 +97,22 @@ def test_a_process_maps_what_another_one_has_written(path):
     assert [folder.stat().st_ino for folder in kept(path)] == written
 
 
+@pytest.mark.skipif(os.name == "nt", reason="modes of files are POSIX")
+@pytest.mark.parametrize("mode", [0o664, 0o646])
+def test_what_others_may_truncate_is_copied_and_not_mapped(path, mode):
+    """The kernel kills a process that reads a mapped page which its file has no more."""
+    for file in kept(path)[0].glob("*.npy"):
+        file.chmod(mode)
+    written = [folder.stat().st_ino for folder in kept(path)]
+    with Store.open(path) as store:
+        corpus = Snapshots(store).current()
+        assert sum(part.mapped is not None for part in corpus.segments) == len(kept(path)) - 1
+        for file in kept(path)[0].glob("*.npy"):
+            os.truncate(file, 0)
+        assert_same(corpus, read_fully(store), set(WORDS[:8]), QUERY)
+    assert [folder.stat().st_ino for folder in kept(path)] == written
+
+
 @pytest.mark.slow
 @settings(
     max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -89,8 +89,8 @@ class SegmentFiles:
 
     def keep(self, segment: Segment) -> Segment:
         """The same segment from files, if it is large, and can be written there."""
-        ready = len(segment) >= LEAST_NODES and segment.alive.all() and segment.mapped is None
-        if self._place is None or not ready:
+        ready = len(segment) >= LEAST_NODES and segment.alive.all()
+        if self._place is None or not ready or _folder_of(self._place, segment).exists():
             return segment
         try:
             return self._write(self._place, segment) or segment
@@ -120,7 +120,7 @@ class SegmentFiles:
                 for begin, end, folder in list(arrays_of(place)):
                     if begin <= last and first <= end:
                         remove_segment(folder)
-                folder = parent / f"{first}-{last}"
+                folder = _folder_of(place, segment)
                 unfinished.rename(folder)
         return self._read(folder, numbers, digest)
 
@@ -130,7 +130,7 @@ class SegmentFiles:
             0 if self._place is None else self._place.stat().st_size
         )  # it has all of it too
 
-        def mapped(name: str, dtype: str) -> np.memmap[Any, Any]:
+        def mapped(name: str, dtype: str) -> NDArray[Any]:
             return _mapped(folder / f"{name}.npy", dtype, most_bytes)
 
         if mapped(DIGEST, "|u1").tobytes() != digest:
@@ -154,8 +154,13 @@ class SegmentFiles:
         )
         segment.check(segment.first)
         for array in maps.values():  # what was checked leaves the memory of the process again
-            _memory_of(array).madvise(mmap.MADV_DONTNEED)
+            if memory := _memory_of(array):
+                memory.madvise(mmap.MADV_DONTNEED)
         return segment
+
+
+def _folder_of(place: Path, segment: Segment) -> Path:
+    return folder_of_arrays(place) / f"{segment.numbers[0]}-{segment.numbers[-1]}"
 
 
 def _save(folder: Path, segment: Segment, digest: bytes, *, mode_of: Path) -> None:
@@ -170,8 +175,11 @@ def _save(folder: Path, segment: Segment, digest: bytes, *, mode_of: Path) -> No
         sync(file)
 
 
-def _mapped(file: Path, dtype: str, most_bytes: int) -> np.memmap[Any, Any]:
-    """Map an array, read-only. Raises `ValueError` unless the file is such an array and no more."""
+def _mapped(file: Path, dtype: str, most_bytes: int) -> NDArray[Any]:
+    """Map an array, read-only, or copy one that somebody else may truncate.
+
+    Raises `ValueError` unless the file is such an array and no more.
+    """
     with open_plain(file) as opened:
         seen = os.fstat(opened.fileno())
         if not stat.S_ISREG(seen.st_mode) or seen.st_size > most_bytes:
@@ -184,11 +192,18 @@ def _mapped(file: Path, dtype: str, most_bytes: int) -> np.memmap[Any, Any]:
         size = opened.tell() + math.prod(shape) * found.itemsize
         if not is_known or is_fortran or found.str != dtype or size != seen.st_size:
             raise ValueError(f"{file} is another array")
+        if _others_may_write(seen):  # a mapped file that is truncated kills the process
+            return np.fromfile(opened, found, math.prod(shape)).reshape(shape)
         return np.memmap(opened, found, "r", opened.tell(), shape)
 
 
-def _memory_of(array: np.memmap[Any, Any]) -> mmap.mmap:
+def _others_may_write(seen: os.stat_result) -> bool:
+    return seen.st_uid not in (0, os.geteuid()) or bool(
+        seen.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    )
+
+
+def _memory_of(array: NDArray[Any]) -> mmap.mmap | None:
+    """The mapped file of an array; None for a copy in memory."""
     memory = array.base
-    if not isinstance(memory, mmap.mmap):
-        raise ValueError("an array that is not mapped")
-    return memory
+    return memory if isinstance(memory, mmap.mmap) else None
