@@ -49,6 +49,11 @@ PROJECTIONS = ("query", "key", "value", "dense")
 RANK, ALPHA = 8, 16.0
 TRAINED_LAYERS = 2
 READS = 4
+
+ASKED_AGAIN = 2
+"""Reads that a walk embeds the question with: more cost a fifth of a search each, and find no more
+(docs/evaluation.md, "How many reads ask again")."""
+
 TEMPERATURE = 0.05
 BATCH = 8
 """Questions per step."""
@@ -193,7 +198,7 @@ class QuestionSide:
         """Write what `SearchConfig(navigator=folder)` reads."""
         base = embedder.name
         lora.save(self._encoder, folder, rank=RANK, alpha=ALPHA, base=base, projections=PROJECTIONS)
-        write_card(folder, reads=READS, embedder=embedder)
+        write_card(folder, reads=ASKED_AGAIN, embedder=embedder)
 
 
 def fit(side: QuestionSide, train: Sequence[Prepared], *, minutes: float, rate: float) -> None:

@@ -8,7 +8,7 @@ the order of the document, with the heading once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 
 from hwdag.lm.base import Session, WalkSession
 from hwdag.search.corpus import Corpus
@@ -113,10 +113,10 @@ def choice(frontier: Frontier, budget: Budget, index: int, position: int) -> Ste
     """Take the best node of a frontier: the step, as it is before anything is read."""
     passed_over = frontier.passed_over(index, MOST_PASSED_OVER)
     others = tuple(
-        Candidate(node, **asdict(frontier.parts(other)))
+        Candidate(node, **frontier.parts(other)._asdict())
         for other, node in zip(passed_over, budget.fetch(passed_over), strict=True)
     )
-    parts = asdict(frontier.parts(index))
+    parts = frontier.parts(index)._asdict()
     step = Step(position, budget.take(index), False, **parts, passed_over=others)
     frontier.visit(index, step.node)
     return step
@@ -126,7 +126,7 @@ def beyond(frontier: Frontier, budget: Budget, count: int, position: int) -> Ite
     """The `count` best nodes that were not visited, by score."""
     best = frontier.ranking(count).tolist()
     for i, (index, node) in enumerate(zip(best, budget.fetch(best), strict=True)):
-        yield Step(position + i, node, False, **asdict(frontier.parts(index)))
+        yield Step(position + i, node, False, **frontier.parts(index)._asdict())
 
 
 def read_until_enough(

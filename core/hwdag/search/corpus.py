@@ -117,6 +117,11 @@ class Corpus:
         return rows if seen is None else rows[seen[rows]]
 
     @cached_property
+    def has_points(self) -> bool:
+        """Whether there is more than leaves."""
+        return self.height() > 1
+
+    @cached_property
     def has_generated(self) -> bool:
         """Whether an LM wrote the text of any node."""
         return any(segment.generated.any() for segment in self.segments)
@@ -213,6 +218,8 @@ class Corpus:
 
     def distinct(self, indices: Indices) -> Indices:
         """These nodes without those whose very slice an earlier one of them has already."""
+        if not self.has_points:
+            return indices
         slices = np.empty((len(indices), 3), np.int64)
         for mine, segment, rows in self._divided(indices):
             document = np.searchsorted(segment.first, rows, side="right") - 1

@@ -8,8 +8,7 @@ million nodes takes milliseconds, since only what a visit changed is computed ag
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -42,8 +41,7 @@ class Guide(Protocol):
         """Take note of a visited node; the similarity of all nodes, (n,), where that changed it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(NamedTuple):
     """What the score of one node consists of, scaled and weighed."""
 
     attention: float
@@ -203,6 +201,8 @@ class Frontier:
 
     def _fitting(self, costs: Costs, room: int) -> Indices:
         """Those of the first `JUDGED` open nodes that fit, best first; at least one, if any."""
+        if not len(self._judged):  # texts of later choices come with those of the first one
+            costs(highest(self._score, MOST_AT_ONCE).tolist())
         while True:
             first = self._first(JUDGED)
             is_misfit = np.array(costs(first.tolist()), np.int64) > room

@@ -17,7 +17,7 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -164,9 +164,7 @@ def navigator_of(plan: SearchPlan, embedder: Embedder) -> Navigator | None:
     """
     name = plan.navigator
     if name == "auto":
-        # the scorer has seen nothing but our scores; attention adds to them where there are edges
-        is_ours = replace(plan.scoring, attention=0.0) == Scoring(attention=0.0)
-        name = "default" if is_ours and _is_shipped_for(embedder) else "none"
+        name = "default" if _is_ours(plan.scoring) and _is_shipped_for(embedder) else "none"
     if name == "none":
         return None
     folder = SHIPPED if name == "default" else Path(name)
@@ -176,10 +174,21 @@ def navigator_of(plan: SearchPlan, embedder: Embedder) -> Navigator | None:
 _loaded = lru_cache(maxsize=4)(Navigator.load)
 
 
+@lru_cache(maxsize=64)
+def _is_ours(scoring: Scoring) -> bool:
+    """Whether the scorer knows such scores: attention adds to them where there are edges."""
+    return replace(scoring, attention=0.0) == Scoring(attention=0.0)
+
+
+@cache
+def _shipped_fingerprint() -> str:
+    return _card(SHIPPED)[1]
+
+
 def _is_shipped_for(embedder: Embedder) -> bool:
     if not isinstance(embedder, SentenceTransformerEmbedder):
         return False
-    return embedder.fingerprint == _card(SHIPPED)[1]
+    return embedder.fingerprint == _shipped_fingerprint()
 
 
 def _sentence_transformer(embedder: Embedder) -> SentenceTransformerEmbedder:
@@ -358,7 +367,6 @@ class Signals:
         read = np.bincount(paragraphs, facts.share[self._read], of_paragraph)[paragraph]
         near = self._nearness(rows)
         words = facts.words[rows]
-        same = np.ones(len(indices))
         columns = (
             scores,
             like,
@@ -385,13 +393,16 @@ class Signals:
             (words | facts.heading_words[rows]) @ self._weights,
             (words & ~self._covered) @ self._weights,
             facts.heading_asked[rows],
-            same * np.log1p(len(self._read)),
-            same * np.count_nonzero(reads),
-            same * np.log(self._size),
-            same * self._spread,
-            same * scores.max(),
+            np.log1p(len(self._read)),
+            np.count_nonzero(reads),
+            np.log(self._size),
+            self._spread,
+            scores.max(),
         )
-        return np.stack([np.asarray(column, np.float64) for column in columns], axis=1)
+        found = np.empty((len(indices), len(columns)))
+        for i, column in enumerate(columns):
+            found[:, i] = column
+        return found
 
     def _nearness(self, rows: Indices) -> Floats:
         """Cosine to everything that was read, (k, reads); a 0 where nothing was."""

@@ -21,6 +21,7 @@ from collections.abc import (
 )
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -130,9 +131,13 @@ class Store:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    @cached_property
+    def _config(self) -> BuildConfig:
+        return BuildConfig.from_dict(self.header.config)
+
     def config(self, expected: BuildConfig | None = None) -> BuildConfig:
         """Return the build config of the file. Raises `IndexMismatch` if another is `expected`."""
-        stored = BuildConfig.from_dict(self.header.config)
+        stored = self._config
         if expected is None or stored == (wanted := expected.resolved(stored.rules.method)):
             return stored
         differing = (
