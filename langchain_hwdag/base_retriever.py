@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, TypedDict
 
 from langchain_core.callbacks import (
@@ -136,10 +136,11 @@ class CoreSearchRetriever(BaseRetriever):
         k: int | None = None,
         document_ids: Collection[str] | None = None,
         filters: Filter | None = None,
+        history: Sequence[tuple[str, str]] = (),
         **unknown: Any,
     ) -> list[Document]:
         """Search with the options of the call, by default with the fields."""
-        refuse(unknown, "invoke", "k, document_ids, filters")
+        refuse(unknown, "invoke", "k, document_ids, filters, history")
         if not isinstance(query, str):
             raise InputError(
                 f"the question must be a text, got {type(query).__name__}; pick it from a mapping: "
@@ -157,6 +158,7 @@ class CoreSearchRetriever(BaseRetriever):
                 scope=scope,
                 k=wanted,
                 on_step=on_step,
+                **({"history": history} if history else {}),
             )
         except EmptyIndex:  # like LangChain's own stores: an application begins with nothing
             return []

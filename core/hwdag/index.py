@@ -40,6 +40,7 @@ from hwdag.retriever import SearchOptions
 from hwdag.scope import Scope
 from hwdag.search.answering import AnswerStream
 from hwdag.search.context import Evidence
+from hwdag.search.conversation import History, rewriter, standalone
 from hwdag.search.find import Query
 from hwdag.search.passages import Returns, checked_returns, returned
 from hwdag.search.progress import Interruption, StopFlag
@@ -67,6 +68,7 @@ class AskOptions(SearchOptions, total=False):
     """How `HWDAGIndex.answer` works; `HWDAGIndex.search` and `answer` explain the arguments."""
 
     query_vector: Sequence[float] | None
+    history: History
     stop: StopFlag | None
     max_seconds: float | None
     max_new_tokens: int | None
@@ -323,6 +325,7 @@ class HWDAGIndex:
         k: int | None = None,
         returns: Returns = "nodes",
         query_vector: Sequence[float] | None = None,
+        history: History = (),
         on_step: OnStep | None = None,
         stop: StopFlag | None = None,
         max_seconds: float | None = None,
@@ -337,6 +340,10 @@ class HWDAGIndex:
             returns: "nodes" as they were read; "sources", with the text of the document that a node
                 rests on; or "passages", the whole paragraphs that these are in, each once.
             query_vector: the question's embedding where it is there already; None asks the embedder.
+            history: earlier (question, answer) pairs that the question may refer to, as in "When was she
+                born?". The answerer, or a reader that writes, makes it a question of its own
+                (`Retrieval.searched_for`); without either, what shares words with the last turns counts
+                more.
             on_step: called with every visited node as it happens. Where another process deletes a
                 document that the walk wants to read, the walk begins anew, and so do the steps.
             stop: such as a `threading.Event`: once it is set, the walk ends before the next node
@@ -355,7 +362,9 @@ class HWDAGIndex:
             question,
             config,
             scope,
+            self.answerer,
             query_vector=query_vector,
+            history=history,
             on_step=on_step,
             interruption=Interruption(stop, max_seconds),
             k=checked_k(k),
@@ -382,6 +391,7 @@ class HWDAGIndex:
         config: SearchConfig | None = None,
         scope: Scope | None = None,
         query_vector: Sequence[float] | None = None,
+        history: History = (),
         on_step: OnStep | None = None,
         stop: StopFlag | None = None,
         max_seconds: float | None = None,
@@ -399,7 +409,9 @@ class HWDAGIndex:
             question,
             config,
             scope,
+            answers,
             query_vector=query_vector,
+            history=history,
             on_step=on_step,
             interruption=interruption,
             max_new_tokens=room,
@@ -644,7 +656,12 @@ class HWDAGIndex:
         return config.resolved(method_of(config, self._writer, self.reader))
 
     def _find(
-        self, question: str, config: SearchConfig | None, scope: Scope | None, **options: Any
+        self,
+        question: str,
+        config: SearchConfig | None,
+        scope: Scope | None,
+        answerer: Writer | None,
+        **options: Any,
     ) -> Evidence:
         """Search with the models of the index; `options` are those of a `Query`."""
         if not question.strip():
@@ -656,15 +673,19 @@ class HWDAGIndex:
         papers = SearchPrompts() if plan.rules.is_paper else self.reader.search_prompts
         with span("hwdag.walk", "RETRIEVER", **{"input.value": question}) as opened:
             options["on_step"] = telling(opened, options["on_step"])
+            asked = standalone(question, options.pop("history"), rewriter(answerer, self.reader))
+            if asked.is_rewritten:
+                options["query_vector"] = None  # that of the other question
             query = Query(
-                question=question,
+                question=asked.question,
+                history=asked.history,
                 reader=self.reader,
                 embedder=self.embedder,
                 plan=plan,
                 prompts=self.prompts.search or papers,
                 **options,
             )
-            found = snapshots.find(query, scope or Scope())
+            found = asked.told(snapshots.find(query, scope or Scope()), question)
             add_retrieval(opened, found.retrieval)
         return found
 

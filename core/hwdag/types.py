@@ -204,6 +204,9 @@ class Retrieval:
     """Unread nodes that fill up to `k`, best score first; their `p_yes` is None."""
     sources: Mapping[str, Document] = field(default_factory=dict, compare=False, repr=False)
     """The documents of the nodes by id, in the versions that were searched."""
+    searched_for: str | None = None
+    """The question of its own that was searched for in place of one that refers to earlier ones; None for
+    the question as it was asked."""
 
     def best(self, k: int) -> tuple[Step, ...]:
         """Return exactly min(k, available) nodes (ours, not the papers').
@@ -230,6 +233,7 @@ class Retrieval:
         """Return the walk as JSON-able values, without the texts of the documents."""
         return {
             "question": self.question,
+            "searched_for": self.searched_for,
             "stop": self.stop,
             "notes": list(self.notes),
             "context_tokens": self.context_tokens,

@@ -24,6 +24,7 @@ from hwdag.index import HWDAGIndex
 from hwdag.page import built_file, served_page
 from hwdag.retriever import Retriever
 from hwdag.scope import Scope
+from hwdag.search.conversation import checked_history
 from hwdag.text.files import KNOWN_SUFFIXES, read_documents
 from hwdag.threads import in_builder_thread
 from hwdag.trace.bars import Advanced, Reporting
@@ -141,7 +142,7 @@ class _Pages:
         return JSONResponse(await asyncio.to_thread(self._systems.index.to_dict, wanted))
 
     async def ask(self, request: Request) -> Response:
-        """Answer `{question, system, token_budget, documents}` as a stream of events.
+        """Answer `{question, system, token_budget, documents, history}` as a stream of events.
 
         They are `step` for each visited node, `walk`, `piece` for each piece of the answer, `answer`; or
         `error`.
@@ -152,10 +153,13 @@ class _Pages:
             raise InputError("question must be a text that is not empty")
         system = self._systems.named(name, token_budget=body.get("token_budget"))
         scope = None if body.get("documents") is None else Scope(body["documents"])
+        history = checked_history(body.get("history") or [])
 
         async def frames() -> AsyncIterator[str]:
             try:
-                async for event in self._questions.ask(name, system, question, scope):
+                async for event in self._questions.ask(
+                    name, system, question, scope, history=history
+                ):
                     yield _shown(event)
             except Exception as error:
                 yield frame({"message": message_of(error)}, "error")

@@ -16,6 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from hwdag.config import SearchConfig
 from hwdag.errors import HWDAGError
+from hwdag.index import HWDAGIndex
 from hwdag.retriever import Retriever
 from hwdag.scope import Scope
 from hwdag.types import Answer, Retrieval, Step
@@ -54,11 +55,14 @@ class Questions:
     ) -> AsyncGenerator[Event]:
         """Yield the steps of a walk, the walk, the pieces of the answer, and the answer.
 
-        `asked` are further arguments of `stream`.
+        `asked` are further arguments of `stream`. Other methods than that of the index know no `history`,
+        and answer each question on its own.
         To close the iterator, or cancel its task, ends the walk at its next step and the answer at its
         next word.
         """
         retriever, config = system
+        if not isinstance(retriever, HWDAGIndex):
+            asked.pop("history", None)
 
         def work(tell: Callable[[Event], None]) -> None:
             stream = retriever.stream(question, config=config, scope=scope, on_step=tell, **asked)

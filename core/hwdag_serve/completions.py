@@ -20,7 +20,10 @@ REFUSED = ("tools", "functions", "response_format", "logprobs")
 
 
 class Completions:
-    """Answers the last message of a chat from the documents; the API's models are our systems."""
+    """Answers the last message of a chat from the documents; the API's models are our systems.
+
+    Earlier messages are what the last one may refer to.
+    """
 
     def __init__(self, questions: Questions) -> None:
         self._questions = questions
@@ -36,11 +39,13 @@ class Completions:
     async def create(self, request: Request) -> Response:
         """Answer, at once or as a stream of chunks, the last of which carries the citations."""
         body = await json_body(request)
-        question = question_of(body)
+        question, history = conversation_of(body)
         name = body.get("model", "hwdag")
         wanted = body.get("max_completion_tokens") or body.get("max_tokens")
         system = self._questions.systems.named(name)
-        asked = {} if wanted is None else {"max_new_tokens": wanted}
+        asked: dict[str, Any] = {"history": history}
+        if wanted is not None:
+            asked["max_new_tokens"] = wanted
         head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": name}
         if body.get("stream"):
             usage = bool((body.get("stream_options") or {}).get("include_usage"))
@@ -97,8 +102,11 @@ class Completions:
         yield "data: [DONE]\n\n"
 
 
-def question_of(body: dict[str, Any]) -> str:
-    """Return the text of the user's last message. Raises `InputError` for none, or for a refused option."""
+def conversation_of(body: dict[str, Any]) -> tuple[str, list[tuple[str, str]]]:
+    """Return the user's last message, and the questions before it with their answers.
+
+    Raises `InputError` where there is no message of a user, or for a refused option.
+    """
     if asked := [name for name in REFUSED if body.get(name)]:
         raise InputError(f"{', '.join(asked)}: not offered; leave it out")
     if body.get("n") not in (None, 1):
@@ -108,14 +116,25 @@ def question_of(body: dict[str, Any]) -> str:
     messages = body.get("messages")
     if not isinstance(messages, list) or not all(isinstance(one, dict) for one in messages):
         raise InputError("messages must be a list of {role, content}")
-    said = [one.get("content") for one in messages if one.get("role") == "user"]
-    content = said[-1] if said else None
+    turns = list[tuple[str, str]]()
+    for role, text in [(one.get("role"), _text(one.get("content"))) for one in messages]:
+        if role == "user":
+            turns.append((text, ""))
+        elif role == "assistant" and turns:
+            asked, said = turns[-1]
+            turns[-1] = asked, f"{said} {text}".strip()
+    question = turns[-1][0] if turns else ""
+    if not question.strip():
+        raise InputError("the last message with role 'user' is the question, and it has no text")
+    return question, [turn for turn in turns[:-1] if turn[0].strip()]
+
+
+def _text(content: object) -> str:
+    """The text of a message, which may have parts."""
     if isinstance(content, list):
         parts = [part for part in content if isinstance(part, dict)]
-        content = "\n".join(str(part["text"]) for part in parts if part.get("type") == "text")
-    if not isinstance(content, str) or not content.strip():
-        raise InputError("the last message with role 'user' is the question, and it has no text")
-    return content
+        return "\n".join(str(part.get("text")) for part in parts if part.get("type") == "text")
+    return content if isinstance(content, str) else ""
 
 
 def citations(answer: Answer) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from hwdag.config import SearchConfig
 from hwdag.errors import HWDAGError, InputError
 from hwdag.index import HWDAGIndex
 from hwdag.scope import Scope
+from hwdag.search.conversation import checked_history
 from hwdag.trace.provenance import provenance
 from hwdag.types import Document
 from hwdag.version import __version__
@@ -58,21 +59,38 @@ def tools(
 ) -> Mapping[str, Callable[..., Any]]:
     """What a client may call, by name. All of it is confined to the documents of the scope."""
 
-    def search(question: str, k: int = 5) -> list[dict[str, Any]]:
-        """Passages of the documents for a question, best first, with their character spans."""
-        retrieval = index.search(question, config=config, scope=scope, k=k, returns="passages")
+    def search(
+        question: str, k: int = 5, history: list[list[str]] | None = None
+    ) -> list[dict[str, Any]]:
+        """Passages of the documents for a question, best first, with their character spans.
+
+        `history` has the earlier [question, answer] pairs that the question refers to, the last one last.
+        """
+        retrieval = index.search(
+            question,
+            config=config,
+            scope=scope,
+            k=k,
+            returns="passages",
+            history=checked_history(history or []),
+        )
         found = (
             {**provenance(step, retrieval), "text": step.node.text} for step in retrieval.best(k)
         )
         return [{key: one[key] for key in SHOWN if key in one} for one in found]
 
-    def answer(question: str) -> dict[str, Any]:
+    def answer(question: str, history: list[list[str]] | None = None) -> dict[str, Any]:
         """A short answer to a question, its likelihood, and the sentences that support it.
 
         The likelihood is the mean log-probability per token: 0 is certain; answers near 0 are right more often.
+        `history` has the earlier [question, answer] pairs that the question refers to, the last one last.
+        `searched_for` is the question of its own that was made of it.
         """
-        found = index.answer(question, config=config, scope=scope).to_dict()
-        return {key: found[key] for key in ("answer", "likelihood", "citations")}
+        turns = checked_history(history or [])
+        found = index.answer(question, config=config, scope=scope, history=turns)
+        shown = found.to_dict()
+        told = {key: shown[key] for key in ("answer", "likelihood", "citations")}
+        return told | {"searched_for": found.retrieval.searched_for or question}
 
     def sources(document_id: str, start: int = 0, end: int | None = None) -> str:
         """The text of a document, or of a part of it, [start, end) in characters."""

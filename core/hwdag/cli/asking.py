@@ -43,9 +43,10 @@ def ask(options: argparse.Namespace) -> int:
 
 
 def chat(options: argparse.Namespace) -> int:
-    """Answer question after question, each on its own, until the input ends."""
+    """Answer question after question until the input ends; a question may refer to earlier ones."""
     config, scope = search_config(options), scope_of(options)
     asked: dict[str, Any] = {"config": config, "scope": scope, **length_of(options)}
+    history = list[tuple[str, str]]()
     with opened(options, scope) as index:
         print(f"{index!r}; one question per line, Ctrl-D ends")
         with suppress(EOFError):
@@ -53,7 +54,8 @@ def chat(options: argparse.Namespace) -> int:
                 question = input("> " if sys.stdin.isatty() else "")
                 try:
                     if question.strip():
-                        show_answer(index, question, **asked)
+                        answer = show_answer(index, question, history=history, **asked)
+                        history.append((question, answer.text))
                 except HWDAGError as error:
                     print(f"hwdag: {visible(str(error))}", file=sys.stderr)
     return 0

@@ -46,7 +46,7 @@ class AnswerStream:
             self._source = DecodedAnswer(found, max_new_tokens or MAX_NEW_TOKENS)
         else:
             limit = max_new_tokens or ANSWERER_TOKENS
-            asked = found.retrieval.question
+            asked = found.retrieval.searched_for or found.retrieval.question
             self._source = WrittenAnswer(
                 answerer, asked, found.retrieval, limit, self._interruption
             )

@@ -19,6 +19,7 @@ from hwdag.search.context import (
     read_by_section,
     read_until_enough,
 )
+from hwdag.search.conversation import History, on_topic, topic
 from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier
 from hwdag.search.navigator import Guide, Navigator, Signals
@@ -35,7 +36,8 @@ from hwdag.types import OnStep, Retrieval, Step
 class Query:
     """A question, and how it is searched for; see `HWDAGIndex.search`.
 
-    Without a `query_vector`, (dimension,), the embedder is asked. Unless it is `for_answer`, nothing is
+    Without a `query_vector`, (dimension,), the embedder is asked. A `history` is what the question refers
+    to, where nobody has rewritten it. Unless it is `for_answer`, nothing is
     read that the search itself does not need.
     """
 
@@ -48,6 +50,7 @@ class Query:
     k: int | None = None
     max_new_tokens: int = MAX_NEW_TOKENS
     for_answer: bool = True
+    history: History = ()
     on_step: OnStep | None = None
     interruption: Interruption = field(default_factory=Interruption)
 
@@ -91,7 +94,9 @@ def find(
     else:
         steps = select(frontier, budget, interruption, on_step)
         if query.for_answer:
-            steps, shown, unread = read_by_section(session, steps, lambda: interruption.reason)
+            near, others = on_topic(steps) if query.history else (steps, [])
+            steps, shown, unread = read_by_section(session, near, lambda: interruption.reason)
+            unread += others
     if plan.walks:
         shown = list(enumerate(searched_text(step.node) for step in steps))
     notes = [_note(plan)]
@@ -122,9 +127,11 @@ def _frontier(
     """The scores of all nodes before anything is read."""
     question, vector, scoring = query.question, query.query_vector, query.plan.scoring
     vector = query.embedder.embed_query(question) if vector is None else np.asarray(vector)
-    similarity = Similarity(corpus, question, vector, scoring, allowed)
+    about = topic(corpus, query.history, allowed) if query.history else None
+    similarity = Similarity(corpus, question, vector, scoring, allowed, about)
     guide = None
-    if navigator is not None:
+    # why not with a topic: the navigator was trained on questions of their own
+    if navigator is not None and about is None:
         signals = Signals(corpus, question, similarity, budget.fetch, allowed)
         guide = Guide(navigator, question, similarity, signals)
     likeness, scale = similarity.values, query.plan.rules.scale

@@ -21,6 +21,7 @@ class Similarity:
     Cosine similarity clipped at 0 (GARLIC 3.2.2); with `scoring.sparse`, mixed with BM25 after both
     were stretched to [0, 1], as the two are on different scales; with `scoring.paragraph`, mixed with
     the highest similarity of a leaf of the same paragraph. Of several embeddings the most similar counts.
+    With a `topic`, (n,), of a conversation, similarity and topic are added (`hwdag.search.conversation`).
 
     Attributes:
         first: cosine similarity to the first embedding of the question, (n,).
@@ -35,8 +36,9 @@ class Similarity:
         vector: Vectors,
         scoring: Scoring,
         allowed: Mask | None = None,
+        topic: Floats | None = None,
     ) -> None:
-        self._corpus, self._scoring = corpus, scoring
+        self._corpus, self._scoring, self._topic = corpus, scoring, topic
         allowed = corpus.visible(allowed)
         self._keep = np.ones(len(corpus), bool) if allowed is None else allowed
         self.first = self.latest = self.cosine = corpus.similarity(vector)
@@ -59,6 +61,13 @@ class Similarity:
     @property
     def values(self) -> Floats:
         """The similarity of every node, (n,)."""
+        if self._topic is None:
+            return self._of_question
+        found = self._of_question
+        return np.where(self._keep, found / (found.max(initial=0.0) or 1.0) + self._topic, 0.0)
+
+    @property
+    def _of_question(self) -> Floats:
         share, found = self._scoring.sparse, self.cosine
         if self._words is not None:
             found = (1 - share) * stretched(found, self._keep) + share * self._words
