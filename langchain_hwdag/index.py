@@ -10,12 +10,18 @@ from typing import Any, Self, Unpack
 from langchain_core.documents import Document
 from langchain_core.indexing import DeleteResponse, UpsertResponse
 from langchain_core.indexing.base import DocumentIndex
+from langchain_core.runnables import Runnable
 
 from hwdag.checks import refuse
 from hwdag.config import REPLY_TOKENS
 from hwdag.errors import InputError, UnknownOption
 from hwdag.filters import Filter
+from hwdag.index import AskOptions
 from hwdag.index import HWDAGIndex as CoreIndex
+from hwdag.scope import Scope
+from hwdag.search.answering import AnswerStream
+from langchain_hwdag.adapters import as_writer
+from langchain_hwdag.answering import answering
 from langchain_hwdag.base_retriever import SearchOptions
 from langchain_hwdag.documents import (
     as_core_document,
@@ -229,6 +235,25 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         own = {name: getattr(self, name) for name in (*SearchOptions.__annotations__, *given)}
         own |= {name: value for name, value in given.items() if value is not None}
         return HWDAGRetriever(index=self.index, **own)
+
+    def as_runnable(self, **options: Unpack[AskOptions]) -> Runnable[Any, dict[str, Any]]:
+        """Return a runnable that answers with exact citations.
+
+        It takes a question, or a mapping with `question` (or `input`) and `history` (or `chat_history`):
+        messages, or (question, answer) pairs. It returns `answer`, `citations`, `context` (the nodes as
+        documents) and `searched_for`; streamed, `answer` comes in pieces. `options` are those of
+        `hwdag.HWDAGIndex.answer`, such as `answerer=`, a LangChain model; else the fields of the index
+        hold.
+        """
+        if "answerer" in options:
+            options["answerer"] = as_writer(options["answerer"])
+
+        def ask(question: str, **asked: Any) -> AnswerStream:
+            scope = Scope(self.document_ids, self.filters)
+            given: dict[str, Any] = {"config": self.search, "scope": scope, **options, **asked}
+            return self.index.stream(question, **given)
+
+        return answering(ask)
 
     def as_llm(self, *, max_new_tokens: int = REPLY_TOKENS) -> HWDAGLLM:
         """The reader's weights as a LangChain LLM. Raises `ValidationError` if it only reads."""

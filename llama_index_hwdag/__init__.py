@@ -30,6 +30,7 @@ _LAZY = {
     "CoreRetriever": "llama_index_hwdag.retriever",
     "HWDAGBuildEndEvent": "llama_index_hwdag.events",
     "HWDAGBuildStartEvent": "llama_index_hwdag.events",
+    "HWDAGChatEngine": "llama_index_hwdag.chat_engine",
     "HWDAGDocumentEndEvent": "llama_index_hwdag.events",
     "HWDAGDocumentStartEvent": "llama_index_hwdag.events",
     "HWDAGIndex": "llama_index_hwdag.base",
@@ -45,6 +46,7 @@ __all__ = [*sorted(_LAZY), "HWDAGIndexStruct"]
 
 if TYPE_CHECKING:
     from llama_index_hwdag.base import HWDAGIndex as HWDAGIndex
+    from llama_index_hwdag.chat_engine import HWDAGChatEngine as HWDAGChatEngine
     from llama_index_hwdag.events import HWDAGBuildEndEvent as HWDAGBuildEndEvent
     from llama_index_hwdag.events import HWDAGBuildStartEvent as HWDAGBuildStartEvent
     from llama_index_hwdag.events import HWDAGDocumentEndEvent as HWDAGDocumentEndEvent

@@ -22,7 +22,15 @@ from hwdag.text.prompts import Prompts
 from hwdag.threads import in_builder_thread
 from llama_index_hwdag.adapters import as_embedder, as_reader, as_writer
 from llama_index_hwdag.changing import ChangingIndex
-from llama_index_hwdag.engines import AnswerMode, chat_engine_of, resolved_llm, split_options
+from llama_index_hwdag.chat_engine import HWDAGChatEngine
+from llama_index_hwdag.engines import (
+    AnswerMode,
+    chat_engine_of,
+    is_llm_set,
+    resolved_llm,
+    split_options,
+    takes,
+)
 from llama_index_hwdag.index_struct import HWDAGIndexStruct
 from llama_index_hwdag.llm import HWDAGLLM
 from llama_index_hwdag.nodes import checked_nodes, text_node
@@ -231,7 +239,7 @@ class HWDAGIndex(ChangingIndex):
         return HWDAGLLM(self.core.reader, max_new_tokens=max_new_tokens)
 
     def as_query_engine(
-        self, llm: LLMType | None = None, *, answer_mode: AnswerMode = "synthesize", **kwargs: Any
+        self, llm: LLMType | None = None, *, answer_mode: AnswerMode | None = None, **kwargs: Any
     ) -> BaseQueryEngine:
         """A query engine over `as_retriever`.
 
@@ -240,13 +248,17 @@ class HWDAGIndex(ChangingIndex):
                 the reader itself (`as_llm`). For "walk" it is the answerer, and None that of the
                 index, else the reader.
             answer_mode: "synthesize" is LlamaIndex's `RetrieverQueryEngine`; "walk" answers with exact
-                citations (`HWDAGQueryEngine`).
-            kwargs: options of `as_retriever` and of the engine (`streaming`, `response_mode`,
-                `node_postprocessors`, ...; `streaming` alone for "walk").
+                citations (`HWDAGQueryEngine`). None is "walk" where no LLM was set, or the index has an
+                answerer, and no option is one of "synthesize" alone.
+            kwargs: options of `as_retriever` and of the engine (`streaming`; for "synthesize" also
+                `response_mode`, `node_postprocessors`, ...).
 
         Raises:
             UnknownOption: any other argument.
         """
+        if answer_mode is None:
+            walks = self._walks(llm) and takes(HWDAGQueryEngine, kwargs)
+            answer_mode = "walk" if walks else "synthesize"
         if answer_mode == "walk":
             ours, theirs = split_options(kwargs, HWDAGQueryEngine, "as_query_engine")
             answerer = resolve_llm(llm) if isinstance(llm, str) else llm
@@ -259,13 +271,20 @@ class HWDAGIndex(ChangingIndex):
     def as_chat_engine(
         self, chat_mode: ChatMode | str = ChatMode.BEST, llm: LLMType | None = None, **kwargs: Any
     ) -> BaseChatEngine:
-        """Return a chat engine of LlamaIndex; `llm` None as in `as_query_engine`.
+        """Return a chat engine of LlamaIndex, or `HWDAGChatEngine`; `llm` None as in `as_query_engine`.
 
-        `kwargs` are options of `as_retriever` and of the engine (`memory`, `system_prompt`, ...).
+        The mode "walk" is `HWDAGChatEngine`, with `llm` as its answerer. So is the default where no LLM was
+        set, or the index has an answerer, and no option is one of LlamaIndex's engines alone. `kwargs` are
+        options of `as_retriever` and of the engine (`memory`, `system_prompt`, ...).
 
         Raises:
             UnknownOption: any other argument, or a mode that LlamaIndex no longer has.
         """
+        walks = chat_mode == ChatMode.BEST and self._walks(llm) and takes(HWDAGChatEngine, kwargs)
+        if chat_mode == "walk" or walks:
+            ours, theirs = split_options(kwargs, HWDAGChatEngine, "as_chat_engine")
+            answerer = resolve_llm(llm) if isinstance(llm, str) else llm
+            return HWDAGChatEngine(self.as_retriever(**ours), answerer=answerer, **theirs)
         make, source = chat_engine_of(chat_mode)
         ours, theirs = split_options(kwargs, make, "as_chat_engine")
         model = resolved_llm(llm, self._callback_manager, self.as_llm)
@@ -274,3 +293,7 @@ class HWDAGIndex(ChangingIndex):
         elif source == "query_engine":
             theirs["query_engine"] = self.as_query_engine(model, **ours)
         return make(llm=model, **theirs)
+
+    def _walks(self, llm: LLMType | None) -> bool:
+        """Whether the core answers unless options say otherwise: nobody has chosen an LLM of LlamaIndex's."""
+        return llm is None and (self.core.answerer is not None or not is_llm_set())

@@ -19,6 +19,7 @@ from llama_index.core.chat_engine import (
 from llama_index.core.chat_engine.types import BaseChatEngine, ChatMode
 from llama_index.core.llms import LLM
 from llama_index.core.llms.utils import LLMType, resolve_llm
+from llama_index.core.query_engine.retriever_query_engine import RetrieverQueryEngine
 
 from hwdag.checks import refuse
 from hwdag.errors import UnknownOption
@@ -45,7 +46,7 @@ def chat_engine_of(mode: ChatMode | str) -> tuple[Callable[..., BaseChatEngine],
         if known.value == mode:
             return engine
     raise UnknownOption(
-        f"chat_mode must be one of {', '.join(known.value for known in CHAT_ENGINES)}, got "
+        f"chat_mode must be one of walk, {', '.join(known.value for known in CHAT_ENGINES)}, got "
         f"{mode!r}; agents take the query engine as a tool"
     )
 
@@ -69,6 +70,24 @@ def _say_who_answers() -> None:
         "neither llm= nor Settings.llm is set, so the index's own reader answers; a larger model "
         "answers better"
     )
+
+
+def is_llm_set() -> bool:
+    """Whether `Settings.llm` was set."""
+    if Settings._llm is None:
+        _say_who_answers()
+    return Settings._llm is not None
+
+
+def takes(make: Callable[..., object], options: Mapping[str, Any]) -> bool:
+    """Whether all these options are some of `make` or of a retriever, or nobody's."""
+    ours = {*inspect.signature(make).parameters, *SearchOptions.__annotations__}
+    theirs = {
+        name
+        for engine in (RetrieverQueryEngine.from_args, *(made for made, _ in CHAT_ENGINES.values()))
+        for name in inspect.signature(engine).parameters
+    }
+    return not (set(options) & theirs) - ours
 
 
 def split_options(

@@ -1,0 +1,106 @@
+"""Answers of the core as a LangChain runnable."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.runnables import Runnable, RunnableGenerator
+from langchain_core.runnables.utils import AddableDict
+
+from hwdag.errors import EmptyIndex, InputError
+from hwdag.search.answering import AnswerStream
+from hwdag.threads import each_in_a_thread, in_question_thread
+from langchain_hwdag.documents import node_document
+
+QUESTIONS = ("question", "input", "query")  # keys that a question is under
+HISTORIES = ("history", "chat_history")
+
+
+def answering(ask: Callable[..., AnswerStream]) -> Runnable[Any, dict[str, Any]]:
+    """Return a runnable that answers with `ask(question, history=...)`; see `HWDAGIndex.as_runnable`."""
+
+    def pieces(inputs: Iterator[Any]) -> Iterator[AddableDict]:
+        stream = _asked(ask, _whole(list(inputs)))
+        if stream is not None:
+            yield AddableDict(context=_context(stream))
+            yield from map(_piece, stream)
+        yield _end(stream)
+
+    async def apieces(inputs: AsyncIterator[Any]) -> AsyncIterator[AddableDict]:
+        given = _whole([chunk async for chunk in inputs])
+        stream = await in_question_thread(partial(_asked, ask, given))
+        if stream is not None:
+            yield AddableDict(context=_context(stream))
+            async for piece in each_in_a_thread(iter(stream)):
+                yield _piece(piece)
+        yield await in_question_thread(partial(_end, stream))
+
+    return RunnableGenerator(pieces, apieces, name="hwdag")
+
+
+def _piece(text: str) -> AddableDict:
+    return AddableDict(answer=text)
+
+
+def _context(stream: AnswerStream) -> list[Any]:
+    retrieval = stream.retrieval
+    return [node_document(step, retrieval) for step in retrieval.steps]
+
+
+def _end(stream: AnswerStream | None) -> AddableDict:
+    if stream is None:  # like LangChain's own stores: an application begins with nothing
+        return AddableDict(answer="", context=[], citations=[], searched_for=None)
+    answer = stream.answer.to_dict()
+    found = AddableDict(citations=answer["citations"], searched_for=stream.retrieval.searched_for)
+    if not answer["answer"]:
+        found["answer"] = ""
+    return found
+
+
+def _whole(chunks: Sequence[Any]) -> Any:
+    """The input, which a chain may stream in chunks."""
+    if not chunks:
+        raise InputError(
+            "there is no question; invoke it with a text, or with a mapping that has one"
+        )
+    found = chunks[0]
+    for chunk in chunks[1:]:
+        found = found + chunk
+    return found
+
+
+def _asked(ask: Callable[..., AnswerStream], given: Any) -> AnswerStream | None:
+    question, history = given, Ellipsis
+    if isinstance(given, Mapping):
+        question = next((given[key] for key in QUESTIONS if key in given), None)
+        history = next((given[key] for key in HISTORIES if key in given), Ellipsis)
+    if isinstance(question, BaseMessage):
+        question = str(question.text)
+    if not isinstance(question, str):
+        raise InputError(
+            f"a question is a text, or a mapping with one under {', '.join(QUESTIONS)}, got "
+            f"{type(given).__name__}"
+        )
+    turns = [] if history is Ellipsis else turns_of(history)
+    try:
+        return ask(question, **({"history": turns} if turns else {}))
+    except EmptyIndex:
+        return None
+
+
+def turns_of(history: Any) -> list[tuple[str, str]]:
+    """Return messages of a chat, or (question, answer) pairs, as pairs."""
+    turns = list[tuple[str, str]]()
+    for one in history or ():
+        if isinstance(one, HumanMessage):
+            turns.append((str(one.text), ""))
+        elif isinstance(one, AIMessage):
+            if turns:
+                asked, said = turns[-1]
+                turns[-1] = asked, f"{said} {one.text}".strip()
+        elif not isinstance(one, BaseMessage):
+            turns.append(one)  # the core checks it
+    return turns
