@@ -12,6 +12,7 @@ from langchain_core.runnables.utils import AddableDict
 
 from hwdag.errors import EmptyIndex, InputError
 from hwdag.search.answering import AnswerStream
+from hwdag.search.conversation import turns_of
 from hwdag.threads import each_in_a_thread, in_question_thread
 from langchain_hwdag.documents import node_document
 
@@ -84,23 +85,21 @@ def _asked(ask: Callable[..., AnswerStream], given: Any) -> AnswerStream | None:
             f"a question is a text, or a mapping with one under {', '.join(QUESTIONS)}, got "
             f"{type(given).__name__}"
         )
-    turns = [] if history is Ellipsis else turns_of(history)
+    turns: list[tuple[str, str]] = [] if history is Ellipsis else _turns(history)
     try:
         return ask(question, **({"history": turns} if turns else {}))
     except EmptyIndex:
         return None
 
 
-def turns_of(history: Any) -> list[tuple[str, str]]:
-    """Return messages of a chat, or (question, answer) pairs, as pairs."""
-    turns = list[tuple[str, str]]()
-    for one in history or ():
-        if isinstance(one, HumanMessage):
-            turns.append((str(one.text), ""))
-        elif isinstance(one, AIMessage):
-            if turns:
-                asked, said = turns[-1]
-                turns[-1] = asked, f"{said} {one.text}".strip()
-        elif not isinstance(one, BaseMessage):
-            turns.append(one)  # the core checks it
-    return turns
+def _turns(history: Any) -> list[tuple[str, str]]:
+    """Return messages of a chat as (question, answer) pairs, and pairs as they are."""
+    given = list(history or ())
+    if not any(isinstance(one, BaseMessage) for one in given):
+        return given  # the core checks it
+    roles = {HumanMessage: "user", AIMessage: "assistant"}
+    messages = [one for one in given if isinstance(one, BaseMessage)]
+    return turns_of(
+        (next((roles[kind] for kind in roles if isinstance(one, kind)), ""), str(one.text))
+        for one in messages
+    )

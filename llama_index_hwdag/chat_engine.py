@@ -17,6 +17,7 @@ from llama_index.core.chat_engine.types import (
 from llama_index.core.memory import BaseMemory
 from llama_index.core.schema import QueryBundle
 
+from hwdag.search.conversation import turns_of
 from hwdag.threads import each_in_a_thread
 from hwdag.trace.provenance import METADATA_KEY
 from llama_index_hwdag.adapters import as_writer
@@ -104,20 +105,21 @@ class HWDAGChatEngine(BaseChatEngine):
         """Answer a message in pieces; the conversation has the answer after the last one."""
         if chat_history is not None:
             self._replace(chat_history)
-        turns = turns_of(self.chat_history)
+        said = self.chat_history
+        turns = turns_of((one.role.value, one.content or "") for one in said)
         asked = self._asked | ({"history": turns} if turns else {})
         stream, nodes = self._retriever.walk(QueryBundle(message), **asked)
         metadata = dict[str, Any]()
-        said = list[str]()
+        answer = list[str]()
 
         def pieces() -> Generator[str]:
             for piece in stream if stream and nodes else [NOTHING_FOUND]:
-                said.append(piece)
+                answer.append(piece)
                 yield piece
             if stream is not None:
                 metadata[METADATA_KEY] = stream.answer.to_dict()
             self._put(ChatMessage(role=MessageRole.USER, content=message))
-            self._put(ChatMessage(role=MessageRole.ASSISTANT, content="".join(said)))
+            self._put(ChatMessage(role=MessageRole.ASSISTANT, content="".join(answer)))
 
         return _Streamed(source_nodes=nodes, pieces=pieces(), metadata=metadata)
 
@@ -143,16 +145,3 @@ class HWDAGChatEngine(BaseChatEngine):
         self._messages = list(messages)
         if self._memory is not None:
             self._memory.set(list(messages))
-
-
-def turns_of(messages: Sequence[ChatMessage]) -> list[tuple[str, str]]:
-    """The questions of a conversation with their answers."""
-    turns = list[tuple[str, str]]()
-    for message in messages:
-        text = message.content or ""
-        if message.role == MessageRole.USER:
-            turns.append((text, ""))
-        elif message.role == MessageRole.ASSISTANT and turns:
-            asked, said = turns[-1]
-            turns[-1] = asked, f"{said} {text}".strip()
-    return turns

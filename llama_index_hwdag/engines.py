@@ -82,11 +82,9 @@ def is_llm_set() -> bool:
 def takes(make: Callable[..., object], options: Mapping[str, Any]) -> bool:
     """Whether all these options are some of `make` or of a retriever, or nobody's."""
     ours = {*inspect.signature(make).parameters, *SearchOptions.__annotations__}
-    theirs = {
-        name
-        for engine in (RetrieverQueryEngine.from_args, *(made for made, _ in CHAT_ENGINES.values()))
-        for name in inspect.signature(engine).parameters
-    }
+    makers: list[Callable[..., object]] = [RetrieverQueryEngine.from_args]
+    makers += [made for made, _ in CHAT_ENGINES.values()]
+    theirs = {name for maker in makers for name in inspect.signature(maker).parameters}
     return not (set(options) & theirs) - ours
 
 

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from hwdag.errors import InputError
+from hwdag.search.conversation import turns_of
 from hwdag.types import Answer
 from hwdag_serve.asking import Asked, Questions, message_of, unless_gone
 from hwdag_serve.guard import Events, frame, json_body
@@ -116,13 +117,7 @@ def conversation_of(body: dict[str, Any]) -> tuple[str, list[tuple[str, str]]]:
     messages = body.get("messages")
     if not isinstance(messages, list) or not all(isinstance(one, dict) for one in messages):
         raise InputError("messages must be a list of {role, content}")
-    turns = list[tuple[str, str]]()
-    for role, text in [(one.get("role"), _text(one.get("content"))) for one in messages]:
-        if role == "user":
-            turns.append((text, ""))
-        elif role == "assistant" and turns:
-            asked, said = turns[-1]
-            turns[-1] = asked, f"{said} {text}".strip()
+    turns = turns_of((one.get("role"), _text(one.get("content"))) for one in messages)
     question = turns[-1][0] if turns else ""
     if not question.strip():
         raise InputError("the last message with role 'user' is the question, and it has no text")

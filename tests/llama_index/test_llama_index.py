@@ -40,7 +40,14 @@ from hwdag.config import BuildConfig, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError, ReaderRequired, UnknownOption
 from hwdag_lab.scripted import ScriptedLM
-from llama_index_hwdag import HWDAGLLM, HWDAGIndex, HWDAGQueryEngine, HWDAGRetriever, engines
+from llama_index_hwdag import (
+    HWDAGLLM,
+    HWDAGChatEngine,
+    HWDAGIndex,
+    HWDAGQueryEngine,
+    HWDAGRetriever,
+    engines,
+)
 from llama_index_hwdag.adapters import as_embedder
 
 ROOT = Path(__file__).parents[2]
@@ -54,7 +61,12 @@ def test_the_face_is_what_llama_index_expects():
     assert BaseRetriever in HWDAGRetriever.__mro__
     index = built()
     assert isinstance(index.as_retriever(), BaseRetriever)
-    assert isinstance(index.as_query_engine(), RetrieverQueryEngine)
+    assert isinstance(index.as_query_engine(), HWDAGQueryEngine)
+    for options in ({"response_mode": "refine"}, {"node_postprocessors": []}, {"llm": MockLLM()}):
+        assert isinstance(index.as_query_engine(**options), RetrieverQueryEngine)
+    assert isinstance(index.as_chat_engine(), HWDAGChatEngine)
+    theirs = index.as_chat_engine(system_prompt="Be brief.", memory=chat_memory())
+    assert not isinstance(theirs, HWDAGChatEngine)
 
 
 def test_documents_become_the_graphs_that_the_core_builds():
@@ -217,13 +229,13 @@ async def test_sync_and_async_retrieve_the_same():
 
 
 def test_the_standard_query_engine_needs_no_other_model():
-    response = built().as_query_engine(k=2).query(QUESTION)
+    response = built().as_query_engine(k=2, answer_mode="synthesize").query(QUESTION)
     assert len(response.source_nodes) == 2
     assert str(response)
 
 
 async def test_the_standard_query_engine_is_also_asynchronous():
-    engine = built().as_query_engine(k=2)
+    engine = built().as_query_engine(k=2, answer_mode="synthesize")
     assert str(await engine.aquery(QUESTION)) == str(engine.query(QUESTION))
 
 
@@ -241,7 +253,10 @@ def test_prompts_of_the_standard_engine_hold_no_provenance():
         seen.append(prompt)
         return "An answer."
 
-    built(reader=ScriptedLM(reply=reply)).as_query_engine(search=ALL).query(QUESTION)
+    engine = built(reader=ScriptedLM(reply=reply)).as_query_engine(
+        search=ALL, answer_mode="synthesize"
+    )
+    engine.query(QUESTION)
     assert any("smith mends" in prompt for prompt in seen)
     assert not any("p_yes" in prompt or "/secret" in prompt for prompt in seen)
 

@@ -8,7 +8,7 @@ or heading, and so do their paragraphs: the sentence that answers may say "she" 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -69,9 +69,22 @@ def checked_history(history: object) -> tuple[tuple[str, str], ...]:
     return tuple((_text(question), _text(answer)) for question, answer in turns)
 
 
+def turns_of(messages: Iterable[tuple[object, str]]) -> list[tuple[str, str]]:
+    """Return the (role, text) messages of a chat as questions ("user") with their answers ("assistant")."""
+    turns = list[tuple[str, str]]()
+    for role, text in messages:
+        if role == "user":
+            turns.append((text, ""))
+        elif role == "assistant" and turns:
+            asked, said = turns[-1]
+            turns[-1] = asked, f"{said} {text}".strip()
+    return turns
+
+
 def _is_turn(turn: object) -> bool:
-    is_pair = isinstance(turn, tuple | list) and len(turn) == 2
-    return is_pair and all(isinstance(text, str) for text in turn)  # type: ignore[union-attr]
+    if not isinstance(turn, tuple | list) or len(turn) != 2:
+        return False
+    return all(isinstance(text, str) for text in turn)
 
 
 def _text(text: str) -> str:
