@@ -162,7 +162,7 @@ def test_hard_wrapped_prose_is_not_cut_at_line_breaks():
         ("first\r\n\r\nsecond", ["first", "second"]),
         ("- one\n- two\n  wrapped\nprose", ["- one", "- two\n  wrapped", "prose"]),
         ("1. one. And\n2. two", ["1. one.", "And", "2. two"]),
-        ("| a | b |\n|---|---|\n| c | d |\ntext", ["| a | b |", "|---|---|", "| c | d |", "text"]),
+        ("| a | b |\n|---|---|\n| c | d |\ntext", ["| a | b |\n|---|---|", "| c | d |", "text"]),
         ("before\n\n* * *\nafter", ["before", "* * *", "after"]),
         ("he lived in house\n12) and so on", ["he lived in house\n12) and so on"]),
         ("#hashtag is\nprose", ["#hashtag is\nprose"]),

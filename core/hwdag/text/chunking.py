@@ -51,7 +51,7 @@ def leaves(text: str, *, count_tokens: CountTokens, limit: int) -> list[Span]:
     """Cut a text into single sentences, and those beyond `limit` tokens as `chunk` does.
 
     Fragments of fewer than `FRAGMENT_TOKENS` tokens (a heading, "Yes.") join what follows, if there
-    is room. The spans have the same properties as those of `chunk`.
+    is room; a row of a table does not. The spans have the same properties as those of `chunk`.
     """
     meter = _Meter(text, count_tokens)
     spans = sentences(text)
@@ -66,7 +66,8 @@ def leaves(text: str, *, count_tokens: CountTokens, limit: int) -> list[Span]:
             count += held
         else:
             found.append(span)
-        held = count if count < FRAGMENT_TOKENS else 0
+        is_row = text.startswith("|", span.start)
+        held = 0 if is_row or count >= FRAGMENT_TOKENS else count
     return _without_weightless(found, meter.tokens(found))
 
 

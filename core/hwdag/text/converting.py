@@ -22,6 +22,7 @@ from hwdag.text.characters import without_surrogates
 from hwdag.text.content import Content, UnreadableError, said
 from hwdag.text.html import html_content
 from hwdag.text.pdf import pdf_content
+from hwdag.text.tables import table_lines
 
 if TYPE_CHECKING:
     from openpyxl.worksheet._read_only import ReadOnlyWorksheet
@@ -130,26 +131,32 @@ def _markdown(data: bytes, suffix: str) -> tuple[str, str | None]:
 
 
 def _workbook(data: bytes, _suffix: str) -> tuple[str, str | None]:
-    """Every sheet as a heading and a table of the rows that are filled.
+    """Every sheet as a heading and the rows that are filled.
 
     Row by row, because markitdown fills the whole rectangle up to the farthest cell with "NaN".
     """
     from openpyxl import load_workbook
 
     book = load_workbook(io.BytesIO(data), read_only=True, data_only=True)
-    lines = [line for sheet in book.worksheets for line in _sheet_lines(sheet)]
-    return "\n".join(lines), book.properties.title
+    sheets = (f"## {sheet.title}\n\n" + "\n".join(_rows_of(sheet)) for sheet in book.worksheets)
+    return "\n\n".join(sheets), book.properties.title
 
 
-def _sheet_lines(sheet: ReadOnlyWorksheet) -> Iterator[str]:
-    yield f"\n## {sheet.title}\n"
+def _rows_of(sheet: ReadOnlyWorksheet) -> Iterator[str]:
+    """The tables of a sheet, which empty rows part; what stands alone in its row is no header."""
     sheet.reset_dimensions()  # why: the file may say that every row has 16,384 cells
+    table = list[list[str]]()
     for row in sheet.iter_rows(values_only=True):
-        cells = ["" if cell is None else " ".join(str(cell).split()) for cell in row]
-        while cells and not cells[-1]:
+        cells = ["" if cell is None else str(cell) for cell in row]
+        while cells and not cells[-1].strip():
             cells.pop()
-        if cells:
-            yield f"| {' | '.join(cells)} |"
+        filled = sum(map(bool, cells))
+        if filled > 1 or (filled and table):
+            table.append(cells)
+        else:
+            yield from table_lines(table or [cells])
+            table = []
+    yield from table_lines(table)
 
 
 def _check_packed(data: bytes) -> None:

@@ -12,15 +12,24 @@ from hwdag.errors import InputError
 from hwdag.text.content import Content, UnreadableError, plain_content
 from hwdag.text.converting import CONVERTED_SUFFIXES, convert
 from hwdag.text.html import html_content
+from hwdag.text.tables import markdown_with_headers, separated_lines
 from hwdag.types import Document
 
-TEXT_SUFFIXES = frozenset({".txt", ".text", ".rst", ".csv", ".tsv", ".json"})
+TEXT_SUFFIXES = frozenset({".txt", ".text", ".rst", ".json"})
+ROWS_SUFFIXES = frozenset({".csv", ".tsv"})
 _CODE = ".c .cc .cpp .cs .go .h .hpp .java .js .jsx .kt .php .py .rb .rs .sh .sql .swift .ts .tsx"
 CODE_SUFFIXES = frozenset(_CODE.split())
 MARKDOWN_SUFFIXES = frozenset({".md", ".markdown"})
 HTML_SUFFIXES = frozenset({".html", ".htm", ".xhtml"})
 PARSED_SUFFIXES = frozenset({".pdf"}) | CONVERTED_SUFFIXES
-KNOWN_SUFFIXES = TEXT_SUFFIXES | CODE_SUFFIXES | MARKDOWN_SUFFIXES | HTML_SUFFIXES | PARSED_SUFFIXES
+KNOWN_SUFFIXES = (
+    TEXT_SUFFIXES
+    | ROWS_SUFFIXES
+    | CODE_SUFFIXES
+    | MARKDOWN_SUFFIXES
+    | HTML_SUFFIXES
+    | PARSED_SUFFIXES
+)
 """Suffixes, in lower case, that are read from a directory."""
 
 MAX_BYTES = 1 << 28
@@ -55,7 +64,8 @@ def read_documents(
 
     `Document.id` is the path as it was named, in POSIX style. The title is the one that the file gives
     itself, or its stem. `metadata` is `{"path": id, "notes": [...]}`, where the notes say what was
-    replaced or lost, and for a PDF `page_starts`, see `Document.page_of`. Line breaks become line feeds.
+    replaced or lost, and for a PDF `page_starts`, see `Document.page_of`. Line breaks become line feeds,
+    and rows of tables name their columns (`hwdag.text.tables`); all else of a text stays as it is.
 
     Args:
         paths: files and directories.
@@ -122,8 +132,11 @@ def _content(data: bytes, suffix: str, max_seconds: float) -> Content:
         content = convert(data, suffix, max_seconds=max_seconds)
     else:
         content = plain_content(data)
-    if suffix in MARKDOWN_SUFFIXES | CONVERTED_SUFFIXES and not content.title:
-        return replace(content, title=_first_heading(content.text))
+    if suffix in ROWS_SUFFIXES:
+        return replace(content, text="\n".join(separated_lines(content.text)))
+    if suffix in MARKDOWN_SUFFIXES | CONVERTED_SUFFIXES:
+        text = markdown_with_headers(content.text)
+        return replace(content, text=text, title=content.title or _first_heading(text))
     return content
 
 

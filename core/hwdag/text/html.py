@@ -9,10 +9,11 @@ from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
 from hwdag.text.content import COUNTED, Content, UnreadableError, decoded
+from hwdag.text.tables import table_lines
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup
-    from bs4.element import PageElement
+    from bs4.element import PageElement, Tag
 
 NOISE = frozenset(
     {"head", "script", "style", "noscript", "template", "nav", "svg", "iframe", "title"}
@@ -103,6 +104,9 @@ def _pieces(soup: BeautifulSoup) -> Iterator[str]:
         if isinstance(node, Tag):
             if node.name in NOISE:
                 continue
+            if node.name == "table" and (lines := _data_table(node)):
+                yield "\n\n" + "\n".join(lines) + "\n\n"
+                continue
             before = after = "\n\n" if _BLOCK.fullmatch(node.name) else ""
             before, after = ("\n", "") if node.name == "br" else (before, after)
             after = "\t" if node.name in ("td", "th") else after
@@ -118,3 +122,26 @@ def _pieces(soup: BeautifulSoup) -> Iterator[str]:
             yield text.translate(_PROTECT) if is_verbatim else re.sub(r"\s+", " ", text)
         elif type(node) is str:
             yield node
+
+
+def _data_table(table: Tag) -> list[str]:
+    """The rows of a table that has header cells; none of one that lays out a page."""
+    # why: a table within a table, or without a header cell, is layout as a rule
+    if table.find("table") or not table.find("th"):
+        return []
+    rows = [row.find_all(["td", "th"], recursive=False) for row in table.find_all("tr")]
+    first = next(filter(None, rows), [])
+    has_header = len(first) > 1 and all(
+        cell.name == "th" or not cell.text.strip() for cell in first
+    )
+    caption = table.find("caption")
+    above = [] if caption is None else [" ".join(caption.get_text(" ").split()), ""]
+    cells = ([text for cell in row for text in _spread(cell)] for row in rows)
+    return above + table_lines(cells, has_header=has_header)
+
+
+def _spread(cell: Tag) -> list[str]:
+    """The text of a cell for every column that it spans."""
+    columns = str(cell.get("colspan", "1"))
+    number = int(columns) if columns.isascii() and columns.isdigit() and len(columns) < 3 else 1
+    return [cell.get_text(" ")] * max(1, number)

@@ -11,11 +11,15 @@ import sentencex
 
 from hwdag.text.characters import without_surrogates
 from hwdag.text.languages import language_of
+from hwdag.text.tables import is_rule
 from hwdag.types import Span
 
-Line = Literal["blank", "prose", "continued", "heading", "item", "row", "rule"]
+Line = Literal["blank", "prose", "continued", "heading", "item", "row", "row rule", "rule"]
 
 SLAB = 4096  # characters given to `sentencex` at a time: what it takes grows with their square
+LONGEST_ROW = 1000
+"""Characters of a table row that is not cut: behind its first sentence it no longer says what it is of."""
+
 LONG_SENTENCE = 300  # characters beyond which a sentence is suspected to be several within quotes
 
 QUOTES = "\"'“”„‟‘’‚‛«»‹›「」『』()[]{}（）【】《》"
@@ -39,7 +43,7 @@ _ORDINAL = re.compile(
 _WORD = re.compile(r"[^\W\d_]+(?=[.,;:!?]?(?:\s|$))")  # no name such as "mikolov2013" or "t-SNE"
 LONGEST_CLUE = 32  # characters before a cut that are looked at
 
-_ENDS_ITSELF: frozenset[Line] = frozenset({"blank", "heading", "row", "rule"})
+_ENDS_ITSELF: frozenset[Line] = frozenset({"blank", "heading", "row", "row rule", "rule"})
 _STARTS_ANEW: frozenset[Line] = frozenset({"blank", "heading", "row", "item"})
 
 
@@ -47,7 +51,8 @@ def sentences(text: str) -> list[Span]:
     """Find sentences: trimmed, ascending, disjoint, covering every character that is not blank.
 
     A blank line, a Markdown heading, a list item, a table row and a rule always end a sentence; a
-    single line break within a paragraph never does. Linear in the length of the text.
+    single line break within a paragraph never does. A table row of at most `LONGEST_ROW` characters
+    stays whole. Linear in the length of the text.
     """
     language = language_of(text)
     return [
@@ -81,6 +86,8 @@ def _blocks(text: str) -> Iterator[Span]:
 
 
 def _breaks(previous: Line, kind: Line) -> bool:
+    if kind == "row rule":
+        return previous != "row"  # it belongs to the header above
     if kind in _STARTS_ANEW or previous in _ENDS_ITSELF:
         return True
     if kind == "rule":
@@ -95,7 +102,7 @@ def _kind(line: str, previous: Line) -> Line:
     if _HEADING.match(line):
         return "heading"
     if bare[0] == "|":
-        return "row"
+        return "row rule" if is_rule(bare) else "row"
     if len(bare) > 2 and not bare.strip("-*_=~ \t"):
         return "rule"
     # why: a wrapped line of prose may begin with "12. "; as in CommonMark only 1 interrupts prose
@@ -111,6 +118,8 @@ def _cuts(block: str, language: str) -> Iterator[int]:
 
     What has no letter ("1.", ")", "...") is no sentence of its own and stays with a neighbour.
     """
+    if block.lstrip().startswith("|") and len(block) <= LONGEST_ROW:
+        return
     # why: Rust strings hold no lone surrogates; a stand-in of the same length keeps the offsets
     safe, _ = without_surrogates(block)
     lettered = is_cased = False

@@ -1,0 +1,129 @@
+"""Tables as lines that can be read alone: every row names the column of each value.
+
+    | Town  | 2021 | 2022 |      | Town, 2021, 2022
+    | ----- | ---- | ---- |      | Hamar, 2021: 530, 2022: 541
+    | Hamar | 530  | 541  |
+
+A row found by a search says what its numbers are without the header, which may stand pages above.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+
+Row = Sequence[str]
+
+ROW = "| "  # how a line begins that is a row; sentences end with it
+
+LONGEST_NAME = 80  # characters of a column's name; what is longer is a text
+SNIFFED = 1 << 16  # characters that the separator of a file is told from
+
+_NUMBER = re.compile(r"[-+−(]?[$€£]?\d[\d.,'\s]*[%)€$£]?")
+_YEAR = re.compile(r"[12]\d{3}")
+_RULE = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?")
+_FENCES = ("```", "~~~")
+
+
+def table_lines(rows: Iterable[Row], *, has_header: bool | None = None) -> list[str]:
+    """Return a line for every row; empty cells and rows are left out.
+
+    The names of the columns stand before the values, except in the first column, which names the row.
+    The first line has the names where they would be lost.
+
+    Args:
+        rows: the cells of each row.
+        has_header: whether the first row names the columns; None if that is to be told from it.
+    """
+    filled = [row for row in (list(map(_one_line, row)) for row in rows) if any(row)]
+    if has_header is None:
+        has_header = names_columns(filled)
+    comma = "; " if any(", " in cell for row in filled for cell in row) else ", "
+    names = filled[0] if has_header and len(filled) > 1 else []
+    lines = [_line(names, row, comma) for row in filled[1 if names else 0 :]]
+    is_lost = any(name and all(f"{name}: " not in line for line in lines) for name in names)
+    return [_line([], names, comma), *lines] if is_lost else lines
+
+
+def names_columns(rows: Sequence[Row]) -> bool:
+    """Tell whether the first row is a header: different short names in all columns, and no numbers.
+
+    The first cell may be empty, and years are names.
+    """
+    if len(rows) < 2 or len(rows[0]) < 2 or len(rows[0]) < max(map(len, rows[1:])):
+        return False
+    names = rows[0][1:] if not rows[0][0] else rows[0]
+    return len(set(names)) == len(names) and all(
+        0 < len(name) <= LONGEST_NAME and (_YEAR.fullmatch(name) or not _NUMBER.fullmatch(name))
+        for name in names
+    )
+
+
+def markdown_with_headers(text: str) -> str:
+    """Write the tables of a Markdown text, those in code excepted, as `table_lines`."""
+    lines, written = text.split("\n"), list[str]()
+    at, is_code = 0, False
+    while at < len(lines):
+        if lines[at].lstrip().startswith(_FENCES):
+            is_code = not is_code
+        if is_code or not _is_header(lines, at):
+            written.append(lines[at])
+            at += 1
+            continue
+        end = at + 2
+        while end < len(lines) and "|" in lines[end]:
+            end += 1
+        body = [_cells(line) for line in lines[at + 2 : end]]
+        names = _cells(lines[at])
+        written += table_lines([names, *body], has_header=True) if any(names) else table_lines(body)
+        at = end
+    return "\n".join(written)
+
+
+def is_rule(line: str) -> bool:
+    """Tell whether a line is the rule below the header of a Markdown table."""
+    return "|" in line and _RULE.fullmatch(line.strip()) is not None
+
+
+def separated_lines(text: str) -> list[str]:
+    """Return the rows of a text with a separator, such as CSV, as `table_lines`; its lines if it has none."""
+    try:
+        return table_lines(csv.reader(text.splitlines(keepends=True), delimiter=_separator(text)))
+    except csv.Error:  # a cell beyond 128 KB, as an unpaired quotation mark makes it
+        return text.split("\n")
+
+
+def _line(names: Row, row: Row, comma: str) -> str:
+    pairs = enumerate(zip_longest(names, row, fillvalue=""))
+    values = (f"{name}: {value}" if i and name else value for i, (name, value) in pairs if value)
+    return f"{ROW}{comma.join(values)}"
+
+
+def _one_line(cell: str) -> str:
+    return " ".join(cell.split())
+
+
+def _is_header(lines: Sequence[str], at: int) -> bool:
+    """Whether a line is above a rule of as many columns, as GitHub's Markdown has it."""
+    if "|" not in lines[at] or at + 1 == len(lines):
+        return False
+    rule = lines[at + 1]
+    return is_rule(rule) and len(_cells(rule)) == len(_cells(lines[at]))
+
+
+def _cells(line: str) -> list[str]:
+    bare = line.strip().removeprefix("|")
+    if bare.endswith("|") and not bare.endswith("\\|"):
+        bare = bare[:-1]
+    return [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", bare)]
+
+
+def _separator(text: str) -> str:
+    """The sign that the first lines have most often and equally often; a comma if none."""
+    head = text[:SNIFFED].splitlines()[:50]
+    counts = {sign: [line.count(sign) for line in head if line.strip()] for sign in "\t;,|"}
+    least = {sign: min(found, default=0) for sign, found in counts.items()}
+    best = max(least, key=lambda sign: least[sign])
+    return best if least[best] else ","

@@ -1,0 +1,142 @@
+"""A row of a table is a leaf that names its columns, whatever file it comes from."""
+
+import csv
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hwdag.text.chunking import leaves
+from hwdag.text.files import read_documents
+from hwdag.text.sentences import LONGEST_ROW, sentences
+from hwdag.text.tables import markdown_with_headers, separated_lines, table_lines
+from hwdag_lab.scripted import ScriptedLM
+
+STAFF = [["Town", "2021", "2022"], ["Hamar", "530", "541"], ["Gjøvik", "301", "287"]]
+LINES = ["| Town, 2021, 2022", "| Hamar, 2021: 530, 2022: 541", "| Gjøvik, 2021: 301, 2022: 287"]
+
+
+def markdown(rows):
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([lines[0], "|---|:--:|---|", *lines[1:]])
+
+
+def html(rows):
+    cells = [
+        "".join(f"<{tag}>{cell}</{tag}>" for cell in row)
+        for tag, row in zip(["th", "td", "td"], rows, strict=True)
+    ]
+    return "<table>" + "".join(f"<tr>{row}</tr>" for row in cells) + "</table>"
+
+
+def separated(rows, sign=","):
+    return "\n".join(sign.join(row) for row in rows)
+
+
+def sheet(rows):
+    openpyxl = pytest.importorskip("openpyxl")
+    book, buffer = openpyxl.Workbook(), io.BytesIO()
+    for row in [["Staff of the libraries"], [], *rows]:
+        book.active.append([int(cell) if cell.isdigit() else cell for cell in row])
+    book.save(buffer)
+    return buffer.getvalue()
+
+
+FILES = {
+    "a.csv": separated(STAFF),
+    "b.csv": separated(STAFF, ";"),
+    "c.tsv": separated(STAFF, "\t"),
+    "d.md": f"# Staff\n\nBefore.\n\n{markdown(STAFF)}\n\nAfter.",
+    "e.html": f"<p>Before.</p>{html(STAFF)}<p>After.</p>",
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_row_is_a_leaf_that_names_its_columns(tmp_path, name):
+    (tmp_path / name).write_text(FILES[name])
+    [document] = read_documents([tmp_path])
+    assert_rows(document.text)
+
+
+@pytest.mark.slow
+def test_rows_of_a_sheet_are_leaves(tmp_path):
+    (tmp_path / "a.xlsx").write_bytes(sheet(STAFF))
+    [document] = read_documents([tmp_path])
+    assert "| Staff of the libraries\n" in document.text
+    assert_rows(document.text)
+
+
+def assert_rows(text):
+    spans = leaves(text, count_tokens=ScriptedLM().count_tokens, limit=300)
+    found = [text[span.start : span.end] for span in spans]
+    assert found[found.index(LINES[1]) :][:2] == LINES[1:]
+    assert sum(leaf.endswith(LINES[0]) for leaf in found) == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "lines"),
+    [
+        ([["", "a"], ["x", "1"]], ["| x, a: 1"]),
+        ([["Rex", "3"], ["Tom", "4"]], ["| Rex, 3", "| Tom, 4"]),
+        ([["k", "v"], ["x", "1, 2"], ["", ""]], ["| k; v", "| x; v: 1, 2"]),
+        ([["a\nb", "c"]], ["| a b, c"]),
+        ([["a", "b"], ["x", "1", "2"]], ["| a, b", "| x, 1, 2"]),
+        ([], []),
+    ],
+)
+def test_headers_are_told_and_empty_cells_left_out(rows, lines):
+    assert table_lines(rows) == lines
+
+
+@given(st.lists(st.lists(st.text("ab1,;|é\n "), min_size=1, max_size=4), max_size=5))
+def test_no_word_of_a_table_is_lost(rows):
+    text = "\n".join(table_lines(rows))
+    for cell in (cell for row in rows for cell in row):
+        assert " ".join(cell.split()) in text
+
+
+@given(st.text("a,;\"\t\n'|"))
+def test_any_text_has_rows(text):
+    separated_lines(text)
+    markdown_with_headers(text)
+
+
+@given(st.lists(st.lists(st.text("ab ,\"'"), min_size=2, max_size=2), min_size=2))
+def test_what_csv_writes_is_read(rows):
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows(rows)
+    words = " ".join(separated_lines(buffer.getvalue()))
+    assert all(" ".join(cell.split()) in words for row in rows for cell in row)
+
+
+def test_tables_in_code_and_bars_in_prose_stay():
+    for text in (f"```\n{markdown(STAFF)}\n```", "a | b\nis no table", "| a |\n|---|---|\n| b |"):
+        assert markdown_with_headers(text) == text
+
+
+def test_a_cell_may_hold_a_bar():
+    text = "a | b\n--|--\nx | y\\|z\nrest"
+    assert markdown_with_headers(text) == "| a, b\n| x, b: y|z\nrest"
+
+
+def test_a_row_is_cut_where_it_is_long():
+    assert len(sentences("| a: It is so. Then it is not. | b |")) == 1
+    assert len(sentences("| " + "It is so. " * (LONGEST_ROW // 5))) > 1
+
+
+def test_a_layout_table_stays_text(tmp_path):
+    (tmp_path / "a.html").write_text(
+        "<table><tr><td>Left side.</td><td>Right side.</td></tr></table>"
+    )
+    [document] = read_documents([tmp_path])
+    assert document.text == "Left side.\tRight side."
+
+
+def test_cells_that_span_columns_name_them_all(tmp_path):
+    (tmp_path / "a.html").write_text(
+        "<table><caption>Staff</caption><tr><th>Town</th><th colspan=2>2022</th></tr>"
+        "<tr><td>Hamar</td><td>54</td><td>1</td></tr></table>"
+    )
+    [document] = read_documents([tmp_path])
+    assert document.text == "Staff\n\n| Town, 2022, 2022\n| Hamar, 2022: 54, 2022: 1"
