@@ -32,6 +32,9 @@ CONVERTED_SUFFIXES = frozenset({".docx", ".pptx", ".xlsx", ".epub", ".ipynb"})
 
 PACKED_SUFFIXES = CONVERTED_SUFFIXES - {".ipynb"}
 
+LAYOUT_SHARE = (
+    0.5  # of the time for a PDF; its pages that take longer are read without their layout
+)
 MEMORY_BYTES = 4 << 30  # of the process that parses a file
 UNPACKED_BYTES = 1 << 29  # of all members of a packed file together
 MOST_CHARACTERS = 1 << 27  # of a text
@@ -39,7 +42,7 @@ MOST_CHARACTERS = 1 << 27  # of a text
 
 def convert(data: bytes, suffix: str, *, max_seconds: float) -> Content:
     """Read a file that has to be parsed; raises `UnreadableError`."""
-    command = [sys.executable, "-P", "-m", "hwdag.text.converting", suffix]
+    command = [sys.executable, "-P", "-m", "hwdag.text.converting", suffix, f"{max_seconds}"]
     # why: the child must find what this process has found
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     try:
@@ -70,7 +73,7 @@ def convert(data: bytes, suffix: str, *, max_seconds: float) -> Content:
 
 
 def main() -> None:
-    """Parse standard input as a file with the suffix that is the argument, for `convert`."""
+    """Parse standard input, for `convert`; the arguments are the suffix of the file and the seconds."""
     answer = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # why: what a library prints is no answer
     with suppress(ImportError, ValueError, OSError):  # Windows, or a lower limit that is there
@@ -78,19 +81,22 @@ def main() -> None:
 
         setrlimit(RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     try:
-        found = asdict(parse(sys.stdin.buffer.read(), sys.argv[1]))
+        layout_seconds = LAYOUT_SHARE * float(sys.argv[2])
+        found = asdict(parse(sys.stdin.buffer.read(), sys.argv[1], layout_seconds))
     except UnreadableError as error:
         found = {"reason": str(error)}
     with answer:
         answer.write(json.dumps(found).encode())
 
 
-def parse(data: bytes, suffix: str) -> Content:
-    """Read a file within this process; raises `UnreadableError`."""
+def parse(data: bytes, suffix: str, layout_seconds: float | None = None) -> Content:
+    """Read a file within this process; raises `UnreadableError`. The seconds are those of `pdf_content`."""
     if suffix in CONVERTED_SUFFIXES:
         content = _converted(data, suffix)
+    elif suffix == ".pdf":
+        content = pdf_content(data, layout_seconds=layout_seconds)
     else:
-        content = pdf_content(data) if suffix == ".pdf" else html_content(data)
+        content = html_content(data)
     if len(content.text) > MOST_CHARACTERS:
         raise UnreadableError(
             f"its text has {len(content.text):,} characters, more than {MOST_CHARACTERS:,}"

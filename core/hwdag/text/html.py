@@ -130,9 +130,11 @@ def _data_table(table: Tag) -> list[str]:
     if table.find("table") or not table.find("th"):
         return []
     rows = [row.find_all(["td", "th"], recursive=False) for row in table.find_all("tr")]
-    first = next(filter(None, rows), [])
-    has_header = len(first) > 1 and all(
-        cell.name == "th" or not cell.text.strip() for cell in first
+    rows = [row for row in rows if row]
+    if sum(map(len, rows)) != len(table.find_all(["td", "th"])):
+        return []  # why: cells without a row or within another one, of tags that do not end
+    has_header = len(rows[0]) > 1 and all(
+        cell.name == "th" or not cell.text.strip() for cell in rows[0]
     )
     caption = table.find("caption")
     above = [] if caption is None else [" ".join(caption.get_text(" ").split()), ""]

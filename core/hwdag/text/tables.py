@@ -56,9 +56,20 @@ def names_columns(rows: Sequence[Row]) -> bool:
         return False
     names = rows[0][1:] if not rows[0][0] else rows[0]
     return len(set(names)) == len(names) and all(
-        0 < len(name) <= LONGEST_NAME and (_YEAR.fullmatch(name) or not _NUMBER.fullmatch(name))
+        0 < len(name) <= LONGEST_NAME and (_YEAR.fullmatch(name) or not is_number(name))
         for name in names
     )
+
+
+def has_numbers(rows: Sequence[Row]) -> bool:
+    """Tell whether most cells of a column, not the first one, are numbers."""
+    columns = list(zip_longest(*rows, fillvalue=""))[1:]
+    return any(2 * sum(map(is_number, column)) > len(column) for column in columns)
+
+
+def is_number(cell: str) -> bool:
+    """Tell whether a cell is a number, with its sign, unit of money or percent."""
+    return _NUMBER.fullmatch(cell) is not None
 
 
 def markdown_with_headers(text: str) -> str:

@@ -1,0 +1,452 @@
+"""One page of a PDF as blocks in reading order, from its words, lines and rectangles (pdfplumber).
+
+    words -> pieces of lines -> columns -> lines -> blocks: headings, paragraphs, rows of tables
+
+A PDF says where each letter stands and nothing of what it is. Sizes are in points, 1/72 inch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import median
+from typing import TYPE_CHECKING, Any, Literal
+
+from hwdag.text.tables import has_numbers, names_columns, table_lines
+
+if TYPE_CHECKING:
+    from pdfplumber.page import Page
+
+Kind = Literal["heading", "paragraph", "rows"]
+
+WIDE_GAP = 1.3
+"""Blank space within a line, in sizes of its type, that parts columns or cells and not words."""
+
+WORD_GAP = 0.13
+"""Blank space between two words, in sizes of their type; LaTeX has 0.2 and less in a full line."""
+
+SAME_PLACE = 1.5
+"""Two of the same letter within this distance are one."""
+
+PROSE_CHARACTERS = 18  # of a typical line of a text column; cells of tables have fewer
+COLUMN_LINES = 4  # at least, on both sides of the space between two columns
+CROSSING_SHARE = 0.3  # of a page's lines that may go over that space, such as titles and figures
+CELL_CHARACTERS = 40  # at most, of a typical cell of a table without lines
+LARGER = 1.12  # a heading's type over that of the text
+HEADING_CHARACTERS = 160
+MARGIN = 0.1  # of a page's height, above and below, where running headers and footers stand
+
+MOST_EDGES, MOST_PIECES = 4000, 2000
+"""Lines of a drawing in which tables are looked for, and pieces among which columns are: both take
+more than linear time, and a map or a hostile page may have any number."""
+
+_FIRST_OR_LAST_NUMBER = re.compile(r"^\d{1,4}\b|\b\d{1,4}$")
+_BULLET = re.compile(r"\s*(?:[•‣◦▪●–—*-]|\d{1,2}[.)]|[a-z]\))\s")
+CAPTION = re.compile(
+    r"(?:table|figure|fig\.|tabelle|abbildung|abb\.|tableau|tabla|figura|tabell|figur)\s*\d", re.I
+)
+LEADER = " … "  # in a table of contents
+_LEADER = re.compile(r"\s*(?:\.\s?){5,}\s*")
+_UNKNOWN = re.compile(r"\(cid:\d+\)")  # pdfminer's name of a letter that the font does not name
+_SENTENCE_END = tuple('.!?:;…。！？"”’»)')
+_BOLD = re.compile("bold|black|heavy|demi", re.I)
+
+
+_PAGE_NUMBER = re.compile(
+    r"\W*(?:page|seite|p\.|s\.|página|pagina|sida|side)?\s*(?:\d{1,4}|[ivxl]{1,6})"
+    r"(?:\s*(?:/|of|von|de|av|sur)\s*\d{1,4})?\W*",
+    re.I,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Words that stand beside each other, or a table with lines (its `rows`)."""
+
+    text: str
+    x0: float
+    x1: float
+    top: float
+    bottom: float
+    size: float
+    is_bold: bool = False
+    rows: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Pieces on one baseline of a column."""
+
+    pieces: tuple[Piece, ...]
+
+    @property
+    def text(self) -> str:
+        """Words, from left to right."""
+        return " ".join(piece.text for piece in self.pieces)
+
+    @property
+    def first(self) -> Piece:
+        """Where the line begins."""
+        return self.pieces[0]
+
+    @property
+    def x1(self) -> float:
+        """Where the line ends."""
+        return self.pieces[-1].x1
+
+    @property
+    def is_bold(self) -> bool:
+        """Whether all of it is bold."""
+        return all(piece.is_bold for piece in self.pieces)
+
+
+@dataclass(slots=True)
+class Block:
+    """What belongs together on a page; a table has a line for each row."""
+
+    kind: Kind
+    lines: list[str]
+    size: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PageLines:
+    """A page before it is known what the text's type is, and what stands on every page."""
+
+    lines: tuple[Line, ...]
+    height: float
+    has_pictures: bool = False
+    outline: frozenset[str] = field(default_factory=frozenset)  # titles that lead here, `plain`
+
+    @property
+    def characters(self) -> Counter[float]:
+        """Characters by the size of their type."""
+        sizes = Counter[float]()
+        for line in self.lines:
+            for piece in line.pieces:
+                sizes[piece.size] += len(piece.text)
+        return sizes
+
+    def margins(self, number: int) -> Iterator[tuple[str, Line]]:
+        """Lines of the margins, each with keys that are the same on other pages where it runs.
+
+        One key is the line without its digits; the other, of a line with the number of its page, is
+        its place, and by how much that number differs from the `number` of the page in the file.
+        """
+        for line in self.lines:
+            piece = line.first
+            is_above = piece.bottom < MARGIN * self.height
+            if piece.rows or not (is_above or piece.top > (1 - MARGIN) * self.height):
+                continue
+            edge = "above" if is_above else "below"
+            yield f"{edge} {re.sub('[0-9]+', '#', line.text)}", line
+            for match in _FIRST_OR_LAST_NUMBER.finditer(line.text):
+                yield f"{round(piece.bottom)} {int(match[0]) - number}", line
+
+
+def page_lines(page: Page, outline: Iterable[str] = ()) -> PageLines:
+    """Read a page's lines in reading order."""
+    letters = _letters(page.chars)
+    shown = page.filter(lambda thing: thing["object_type"] != "char" or id(thing) in letters)
+    found = page.find_tables() if len(page.edges) <= MOST_EDGES else []
+    tables = [piece for table in found if (piece := _ruled(table))]
+    pieces = [
+        piece
+        for piece in _pieces(
+            shown.extract_words(x_tolerance_ratio=WORD_GAP, extra_attrs=["size", "fontname"])
+        )
+        if not any(_is_within(piece, table) for table in tables)
+    ]
+    ordered = list(_ordered([*pieces, *tables]))
+    return PageLines(
+        tuple(_lines(ordered)),
+        float(page.height),
+        bool(page.images),
+        frozenset(map(plain, outline)),
+    )
+
+
+def blocks_of(page: PageLines, body: float, running: Iterable[Line]) -> list[Block]:
+    """Put lines together; `body` is the size of the text's type, `running` lines are left out."""
+    left_out = set(map(id, running))
+    lines = [line for line in page.lines if id(line) not in left_out]
+    blocks = list[Block]()
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        if line.first.rows:
+            blocks.append(Block("rows", table_lines(line.first.rows)))
+            at += 1
+        elif (end := _open_table(lines, at)) > at:
+            rows = _cells(lines[at:end])
+            is_named = lines[at].is_bold and not lines[at + 1].is_bold
+            has_header = is_named or (names_columns(rows) and has_numbers(rows[1:]))
+            blocks.append(Block("rows", table_lines(rows, has_header=has_header)))
+            at = end
+        elif _is_heading(lines, at, page, body):
+            _add_heading(blocks, lines, at)
+            at += 1
+        else:
+            _add_line(blocks, lines, at)
+            at += 1
+    return blocks
+
+
+def plain(text: str) -> str:
+    """Letters and digits alone, to compare titles."""
+    return "".join(filter(str.isalnum, text.lower()))
+
+
+def _letters(chars: Sequence[dict[str, Any]]) -> set[int]:
+    """The `id` of each letter that is to be read: upright if any is, once where it is printed twice."""
+    upright = [char for char in chars if char["upright"]]
+    first = dict[tuple[str, int, int], int]()
+    for char in upright or chars:
+        # why twice: some programs make bold type so; why not dedupe_chars: it takes a square of time
+        place = char["text"], round(char["x0"] / SAME_PLACE), round(char["top"] / SAME_PLACE)
+        first.setdefault(place, id(char))
+    return set(first.values())
+
+
+def _is_within(piece: Piece, table: Piece) -> bool:
+    x, y = (piece.x0 + piece.x1) / 2, (piece.top + piece.bottom) / 2
+    return table.x0 <= x <= table.x1 and table.top <= y <= table.bottom
+
+
+def _ruled(table: Any) -> Piece | None:
+    """A table whose cells have lines around them; None where most are empty, as those of a drawing."""
+    rows = [[cell or "" for cell in row] for row in table.extract()]
+    cells = [cell for row in rows for cell in row]
+    if len(rows) < 2 or len(rows[0]) < 2 or sum(map(bool, cells)) < len(cells) / 2:
+        return None
+    x0, top, x1, bottom = map(float, table.bbox)
+    return Piece("", x0, x1, top, bottom, 0.0, rows=tuple(map(tuple, rows)))
+
+
+def _pieces(words: Sequence[dict[str, Any]]) -> Iterator[Piece]:
+    """Words of a baseline with no wide gap between them; the size is that of most letters."""
+    rows = list[list[dict[str, Any]]]()
+    for word in sorted(words, key=lambda word: (word["bottom"], word["x0"])):
+        near = rows and abs(word["bottom"] - rows[-1][0]["bottom"]) < 0.3 * word["size"]
+        if near:
+            rows[-1].append(word)
+        else:
+            rows.append([word])
+    for row in rows:
+        run = list[dict[str, Any]]()
+        for word in sorted(row, key=lambda word: word["x0"]):
+            if run and word["x0"] - run[-1]["x1"] > WIDE_GAP * max(word["size"], run[-1]["size"]):
+                yield _piece(run)
+                run = []
+            run.append(word)
+        yield _piece(run)
+
+
+def _piece(words: Sequence[dict[str, Any]]) -> Piece:
+    text, sizes, bold = words[0]["text"], Counter[float](), 0
+    for word in words:
+        sizes[round(float(word["size"]), 1)] += len(word["text"])
+        bold += len(word["text"]) if _BOLD.search(word["fontname"]) else 0
+    for last, word in pairwise(words):
+        # why: a word is cut where its type changes
+        is_apart = word["x0"] - last["x1"] > WORD_GAP * word["size"]
+        text += (" " if is_apart else "") + word["text"]
+    return Piece(
+        _UNKNOWN.sub("", _LEADER.sub(LEADER, text)),
+        float(words[0]["x0"]),
+        float(words[-1]["x1"]),
+        min(float(word["top"]) for word in words),
+        max(float(word["bottom"]) for word in words),
+        sizes.most_common(1)[0][0],
+        bold > len(text) / 2,
+    )
+
+
+def _ordered(pieces: Sequence[Piece]) -> Iterator[Piece]:
+    """Pieces in reading order: what goes over all columns, and between such lines column by column."""
+    pieces = sorted(pieces, key=lambda piece: (piece.top, piece.x0))
+    x = _gutter(pieces)
+    if x is None:
+        yield from pieces
+        return
+    band = list[Piece]()
+    for piece in pieces:
+        if piece.x0 < x < piece.x1:
+            yield from _columns(band, x)
+            yield piece
+            band = []
+        else:
+            band.append(piece)
+    yield from _columns(band, x)
+
+
+def _columns(band: Sequence[Piece], x: float) -> Iterator[Piece]:
+    yield from _ordered([piece for piece in band if piece.x1 <= x])
+    yield from _ordered([piece for piece in band if piece.x0 >= x])
+
+
+def _gutter(pieces: Sequence[Piece]) -> float | None:
+    """The space between two columns of prose that the fewest pieces go over; None without columns."""
+    best: tuple[int, float] | None = None
+    if len(pieces) > MOST_PIECES:
+        return None
+    for x in sorted({round(piece.x0) - 1.0 for piece in pieces}):
+        left = [piece for piece in pieces if piece.x1 <= x]
+        right = [piece for piece in pieces if piece.x0 >= x]
+        crossing = len(pieces) - len(left) - len(right)
+        if (
+            min(len(left), len(right)) >= COLUMN_LINES
+            and crossing <= CROSSING_SHARE * len(pieces)
+            and _is_prose(left)
+            and _is_prose(right)
+            and (best is None or crossing < best[0])
+        ):
+            best = crossing, x
+    return None if best is None else best[1]
+
+
+def _is_prose(pieces: Sequence[Piece]) -> bool:
+    return median(len(piece.text) for piece in pieces) >= PROSE_CHARACTERS
+
+
+def _lines(pieces: Sequence[Piece]) -> Iterator[Line]:
+    """Pieces that follow each other on a baseline."""
+    held = list[Piece]()
+    for piece in pieces:
+        if held and (
+            piece.rows
+            or held[-1].rows
+            or abs(piece.bottom - held[-1].bottom) > 0.3 * piece.size
+            or piece.x0 < held[-1].x1
+        ):
+            yield Line(tuple(held))
+            held = []
+        held.append(piece)
+    if held:
+        yield Line(tuple(held))
+
+
+def _open_table(lines: Sequence[Line], start: int) -> int:
+    """The end of the table without lines that begins here; `start` if none does."""
+    end = start
+    while end < len(lines) and len(lines[end].pieces) > 1:
+        if end > start and _gap(lines[end - 1], lines[end]) > 2.5 * lines[end].first.size:
+            break
+        end += 1
+    run = lines[start:end]
+    cells = [piece for line in run for piece in line.pieces]
+    if len(run) < 3 or median(len(piece.text) for piece in cells) > CELL_CHARACTERS:
+        return start
+    columns = len(_edges(run))
+    return end if columns > 1 and columns == max(len(line.pieces) for line in run) else start
+
+
+def _edges(lines: Sequence[Line]) -> list[tuple[float, float]]:
+    """From where to where each column of a table goes: what overlaps is one."""
+    merged = list[tuple[float, float]]()
+    for x0, x1 in sorted((piece.x0, piece.x1) for line in lines for piece in line.pieces):
+        if merged and x0 < merged[-1][1]:
+            merged[-1] = merged[-1][0], max(merged[-1][1], x1)
+        else:
+            merged.append((x0, x1))
+    return merged
+
+
+def _cells(lines: Sequence[Line]) -> list[list[str]]:
+    edges = _edges(lines)
+    rows = []
+    for line in lines:
+        row = [""] * len(edges)
+        for piece in line.pieces:
+            row[next(i for i, (_, x1) in enumerate(edges) if piece.x1 <= x1)] = piece.text
+        rows.append(row)
+    return rows
+
+
+def _gap(above: Line, below: Line) -> float:
+    return below.first.top - above.first.bottom
+
+
+def _is_heading(lines: Sequence[Line], at: int, page: PageLines, body: float) -> bool:
+    line = lines[at]
+    if not any(map(str.isalpha, line.text)) or len(line.text) > HEADING_CHARACTERS:
+        return False
+    if LEADER in line.text:
+        return False
+    if plain(line.text) in page.outline or line.first.size >= LARGER * body:
+        return True
+    below = lines[at + 1] if at + 1 < len(lines) else None
+    is_alone = below is None or not below.is_bold
+    return line.is_bold and is_alone and not line.text.endswith((".", ",", ";", ":"))
+
+
+def _add_heading(blocks: list[Block], lines: Sequence[Line], at: int) -> None:
+    line = lines[at]
+    goes_on = (
+        at > 0
+        and blocks
+        and blocks[-1].kind == "heading"
+        and blocks[-1].size == line.first.size
+        and 0 <= _gap(lines[at - 1], line) < 0.6 * line.first.size
+    )
+    if goes_on:
+        blocks[-1].lines.append(line.text)
+    else:
+        blocks.append(Block("heading", [line.text], line.first.size))
+
+
+def _add_line(blocks: list[Block], lines: Sequence[Line], at: int) -> None:
+    line = lines[at]
+    if blocks and blocks[-1].kind == "paragraph" and not _begins(lines, at):
+        blocks[-1].lines.append(line.text)
+    else:
+        blocks.append(Block("paragraph", [line.text], line.first.size))
+
+
+def _begins(lines: Sequence[Line], at: int) -> bool:
+    """Whether a paragraph begins with a line that follows another one."""
+    before, line = lines[at - 1], lines[at]
+    size = line.first.size
+    if CAPTION.match(line.text) or _BULLET.match(line.text):
+        return True
+    if LEADER in before.text:
+        return True
+    if abs(before.first.size - size) > 1:
+        return True
+    if _is_elsewhere(before, line):  # the next column: a paragraph may go on there
+        return before.text.endswith(_SENTENCE_END) and not line.text[:1].islower()
+    if _gap(before, line) > max(0.6 * size, 1.6 * _pitch(lines, at)):
+        return True
+    is_indented = line.first.x0 - before.first.x0 > 0.7 * size
+    is_short = before.x1 < line.x1 - 0.15 * (line.x1 - line.first.x0)
+    return before.text.endswith(_SENTENCE_END) and (is_indented or is_short)
+
+
+def _is_elsewhere(before: Line, line: Line) -> bool:
+    return line.first.top < before.first.top or line.first.x0 > before.x1
+
+
+def _pitch(lines: Sequence[Line], at: int) -> float:
+    """The usual blank between lines around this one."""
+    around = lines[max(0, at - 8) : at + 8]
+    gaps = [_gap(one, two) for one, two in pairwise(around)]
+    usual = [gap for gap in gaps if 0 <= gap < lines[at].first.size]
+    return median(usual) if usual else 0.0
+
+
+def running_lines(pages: Sequence[PageLines]) -> list[list[Line]]:
+    """The lines of each page's margins that are headers, footers or numbers of pages."""
+    found = [list(page.margins(number)) for number, page in enumerate(pages)]
+    counts = Counter(key for several in found for key in {key for key, _ in several})
+    enough = min(3, max(2, len(pages) - 1))
+    return [
+        [
+            line
+            for key, line in several
+            if counts[key] >= enough or _PAGE_NUMBER.fullmatch(line.text)
+        ]
+        for several in found
+    ]

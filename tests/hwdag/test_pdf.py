@@ -1,0 +1,186 @@
+"""PDFs as people have them: what a person reads, in the order in which a person reads it."""
+
+import random
+import re
+import sys
+import time
+
+import pdf_world
+import pytest
+from pdf_world import HARBOUR, NAMES, PDFS, SCHOOL, TEXTS, WATERWORKS, paragraphs
+from pypdf import PdfReader
+from reportlab.pdfgen.canvas import Canvas
+
+from hwdag.text import layout
+from hwdag.text import pdf as pdf_module
+from hwdag.text.files import read_documents
+from hwdag.text.pdf import pdf_content
+from hwdag.text.sentences import sentences
+
+pytest.importorskip("pdfplumber")
+
+STAFF = [
+    "| Town, 2020, 2021, 2022",
+    "| Hamar, 2020: 512, 2021: 530, 2022: 541",
+    "| Gjøvik, 2020: 298, 2021: 301, 2022: 287",
+    "| Lillehammer, 2020: 377, 2021: 365, 2022: 390",
+]
+MUSEUMS = [
+    "| Museum, Visitors, Open since",
+    "| Mjøsmuseet, Visitors: 12,400, Open since: 1906",
+    "| Glass Hall, Visitors: 8,150, Open since: 1998",
+    "| Railway Museum, Visitors: 31,020, Open since: 1896",
+]
+TABLE = ["# Staff of the libraries", WATERWORKS, "Table 1: Employees by town and year."]
+
+
+def chapters(mark, number):
+    return [
+        block
+        for i, (name, text) in enumerate(zip(NAMES, TEXTS, strict=True), 1)
+        for block in (f"## {i}{mark} {name}", *paragraphs(text, number))
+    ]
+
+
+BLOCKS = {
+    "two columns": [
+        "# Towns at the lake",
+        "A study of four works and who built them",
+        *chapters("", 5),
+    ],
+    "ruled table": [*TABLE, *STAFF, HARBOUR],
+    "open tables": [*TABLE, *STAFF, HARBOUR, "Table 2: Museums of the region.", *MUSEUMS, SCHOOL],
+    "running headers": ["# Annual Report", *chapters(".", 13)],
+    "outline": [
+        block for pair in zip([f"# {name}" for name in NAMES], TEXTS, strict=True) for block in pair
+    ],
+    "scanned": [WATERWORKS],
+    "captions": [
+        "# Pictures of the works",
+        WATERWORKS,
+        "1902 1911 1934",
+        "Figure 1. Water pumped per day, in thousand litres.",
+        HARBOUR,
+    ],
+    "rotated": [WATERWORKS, HARBOUR],
+    "German": [
+        "# Geschichte der Wasserwerke",
+        "Die Wasserwerke der Stadt wurden am 1. Mai 1902 von Dr. Jürgen Müller eröffnet. Sie "
+        "versorgten z. B. die Brauerei und das Krankenhaus. Die Grundsteinlegung war am 24. Dezember "
+        "1899 gewesen, als der Magistrat das Nord-Süd-Gleis beschloß. Im 19. Jahrhundert gab es nur "
+        "Brunnen.",
+    ],
+    "encrypted": ["# Sealed", SCHOOL],
+}
+TITLES = {
+    "outline": "Works of a Town",
+    "ruled table": "Library report 2022",
+    "German": "Die Wasserwerke",
+    "two columns": "Towns at the lake",
+    "running headers": "Annual Report",
+    "scanned": "",
+}
+
+
+@pytest.mark.parametrize("name", PDFS)
+def test_blocks_stand_in_reading_order(name):
+    content = pdf_content(PDFS[name]())
+    # why: a line break within a paragraph is the end of a page
+    blocks = re.split(r"\n\n|\n(?=\| )", content.text)
+    assert [block.replace("\n", " ") for block in blocks] == BLOCKS[name]
+    assert content.title == TITLES.get(name, content.title)
+
+
+@pytest.mark.parametrize("name", PDFS)
+def test_pages_begin_where_they_do_in_the_file(name, tmp_path):
+    path = tmp_path / "a.pdf"
+    path.write_bytes(PDFS[name]())
+    [document] = read_documents([path])
+    pages = PdfReader(path).pages
+    assert len(document.page_starts) == len(pages)
+    ends = [*document.page_starts[1:], len(document.text)]
+    for page, start, end in zip(pages, document.page_starts, ends, strict=True):
+        printed = letters(page.extract_text())
+        for span in sentences(document.text[start:end]):
+            words = document.text[start + span.start : start + span.end].split()
+            if words[0] not in ("|", "#", "##"):
+                assert letters("".join(words[:3])) in printed
+
+
+def letters(text):
+    return "".join(filter(str.isalnum, text))
+
+
+def test_a_scanned_page_is_named():
+    assert pdf_content(pdf_world.scanned()).notes == (
+        "pictures without text on pages 2, 3: scanned, needs OCR",
+    )
+
+
+def test_a_paragraph_goes_on_over_the_end_of_a_page():
+    content = pdf_content(pdf_world.running_headers())
+    found = [content.text[span.start : span.end] for span in sentences(content.text)]
+    sentence = "What it cost is not known, because the accounts were lost in the fire of 1940."
+    whole = [one for one in found if one.replace("\n", " ") == sentence]
+    assert len(whole) == sum(one.count(sentence) for one in BLOCKS["running headers"])
+
+
+def test_a_password_is_asked_for():
+    with pytest.raises(pdf_module.UnreadableError, match="password"):
+        pdf_content(pdf_world.encrypted("secret"))
+
+
+def test_without_pdfplumber_the_text_is_that_of_pypdf_with_a_note(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pdfplumber", None)
+    content = pdf_content(pdf_world.ruled_table())
+    assert "Hamar" in content.text and "2022: 541" not in content.text
+    assert content.title == "Library report 2022"
+    assert pdf_module.WITHOUT_LAYOUT in content.notes
+
+
+def test_a_page_whose_layout_cannot_be_read_is_read_by_pypdf(monkeypatch):
+    real = layout.page_lines
+
+    def fails_once(page, outline):
+        if page.page_number == 2:
+            raise KeyError("damaged")
+        return real(page, outline)
+
+    monkeypatch.setattr(layout, "page_lines", fails_once)
+    content = pdf_content(pdf_world.outlined())
+    assert len(content.page_starts) == 4
+    assert content.text[content.page_starts[1] :].startswith("Harbour")
+    assert [note for note in content.notes if "page 2" in note]
+
+
+def test_pages_that_take_too_long_are_read_without_their_layout(monkeypatch):
+    real = layout.page_lines
+
+    def slow(page, outline):
+        if page.page_number == 3:
+            time.sleep(60)
+        return real(page, outline)
+
+    monkeypatch.setattr(layout, "page_lines", slow)
+    content = pdf_content(pdf_world.outlined(), layout_seconds=5)
+    ends = [*content.page_starts[1:], len(content.text)]
+    pages = [content.text[a:b].strip() for a, b in zip(content.page_starts, ends, strict=True)]
+    assert pages[0] == f"# Waterworks\n\n{WATERWORKS}"
+    assert "\n\n" not in pages[2] and pages[3].startswith("Railway\n")
+    assert [note for note in content.notes if "5 s" in note]
+
+
+@pytest.mark.slow
+def test_a_page_of_many_lines_and_words_takes_seconds(tmp_path):
+    """A map: its lines and words would keep the search for tables and columns busy for minutes."""
+    canvas, rng = Canvas(str(tmp_path / "map.pdf"), invariant=1), random.Random(0)
+    canvas.setFont("Helvetica", 2)
+    for _ in range(6000):
+        x, y = rng.uniform(0, 590), rng.uniform(0, 830)
+        canvas.line(x, y, x + rng.uniform(0, 9), y)
+        canvas.drawString(x, y, "Moen")
+    canvas.save()
+    start = time.process_time()
+    content = pdf_content((tmp_path / "map.pdf").read_bytes())
+    assert time.process_time() - start < 60
+    assert content.text.count("Moen") > 5000
