@@ -58,13 +58,13 @@ def resolved_llm(
     # why not `Settings.llm`: where nothing was set it makes OpenAI's, or fails
     wanted = Settings._llm if llm is None else llm
     if wanted is None:
-        _say_who_answers()
+        warn_reader_answers()
         return reader()
     return resolve_llm(wanted, callback_manager=callback_manager)
 
 
 @cache
-def _say_who_answers() -> None:
+def warn_reader_answers() -> None:
     """Warn once that the index's own reader answers."""
     logger.warning(
         "neither llm= nor Settings.llm is set, so the index's own reader answers; a larger model "

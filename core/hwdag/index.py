@@ -3,7 +3,7 @@
     index = HWDAGIndex.from_documents([Document("a", text)], path="notes.hwdag")
     answer = index.answer("Who wrote it?")
 
-What is seldom asked for is imported where it is needed: a tenth of the time of `import hwdag.index`.
+Rarely needed modules are imported on use, which saves a tenth of the time of `import hwdag.index`.
 """
 
 from __future__ import annotations
@@ -76,14 +76,13 @@ class AskOptions(SearchOptions, total=False):
 
 
 class HWDAGIndex:
-    """HWDAGs of many documents, and the walk over them.
+    """An index of many documents: build, change, search and answer.
 
-    Searching is safe from many threads, and from many processes that have the same file open: each
-    search sees the documents of the moment at which it begins. Changes are serialised. Models are
-    loaded when first needed: opening an index and looking at its graphs needs no language model.
-    Searching and changing have asynchronous twins (`asearch`, `ainsert`, ...).
+    Many threads and processes may search one index: each search sees a snapshot of the documents.
+    Changes are serialised. Models are loaded on first use; opening an index and looking at its graphs
+    needs none. Searches and changes have asynchronous twins (`asearch`, `ainsert`, ...).
 
-    Relations: `llama_index_hwdag.HWDAGIndex` and `langchain_hwdag.HWDAGIndex` are the same for their frameworks.
+    Relations: `llama_index_hwdag.HWDAGIndex` and `langchain_hwdag.HWDAGIndex` wrap it for frameworks.
     """
 
     def __init__(
@@ -97,12 +96,12 @@ class HWDAGIndex:
         prompts: Prompts | None = None,
         path: str | Path | None = None,
     ) -> None:
-        """An empty index; `from_documents` and `load` are what you want.
+        """Make an empty index; usually call `from_documents` or `load` instead.
 
         Args:
             reader: the local model, its hub name or path, or None for the embedded default.
-            writer: who writes Information Points; a Writer, a function from prompt to text, or None
-                for the reader itself (or extraction, see `BuildConfig.points`).
+            writer: writes Information Points: a Writer, a function from prompt to text, or None for
+                the reader itself (or extraction, see `BuildConfig.points`).
             answerer: who answers from what was found: a Writer, a function from prompt to text, or None
                 for the reader. Such an answer is more than a small reader can write.
             embedder: an Embedder, a sentence-transformers name, or None for the embedded default.
@@ -111,7 +110,7 @@ class HWDAGIndex:
             path: file to create; None keeps the index in memory.
 
         Raises:
-            InputError: there is an index at `path` already.
+            InputError: `path` holds an index.
         """
         if path is not None and holds_something(Path(path)):
             raise InputError(
@@ -123,17 +122,17 @@ class HWDAGIndex:
         self._embedder = Lazy(lambda: as_embedder(embedder))
         self._writer = as_writer(writer)
         self.answerer: Writer | None = as_writer(answerer, "answerer")
-        """Who answers; None for the reader."""
+        """Answers in place of the reader; None for the reader."""
         if self._config.points == "extractive" and self._writer is not None:
             raise InputError('a writer was passed, but points="extractive" never asks one')
         if self._config.method == "evidence" and self._writer is not None:
             raise InputError('a writer was passed, but method="evidence" never asks one')
         self._path = None if path is None else Path(path)
-        self._store: Store | None = None  # made with the first change: its header names the models
+        self._store: Store | None = None  # created by the first change: its header names the models
         self._snapshots: Snapshots | None = None
         self._changes = ThreadLock("the index" if path is None else str(path))
         self.report: BuildReport | None = None
-        """What `from_documents` did."""
+        """Report of `from_documents`."""
 
     @classmethod
     def from_documents(
@@ -153,11 +152,10 @@ class HWDAGIndex:
         max_seconds: float | None = None,
         executor: Executor | None = None,
     ) -> Self:
-        """Build an index; see `__init__` and `refresh` for the arguments, `report` for what happened.
+        """Build an index; see `__init__` and `refresh` for the arguments. `report` says what was done.
 
-        The `method` is that of the config (`BuildConfig.method`), named here for short. With a `path` that holds an index already, documents that are in it with the same content
-        cost nothing, and finished calls of others are not repeated: an interrupted build goes on
-        where it was.
+        `method` is short for `BuildConfig.method`. If `path` holds an index, unchanged documents cost
+        nothing, and finished calls are not repeated: an interrupted build continues.
         """
         config = config_with(config, method)
         options = {"reader": reader, "writer": writer, "embedder": embedder, "prompts": prompts}
@@ -166,7 +164,7 @@ class HWDAGIndex:
             index = cls.load(path, config=config, **options)  # type: ignore[arg-type]
         else:
             index = cls(config=config, **options)  # type: ignore[arg-type]
-            # why not passed above: somebody else may make the file this very moment
+            # why not passed above: another process may create the file right now
             index._path = None if path is None else Path(path)
         with on_error(index.close):
             index.report = index.refresh(
@@ -190,18 +188,15 @@ class HWDAGIndex:
         config: BuildConfig | None = None,
         prompts: Prompts | None = None,
     ) -> Self:
-        """Open an index file; changes to the index are written to it.
+        """Open an index file, or in memory the result of `to_bytes`; changes are written to the file.
 
-        What `to_bytes` returned is opened in memory.
-
-        Nothing but its header is read before it is needed. The reader and the embedder are those
-        that the file names, unless others are passed. Another reader may walk a graph (PECAN Table 2 searches
-        with a smaller model), but not extend it.
+        Reads only the header at first. Uses the reader and the embedder that the file names, unless
+        others are passed. Another reader may search the index (PECAN Table 2 searches with a smaller
+        model), but not extend it.
 
         Raises:
             NotAnIndex, IndexVersionError, IndexCorrupt: the file cannot be used.
-            IndexMismatch: the embedder is not the one that the nodes were embedded with, or the
-                config differs from the one that the index was built with.
+            IndexMismatch: the index was built with another embedder or config.
         """
         store = Store.open(path)
         others = {"writer": writer, "answerer": answerer, "config": config}
@@ -211,13 +206,13 @@ class HWDAGIndex:
     def merge(cls, paths: Sequence[str | Path], *, path: str | Path) -> Self:
         """Copy the finished documents of several index files into a new one, and open it.
 
-        The result is that of one build of all documents in this order, and no model is asked. So
-        several processes may build a file each. The files stay as they are; cached calls are copied too.
+        Asks no model; the result equals one build of all documents in this order. So several
+        processes can each build a file. The files do not change; cached calls are copied too.
 
         Raises:
             NotAnIndex, IndexVersionError, IndexCorrupt: a file cannot be used.
             IndexMismatch: the files were built with different models or options.
-            InputError: there is something at `path`, no file is named, or a document is in two files.
+            InputError: `path` exists, `paths` is empty, or a document is in two files.
         """
         from hwdag.store.copying import merge
 
@@ -236,7 +231,7 @@ class HWDAGIndex:
         answerer: Writer | Callable[[str], str] | None = None,
         config: BuildConfig | None = None,
     ) -> Self:
-        """Return an index over an open store, which is closed if that fails."""
+        """Return an index over an open store; close the store if that fails."""
         with on_error(store.close):
             index = cls(
                 reader=reader or store.header.reader,
@@ -258,12 +253,10 @@ class HWDAGIndex:
         max_seconds: float | None = None,
         executor: Executor | None = None,
     ) -> BuildReport:
-        """Add documents. Those that are there with the same content cost nothing.
-
-        Arguments and errors as in `refresh`.
+        """Add documents; unchanged ones cost nothing. Arguments and errors are those of `refresh`.
 
         Raises:
-            InputError: an id is taken by a document with other content (`refresh` replaces it).
+            InputError: another document has the same id (`refresh` replaces it).
         """
         limits = Limits(max_tokens, max_seconds)
         return self._change(documents, show_progress, limits, executor, replaces=False)
@@ -278,38 +271,37 @@ class HWDAGIndex:
         prune: bool | Callable[[str], bool] = False,
         executor: Executor | None = None,
     ) -> BuildReport:
-        """Bring the index up to date: add new documents, rebuild changed ones; others cost nothing.
+        """Add new documents and rebuild changed ones; unchanged ones cost nothing.
 
-        Of a document that was edited only the windows whose text changed are summarised again.
+        An edited document repeats only the model calls of windows whose text changed.
 
         Args:
             documents: documents, or bare texts.
-            show_progress: True for bars on standard error, or your own.
-            max_tokens: make no further call once the models have taken this many tokens; the last
-                call (of a writer on a server: the last few rounds of prompts) may exceed it.
-            max_seconds: make no further call after this time. Either way `report.stopped` says so,
-                what was finished is kept, and the same call goes on from there.
-            prune: delete the documents that are not among these; a function says of an id whether
-                it may be deleted.
-            executor: has models for several documents at a time, such as `RayExecutor`; None builds
-                one after the other with those of the index. The graphs are the same.
+            show_progress: True for bars on standard error, or a reporter.
+            max_tokens: make no further call once the models have used this many tokens; the last call
+                (for a writer on a server, the last few rounds of prompts) may exceed it.
+            max_seconds: make no further call after this time. At either limit `report.stopped` names
+                it, finished work is kept, and the same call continues.
+            prune: delete all other documents; a function of an id decides which may be deleted.
+            executor: builds several documents at a time, such as `RayExecutor`; None builds one after
+                the other. The graphs are the same.
 
         Raises:
             InputError: a document cannot be used.
-            WriterFailed: the writer gave up; what it had written is kept.
-            IndexMismatch: reader or embedder are not those that the index was built with.
+            WriterFailed: the writer failed; finished replies are kept.
+            IndexMismatch: the index was built with another reader or embedder.
             IndexBusy: another process is changing the file.
         """
         limits = Limits(max_tokens, max_seconds)
         return self._change(documents, show_progress, limits, executor, replaces=True, prune=prune)
 
     def delete(self, document_id: str) -> None:
-        """Remove a document with all that was derived from it.
+        """Delete a document and everything derived from it.
 
         When this returns, nothing of it is left in the file, and no search that begins finds it.
 
         Raises:
-            InputError: it is not there.
+            InputError: there is no such document.
         """
         self._bind_existing()
         store = self._store
@@ -337,19 +329,18 @@ class HWDAGIndex:
             config: budget, progress control, heads; None is all of the index's method.
             scope: which documents are scored and shown; None for all.
             k: number of nodes wanted, for `Retrieval.best`; the walk itself does not change.
-            returns: "nodes" as they were read; "sources", with the text of the document that a node
-                rests on; or "passages", the whole paragraphs that these are in, each once.
-            query_vector: the question's embedding where it is there already; None asks the embedder.
+            returns: "nodes" as they were read; "sources", the text of the document that supports a
+                node; or "passages", the whole paragraphs around these, each once.
+            query_vector: the embedding of the question, if known; None asks the embedder.
             history: earlier (question, answer) pairs that the question may refer to, as in "When was she
-                born?". The answerer, or a reader that writes, makes it a question of its own
-                (`Retrieval.searched_for`); without either, what shares words with the last turns counts
-                more.
-            on_step: called with every visited node as it happens. Where another process deletes a
-                document that the walk wants to read, the walk begins anew, and so do the steps.
+                born?". The answerer, or a reader that writes, rewrites it as a question of its own
+                (`Retrieval.searched_for`); without either, words of the last turns add to the scores.
+            on_step: called with every visited node at once. If another process deletes a document
+                that the walk is about to read, the walk starts again, and so do the steps.
             stop: such as a `threading.Event`: once it is set, the walk ends before the next node
-                (`Retrieval.stop` is "stopped"), and an answer before the next piece. The task of an
-                asynchronous twin sets one of its own when it is cancelled.
-            max_seconds: read no more nodes after this time, and answer from what was read.
+                (`Retrieval.stop` is "stopped"), and an answer before the next piece. Cancelling an
+                asynchronous twin does the same.
+            max_seconds: after this time, read no more nodes and answer from those read.
 
         Raises:
             InputError: the question is blank, the index holds no document, k is not a number, or
@@ -438,7 +429,7 @@ class HWDAGIndex:
 
     @property
     def entries(self) -> Mapping[str, Entry]:
-        """Documents with graphs and embeddings, by document id, read when asked for."""
+        """Documents with graphs and embeddings, by document id; each is read on access."""
         return StoreView(lambda: self._store, lambda store, key: store.load(key))
 
     def __len__(self) -> int:
@@ -455,7 +446,7 @@ class HWDAGIndex:
             return f"{type(self).__name__}(closed, {where})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the path of the file, which is opened where it is unpickled, with its own models."""
+        """Pickle the path of the file; unpickling opens it, with the models that it names."""
         if self.path is None:
             raise TypeError(
                 "an index in memory cannot be pickled; save() it to a file, and pickle load(file)"
@@ -464,7 +455,7 @@ class HWDAGIndex:
 
     @property
     def config(self) -> BuildConfig:
-        """How documents become graphs; the method is "auto" until there are some."""
+        """How documents become graphs; the method may be "auto" before the first build."""
         store = self._store
         return self._config if store is None else store.config()
 
@@ -475,13 +466,13 @@ class HWDAGIndex:
 
     @property
     def built_by(self) -> str | None:
-        """Name of the reader that built the graphs; None while there are none."""
+        """Name of the reader that built the index; None before the first build."""
         store = self._store
         return None if store is None else store.header.reader
 
     @property
     def built_dtype(self) -> str | None:
-        """What that reader computed in when the index was begun, "bfloat16" say; None if unknown."""
+        """Data type of the first build, such as "bfloat16"; None if unknown."""
         store = self._store
         return None if store is None else store.header.dtype
 
@@ -492,33 +483,33 @@ class HWDAGIndex:
 
     @property
     def embedder(self) -> Embedder:
-        """The embedding model; loaded on first use. Raises `IndexMismatch` if it is another one."""
+        """The embedding model; loaded on first use. Raises `IndexMismatch` if the index has another."""
         embedder, store = self._embedder.value, self._store
         recorded = embedder.name if store is None else store.header.embedder
         if recorded != embedder.name:
             raise IndexMismatch(
-                f"the nodes were embedded with {recorded!r}, which similarity needs too; got "
-                f"{embedder.name!r}. Leave the embedder out, or build anew"
+                f"the nodes were embedded with {recorded!r}, got {embedder.name!r}; leave the embedder "
+                "out, or build the index again"
             )
         return embedder
 
     @property
     def name(self) -> str:
-        """Names the method in tables and traces, as with every retriever."""
+        """Name of the method in tables and traces."""
         return "hwdag"
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write all documents to a new file; the index itself stays bound to what it was.
+        """Write all documents to a new file; the index stays bound to its own file.
 
         Args:
             path: the file.
-            overwrite: replace a file that is there. Whoever has it open reads on in the old one,
-                and must load it again to change it. The file that the index is bound to holds all
-                of it at any time, and is left alone.
+            overwrite: replace an existing file. A process that has the old file open goes on reading
+                it, and must load the new one to change it. Saving an index to its own file does
+                nothing, since that is always up to date.
 
         Raises:
             InputError: the file exists.
-            IndexFileError: it cannot be written, or somebody else is writing to it.
+            IndexFileError: it cannot be written, or another process is writing to it.
         """
         if self._store is not None:
             self._store.copy(path, overwrite=overwrite)
@@ -531,9 +522,9 @@ class HWDAGIndex:
         return self._filled.database.image()
 
     def export(self, path: str | Path, *, show_progress: bool | Reporter = False) -> None:
-        """Write all documents and graphs for other programs; the ending of the path says how.
+        """Write all documents and graphs for other programs, as `.jsonl` or `.graphml`.
 
-        `.jsonl` is a JSON value per line, `.graphml` one graph; see `hwdag.store.exporting`.
+        See `hwdag.store.exporting` for the formats.
 
         Raises:
             InputError: the file exists, or the index holds no document.
@@ -543,10 +534,10 @@ class HWDAGIndex:
         export_index(self._filled, path, show_progress=show_progress)
 
     def verify(self, *, show_progress: bool | Reporter = False) -> Verdict:
-        """Check every page, document and cached call of the file that the index is bound to.
+        """Check every page, document and cached call of the index file.
 
         Raises:
-            InputError: it is not bound to a file.
+            InputError: the index is in memory.
         """
         from hwdag.store.verify import verify
 
@@ -555,22 +546,21 @@ class HWDAGIndex:
         return verify(self._path, show_progress=show_progress)
 
     def compact(self, *, drop_calls: bool = False) -> Compacted:
-        """Give back the space of what was deleted.
+        """Shrink the file by the space of deleted documents.
 
         Args:
-            drop_calls: forget finished model calls too; unfinished builds and later versions of a
-                document then pay for them again.
+            drop_calls: delete finished model calls too; unfinished builds and edits then repeat them.
         """
         from hwdag.store.verify import compact
 
         store = self._filled
-        # why: on a connection of its own searches here wait no longer than those of others
+        # why the path: with a connection of its own, it does not block searches of this process
         return compact(self._path or store, drop_calls=drop_calls)
 
     def close(self) -> None:
-        """Release the file; an index in memory is gone then. Closing twice does no harm."""
+        """Release the file; the content of an index in memory is lost. Closing twice does no harm."""
         if self._changes.is_forked:
-            return  # what it has open is that of another process
+            return  # the file belongs to the parent process
         with self._changes:
             if self._store is not None:
                 self._store.close()
@@ -587,11 +577,11 @@ class HWDAGIndex:
         *,
         walk: Answer | Retrieval | None = None,
     ) -> str:
-        """Return a page that shows the graphs, of all documents or of some; it needs no network.
+        """Return a page that shows the graphs of all or some documents; it needs no network.
 
-        With `walk` the page has the answer too, or the walk alone, and replays it on the graphs: by
-        default those of the documents that it read, as far as they are still as they were then.
-        Edges below 1 % are left out. Raises `InputError` for a document that is not there.
+        With `walk` the page also shows the answer or the walk, and replays it on the graphs, by
+        default those of the documents that it read and that have not changed since. Omits edges
+        below 1 %. Raises `InputError` for an unknown document.
         """
         return drawing.html_of(self.entries, document_ids, walk)
 
@@ -600,11 +590,11 @@ class HWDAGIndex:
         return drawing.widget_of(self.entries, document_ids)
 
     def to_dict(self, document_ids: Collection[str] | None = None) -> dict[str, Any]:
-        """Return documents and graphs as JSON-able values, as the page takes them; see `to_html`."""
+        """Return documents and graphs as JSON values, the input of the page; see `to_html`."""
         return drawing.data_of(self.entries, document_ids)
 
     def _repr_html_(self) -> str | None:
-        """Show the graphs in a notebook; nothing but the `repr` where there are too many nodes."""
+        """Show the graphs in a notebook; None for an index with too many nodes."""
         store = self._store
         few = store is not None and 0 < store.node_count() <= MOST_FRAMED
         return framed(self.to_html()) if few else None
@@ -619,7 +609,7 @@ class HWDAGIndex:
         self._path, self._store, self._snapshots = store.path, store, Snapshots(store)
 
     def _bind_existing(self) -> None:
-        """Open a file that another process has made; `IndexMismatch` if it is another index."""
+        """Open a file that another process has created. Raises `IndexMismatch` for another config."""
         if self._store is None and self._path is not None and holds_something(self._path):
             store = Store.open(self._path)
             with on_error(store.close):
@@ -628,7 +618,7 @@ class HWDAGIndex:
 
     @contextmanager
     def _building(self) -> Iterator[Store]:
-        """Lock the store against other builds, and make it where there is none; raises `IndexBusy`."""
+        """Lock the store against other builds, and create it if needed. Raises `IndexBusy`."""
         if self._path is not None:
             check_folder(self._path)
         with build_lock(self._path, WAIT_SECONDS):
@@ -639,7 +629,7 @@ class HWDAGIndex:
 
     def _header(self) -> Header:
         reader, embedder = self.reader, self.embedder
-        # why optional: a reader of one's own may have no weights
+        # why optional: a user's reader may have no weights
         dtype = getattr(reader, "dtype", None)
         config = asdict(self._resolved())
         return Header(
@@ -690,15 +680,15 @@ class HWDAGIndex:
         return found
 
     def _plan(self, config: SearchConfig | None) -> SearchPlan:
-        """What is done; raises `IndexMismatch` where that needs edges which the index does not have."""
+        """Resolve the search options. Raises `IndexMismatch` if they need edges and there are none."""
         rules = self.config.rules
         wanted: SearchConfig = checked_config(config, SearchConfig)
         plan = wanted.plan(rules.method, self.reader.confidence)
         if plan.rules.has_points and not rules.has_points:
             raise IndexMismatch(
-                f'method="{plan.rules.method}" walks along edges of attention, but this index was built '
-                f'with method="{rules.method}", which makes leaves alone; leave the method out, or '
-                f'build another index with method="{plan.rules.method}"'
+                f'method="{plan.rules.method}" walks along edges of attention, but this index has none: '
+                f'it was built with method="{rules.method}"; leave the method out, or build another '
+                f'index with method="{plan.rules.method}"'
             )
         return plan
 
@@ -716,9 +706,9 @@ class HWDAGIndex:
             self._bind_existing()
             builder = self._builder()
             if builder.config.rules.has_points:
-                _ = builder.plan  # what cannot be built must not make a file
+                _ = builder.plan  # raises before a file is created
             checked: Iterable[Document] = map(as_document, documents)
-            if isinstance(documents, Collection):  # what is wrong is told before anything is built
+            if isinstance(documents, Collection):  # why: check all documents before building any
                 checked = list(checked)
             with self._building() as store:
                 insertion = Insertion(
@@ -742,12 +732,12 @@ class HWDAGIndex:
         if self.built_by not in (None, reader.name):
             raise IndexMismatch(
                 f"the index was built by {self.built_by!r}; {reader.name!r} may search it but not "
-                "extend it, since token counts and attention would not compare"
+                "extend it, since token counts and attention are not comparable"
             )
         if self._store is not None and self._store.header.tokenizer != reader.tokenizer:
             raise IndexMismatch(
                 f"{reader.name!r} has another tokenizer than when it built the index, so token counts "
-                "would not compare; search with it, or build anew"
+                "are not comparable; search with it, or build the index again"
             )
         config = self._resolved()
         writer = points_writer(config, self._writer, reader)

@@ -407,7 +407,7 @@ def test_similarity_top_k_is_k():
 
 def test_what_settings_name_is_used_where_nothing_else_is(monkeypatch, caplog):
     index = built()
-    engines._say_who_answers.cache_clear()
+    engines.warn_reader_answers.cache_clear()
     for _ in range(2):
         index.as_query_engine(k=1).query(QUESTION)
     assert len([r for r in caplog.records if "Settings.llm" in r.message]) == 1

@@ -5,10 +5,9 @@ from typing import Any
 
 import langchain_world
 import llama_world
+from app_world import AppLLM
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
-from llama_index.core.base.llms.types import CompletionResponse, LLMMetadata
-from llama_index.core.llms import CustomLLM
 
 SENTENCE = "The smith mends the bell of the ferry"
 
@@ -20,19 +19,9 @@ def number_of(prompt: str) -> str:
     return found[1]
 
 
-class Citing(CustomLLM):
+def citing() -> AppLLM:
     """Names the sentence that answers."""
-
-    @property
-    def metadata(self) -> LLMMetadata:
-        return LLMMetadata(model_name="citing")
-
-    def complete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:
-        return CompletionResponse(text=f"The smith [{number_of(prompt)}].")
-
-    def stream_complete(self, prompt: str, formatted: bool = False, **_: Any) -> Any:
-        for piece in ("The smith", " [", number_of(prompt), "]."):
-            yield CompletionResponse(text="", delta=piece)
+    return AppLLM(reply=lambda prompt: f"The smith [{number_of(prompt)}].", name="citing")
 
 
 def assert_cited(answer: dict[str, Any]) -> None:
@@ -44,8 +33,8 @@ def assert_cited(answer: dict[str, Any]) -> None:
 
 def test_llama_index():
     for index, llm in (
-        (llama_world.built(answerer=Citing()), None),
-        (llama_world.built(), Citing()),
+        (llama_world.built(answerer=citing()), None),
+        (llama_world.built(), citing()),
     ):
         for streaming in (False, True):
             engine = index.as_query_engine(llm, answer_mode="walk", streaming=streaming)

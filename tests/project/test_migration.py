@@ -10,9 +10,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from llama_index.core.base.llms.types import CompletionResponse, LLMMetadata
+from app_world import AppLLM
 from llama_index.core.embeddings import MockEmbedding
-from llama_index.core.llms import CustomLLM
 
 DOCS = Path(__file__).parents[2] / "docs"
 ROW = re.compile(r"^\| (?P<before>[^|]+) \| `(?P<now>.+)` \|$", re.MULTILINE)
@@ -38,20 +37,7 @@ def tables() -> dict[str, tuple[str, list[str]]]:
 
 
 TABLES = tables()
-
-
-class AppLLM(CustomLLM):
-    """The LLM that an application already has."""
-
-    @property
-    def metadata(self) -> LLMMetadata:
-        return LLMMetadata(model_name="app")
-
-    def complete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:
-        return CompletionResponse(text="* Clara Holm built the harbour in 1871.")
-
-    def stream_complete(self, prompt: str, formatted: bool = False, **options: Any) -> Any:
-        yield self.complete(prompt)
+POINT = "* Clara Holm built the harbour in 1871."
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +52,7 @@ def collected():
 def my_app(monkeypatch):
     """What the page takes from the reader's own application."""
     module: Any = ModuleType("my_app")
-    module.llm, module.embed_model = AppLLM(), MockEmbedding(embed_dim=8)
+    module.llm, module.embed_model = AppLLM(reply=lambda _: POINT), MockEmbedding(embed_dim=8)
     monkeypatch.setitem(sys.modules, "my_app", module)
 
 

@@ -6,22 +6,17 @@ import gc
 import json
 import re
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from app_world import QUESTION, AppChatModel, AppLLM
+from chat_world import serving
 from fastapi.testclient import TestClient
-from langchain_core.language_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage, ToolMessage
-from llama_index.core.base.llms.types import CompletionResponse, LLMMetadata
-from llama_index.core.llms import CustomLLM
-from llama_index.core.llms.callbacks import llm_completion_callback
 
 DOCS = Path(__file__).parents[2] / "docs"
-QUESTION = "Who built the harbour?"
+POINT = "* Clara Holm built the harbour in 1871."
 
 pytestmark = pytest.mark.model
 
@@ -59,90 +54,30 @@ WANTED = (
 )
 
 
-class Server(BaseHTTPRequestHandler):
-    """Chat completions, as far as a writer asks for them."""
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        message = {"role": "assistant", "content": "* Clara Holm built the harbour in 1871."}
-        body = {
-            "object": "chat.completion",
-            "choices": [{"index": 0, "message": message}],
-            "usage": {"prompt_tokens": 7, "completion_tokens": 9, "total_tokens": 16},
-        }
-        content = json.dumps(body).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 @pytest.fixture
 def server():
-    listening = ThreadingHTTPServer(("127.0.0.1", 0), Server)
-    thread = threading.Thread(target=listening.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{listening.server_address[1]}/v1"
-    listening.shutdown()
-    thread.join()
-    listening.server_close()
+    with serving(lambda request: request.completion(POINT)) as listening:
+        yield listening.url
 
 
-class AppLLM(CustomLLM):
-    """The LLM that an application already has: asks the tool once, then repeats what it saw."""
-
-    @property
-    def metadata(self) -> LLMMetadata:
-        return LLMMetadata(model_name="app")
-
-    @llm_completion_callback()
-    def complete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:
-        if "Observation:" in prompt.rpartition("user:")[2]:
-            return CompletionResponse(text="Thought: I can answer.\nAnswer: Clara Holm")
-        action = json.dumps({"input": QUESTION})
-        return CompletionResponse(
-            text=f"Thought: I need a tool.\nAction: town_records\nAction Input: {action}"
-        )
-
-    @llm_completion_callback()
-    def stream_complete(self, prompt: str, formatted: bool = False, **options: Any) -> Any:
-        reply = self.complete(prompt, formatted, **options)
-        yield CompletionResponse(text=reply.text, delta=reply.text)
+def with_a_tool(prompt: str) -> str:
+    """What an agent's LLM says: it asks the tool once, then answers."""
+    if "Observation:" in prompt.rpartition("user:")[2]:
+        return "Thought: I can answer.\nAnswer: Clara Holm"
+    action = json.dumps({"input": QUESTION})
+    return f"Thought: I need a tool.\nAction: town_records\nAction Input: {action}"
 
 
-class AppChatModel(GenericFakeChatModel):
-    """The chat model that an application already has: calls the tool once, then repeats it."""
-
-    def __init__(self) -> None:
-        super().__init__(messages=iter(()))
-
-    def bind_tools(self, tools: Any, **_: Any) -> AppChatModel:
-        return self
-
-    def _generate(self, messages: Any, *args: Any, **options: Any) -> Any:
-        last = messages[-1]
-        call = {"name": "town_records", "args": {"query": QUESTION}, "id": "1"}
-        reply = AIMessage(f"The records say: {last.content}")
-        if not isinstance(last, ToolMessage):
-            reply = AIMessage("", tool_calls=[call])
-        return type(self)._answering(reply)
-
-    @staticmethod
-    def _answering(reply: AIMessage) -> Any:
-        from langchain_core.outputs import ChatGeneration, ChatResult
-
-        return ChatResult(generations=[ChatGeneration(message=reply)])
+def last_line(prompt: str) -> str:
+    """What a chat model says: it repeats what it saw."""
+    return f"The records say: {prompt}"
 
 
 @pytest.fixture
 def my_app(monkeypatch):
     """What the recipes take from the reader's own application."""
     module = ModuleType("my_app")
-    module.llm, module.chat_model = AppLLM(), AppChatModel()
+    module.llm, module.chat_model = AppLLM(reply=with_a_tool), AppChatModel(reply=last_line)
     monkeypatch.setitem(sys.modules, "my_app", module)
 
 

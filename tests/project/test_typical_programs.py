@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-import re
 from collections.abc import Callable
 from operator import itemgetter
 from typing import Any
 
 import pytest
+from app_world import QUESTION, AppChatModel, AppLLM
 from langchain_classic.chains import (
     RetrievalQA,
     create_history_aware_retriever,
@@ -26,10 +26,8 @@ from langchain_classic.retrievers import ContextualCompressionRetriever, MultiQu
 from langchain_classic.retrievers.document_compressors import LLMChainExtractor
 from langchain_core.documents import Document as LangChainDocument
 from langchain_core.embeddings import Embeddings
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.output_parsers import StrOutputParser
-from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import RunnableParallel, RunnablePassthrough
 from langchain_core.tools import create_retriever_tool
@@ -48,12 +46,9 @@ from llama_index.core import (
     get_response_synthesizer,
     load_index_from_storage,
 )
-from llama_index.core.base.llms.types import CompletionResponse, LLMMetadata
 from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.indices.query.query_transform import HyDEQueryTransform
 from llama_index.core.ingestion import IngestionPipeline
-from llama_index.core.llms import CustomLLM
-from llama_index.core.llms.callbacks import llm_completion_callback
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.query_engine import (
     CitationQueryEngine,
@@ -72,7 +67,6 @@ import langchain_hwdag
 import llama_index_hwdag
 from hwdag.embedding.hashing import HashingEmbedder
 
-QUESTION = "Who built the harbour?"
 TEXTS = {
     "harbour": "The harbour was built in 1871 by the engineer Clara Holm.",
     "ferry": "The ferry across the river was replaced by a bridge.",
@@ -95,25 +89,6 @@ def answered(prompt: str) -> str:
     if "different versions" in prompt:
         return f"{QUESTION}\nWho made the harbour?"
     return "Clara Holm" if "Clara Holm" in prompt else "I do not know."
-
-
-class AppLLM(CustomLLM):
-    """The LLM that an application already has."""
-
-    @property
-    def metadata(self) -> LLMMetadata:
-        return LLMMetadata(model_name="app", context_window=4096)
-
-    @llm_completion_callback()
-    def complete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:
-        return CompletionResponse(text=answered(prompt))
-
-    @llm_completion_callback()
-    def stream_complete(self, prompt: str, formatted: bool = False, **_: Any) -> Any:
-        said = ""
-        for word in re.findall(r"\S+\s*", answered(prompt)):
-            said += word
-            yield CompletionResponse(text=said, delta=word)
 
 
 class AppEmbedding(BaseEmbedding):
@@ -139,31 +114,11 @@ class AppEmbeddings(Embeddings):
         return self.embed_documents([text])[0]
 
 
-class AppChatModel(BaseChatModel):
-    """The chat model that an application already has: calls a tool once where it has one."""
-
-    tools: int = 0
-
-    @property
-    def _llm_type(self) -> str:
-        return "app"
-
-    def bind_tools(self, tools: Any, **_: Any) -> AppChatModel:
-        return AppChatModel(tools=len(tools))
-
-    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
-        call = {"name": "town_records", "args": {"query": QUESTION}, "id": "1"}
-        reply = AIMessage(answered("\n".join(str(one.content) for one in messages)))
-        if self.tools and not isinstance(messages[-1], ToolMessage):
-            reply = AIMessage("", tool_calls=[call])
-        return ChatResult(generations=[ChatGeneration(message=reply)])
-
-
 @pytest.fixture(autouse=True)
 def settings(monkeypatch, tmp_path):
     """What an application sets once, and its folder with documents."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(Settings, "_llm", AppLLM())
+    monkeypatch.setattr(Settings, "_llm", AppLLM(reply=answered))
     monkeypatch.setattr(Settings, "_embed_model", AppEmbedding())
     (tmp_path / "data").mkdir()
     for name, text in TEXTS.items():
@@ -334,7 +289,7 @@ PROMPT = ChatPromptTemplate.from_messages(
 
 def a_retrieval_chain(store_class: Any) -> str:
     store = store_class.from_documents(langchain_documents(), AppEmbeddings())
-    answering = create_stuff_documents_chain(AppChatModel(), PROMPT)
+    answering = create_stuff_documents_chain(AppChatModel(reply=answered), PROMPT)
     chain = create_retrieval_chain(store.as_retriever(search_kwargs={"k": 2}), answering)
     result = chain.invoke({"input": QUESTION})
     assert "harbour" in {document.metadata["source"] for document in result["context"]}
@@ -346,8 +301,8 @@ def a_history_aware_chain(store_class: Any) -> str:
     with_history = ChatPromptTemplate.from_messages(
         [("system", "Rephrase."), MessagesPlaceholder("chat_history"), ("human", "{input}")]
     )
-    aware = create_history_aware_retriever(AppChatModel(), retriever, with_history)
-    answering = create_stuff_documents_chain(AppChatModel(), PROMPT)
+    aware = create_history_aware_retriever(AppChatModel(reply=answered), retriever, with_history)
+    answering = create_stuff_documents_chain(AppChatModel(reply=answered), PROMPT)
     chain = create_retrieval_chain(aware, answering)
     history = [HumanMessage("What about Clara Holm and the harbour?"), AIMessage("Ask on.")]
     return chain.invoke({"input": "What did she build?", "chat_history": history})["answer"]
@@ -355,7 +310,9 @@ def a_history_aware_chain(store_class: Any) -> str:
 
 def several_queries(store_class: Any) -> str:
     store = store_class.from_texts(list(TEXTS.values()), AppEmbeddings())
-    retriever = MultiQueryRetriever.from_llm(retriever=store.as_retriever(), llm=AppChatModel())
+    retriever = MultiQueryRetriever.from_llm(
+        retriever=store.as_retriever(), llm=AppChatModel(reply=answered)
+    )
     found = retriever.invoke(QUESTION)
     assert len(found) == len({document.page_content for document in found})
     return joined(found)
@@ -364,7 +321,7 @@ def several_queries(store_class: Any) -> str:
 def compression(store_class: Any) -> str:
     store = store_class.from_documents(langchain_documents(), embedding=AppEmbeddings())
     compressing = ContextualCompressionRetriever(
-        base_compressor=LLMChainExtractor.from_llm(AppChatModel()),
+        base_compressor=LLMChainExtractor.from_llm(AppChatModel(reply=answered)),
         base_retriever=store.as_retriever(search_type="similarity", search_kwargs={"k": 2}),
     )
     return joined(compressing.invoke(QUESTION))
@@ -375,7 +332,7 @@ def answers_with_sources(store_class: Any) -> str:
     answering = (
         {"context": lambda given: joined(given["context"]), "input": itemgetter("input")}
         | PROMPT
-        | AppChatModel()
+        | AppChatModel(reply=answered)
         | StrOutputParser()
     )
     chain = RunnableParallel(
@@ -390,7 +347,7 @@ def batches_and_streams(store_class: Any) -> str:
     store = store_class.from_documents(langchain_documents(), AppEmbeddings())
     retriever = store.as_retriever(search_kwargs={"k": 1}).with_config(tags=["town"])
     chain = {"context": retriever | joined, "input": RunnablePassthrough()} | PROMPT
-    chain = chain | AppChatModel() | StrOutputParser()
+    chain = chain | AppChatModel(reply=answered) | StrOutputParser()
     assert len(retriever.batch([QUESTION, "Which bridge?"])) == 2
 
     async def ask() -> tuple[list[str], str]:
@@ -408,7 +365,7 @@ def retrieval_qa(store_class: Any) -> str:
         splitter.split_documents(langchain_documents()), AppEmbeddings()
     )
     qa = RetrievalQA.from_chain_type(
-        llm=AppChatModel(),
+        llm=AppChatModel(reply=answered),
         chain_type="stuff",
         retriever=store.as_retriever(search_kwargs={"k": 2}),
         return_source_documents=True,
@@ -444,7 +401,7 @@ def documents_that_come_and_go(store_class: Any) -> str:
 def an_agent(store_class: Any) -> str:
     retriever = store_class.from_documents(langchain_documents(), AppEmbeddings()).as_retriever()
     tool = create_retriever_tool(retriever, "town_records", "Searches the town's records.")
-    model = AppChatModel().bind_tools([tool])
+    model = AppChatModel(reply=answered).bind_tools([tool])
     graph = StateGraph(MessagesState)
     graph.add_node("agent", lambda state: {"messages": [model.invoke(state["messages"])]})
     graph.add_node("tools", ToolNode([tool]))
