@@ -75,7 +75,7 @@ def warn_reader_answers() -> None:
 def is_llm_set() -> bool:
     """Whether `Settings.llm` was set."""
     if Settings._llm is None:
-        _say_who_answers()
+        warn_reader_answers()
     return Settings._llm is not None
 
 
