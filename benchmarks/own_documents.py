@@ -9,7 +9,9 @@ not answer. The files were written for this and are used for nothing else. The r
 kept: a run goes on where it was.
 
 F1 is that of the best of the right answers; `holds` is the share of answers that contain one of them;
-`touched` is the share of questions of which one node that was shown has every word of the evidence.
+`touched` is the share of questions of which one node that was shown has every word of the evidence;
+`found` is the share of which the evidence is said to hold an answer, `confidence` the mean probability
+that the answer is right. F1 and `holds` are of what the reader said, whether it was found or not.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from hwdag.types import Document
 from hwdag_lab.eval.text_metrics import f1
 
 OWN = Path(__file__).parents[1] / "examples" / "own_documents"
-MEASURES = ("f1", "holds", "touched", "likelihood", "seconds")
+MEASURES = ("f1", "holds", "touched", "found", "confidence", "seconds")
 UNANSWERABLE = "unanswerable"
 
 
@@ -66,11 +68,12 @@ def asked(index: HWDAGIndex, question: dict, config: SearchConfig) -> dict:
     answer = index.answer(question["question"], config=config)
     shown = [step.node for step in answer.retrieval.steps]
     answers, wanted = question["answers"], set(words(question["evidence"]))
-    row = {"id": question["id"], "kind": question["kind"], "text": answer.text}
-    row |= {"likelihood": answer.likelihood, "seconds": answer.usage.seconds}
+    row = {"id": question["id"], "kind": question["kind"], "text": answer.reply}
+    row |= {"found": answer.found, "confidence": answer.confidence}
+    row |= {"answerability": answer.retrieval.answerability, "seconds": answer.usage.seconds}
     if answers:
-        said = " ".join(words(answer.text))
-        row["f1"] = f1(answer.text, answers)
+        said = " ".join(words(answer.reply))
+        row["f1"] = f1(answer.reply, answers)
         row["holds"] = any(" ".join(words(one)) in said for one in answers)
         row["touched"] = any(
             Path(node.document_id).name == question["file"] and wanted <= set(words(node.text))

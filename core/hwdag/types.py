@@ -207,6 +207,10 @@ class Retrieval:
     searched_for: str | None = None
     """The question of its own that was searched for in place of one that refers to earlier ones; None for
     the question as it was asked."""
+    answerability: float | None = None
+    """Probability that the visited nodes hold an answer (`hwdag.search.found`); None where it is not
+    known: with another embedder than the default, by the papers' methods, for a question that refers to
+    earlier ones and was not rewritten, or if nothing was visited."""
 
     def best(self, k: int) -> tuple[Step, ...]:
         """Return exactly min(k, available) nodes (ours, not the papers').
@@ -237,6 +241,7 @@ class Retrieval:
             "stop": self.stop,
             "notes": list(self.notes),
             "context_tokens": self.context_tokens,
+            "answerability": self.answerability,
             "steps": [
                 step.to_dict() | {"passed_over": [one.to_dict() for one in step.passed_over]}
                 for step in self.steps
@@ -280,7 +285,8 @@ class Citation:
 class Answer:
     """An answer, the sentences that support it, and the walk that led to it.
 
-    Citations come best first. Those of an answerer come in the order of the numbers in its text: [1] is
+    Where the evidence seems to hold no answer, the text of a reader's answer says so, and has the nearest
+    sentences; `reply` is what the reader said. Citations come best first. Those of an answerer come in the order of the numbers in its text: [1] is
     the first of them.
     """
 
@@ -298,11 +304,21 @@ class Answer:
     """Name of the answerer; None where the reader answered."""
     notes: tuple[str, ...] = ()
     """What was wrong with an answerer's reply, such as numbers that no sentence has."""
+    reply: str = ""
+    """What the reader or the answerer said."""
+    confidence: float | None = None
+    """Probability that the reply is right. Of an answerer, or a reader other than the default, it is
+    `Retrieval.answerability`, since how well such a model reads is not known. None where that is None."""
+    found: bool | None = None
+    """Whether the evidence seems to hold an answer; None where that is not known."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer with its citations, its cost and its walk, as JSON-able values."""
         return {
             "answer": self.text,
+            "reply": self.reply,
+            "confidence": self.confidence,
+            "found": self.found,
             "citations": [
                 {
                     "document_id": citation.document_id,

@@ -75,7 +75,7 @@ def test_build_reports_what_it_read_and_what_it_skipped(folder, tmp_path, capsys
 def test_ask_shows_the_walk_the_answer_and_the_sources(index_file, capsys):
     assert main(["ask", str(index_file), "Who built the harbour?", "--budget", "400"]) == 0
     shown = capsys.readouterr().out
-    for expected in ("attention", "p_yes", "answer: ", "likelihood -", "TFLOPs", "stopped: "):
+    for expected in ("attention", "p_yes", "answer: ", "probability", "TFLOPs", "stopped: "):
         assert expected in shown
     assert "Clara Holm" in shown and "sources:" in shown
 

@@ -104,8 +104,8 @@ def show_answer(index: Retriever, question: str, **asked: Any) -> Answer:
     print("\nsources:")
     for citation in answer.citations:
         print(render.citation_line(citation, columns))
-    if answer.likelihood is not None:
-        print_styled(f"likelihood {answer.likelihood:.2f} (0 is certain)", "dim")
+    if answer.confidence is not None:
+        print_styled(f"probability that this is right: {answer.confidence:.2f}", "dim")
     print_styled(render.usage_line(answer, time.perf_counter() - began), "dim")
     return answer
 

@@ -11,6 +11,7 @@ from hwdag.errors import InputError
 from hwdag.lm.base import Writer
 from hwdag.search.answerer import WrittenAnswer
 from hwdag.search.context import Evidence
+from hwdag.search.found import is_refused, judged, not_found
 from hwdag.search.progress import Interruption
 from hwdag.search.units import units_of
 from hwdag.types import Answer, Citation, Span, Usage
@@ -85,7 +86,7 @@ class AnswerStream:
         source = self._source
         attended = () if self._interruption.stopped else source.cited()
         most = MAX_CITATIONS if isinstance(source, DecodedAnswer) else None
-        return Answer(
+        answer = Answer(
             source.text,
             tuple(one for one in attended[:most] if one.weight > 0),
             self.retrieval,
@@ -95,10 +96,13 @@ class AnswerStream:
             source.name,
             source.notes,
         )
+        return judged(answer, self._found)
 
     def _decoded(self) -> Iterator[str]:
         self._has_started = True
         pieces = iter(self._source)
+        if is_hidden := is_refused(self._found, self._source.name):
+            yield not_found(self.retrieval)
         while not self._interruption.stopped:
             began = time.perf_counter()
             try:
@@ -108,7 +112,8 @@ class AnswerStream:
                     self._seconds += time.perf_counter() - began
             if piece is None:
                 return
-            yield piece
+            if not is_hidden:
+                yield piece
 
 
 class DecodedAnswer:

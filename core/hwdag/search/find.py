@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hwdag.arrays import Mask, Vectors
+from hwdag.arrays import Floats, Mask, Vectors
 from hwdag.config import MAX_NEW_TOKENS, Rules, SearchPlan
 from hwdag.embedding.base import Embedder
 from hwdag.lm.base import Reader
@@ -21,6 +21,7 @@ from hwdag.search.context import (
 )
 from hwdag.search.conversation import History, on_topic, topic
 from hwdag.search.corpus import Corpus
+from hwdag.search.found import Nearness, answerability, fitted
 from hwdag.search.frontier import Frontier
 from hwdag.search.navigator import Guide, Navigator, Signals
 from hwdag.search.progress import Interruption, ProgressControl
@@ -80,7 +81,8 @@ def find(
     by_section = not plan.walks
     budget = Budget(corpus, session.costs, limit, by_section=by_section, counted=counted)
     allowed = corpus.visible(allowed)
-    frontier = _frontier(corpus, query, budget, allowed, navigator)
+    similarity = _similarity(corpus, query, allowed)
+    frontier = _frontier(corpus, query, similarity, budget, allowed, navigator)
     on_step = query.on_step or (lambda step: None)
     unread: list[Step] = []
     shown: list[tuple[int, str]] = []
@@ -113,25 +115,46 @@ def find(
         session.usage,
         tuple(notes),
         (*unread[: max(0, wanted)], *rest),
+        answerability=_answerability(query, steps, similarity.first, allowed),
     )
-    return Evidence(retrieval, session, progress.says_yes, shown)
+    return Evidence(retrieval, session, progress.says_yes, shown, read_by=query.reader.name)
+
+
+def _similarity(corpus: Corpus, query: Query, allowed: Mask | None) -> Similarity:
+    question, vector = query.question, query.query_vector
+    vector = query.embedder.embed_query(question) if vector is None else np.asarray(vector)
+    about = topic(corpus, query.history, allowed) if query.history else None
+    return Similarity(corpus, question, vector, query.plan.scoring, allowed, about)
+
+
+def _answerability(
+    query: Query, steps: Sequence[Step], cosines: Floats, allowed: Mask | None
+) -> float | None:
+    """Probability that the steps hold an answer; None where it was not fitted."""
+    fits = getattr(query.embedder, "fingerprint", None) == fitted()["embedder"]
+    # why not with a history: a question that refers to others does not name what it is about
+    if query.plan.rules.is_paper or query.history or not steps or not fits:
+        return None
+    is_default = query.reader.name == fitted()["reader"]
+    p_yes = next((s.p_yes for s in reversed(steps) if s.p_yes is not None), None)
+    seen = cosines if allowed is None else cosines[allowed]
+    nodes = [step.node for step in steps]
+    return answerability(query.question, nodes, Nearness.of(seen), p_yes if is_default else None)
 
 
 def _frontier(
     corpus: Corpus,
     query: Query,
+    similarity: Similarity,
     budget: Budget,
     allowed: Mask | None,
     navigator: Navigator | None,
 ) -> Frontier:
     """The scores of all nodes before anything is read."""
-    question, vector, scoring = query.question, query.query_vector, query.plan.scoring
-    vector = query.embedder.embed_query(question) if vector is None else np.asarray(vector)
-    about = topic(corpus, query.history, allowed) if query.history else None
-    similarity = Similarity(corpus, question, vector, scoring, allowed, about)
+    question, scoring = query.question, query.plan.scoring
     guide = None
     # why not with a topic: the navigator was trained on questions of their own
-    if navigator is not None and about is None:
+    if navigator is not None and not query.history:
         signals = Signals(corpus, question, similarity, budget.fetch, allowed)
         guide = Guide(navigator, question, similarity, signals)
     likeness, scale = similarity.values, query.plan.rules.scale

@@ -126,8 +126,8 @@ Answered = tuple[str, float | None, Usage, dict[str, float]]
 
 def _text(stream: AnswerStream, question: Question) -> Answered:
     answer = stream.answer
-    scores = {name: metric(answer.text, question.answers) for name, metric in TEXT_METRICS.items()}
-    return answer.text, answer.likelihood, answer.usage, scores
+    scores = {name: metric(answer.reply, question.answers) for name, metric in TEXT_METRICS.items()}
+    return answer.reply, answer.likelihood, answer.usage, scores
 
 
 def _chosen(stream: AnswerStream, question: Question) -> Answered:

@@ -1,0 +1,478 @@
+"""Does the evidence hold an answer, and is the answer right? Rows, coefficients and a report.
+
+    python benchmarks/found.py rows train --skip 0      # a line for each question; goes on where it was
+    python benchmarks/found.py rows train --pool 25     # the same over one pool of documents
+    python benchmarks/found.py rows dev && python benchmarks/found.py rows dev --pool 4
+    python benchmarks/found.py fit                      # writes core/hwdag/search/found.json
+    python benchmarks/found.py report                   # AUC, calibration and coverage on the dev rows
+    python benchmarks/found.py budgets                  # F1 by token budget and size of the collection
+
+The default reader answers questions over small collections (a few paragraphs, a document, several) and
+over a pool. In every second one there is no answer: the gold paragraphs are taken out, the question
+is one about other documents, or the data say so (Qasper). Rows are kept in the folder that HWDAG_FOUND
+names, ~/.cache/hwdag-found, with everything that is known of an answer.
+
+Evidence *holds* an answer if it has the answer's words, or touches every gold paragraph. An answer is
+*right* if its F1 is at least 0.5, or one of the right answers stands in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import zip_longest
+from pathlib import Path
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from hwdag import HWDAGIndex, SearchConfig
+from hwdag.embedding.base import Embedder
+from hwdag.embedding.default import default_embedder
+from hwdag.lm.default import DEFAULT_MODEL
+from hwdag.scope import Scope
+from hwdag.search.context import by_section
+from hwdag.search.found import (
+    COEFFICIENTS,
+    LEAST_LIKELIHOOD,
+    Nearness,
+    answer_signals,
+    evidence_signals,
+    logit,
+)
+from hwdag.text.words import words
+from hwdag.types import Document
+from hwdag_lab.eval.data import read_records
+from hwdag_lab.eval.schema import Question, Record
+from hwdag_lab.eval.statistics import bootstrap, paired_bootstrap
+from hwdag_lab.eval.text_metrics import f1
+
+DATA = Path(os.environ.get("HWDAG_DATA", "../shared/data"))
+CACHE = Path(os.environ.get("HWDAG_FOUND", "~/.cache/hwdag-found")).expanduser()
+SETS = {
+    "train": ("hotpotqa", "squad", "ircot_demos", "musique", "fairytaleqa", "qasper"),
+    "dev": ("hotpotqa", "squad", "2wikimultihopqa", "musique", "fairytaleqa", "qasper"),
+}
+TITLED = ("hotpotqa", "2wikimultihopqa", "musique")  # whose paragraphs are documents of their own
+BUDGETS = (128, 256, 512)
+VARIANTS = {"gold": 0.5, "removed": 0.3, "foreign": 0.2}
+SIZES = {"few": 0.4, "own": 0.35, "six": 0.25}
+PER_RECORD = 3  # questions
+GROUP = 6  # records of a collection, at most
+MOST_OWN = 12_000  # characters of a question's own document, about
+MOST_MORE = 16_000  # characters of the other records
+NEW_TOKENS = 24
+
+RIGHT = 0.5  # F1
+LEAST_KEPT = 0.95  # share of training questions with an answer that are not refused
+FOLDS = 5
+BINS = 10
+PRECISION = 0.9
+RESAMPLES = 1000
+
+
+@dataclass(frozen=True)
+class Case:
+    """A question over a collection, or a scope of the pool, with the budgets that it is asked with."""
+
+    id: str
+    record: Record
+    question: Question
+    variant: str
+    budgets: tuple[int | None, ...]
+    documents: tuple[Document, ...] = ()
+    scope: Scope | None = None
+
+
+def main() -> None:
+    """Run one step."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("step", choices=("rows", "fit", "report", "budgets"))
+    parser.add_argument("split", nargs="?", choices=("train", "dev"), default="train")
+    parser.add_argument("--limit", type=int, default=150, help="questions of each set")
+    parser.add_argument("--skip", type=int, default=0, help="records of each set to leave out")
+    parser.add_argument("--pool", type=int, help="records of each set in one pool of documents")
+    options = parser.parse_args()
+    if options.step == "rows":
+        CACHE.mkdir(parents=True, exist_ok=True)
+        remember(default_embedder())
+        if options.pool:
+            write_pool(options.split, options.limit, options.pool)
+        else:
+            write_rows(options.split, options.limit, options.skip)
+    elif options.step == "fit":
+        fit(rows_of("train"))
+    else:
+        print(budgets(rows_of("train")) if options.step == "budgets" else report(rows_of("dev")))
+
+
+def write_rows(split: str, limit: int, skip: int) -> None:
+    """Ask the questions of a split, the sets in turn, and append a row for each budget."""
+    done = {row["id"] for row in rows_of(split)}
+    streams = [cases(split, name, limit, skip) for name in SETS[split]]
+    for case in in_turn(streams):
+        if any(f"{case.id}:{budget}" not in done for budget in case.budgets):
+            with HWDAGIndex.from_documents(case.documents, method="evidence") as index:
+                write(split, index, case, done)
+
+
+def write_pool(split: str, limit: int, size: int) -> None:
+    """The same over one pool, about records of it and others."""
+    done = {row["id"] for row in rows_of(split)}
+    chosen = [shuffled(split, name, 11) for name in SETS[split]]
+    documents = {d.id: d for rs in chosen for r in rs[:size] for d in documents_of(r, None)}
+    with HWDAGIndex.from_documents(documents.values(), method="evidence") as index:
+        for case in in_turn([pool_cases(split, rs, size, [*documents], limit) for rs in chosen]):
+            write(split, index, case, done)
+
+
+def write(split: str, index: HWDAGIndex, case: Case, done: set[str]) -> None:
+    """Append the rows of a case that are not there yet."""
+    for budget in case.budgets:
+        if (name := f"{case.id}:{budget}") not in done:
+            row = {"id": name, **answered(index, case, budget)}
+            with (CACHE / f"{split}.jsonl").open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def rows_of(split: str) -> list[dict]:
+    """The finished rows of a split; a line that a killed run left half written ends them."""
+    path, rows = CACHE / f"{split}.jsonl", []
+    for line in path.read_text("utf-8").splitlines() if path.exists() else []:
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError:
+            break
+    return rows
+
+
+def remember(embedder: Embedder) -> None:
+    """Let an embedder embed every text once."""
+    known: dict[str, np.ndarray] = {}
+    embed = embedder.embed
+
+    def cached(texts: Sequence[str]) -> np.ndarray:
+        if new := [text for text in dict.fromkeys(texts) if text not in known]:
+            known.update(zip(new, embed(new), strict=True))
+        return np.stack([known[text] for text in texts])
+
+    embedder.embed = cached  # type: ignore[method-assign]
+
+
+def in_turn(streams: Sequence[Iterator[Case]]) -> Iterator[Case]:
+    """The first of each, then the second of each, and so on."""
+    yield from (one for turn in zip_longest(*streams) for one in turn if one is not None)
+
+
+def shuffled(split: str, name: str, seed: int) -> list[Record]:
+    """The records of a set, in an order that the seed tells."""
+    records = list(read_records(DATA / split / f"{name}.jsonl"))
+    random.Random(seed).shuffle(records)
+    return records
+
+
+def cases(split: str, name: str, limit: int, skip: int) -> Iterator[Case]:
+    """The questions of a set, each over a collection of its own."""
+    records = shuffled(split, name, 7)
+    records = records[skip % max(1, len(records) - 20) :]
+    count = 0
+    for i, record in enumerate(records):
+        others = [records[(i + j) % len(records)] for j in range(1, GROUP + 1)]
+        chance = random.Random(zlib.crc32(f"{record.id}{count}".encode()))
+        questions = [q for q in record.questions if q.evidence or q.type == "unanswerable"]
+        chance.shuffle(questions)
+        for question in questions[:PER_RECORD]:
+            if count == limit:
+                return
+            yield case_of(split, record, question, others, chance)
+            count += 1
+
+
+def case_of(
+    split: str, record: Record, question: Question, others: Sequence[Record], chance: random.Random
+) -> Case:
+    """A question over some documents, with or without its gold paragraphs."""
+    variant = chance.choices(list(VARIANTS), list(VARIANTS.values()))[0]
+    if question.type == "unanswerable":
+        variant = "unanswerable"
+    size = chance.choices(list(SIZES), list(SIZES.values()))[0]
+    home = others[0] if variant == "foreign" else record
+    gold = {*question.evidence, *(span for spans in question.evidence_sets for span in spans)}
+    keep = {
+        i
+        for i, p in enumerate(home.paragraphs)
+        if variant != "removed" or not any(p.span.overlap(span) for span in gold)
+    }
+    must = {i for i in keep if home is record and home.paragraphs[i].span in gold}
+    spare = sorted(keep - must)
+    length = sum(len(p.span) for p in home.paragraphs) or 1
+    most = chance.randint(1, 3) if size == "few" else len(spare) * MOST_OWN // length
+    keep = must | set(chance.sample(spare, min(len(spare), most)))
+    documents = list(documents_of(home, keep))
+    if size == "six":
+        more = [one for r in others[1:] for one in documents_of(r, None)]
+        sizes = np.cumsum([len(one.text) for one in more])
+        documents += [one for one, end in zip(more, sizes, strict=True) if end < MOST_MORE]
+    chance.shuffle(documents)
+    compares = split == "train" and variant == "gold" and size == "few"
+    asked = BUDGETS if compares else (chance.choice(BUDGETS) if split == "train" else None,)
+    name = f"{record.dataset}:{question.id}:{variant}:{size}"
+    return Case(name, record, question, variant, asked, tuple(documents))
+
+
+def pool_cases(
+    split: str, records: list[Record], size: int, documents: list[str], limit: int
+) -> Iterator[Case]:
+    """Questions of a set over the pool, whose first `size` records are in it."""
+    inside, outside = records[:size], records[size:]
+    for i in range(limit):
+        chance = random.Random(f"{i}{records[0].id}")
+        variant = tuple(VARIANTS)[i % 3]
+        if variant == "removed" and records[0].dataset not in TITLED:
+            variant = "gold"
+        among = outside if variant == "foreign" else inside
+        record = chance.choice(among) if among else None
+        if record is None or not (questions := [q for q in record.questions if q.evidence]):
+            continue
+        question = chance.choice(questions)
+        gold = {f"{record.id}/{p.id}" for p in record.paragraphs if p.span in question.evidence}
+        scope = Scope([d for d in documents if d not in gold]) if variant == "removed" else None
+        budget = chance.choice(BUDGETS[1:]) if split == "train" else None
+        name = f"{record.dataset}:{question.id}:{variant}:pool"
+        yield Case(name, record, question, variant, (budget,), scope=scope)
+
+
+def documents_of(record: Record, keep: set[int] | None) -> Iterator[Document]:
+    """A record as documents, with these paragraphs alone; None for all."""
+    kept = [p for i, p in enumerate(record.paragraphs) if keep is None or i in keep]
+    texts = [record.text[p.span.start : p.span.end] for p in kept]
+    if record.dataset in TITLED:
+        for p, text in zip(kept, texts, strict=True):
+            yield Document(f"{record.id}/{p.id}", text, p.title)
+    elif texts:
+        headed = [f"# {p.title}\n\n" if p.title else "" for p in kept]
+        whole = "\n\n".join(map(str.__add__, headed, texts))
+        yield Document(record.id, whole, record.title)
+
+
+@lru_cache(maxsize=1)
+def entries_of(index: HWDAGIndex) -> list:
+    """Documents with graphs and embeddings."""
+    return list(index.entries.values())
+
+
+def answered(index: HWDAGIndex, case: Case, budget: int | None) -> dict:
+    """Everything that is known of an answer."""
+    question, answers = case.question, list(case.question.answers)
+    config = SearchConfig(token_budget=budget)
+    answer = index.answer(question.text, config=config, scope=case.scope, max_new_tokens=NEW_TOKENS)
+    steps = answer.retrieval.steps
+    inside = case.scope and set(case.scope.document_ids or ())
+    entries = [e for e in entries_of(index) if not inside or e.document.id in inside]
+    vectors = np.concatenate([entry.vectors for entry in entries])
+    cosines = vectors @ index.embedder.embed_query(question.text)
+    paragraphs = [case.record.text[s.start : s.end] for s in question.evidence]
+    read = "\n".join(step.node.text for step in steps).lower()
+    return {
+        "set": case.record.dataset,
+        "variant": case.variant,
+        "question": question.text,
+        "answers": answers,
+        "budget": budget,
+        "tokens": sum(node.tokens for entry in entries for node in entry.graph.nodes),
+        "nodes": len(vectors),
+        "text": answer.reply,
+        "f1": f1(answer.reply, answers),
+        "likelihood": answer.likelihood,
+        "p_yes": answer.retrieval.p_yes,
+        "cosines": np.sort(cosines)[::-1][:20].round(4).tolist(),
+        "cosine_mean": float(cosines.mean()),
+        "texts": [text for _, text in by_section([step.node for step in steps])],
+        "touched": [any(step.node.text in p for step in steps) for p in paragraphs],
+        "held": any(one.lower() in read for one in answers),
+    }
+
+
+def holds(row: dict) -> bool:
+    """Whether the evidence holds an answer."""
+    touched = bool(row["touched"]) and all(row["touched"])
+    says = row["answers"][0].lower() in ("yes", "no")  # words that any text may have
+    return row["variant"] == "gold" and (touched or (row["held"] and not says))
+
+
+def is_right(row: dict) -> bool:
+    """Whether the answer is right."""
+    said = f" {' '.join(words(row['text']))} "
+    named = any(f" {' '.join(words(one))} " in said for one in row["answers"])
+    return row["variant"] == "gold" and (row["f1"] >= RIGHT or named)
+
+
+def evidence_of(row: dict) -> dict[str, float]:
+    """Signals of the evidence."""
+    nearness = Nearness(row["cosines"][0], row["cosine_mean"], row["nodes"])
+    return evidence_signals(row["question"], row["texts"], nearness)
+
+
+def read_of(row: dict) -> dict[str, float]:
+    """Signals of the evidence, and p_yes."""
+    return evidence_of(row) | {"p_yes": logit(row["p_yes"])}
+
+
+def answer_of(row: dict, likely: float) -> dict[str, float]:
+    """Signals of the answer."""
+    likelihood = max(row["likelihood"] or 0.0, LEAST_LIKELIHOOD)
+    return answer_signals(likely, row["text"]) | {"likelihood": likelihood}
+
+
+def fit(rows: list[dict]) -> None:
+    """Fit all three, tell the threshold, and write the JSON of the package."""
+    groups = [row["id"].rsplit(":", 3)[0] for row in rows]  # the question
+    held, right = (np.array([f(row) for row in rows]) for f in (holds, is_right))
+    evidence, _ = fitted([evidence_of(row) for row in rows], held, groups)
+    read, likely = fitted([read_of(row) for row in rows], held, groups)
+    said = [answer_of(row, p) for row, p in zip(rows, likely, strict=True)]
+    answer, _ = fitted(said, right, groups)
+    threshold = float(np.quantile(likely[held], 1 - LEAST_KEPT))
+    found = {
+        "embedder": default_embedder().fingerprint,
+        "reader": DEFAULT_MODEL,
+        "threshold": round(threshold, 3),
+        "evidence": evidence,
+        "evidence and p_yes": read,
+        "answer": answer,
+    }
+    COEFFICIENTS.write_text(json.dumps(found, indent=2) + "\n", "utf-8")
+    print(f"{len(rows)} rows, {len(set(groups))} questions, {held.mean():.2f} hold an answer")
+    print(f"{right.mean():.2f} are right; threshold {threshold:.3f}")
+
+
+def fitted(
+    signals: Sequence[dict[str, float]], labels: np.ndarray, groups: Sequence[str]
+) -> tuple[dict, np.ndarray]:
+    """Weights of a logistic regression, and what it says of each row when it has not seen its question.
+
+    Every question counts the same, however often it was asked.
+    """
+    names = list(signals[0])
+    matrix = np.array([[row[name] for name in names] for row in signals])
+    weights = np.array([1 / groups.count(group) for group in groups])
+    model: Pipeline = make_pipeline(StandardScaler(), LogisticRegression(C=0.5))
+    options = {"logisticregression__sample_weight": weights}
+    folds = StratifiedGroupKFold(FOLDS, shuffle=True, random_state=0)
+    unseen = cross_val_predict(
+        model, matrix, labels, groups=groups, cv=folds, params=options, method="predict_proba"
+    )[:, 1]
+    model.fit(matrix, labels, **options)
+    scaler, regression = model[0], model[-1]
+    raw = regression.coef_[0] / scaler.scale_
+    intercept = regression.intercept_[0] - raw @ scaler.mean_
+    found = {name: round(float(weight), 4) for name, weight in zip(names, raw, strict=True)}
+    return {"intercept": round(float(intercept), 4), "weights": found}, unseen
+
+
+def report(rows: list[dict]) -> str:
+    """The tables of the dev rows, by what the package says of them."""
+    fitted = json.loads(COEFFICIENTS.read_text("utf-8"))
+
+    def said(name: str, signals: dict[str, float]) -> float:
+        model = fitted[name]
+        total = model["intercept"] + sum(w * signals[k] for k, w in model["weights"].items())
+        return float(1 / (1 + np.exp(-total)))
+
+    held, right = (np.array([f(row) for row in rows]) for f in (holds, is_right))
+    bare = np.array([said("evidence", evidence_of(row)) for row in rows])
+    read = np.array([said("evidence and p_yes", read_of(row)) for row in rows])
+    sure = [said("answer", answer_of(row, p)) for row, p in zip(rows, read, strict=True)]
+    likelihood = np.exp([row["likelihood"] or 0.0 for row in rows])
+    lines = [
+        f"{len(rows)} questions; {held.mean():.2f} hold an answer, {right.mean():.2f} are right",
+        "",
+        "| told | from | AUC | calibration error | kept at 90 % precision |",
+        "| :--- | :--- | ---: | ---: | ---: |",
+        line("the evidence holds an answer", "evidence", held, bare),
+        line("the evidence holds an answer", "evidence, p_yes", held, read),
+        line("the answer is right", "likelihood alone", right, likelihood),
+        line("the answer is right", "evidence, p_yes, likelihood", right, np.array(sure)),
+        "",
+        "| refused | n | with p_yes | without |",
+        "| :--- | ---: | ---: | ---: |",
+    ]
+    refused = [values < fitted["threshold"] for values in (read, bare)]
+    for name, mask in {"evidence holds an answer": held, "answered rightly": right}.items():
+        lines.append(refusals(name, mask, refused))
+    for variant in dict.fromkeys(row["variant"] for row in rows):
+        mask = np.array([row["variant"] == variant for row in rows])
+        lines.append(refusals(variant, mask, refused))
+    return "\n".join(lines)
+
+
+def refusals(name: str, mask: np.ndarray, refused: Sequence[np.ndarray]) -> str:
+    """Shares of some rows that are refused."""
+    shares = " | ".join(f"{one[mask].mean():.2f}" for one in refused)
+    return f"| {name} | {mask.sum()} | {shares} |"
+
+
+def line(what: str, source: str, labels: np.ndarray, said: np.ndarray) -> str:
+    """How good a probability is."""
+    chance = np.random.default_rng(0)
+    draws = (chance.integers(0, len(labels), len(labels)) for _ in range(RESAMPLES))
+    aucs = [roc_auc_score(labels[d], said[d]) for d in draws if 0 < labels[d].mean() < 1]
+    low, high = np.quantile(aucs, [0.025, 0.975])
+    auc = f"{roc_auc_score(labels, said):.2f} [{low:.2f}, {high:.2f}]"
+    kept = f"{coverage(labels, said):.2f}"
+    return f"| {what} | {source} | {auc} | {calibration_error(labels, said):.3f} | {kept} |"
+
+
+def calibration_error(labels: np.ndarray, said: np.ndarray) -> float:
+    """Mean distance of what is said and what is so, over `BINS` bins of equally many rows."""
+    bins = np.array_split(np.argsort(said), BINS)
+    gaps = [abs(said[rows].mean() - labels[rows].mean()) * len(rows) for rows in bins]
+    return float(sum(gaps) / len(said))
+
+
+def coverage(labels: np.ndarray, said: np.ndarray) -> float:
+    """The largest share of the surest rows of which `PRECISION` are as said."""
+    order = np.argsort(-said)
+    precision = np.cumsum(labels[order]) / np.arange(1, len(order) + 1)
+    return float((np.flatnonzero(precision >= PRECISION) + 1).max(initial=0) / len(order))
+
+
+def budgets(rows: list[dict]) -> str:
+    """F1 by budget of questions that were asked with each of them, by size of the collection."""
+    asked: dict[str, dict] = {}
+    for row in rows:
+        if row["variant"] == "gold":
+            asked.setdefault(row["id"].rsplit(":", 1)[0], {})[row["budget"]] = row
+    whole = [one for one in asked.values() if set(BUDGETS) <= one.keys()]
+    names = " | ".join(map(str, BUDGETS))
+    most = BUDGETS[-1]
+    lines = [
+        f"| tokens in all | n | {names} | 256 minus {most} |",
+        "|---" * (len(BUDGETS) + 3) + "|",
+    ]
+    within: dict[str, Callable[[int], bool]] = {
+        f"up to {most}": lambda tokens: tokens <= most,
+        f"up to {2 * most}": lambda tokens: most < tokens <= 2 * most,
+        "more": lambda tokens: tokens > 2 * most,
+    }
+    for name, test in within.items():
+        own = [one for one in whole if test(one[most]["tokens"])]
+        scores = {budget: [one[budget]["f1"] for one in own] for budget in BUDGETS}
+        means = " | ".join(str(bootstrap(scores[budget])) for budget in BUDGETS)
+        less = paired_bootstrap(scores[256], scores[most])
+        lines.append(f"| {name} | {len(own)} | {means} | {less} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

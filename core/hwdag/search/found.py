@@ -1,0 +1,159 @@
+"""Does the evidence hold an answer, and is the answer right? Two calibrated probabilities (ours).
+
+Logistic regressions over what a search knows anyway, fitted and reported by `benchmarks/found.py`
+(`docs/evaluation.md`). The answerability of a question is told from the similarity of the nodes and the
+words of the question that the evidence has, and from p_yes where the default reader read it. The
+confidence in an answer is told from answerability, the likelihood of the answer and its length.
+
+They hold for the default embedder, whose cosines they were fitted to: with another one both are None.
+Of another reader, or an answerer, neither p_yes nor likelihood is used.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hwdag.arrays import Floats
+from hwdag.search.context import Evidence
+from hwdag.text.headings import searched_text
+from hwdag.text.languages import language_of
+from hwdag.text.words import content_words, words
+from hwdag.types import Answer, Node, Retrieval
+
+COEFFICIENTS = Path(__file__).with_suffix(".json")
+MOST_NODES = 10_000  # more than the largest collection of the training rows count as so many
+LEAST = 1e-4  # of a probability, before its logit is taken
+LEAST_LIKELIHOOD = -3.0
+NEAREST = 3  # sentences that are shown where there is no answer
+LONGEST = 300  # characters of each
+
+_NAME = re.compile(r"(?<=[\w,] )[^\W\d_a-z]\w+|\d[\w.,:]*")  # not the first word of a question
+_SCRIPTS = {"zh": re.compile("[\u4e00-\u9fff]"), "ar": re.compile("[\u0600-\u06ff]")}
+NOT_FOUND = {
+    "en": "The documents do not seem to answer this. Nearest to the question:",
+    "de": "Die Dokumente scheinen darauf keine Antwort zu haben. Der Frage am nächsten:",
+    "es": "Los documentos no parecen responder a esto. Lo más cercano a la pregunta:",
+    "fr": "Les documents ne semblent pas répondre à cette question. Au plus près :",
+    "it": "I documenti non sembrano rispondere a questa domanda. Più vicino alla domanda:",
+    "nl": "De documenten lijken hier geen antwoord op te geven. Het dichtst bij de vraag:",
+    "pt": "Os documentos não parecem responder a isto. O mais próximo da pergunta:",
+    "zh": "文档中似乎没有这个问题的答案。与问题最接近的内容：",
+    "ar": "يبدو أن المستندات لا تجيب عن هذا السؤال. الأقرب إلى السؤال:",
+}
+"""What is said where the evidence holds no answer, by language of the question."""
+
+
+class Nearness(NamedTuple):
+    """Cosine similarity of a question to nodes: the highest and the mean, and how many nodes there are."""
+
+    closest: float
+    mean: float
+    nodes: int
+
+    @classmethod
+    def of(cls, cosines: Floats) -> Nearness:
+        """Take it from the similarity of every node that could be seen, (n,), at least one."""
+        return cls(float(cosines.max()), float(cosines.mean()), len(cosines))
+
+
+def answerability(
+    question: str, nodes: Sequence[Node], nearness: Nearness, p_yes: float | None
+) -> float:
+    """Return the probability that the evidence holds an answer.
+
+    Args:
+        question: as it was searched for.
+        nodes: the evidence.
+        nearness: of all nodes that could be seen.
+        p_yes: of the default reader; None where it did not read the evidence.
+    """
+    signals = evidence_signals(question, list(map(searched_text, nodes)), nearness)
+    if p_yes is None:
+        return _probability("evidence", signals)
+    return _probability("evidence and p_yes", signals | {"p_yes": logit(p_yes)})
+
+
+def judged(answer: Answer, evidence: Evidence) -> Answer:
+    """Return an answer of the reader or an answerer with `confidence`, `found` and `reply`.
+
+    Where the evidence holds no answer, `not_found` takes the place of a reader's text.
+    """
+    likely = answer.retrieval.answerability
+    if likely is None:
+        return replace(answer, reply=answer.text)
+    of_default = answer.answered_by is None and evidence.read_by == fitted()["reader"]
+    signals = answer_signals(likely, answer.text)
+    if of_default and answer.likelihood is not None:
+        signals["likelihood"] = max(answer.likelihood, LEAST_LIKELIHOOD)
+        sure = _probability("answer", signals)
+    else:
+        sure = likely
+    text = not_found(answer.retrieval) if is_refused(evidence, answer.answered_by) else answer.text
+    return replace(
+        answer, text=text, reply=answer.text, confidence=sure, found=likely >= fitted()["threshold"]
+    )
+
+
+def is_refused(evidence: Evidence, answered_by: str | None) -> bool:
+    """Whether an answer gives way to `not_found`: only a reader's, since an answerer is told to say so."""
+    likely = evidence.retrieval.answerability
+    return answered_by is None and likely is not None and likely < fitted()["threshold"]
+
+
+def not_found(retrieval: Retrieval) -> str:
+    """Return what is said where the evidence holds no answer, with the first sentences that were found."""
+    question = retrieval.question
+    written = (code for code, script in _SCRIPTS.items() if script.search(question))
+    said = NOT_FOUND.get(next(written, language_of(question)), NOT_FOUND["en"])
+    nearest = [" ".join(step.node.text.split())[:LONGEST] for step in retrieval.steps[:NEAREST]]
+    return "\n- ".join([said, *nearest])
+
+
+def evidence_signals(question: str, texts: Sequence[str], nearness: Nearness) -> dict[str, float]:
+    """What is known of evidence that nobody has read, with its headings."""
+    shown = {word for text in texts for word in words(text)}
+    return {
+        "closest": nearness.closest,
+        "lead": nearness.closest - nearness.mean,
+        "words met": _share(content_words(question), shown),
+        "names met": _share(words(" ".join(_NAME.findall(question))), shown),
+        "nodes": math.log(min(nearness.nodes, MOST_NODES)),
+    }
+
+
+def answer_signals(likely: float, reply: str) -> dict[str, float]:
+    """What is known of an answer, beside its likelihood."""
+    return {"answerability": logit(likely), "words": math.log1p(len(words(reply)))}
+
+
+def logit(probability: float) -> float:
+    """Log-odds of a probability, which is kept from 0 and 1."""
+    kept = min(max(probability, LEAST), 1 - LEAST)
+    return math.log(kept / (1 - kept))
+
+
+@cache
+def fitted() -> Mapping[str, Any]:
+    """What `benchmarks/found.py` fitted, and the models that it was fitted for."""
+    found: dict[str, Any] = json.loads(COEFFICIENTS.read_text("utf-8"))
+    return found
+
+
+def _probability(name: str, signals: Mapping[str, float]) -> float:
+    """Logistic regression: 1 / (1 + exp(-(intercept + weights . signals)))."""
+    model = fitted()[name]
+    total = model["intercept"] + sum(w * signals[key] for key, w in model["weights"].items())
+    return 1 / (1 + math.exp(-total))
+
+
+def _share(wanted: Sequence[str], shown: set[str]) -> float:
+    """Share of the wanted words that are shown; 1 where none is wanted."""
+    kinds = set(wanted)
+    return len(kinds & shown) / len(kinds) if kinds else 1.0

@@ -1,0 +1,146 @@
+"""Whether the evidence holds an answer, and what is said where it does not."""
+
+import math
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from hwdag import Document, HWDAGIndex, Scope
+from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.search.found import (
+    NOT_FOUND,
+    Nearness,
+    answerability,
+    evidence_signals,
+    fitted,
+    logit,
+    not_found,
+)
+from hwdag.types import Node, Span
+from hwdag_lab.scripted import ScriptedLM
+
+TOWN = [
+    Document("mill", "The mill was built by Ada Holm in 1871. It has four wheels.", "The mill"),
+    Document("tower", "The tower was built by Jon Berg. Jon Berg died in 1902.", "The tower"),
+    Document("notes", "Bread is baked on Fridays. The well is thirty metres deep.", "Notes"),
+]
+ASKED, ELSEWHERE = "Who built the tower?", "Which team won the football cup of 1998?"
+
+
+@cache
+def town():
+    return HWDAGIndex.from_documents(TOWN, method="evidence")
+
+
+def node(text, heading=""):
+    return Node(text, "d", 1, text, "chunk", 5, (Span(0, len(text)),), heading)
+
+
+def test_signals_are_shares_of_what_the_question_names():
+    nearness = Nearness.of(np.array([0.25, 0.75, 0.5]))
+    shown = ["The tower: Berg built it in 1902."]
+    found = evidence_signals("When did Jon Berg build the tower of 1902?", shown, nearness)
+    assert found == {
+        "closest": 0.75,
+        "lead": 0.25,
+        "words met": 3 / 5,  # berg, tower, 1902; neither jon nor build
+        "names met": 2 / 3,  # berg, 1902; not jon
+        "nodes": math.log(3),
+    }
+    assert evidence_signals("Why?", [], nearness)["names met"] == 1
+
+
+@pytest.mark.parametrize("p_yes", [None, 0.0, 0.3, 1.0])
+def test_answerability_is_the_logistic_function_of_weighed_signals(p_yes):
+    nearness, nodes = Nearness(0.6, 0.2, 40), [node("The tower was built by Jon Berg.", "Towers")]
+    model = fitted()["evidence" if p_yes is None else "evidence and p_yes"]
+    signals = evidence_signals(ASKED, ["Towers: The tower was built by Jon Berg."], nearness)
+    if p_yes is not None:
+        signals["p_yes"] = logit(p_yes)
+    assert signals.keys() == model["weights"].keys()
+    total = model["intercept"] + sum(model["weights"][name] * signals[name] for name in signals)
+    assert answerability(ASKED, nodes, nearness, p_yes) == pytest.approx(1 / (1 + math.exp(-total)))
+
+
+@pytest.mark.parametrize("p_yes", [None, 0.5])
+def test_what_speaks_for_an_answer_makes_it_likelier(p_yes):
+    low, high = Nearness(0.2, 0.1, 40), Nearness(0.7, 0.1, 40)
+    none, met = [node("Bread is baked.")], [node("The tower was built by Jon Berg.")]
+    worst, near, words, best = (
+        answerability(ASKED, nodes, nearness, p_yes)
+        for nodes in (none, met)
+        for nearness in (low, high)
+    )
+    assert worst < min(near, words) and max(near, words) < best
+    if p_yes is not None:
+        assert answerability(ASKED, met, low, 0.9) > answerability(ASKED, met, low, 0.1)
+
+
+def test_another_embedder_tells_nothing():
+    index = HWDAGIndex.from_documents(
+        TOWN, method="evidence", reader=ScriptedLM(), embedder=HashingEmbedder()
+    )
+    answer = index.answer(ELSEWHERE)
+    assert answer.retrieval.answerability is answer.confidence is answer.found is None
+    assert answer.text == answer.reply
+
+
+@pytest.mark.model
+def test_an_answer_that_is_there_is_the_readers():
+    stream = town().stream(ASKED)
+    pieces = "".join(stream)
+    answer = stream.answer
+    assert answer.found
+    assert pieces.strip() == answer.text == answer.reply
+    assert 0 < answer.confidence < 1
+    assert answer.confidence == town().answer(ASKED).confidence
+
+
+@pytest.mark.model
+def test_where_there_is_none_the_nearest_sentences_are_shown_and_the_reply_kept():
+    stream = town().stream(ELSEWHERE)
+    pieces = "".join(stream)
+    answer = stream.answer
+    assert answer.found is False
+    assert pieces == answer.text == not_found(answer.retrieval)
+    assert answer.text.startswith(NOT_FOUND["en"])
+    assert answer.retrieval.steps[0].node.text in answer.text
+    assert answer.reply and answer.reply not in (answer.text, "")
+    assert answer.confidence < town().answer(ASKED).confidence
+    found = answer.to_dict()
+    assert (found["found"], found["reply"]) == (False, answer.reply)
+    assert found["walk"]["answerability"] == answer.retrieval.answerability
+
+
+@pytest.mark.model
+def test_the_text_of_an_answerer_is_its_own():
+    answer = town().answer(ELSEWHERE, answerer=lambda prompt: "Nobody knows.")
+    assert (answer.text, answer.reply, answer.found) == ("Nobody knows.", "Nobody knows.", False)
+    assert answer.confidence == answer.retrieval.answerability
+    assert answer.confidence == town().search(ELSEWHERE).answerability
+
+
+@pytest.mark.model
+def test_documents_out_of_scope_tell_nothing():
+    alone = HWDAGIndex.from_documents(TOWN[:1], method="evidence")
+    scoped = town().search(ASKED, scope=Scope(["mill"]))
+    assert scoped.answerability == pytest.approx(alone.search(ASKED).answerability, abs=1e-6)
+    assert scoped.answerability < town().search(ASKED).answerability
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(
+    ("question", "language"),
+    [
+        ("Wer hat die Brücke über den Fluss gebaut?", "de"),
+        ("¿Quién es el alcalde de la ciudad?", "es"),
+        ("谁建造了这座桥？", "zh"),
+        ("من بنى الجسر؟", "ar"),
+        ("Ki építette?", "en"),
+    ],
+)
+def test_it_is_said_in_the_language_of_the_question(question, language):
+    retrieval = replace(town().search(ASKED), question=question)
+    assert not_found(retrieval).startswith(NOT_FOUND[language])
