@@ -78,6 +78,7 @@ LEAST_KEPT = 0.95  # share of training questions with an answer that are not ref
 FOLDS = 5
 BINS = 10
 PRECISION = 0.9
+STEP = 0.25
 RESAMPLES = 1000
 
 
@@ -404,6 +405,10 @@ def report(rows: list[dict]) -> str:
         line("the answer is right", "likelihood alone", right, likelihood),
         line("the answer is right", "evidence, p_yes, likelihood", right, np.array(sure)),
         "",
+        "| confidence | n | mean | right |",
+        "| :--- | ---: | ---: | ---: |",
+        *(bracket(right, np.array(sure), low) for low in np.arange(0, 1, STEP)),
+        "",
         "| refused | n | with p_yes | without |",
         "| :--- | ---: | ---: | ---: |",
     ]
@@ -414,6 +419,13 @@ def report(rows: list[dict]) -> str:
         mask = np.array([row["variant"] == variant for row in rows])
         lines.append(refusals(variant, mask, refused))
     return "\n".join(lines)
+
+
+def bracket(labels: np.ndarray, said: np.ndarray, low: float) -> str:
+    """How often rows are as said, of those that are said with a probability of `low` to `low` + `STEP`."""
+    own = (said >= low) & (said < low + STEP)
+    means = f"{said[own].mean():.2f} | {labels[own].mean():.2f}" if own.any() else " | "
+    return f"| {low:.2f} to {low + STEP:.2f} | {own.sum()} | {means} |"
 
 
 def refusals(name: str, mask: np.ndarray, refused: Sequence[np.ndarray]) -> str:

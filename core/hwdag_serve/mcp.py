@@ -80,16 +80,17 @@ def tools(
         return [{key: one[key] for key in SHOWN if key in one} for one in found]
 
     def answer(question: str, history: list[list[str]] | None = None) -> dict[str, Any]:
-        """A short answer to a question, its likelihood, and the sentences that support it.
+        """A short answer to a question, and the sentences that support it.
 
-        The likelihood is the mean log-probability per token: 0 is certain; answers near 0 are right more often.
+        `found` is whether the documents seem to hold an answer, `confidence` the probability that this one
+        is right; both may be unknown.
         `history` has the earlier [question, answer] pairs that the question refers to, the last one last.
         `searched_for` is the question of its own that was made of it.
         """
         turns = checked_history(history or [])
         found = index.answer(question, config=config, scope=scope, history=turns)
         shown = found.to_dict()
-        told = {key: shown[key] for key in ("answer", "likelihood", "citations")}
+        told = {key: shown[key] for key in ("answer", "found", "confidence", "citations")}
         return told | {"searched_for": found.retrieval.searched_for or question}
 
     def sources(document_id: str, start: int = 0, end: int | None = None) -> str:
