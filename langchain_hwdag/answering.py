@@ -16,7 +16,7 @@ from hwdag.search.conversation import turns_of
 from hwdag.threads import each_in_a_thread, in_question_thread
 from langchain_hwdag.documents import node_document
 
-QUESTIONS = ("question", "input", "query")  # keys that a question is under
+QUESTIONS = ("question", "input", "query")  # keys of a question in a mapping
 HISTORIES = ("history", "chat_history")
 
 
@@ -52,7 +52,7 @@ def _context(stream: AnswerStream) -> list[Any]:
 
 
 def _end(stream: AnswerStream | None) -> AddableDict:
-    if stream is None:  # like LangChain's own stores: an application begins with nothing
+    if stream is None:  # empty, like LangChain's own stores at first
         return AddableDict(answer="", context=[], citations=[], searched_for=None)
     answer = stream.answer.to_dict()
     found = AddableDict(citations=answer["citations"], searched_for=stream.retrieval.searched_for)
@@ -62,10 +62,10 @@ def _end(stream: AnswerStream | None) -> AddableDict:
 
 
 def _whole(chunks: Sequence[Any]) -> Any:
-    """The input, which a chain may stream in chunks."""
+    """Join the input, which a chain may stream in chunks."""
     if not chunks:
         raise InputError(
-            "there is no question; invoke it with a text, or with a mapping that has one"
+            "the input holds no question; invoke it with a text, or a mapping with a question"
         )
     found = chunks[0]
     for chunk in chunks[1:]:
@@ -82,7 +82,7 @@ def _asked(ask: Callable[..., AnswerStream], given: Any) -> AnswerStream | None:
         question = str(question.text)
     if not isinstance(question, str):
         raise InputError(
-            f"a question is a text, or a mapping with one under {', '.join(QUESTIONS)}, got "
+            f"the input must be a text, or a mapping with a text under {', '.join(QUESTIONS)}, got "
             f"{type(given).__name__}"
         )
     turns: list[tuple[str, str]] = [] if history is Ellipsis else _turns(history)

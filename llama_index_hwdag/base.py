@@ -235,21 +235,21 @@ class HWDAGIndex(ChangingIndex):
         )
 
     def as_llm(self, *, max_new_tokens: int = REPLY_TOKENS) -> HWDAGLLM:
-        """The reader as a LlamaIndex LLM. Raises `InputError` if it only reads."""
+        """Return the reader as a LlamaIndex LLM. Raises `InputError` if it cannot write."""
         return HWDAGLLM(self.core.reader, max_new_tokens=max_new_tokens)
 
     def as_query_engine(
         self, llm: LLMType | None = None, *, answer_mode: AnswerMode | None = None, **kwargs: Any
     ) -> BaseQueryEngine:
-        """A query engine over `as_retriever`.
+        """Return a query engine over `as_retriever`.
 
         Args:
-            llm: answers with the retrieved nodes; None for `Settings.llm` where it was set, else for
-                the reader itself (`as_llm`). For "walk" it is the answerer, and None that of the
+            llm: answers from the retrieved nodes; None for `Settings.llm` if it is set, else the
+                reader (`as_llm`). In the mode "walk" it is the answerer; None is the answerer of the
                 index, else the reader.
             answer_mode: "synthesize" is LlamaIndex's `RetrieverQueryEngine`; "walk" answers with exact
-                citations (`HWDAGQueryEngine`). None is "walk" where no LLM was set, or the index has an
-                answerer, and no option is one of "synthesize" alone.
+                citations (`HWDAGQueryEngine`). None is "walk" if no LLM is set or the index has an
+                answerer, unless an option belongs to "synthesize" alone.
             kwargs: options of `as_retriever` and of the engine (`streaming`; for "synthesize" also
                 `response_mode`, `node_postprocessors`, ...).
 
@@ -271,11 +271,11 @@ class HWDAGIndex(ChangingIndex):
     def as_chat_engine(
         self, chat_mode: ChatMode | str = ChatMode.BEST, llm: LLMType | None = None, **kwargs: Any
     ) -> BaseChatEngine:
-        """Return a chat engine of LlamaIndex, or `HWDAGChatEngine`; `llm` None as in `as_query_engine`.
+        """Return a chat engine of LlamaIndex, or `HWDAGChatEngine`; `llm` is as in `as_query_engine`.
 
-        The mode "walk" is `HWDAGChatEngine`, with `llm` as its answerer. So is the default where no LLM was
-        set, or the index has an answerer, and no option is one of LlamaIndex's engines alone. `kwargs` are
-        options of `as_retriever` and of the engine (`memory`, `system_prompt`, ...).
+        The mode "walk" is `HWDAGChatEngine`, with `llm` as its answerer. It is the default if no LLM is
+        set or the index has an answerer, unless an option belongs to LlamaIndex's engines alone. `kwargs`
+        are options of `as_retriever` and of the engine (`memory`, `system_prompt`, ...).
 
         Raises:
             UnknownOption: any other argument, or a mode that LlamaIndex no longer has.
@@ -295,5 +295,5 @@ class HWDAGIndex(ChangingIndex):
         return make(llm=model, **theirs)
 
     def _walks(self, llm: LLMType | None) -> bool:
-        """Whether the core answers unless options say otherwise: nobody has chosen an LLM of LlamaIndex's."""
+        """Return whether the core answers by default: no LLM of LlamaIndex was chosen."""
         return llm is None and (self.core.answerer is not None or not is_llm_set())

@@ -46,13 +46,13 @@ class _Streamed(StreamingAgentChatResponse):
 
 
 class HWDAGChatEngine(BaseChatEngine):
-    """Searches and answers with exact citations, knowing what was asked before; no other LLM is needed.
+    """Searches and answers with exact citations; questions may refer to earlier turns.
 
-    An answerer, or a reader that writes, makes each question one of its own. Without either the search
-    looks near what the last turns were about (`hwdag.HWDAGIndex.search`). `response.metadata["hwdag"]`
-    has the citations and the walk.
+    It needs no other LLM. An answerer, or a reader that writes, rewrites each question so that it
+    stands alone; without either, words of the last turns add to the scores (`hwdag.HWDAGIndex.search`).
+    `response.metadata["hwdag"]` holds the citations and the walk.
 
-    Relations: made by `index.as_chat_engine()` where no LLM is set, or by `chat_mode="walk"`.
+    Relations: `index.as_chat_engine()` makes it if no LLM is set, or with `chat_mode="walk"`.
     """
 
     def __init__(
@@ -67,9 +67,9 @@ class HWDAGChatEngine(BaseChatEngine):
         """Begin a conversation.
 
         Args:
-            retriever: over an `hwdag.HWDAGIndex`; other methods of the core know no conversation.
-            answerer: who answers, as in `HWDAGQueryEngine`.
-            memory: has the messages, where you keep them yourself.
+            retriever: over an `hwdag.HWDAGIndex`; other methods of the core take no history.
+            answerer: answers in place of the reader, as in `HWDAGQueryEngine`.
+            memory: holds the messages; None keeps them in this object.
             chat_history: earlier messages.
             callback_manager: see LlamaIndex; None for the retriever's.
         """
@@ -94,7 +94,7 @@ class HWDAGChatEngine(BaseChatEngine):
     def chat(
         self, message: str, chat_history: list[ChatMessage] | None = None
     ) -> AgentChatResponse:
-        """Answer a message; a `chat_history` takes the place of the conversation so far."""
+        """Answer a message; a `chat_history` replaces the conversation so far."""
         found = self.stream_chat(message, chat_history)
         "".join(found.response_gen)
         return AgentChatResponse(
@@ -102,7 +102,7 @@ class HWDAGChatEngine(BaseChatEngine):
         )
 
     def stream_chat(self, message: str, chat_history: list[ChatMessage] | None = None) -> _Streamed:
-        """Answer a message in pieces; the conversation has the answer after the last one."""
+        """Answer a message in pieces; the last piece adds the answer to the conversation."""
         if chat_history is not None:
             self._replace(chat_history)
         said = self.chat_history

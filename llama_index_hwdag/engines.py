@@ -1,4 +1,4 @@
-"""Parts of LlamaIndex's engines: the LLM that answers, and the split of options."""
+"""Helpers for LlamaIndex's engines: the LLM that answers, and the split of options."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from llama_index_hwdag.retriever import SearchOptions
 logger = logging.getLogger(__name__)
 
 AnswerMode = Literal["synthesize", "walk"]
-"""Who answers: a response synthesizer with any LLM, or the reader from the walk's KV cache."""
+"""What answers: a response synthesizer with any LLM, or `HWDAGQueryEngine`."""
 
 CHAT_ENGINES: dict[ChatMode, tuple[Callable[..., BaseChatEngine], str]] = {
     ChatMode.BEST: (CondensePlusContextChatEngine.from_defaults, "retriever"),
@@ -37,11 +37,11 @@ CHAT_ENGINES: dict[ChatMode, tuple[Callable[..., BaseChatEngine], str]] = {
     ChatMode.CONDENSE_QUESTION: (CondenseQuestionChatEngine.from_defaults, "query_engine"),
     ChatMode.SIMPLE: (SimpleChatEngine.from_defaults, ""),
 }
-"""How each mode is made, and what it is given besides an LLM."""
+"""The function that makes each engine, and what it takes besides an LLM."""
 
 
 def chat_engine_of(mode: ChatMode | str) -> tuple[Callable[..., BaseChatEngine], str]:
-    """How a mode is made; see `CHAT_ENGINES`. Raises `UnknownOption` if LlamaIndex has it no longer."""
+    """Return the entry of `CHAT_ENGINES`. Raises `UnknownOption` for modes that LlamaIndex has dropped."""
     for known, engine in CHAT_ENGINES.items():
         if known.value == mode:
             return engine
@@ -54,8 +54,8 @@ def chat_engine_of(mode: ChatMode | str) -> tuple[Callable[..., BaseChatEngine],
 def resolved_llm(
     llm: LLMType | None, callback_manager: CallbackManager, reader: Callable[[], LLM]
 ) -> LLM:
-    """The LLM that was passed, else that of `Settings`, else the reader's."""
-    # why not `Settings.llm`: where nothing was set it makes OpenAI's, or fails
+    """Return the passed LLM, else that of `Settings`, else the reader."""
+    # why not `Settings.llm`: if none is set, reading it creates OpenAI's, or fails
     wanted = Settings._llm if llm is None else llm
     if wanted is None:
         warn_reader_answers()
@@ -73,14 +73,14 @@ def warn_reader_answers() -> None:
 
 
 def is_llm_set() -> bool:
-    """Whether `Settings.llm` was set."""
+    """Return whether `Settings.llm` is set; warn once if not."""
     if Settings._llm is None:
         warn_reader_answers()
     return Settings._llm is not None
 
 
 def takes(make: Callable[..., object], options: Mapping[str, Any]) -> bool:
-    """Whether all these options are some of `make` or of a retriever, or nobody's."""
+    """Return False if an option belongs only to other engines than `make`."""
     ours = {*inspect.signature(make).parameters, *SearchOptions.__annotations__}
     makers: list[Callable[..., object]] = [RetrieverQueryEngine.from_args]
     makers += [made for made, _ in CHAT_ENGINES.values()]
@@ -91,7 +91,7 @@ def takes(make: Callable[..., object], options: Mapping[str, Any]) -> bool:
 def split_options(
     options: Mapping[str, Any], make: Callable[..., object], where: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Options of the retriever and those of `make`. Raises `UnknownOption` for all others."""
+    """Split options into those of the retriever and of `make`. Raises `UnknownOption` for others."""
     taken = {"self", "retriever", "query_engine", "llm", "answerer", "kwargs"}
     theirs = [name for name in inspect.signature(make).parameters if name not in taken]
     known = [*SearchOptions.__annotations__, *theirs]

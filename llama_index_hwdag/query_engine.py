@@ -30,21 +30,20 @@ from llama_index_hwdag.events import dispatcher, in_thread
 from llama_index_hwdag.retriever import CoreRetriever
 
 NOTHING_FOUND = "Empty Response"
-"""What engines of LlamaIndex say where there are no nodes to answer from."""
+"""The reply of LlamaIndex's engines if there are no nodes."""
 
 
 class HWDAGQueryEngine(BaseQueryEngine):
-    """Searches, then answers: the reader from the KV cache that the search has filled, or an answerer.
+    """Searches, then answers: by the reader, from the KV cache of the search, or by an answerer.
 
-    Over a `CoreRetriever` the reader reads what was found in one forward, and answers in the same way.
+    Over a `CoreRetriever` the reader reads all nodes in one forward, then answers in the same way.
 
-    The nodes that the answer was given with are its `source_nodes`; `response.metadata["hwdag"]` has
-    the citations (source sentences by the attention that the answer paid to them, or those that an answerer named), the walk and its
-    cost, as `Answer.to_dict()` has them. Of a streamed answer they are there after
-    its last piece. An asynchronous answer is decoded in threads, piece by piece.
+    The `source_nodes` of a response are the nodes that were read. `response.metadata["hwdag"]` is
+    `Answer.to_dict()`: citations (by attention, or by the answerer's numbers), walk and cost. A streamed
+    answer has it after its last piece. An asynchronous answer is decoded in threads, piece by piece.
 
     Relations: `RetrieverQueryEngine` over the same retriever takes any LLM, node postprocessors and
-    any response synthesizer, but reads the nodes anew.
+    any response synthesizer, but its LLM reads the nodes again.
     """
 
     def __init__(
@@ -55,11 +54,11 @@ class HWDAGQueryEngine(BaseQueryEngine):
         streaming: bool = False,
         callback_manager: CallbackManager | None = None,
     ) -> None:
-        """Over an index usually made by `index.as_query_engine(answer_mode="walk")`.
+        """Make an engine; for an index, `index.as_query_engine(answer_mode="walk")` does it.
 
         Args:
             retriever: an `HWDAGRetriever` or a `CoreRetriever`.
-            answerer: who answers from what was found, over an `hwdag.HWDAGIndex`: a LlamaIndex `LLM`, an
+            answerer: answers in place of the reader, over an `hwdag.HWDAGIndex`: a LlamaIndex `LLM`, an
                 hwdag `Writer`, a function, or None for the answerer of the index, else the reader.
             streaming: answer as a `StreamingResponse`.
             callback_manager: see LlamaIndex; None for the retriever's.
@@ -73,15 +72,15 @@ class HWDAGQueryEngine(BaseQueryEngine):
 
     @property
     def retriever(self) -> CoreRetriever:
-        """What searches."""
+        """The retriever of this engine."""
         return self._retriever
 
     def retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        """The search alone."""
+        """Search without answering."""
         return self._retriever.retrieve(query_bundle)
 
     async def aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        """The search alone, in a thread."""
+        """Search without answering, in a thread."""
         return await self._retriever.aretrieve(query_bundle)
 
     def _get_prompt_modules(self) -> PromptMixinType:

@@ -144,12 +144,12 @@ class OpenAIWriter:
                 portal.call(client.close)
 
     def stream(self, prompt: str, *, max_new_tokens: int) -> Iterator[str]:
-        """Yield the pieces of the reply to one prompt as the server sends them.
+        """Yield the reply to one prompt in pieces, as the server sends them.
 
         Closing the iterator cancels the request.
 
         Raises:
-            WriterFailed: there was no reply, or it broke off; its pieces are yielded first.
+            WriterFailed: there was no reply, or it broke off after the pieces yielded so far.
         """
         self._key()
         began, pieces = time.perf_counter(), SimpleQueue[str | None]()
@@ -187,7 +187,7 @@ class OpenAIWriter:
                 )
                 if "event-stream" not in stream.response.headers.get("content-type", ""):
                     await stream.response.aread()
-                    put(self._reply(stream.response))  # of a server that does not stream
+                    put(self._reply(stream.response))  # a server that does not stream
                     return
                 async for chunk in stream:
                     match chunk.model_dump(warnings=False):
@@ -215,7 +215,7 @@ class OpenAIWriter:
 
     @contextmanager
     def _blaming(self, prompt: str) -> Iterator[None]:
-        """Raise what goes wrong with a prompt as `_Failure`."""
+        """Turn every failure of a prompt into a `_Failure`."""
         try:
             yield
             return
