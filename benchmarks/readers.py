@@ -97,7 +97,7 @@ def answered(reader: Reader, row: dict) -> dict:
     """The answer to a question, with p_yes before it and the processor time of both."""
     began = time.process_time()
     session = reader.session(
-        row["question"], prompts=reader.search_prompts, heads="auto", max_new_tokens=ANSWER_TOKENS
+        row["question"], prompts=reader.card.prompts, heads="auto", max_new_tokens=ANSWER_TOKENS
     )
     reading = session.read(row["texts"])
     decoding = session.decode(enough=True, max_new_tokens=ANSWER_TOKENS)

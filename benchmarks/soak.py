@@ -91,7 +91,7 @@ def main() -> None:
 def opened(path: Path | None) -> HWDAGIndex:
     """The index in the file, or a new one in memory."""
     models: dict[str, Any] = {
-        "reader": ScriptedLM(prefers_extraction=False),
+        "reader": ScriptedLM(writes=True),
         "embedder": HashingEmbedder(64),
     }
     return HWDAGIndex.load(path, **models) if path else HWDAGIndex(config=CONFIG, **models)

@@ -102,9 +102,7 @@ def counted(reader: Reader) -> Iterator[list[int]]:
 def together_at_once(reader: Reader, question: str, walk: Retrieval) -> tuple[float, float, float]:
     """One forward over everything that a walk read."""
     began = time.process_time()
-    session = reader.session(
-        question, prompts=reader.search_prompts, heads="auto", max_new_tokens=64
-    )
+    session = reader.session(question, prompts=reader.card.prompts, heads="auto", max_new_tokens=64)
     session.read([searched_text(step.node) for step in walk.steps])
     return 1, session.usage.tokens, time.process_time() - began
 

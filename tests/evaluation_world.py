@@ -94,7 +94,7 @@ def records(count: int = 2, *, dataset: str = "towns", questions: int = 2) -> li
 
 def models(reader: ScriptedLM | None = None, **options: object) -> RunModels:
     """Scripted models; by default the reader writes its Information Points itself."""
-    return RunModels(reader or ScriptedLM(prefers_extraction=False), HashingEmbedder(), **options)
+    return RunModels(reader or ScriptedLM(writes=True), HashingEmbedder(), **options)
 
 
 def comparable(path: Path) -> list[str]:
@@ -113,7 +113,7 @@ class Mortal(ScriptedLM):
     """Dies at the beginning of its call number `kill_at`; logs prompts once they are answered."""
 
     def __init__(self, log: Path, kill_at: int) -> None:
-        super().__init__(prefers_extraction=False)
+        super().__init__(writes=True)
         self._log = log
         self._left = kill_at
 

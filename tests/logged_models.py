@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from hwdag_lab.scripted import first_sentences
+from hwdag_lab.scripted import summary
 
 KINDS = ("replay", "write", "embed")
 
@@ -33,7 +33,7 @@ def _through(log: Log, kind: str, method: Callable[..., Any], content: Any, **op
 def reply_to(prompt: str) -> str:
     """A bullet for every sentence; every third reply holds none, and of those every second retry."""
     usable = len(prompt) % 3 or ("asterisk" in prompt and len(prompt) % 2)
-    return first_sentences(prompt) if usable else "I cannot."
+    return summary(prompt) if usable else "I cannot."
 
 
 class Writing:

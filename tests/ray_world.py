@@ -41,7 +41,7 @@ class Log:
 def models(folder, dies_at=None):
     """A reader and an embedder that share a log."""
     log = Log(folder, dies_at)
-    return logged(ScriptedLM(prefers_extraction=False), log), logged(HashingEmbedder(), log)
+    return logged(ScriptedLM(writes=True), log), logged(HashingEmbedder(), log)
 
 
 def corpus(count=7):

@@ -47,7 +47,7 @@ def reference_walk(
     cost = [len(ids) for ids, _ in lines]
 
     top = [i for i, node in enumerate(graph.nodes) if node.level == graph.height]
-    share = budget // graph.height
+    share = budget // 4
     visited = []
     for i in sorted(top, key=lambda i: -similarity[i]):
         if cost[i] > (share if visited else budget):

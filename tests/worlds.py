@@ -135,7 +135,7 @@ def walk(
     **asked: Any,
 ) -> Evidence:
     """The walk for a question by a method, some of its `rules` changed; `asked` is more of a `Query`."""
-    plan = config.plan(method, asked["reader"].confidence)
+    plan = config.plan(method, asked["reader"].card.threshold)
     plan = replace(plan, rules=replace(plan.rules, **(rules or {})))
     query = Query(question=question, plan=plan, prompts=prompts or SearchPrompts(), **asked)
     return find(corpus, query, allowed=allowed, navigator=navigator)

@@ -52,6 +52,7 @@ def refuse(unknown: Mapping[str, object], where: str, known: str) -> None:
 
 _LEGAL: Mapping[str, Callable[[Any], bool]] = {
     "a text": lambda value: isinstance(value, str),
+    "true or false": lambda value: isinstance(value, bool),
     "a positive number": lambda value: type(value) is int and value > 0,
     "a finite number": lambda value: (
         type(value) in (int, float) and abs(value) <= sys.float_info.max

@@ -204,8 +204,8 @@ class Rules:
         has_points: a graph of Information Points with edges of attention.
         leaves, window_tokens: of `BuildConfig`.
         token_budget, confidence, scoring: of `SearchConfig`; a confidence of None is the reader's.
-        initial_share: share of the budget for top-level nodes, which are read first; None is 1 /
-            number of levels (GARLIC 4.4).
+        initial_share: share of the budget for top-level nodes, which are read before the reader is
+            asked anything.
         scale: how attention and similarity become comparable: each divided by its sum over all nodes
             ("share", GARLIC 3.2.2) or its largest value ("peak", of attention among unread nodes), or
             added as they are ("none", PECAN).
@@ -219,7 +219,7 @@ class Rules:
     token_budget: int
     confidence: float | None = None
     scoring: Scoring = Scoring()
-    initial_share: float | None = None
+    initial_share: float = 0.0
     scale: Scale = "peak"
 
 
@@ -257,12 +257,11 @@ RULES: Mapping[Method, Rules] = {
     "evidence": Rules(
         method="evidence",
         has_points=False,
-        initial_share=0.0,
         token_budget=512,
         confidence=NEVER,
         scoring=Scoring(attention=0.0),
     ),
-    "hwdag": Rules(method="hwdag", token_budget=1024),
+    "hwdag": Rules(method="hwdag", token_budget=1024, initial_share=1 / 8),
     "garlic": _PAPERS,
     "pecan": replace(_PAPERS, method="pecan", scale="none"),
 }

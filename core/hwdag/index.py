@@ -8,13 +8,14 @@ Rarely needed modules are imported on use, which saves a tenth of the time of `i
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
-from hwdag.building.insertion import Executor, Insertion, as_document
+from hwdag.building.insertion import Executor, Insertion, as_document, is_built
 from hwdag.building.levels import GraphBuilder, method_of
 from hwdag.building.points import points_writer
 from hwdag.building.report import BuildReport, Limits
@@ -33,7 +34,7 @@ from hwdag.embedding.base import Embedder
 from hwdag.embedding.default import as_embedder
 from hwdag.errors import EmptyIndex, HWDAGError, IndexMismatch, InputError
 from hwdag.graph.dag import HWDAG
-from hwdag.lm.base import Reader, Writer
+from hwdag.lm.base import Reader, Timed, Writer
 from hwdag.lm.writers import as_writer, loaded_reader
 from hwdag.page import framed
 from hwdag.retriever import SearchOptions
@@ -56,11 +57,14 @@ from hwdag.trace.spans import add_retrieval, span, telling
 from hwdag.types import Answer, Document, OnStep, Retrieval
 
 if TYPE_CHECKING:
+    from hwdag.building.estimate import Estimate
     from hwdag.page.widget import PageWidget
     from hwdag.store.verify import Compacted, Verdict
 
 
 MOST_FRAMED = 20_000  # nodes that a notebook shows as a page
+_LOGGER = logging.getLogger("hwdag")
+
 WAIT_SECONDS = 30.0  # how long a change waits for the build of another process to end
 
 
@@ -281,7 +285,8 @@ class HWDAGIndex:
             max_tokens: make no further call once the models have used this many tokens; the last call
                 (for a writer on a server, the last few rounds of prompts) may exceed it.
             max_seconds: make no further call after this time. At either limit `report.stopped` names
-                it, finished work is kept, and the same call continues.
+                it, finished work is kept, and the same call continues. With a limit the leaves of all
+                documents of a list come first, so that they are found at once.
             prune: delete all other documents; a function of an id decides which may be deleted.
             executor: builds several documents at a time, such as `RayExecutor`; None builds one after
                 the other. The graphs are the same.
@@ -294,6 +299,19 @@ class HWDAGIndex:
         """
         limits = Limits(max_tokens, max_seconds)
         return self._change(documents, show_progress, limits, executor, replaces=True, prune=prune)
+
+    def estimate(self, documents: Iterable[Document | str]) -> Estimate:
+        """Say what `refresh` of these documents would cost; nothing is built.
+
+        A reader that is loaded from a checkpoint is timed for a few seconds. Raises as `refresh` does.
+        """
+        from hwdag.building.estimate import estimate
+
+        builder, store = self._builder(), self._store
+        found = [one for one in map(as_document, documents) if one.text.strip()]
+        if store is not None:
+            found = [one for one in found if not is_built(store, one)]
+        return estimate(builder, found)
 
     def delete(self, document_id: str) -> None:
         """Delete a document and everything derived from it.
@@ -660,7 +678,7 @@ class HWDAGIndex:
         if (snapshots := self._snapshots) is None:
             raise EmptyIndex
         plan = self._plan(config)
-        papers = SearchPrompts() if plan.rules.is_paper else self.reader.search_prompts
+        papers = SearchPrompts() if plan.rules.is_paper else self.reader.card.prompts
         with span("hwdag.walk", "RETRIEVER", **{"input.value": question}) as opened:
             options["on_step"] = telling(opened, options["on_step"])
             asked = standalone(question, options.pop("history"), rewriter(answerer, self.reader))
@@ -683,7 +701,7 @@ class HWDAGIndex:
         """Resolve the search options. Raises `IndexMismatch` if they need edges and there are none."""
         rules = self.config.rules
         wanted: SearchConfig = checked_config(config, SearchConfig)
-        plan = wanted.plan(rules.method, self.reader.confidence)
+        plan = wanted.plan(rules.method, self.reader.card.threshold)
         if plan.rules.has_points and not rules.has_points:
             raise IndexMismatch(
                 f'method="{plan.rules.method}" walks along edges of attention, but this index has none: '
@@ -719,6 +737,8 @@ class HWDAGIndex:
                     limits=limits,
                     executor=executor,
                 )
+                if builder.writer is not None and isinstance(checked, list):
+                    self._tell(builder, checked, store)
                 with span("hwdag.build", "CHAIN") as opened:
                     report = insertion.run(checked, as_reporter(show_progress))
                     if report.built:
@@ -726,6 +746,14 @@ class HWDAGIndex:
                     if opened is not None:
                         opened.set_attribute("hwdag.built", len(report.built))
                 return report
+
+    def _tell(self, builder: GraphBuilder, documents: list[Document], store: Store) -> None:
+        """Log what a build will cost where a model of this machine writes: it may take hours."""
+        from hwdag.building.estimate import estimate
+
+        new = [one for one in documents if one.text.strip() and not is_built(store, one)]
+        if new and isinstance(builder.reader, Timed):
+            _LOGGER.warning("%s", estimate(builder, new))
 
     def _builder(self) -> GraphBuilder:
         reader = self.reader

@@ -25,10 +25,11 @@ from threading import Lock
 import numpy as np
 
 from hwdag.arrays import Floats
-from hwdag.config import PAPER_CONFIDENCE, HeadList, Heads
+from hwdag.config import HeadList, Heads
 from hwdag.errors import ContextTooSmall, InputError, QuestionTooLong
 from hwdag.lm.base import Reading, Replay, ReplayRequest
-from hwdag.text.prompts import SUMMARY, SearchPrompts
+from hwdag.lm.cards import Card
+from hwdag.text.prompts import CONDENSE, SUMMARY, SearchPrompts
 from hwdag.types import Span, Usage
 
 EPSILON = 0.01  # keeps attention positive without a shared word
@@ -108,9 +109,8 @@ class ScriptedLM:
             template, so `template_tokens` is 0.
         p_yes: results of probes, starting again in every session. By default the share of the question's
             content words that occur in the nodes read so far (0 for a question without any).
-        reply: from prompt to what is written. By default a bullet with the first sentence of every
-            line of the information in the library's own summary prompt.
-        prefers_extraction: whether points="auto" means "extractive".
+        reply: from prompt to what is written; by default the `summary` of the information in it.
+        writes: whether its card says that it writes; it judges and attends.
         replay_batch: windows that a build has replayed at a time.
 
     Attributes:
@@ -128,7 +128,7 @@ class ScriptedLM:
         window_tokens: int = 1024,
         p_yes: YesScript | None = None,
         reply: Callable[[str], str] | None = None,
-        prefers_extraction: bool = True,
+        writes: bool = False,
         replay_batch: int = 4,
     ) -> None:
         self.name = name
@@ -136,10 +136,8 @@ class ScriptedLM:
         self.window_tokens = min(window_tokens, context_tokens)
         self.template_tokens = 0
         self.tokenizer = "scripted"
-        self.prefers_extraction = prefers_extraction
+        self.card = Card(writes, judges=True, attends=True, prompts=SearchPrompts())
         self.replay_batch = replay_batch
-        self.confidence = PAPER_CONFIDENCE
-        self.search_prompts = SearchPrompts()
         self.known_heads: HeadList | None = None
         self.writes = 0
         self.replays = 0
@@ -148,7 +146,7 @@ class ScriptedLM:
         self._p_yes = share_of_question if p_yes is None else p_yes
         if not callable(self._p_yes) and len(self._p_yes) == 0:
             raise InputError("p_yes is an empty script; give at least one value, or a function")
-        self._reply = reply or first_sentences
+        self._reply = reply or summary
         self._usage = Usage()
         self._lock = Lock()
 
@@ -195,9 +193,8 @@ class ScriptedLM:
         return session
 
     def _length(self, request: ReplayRequest) -> int:
-        lines = [*request.segments, *request.points]
-        length = sum(self.count_tokens([request.before, request.after, *lines]))
-        length += BULLET_TOKENS * len(lines)
+        length = sum(self.count_tokens([request.prompt, *request.points]))
+        length += BULLET_TOKENS * len(request.points)
         if length > self.context_tokens:
             raise ContextTooSmall(
                 f"a window with its prompt and points takes {length} tokens, but the context of "
@@ -382,14 +379,32 @@ def share_of_question(question: str, texts: list[str]) -> float:
     return len(found) / len(asked) if asked else 0.0
 
 
-def first_sentences(prompt: str) -> str:
-    """A bullet per line of the information in the library's own summary prompt."""
-    head, tail = SUMMARY.split("{information}")
-    opening_of_tail = tail[: tail.index(".")]  # the sentences after it depend on the language
-    information = prompt.removeprefix(head).partition(opening_of_tail)[0]
-    lines = (line.strip().removeprefix("* ") for line in information.splitlines())
-    sentences = (next(iter(sentences_of(line)), "") for line in lines)
-    return "\n".join(f"* {sentence}" for sentence in sentences if sentence)
+def summary(prompt: str) -> str:
+    """Summarise the information in a prompt of the library's own.
+
+    In the prompt of "hwdag" every six sentences give a bullet with the first two words of each, which is
+    no copy of any. In the papers' prompt, and in others, every line gives one with its first sentence.
+    """
+    if prompt.startswith(CONDENSE.partition("{")[0]):
+        sentences = sentences_of(" ".join(_information(prompt, CONDENSE)))
+        starts = [" ".join(tokens_of(sentence)[:2]) for sentence in sentences]
+        groups = (starts[i : i + TOLD_TOGETHER] for i in range(0, len(starts), TOLD_TOGETHER))
+        found = [f"Here {' '.join(group)}." for group in groups]
+    else:
+        lines = (line.strip().removeprefix("* ") for line in _information(prompt, SUMMARY))
+        firsts = (next(iter(sentences_of(line)), "") for line in lines)
+        found = [first for first in firsts if first]
+    return "\n".join(f"* {point}" for point in found)
+
+
+TOLD_TOGETHER = 6
+
+
+def _information(prompt: str, template: str) -> list[str]:
+    """The lines of the information in a prompt."""
+    head, tail = template.split("{information}")
+    closing = tail.partition("{")[0]  # what follows depends on the language, and on the window
+    return prompt.removeprefix(head).partition(closing)[0].splitlines()
 
 
 def _replay(request: ReplayRequest) -> Replay:

@@ -144,9 +144,7 @@ def answered(session: Any) -> str:
 def opened(lm: HuggingFaceLM, example: Json) -> Any:
     """A fresh session for the question."""
     question = example["question"]
-    return lm.session(
-        question, prompts=lm.search_prompts, heads="auto", max_new_tokens=ANSWER_TOKENS
-    )
+    return lm.session(question, prompts=lm.card.prompts, heads="auto", max_new_tokens=ANSWER_TOKENS)
 
 
 def points(lm: HuggingFaceLM, example: Json, limit: int) -> Json:

@@ -46,7 +46,7 @@ class Objective:
     def __init__(self, lm: HuggingFaceLM, weights: Weights, heads: HeadList | None) -> None:
         self._lm, self._weights = lm, weights
         self._heads = lm.known_heads if heads is None else heads
-        self._yes, self._no = verdict_tokens(lm.codec, lm.search_prompts)
+        self._yes, self._no = verdict_tokens(lm.codec, lm.card.prompts)
 
     def __call__(self, trees: Sequence[Tree]) -> tuple[Tensor, dict[str, float]]:
         """The weighted loss of a batch, a mean over its trees, and its parts."""

@@ -15,7 +15,7 @@ import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import FrameType
 
@@ -80,7 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # the plain products stay in bf16, as the fused kernel's do
     torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)
     lm = load_reader(options.model, dtype=options.dtype, device=device)
-    lm.search_prompts = SearchPrompts.one_turn() if options.turns == 1 else SearchPrompts()
+    prompts = SearchPrompts.one_turn() if options.turns == 1 else SearchPrompts()
+    lm.card = replace(lm.card, prompts=prompts)
     lora.add(
         lm.model,
         rank=options.rank,

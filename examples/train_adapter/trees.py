@@ -159,7 +159,7 @@ class Planter:
     """Makes trees out of examples with the tokens and prompts of a model."""
 
     def __init__(self, lm: HuggingFaceLM) -> None:
-        self._codec, self._turns, self._prompts = lm.codec, lm.turns, lm.search_prompts
+        self._codec, self._turns, self._prompts = lm.codec, lm.turns, lm.card.prompts
         self._summary = SummaryPrompt().cut("same")
         self._end = lm.turns.between[0]  # closes an assistant turn
 

@@ -34,7 +34,7 @@ def conversation(lm, question, nodes):
 def test_one_turn_equals_a_cold_forward_over_the_whole_chat(family, chat):
     assert family in FAMILIES
     lm = HuggingFaceLM(model(family), tokenizer(chat))
-    session = lm.session(QUESTION, prompts=lm.search_prompts, heads="all", max_new_tokens=8)
+    session = lm.session(QUESTION, prompts=lm.card.prompts, heads="all", max_new_tokens=8)
     session.read(NODES[:1])
     session.read(NODES[1:])
     for enough in (True, False):  # no verdict is said
@@ -74,7 +74,10 @@ class Obedient:
 
 def answered(lm, config):
     index = HWDAGIndex.from_documents(
-        NODES, reader=lm, embedder=HashingEmbedder(), config=BuildConfig(points="extractive")
+        NODES,
+        reader=lm,
+        embedder=HashingEmbedder(),
+        config=BuildConfig("hwdag", points="extractive"),
     )
     reader = Obedient(lm)
     index.answer(QUESTION, config=config, max_new_tokens=8)
@@ -94,7 +97,7 @@ def test_the_papers_presets_keep_the_papers_words():
 
 @pytest.mark.model
 def test_the_default_reader_keeps_the_turns_that_it_was_trained_on():
-    assert load_reader().search_prompts == SearchPrompts()
+    assert load_reader().card.prompts == SearchPrompts()
 
 
 def test_prompts_of_ones_own_go_before_those_of_the_reader():
@@ -105,7 +108,7 @@ def test_prompts_of_ones_own_go_before_those_of_the_reader():
         reader=lm,
         embedder=HashingEmbedder(),
         prompts=Prompts(search=own),
-        config=BuildConfig(points="extractive"),
+        config=BuildConfig("hwdag", points="extractive"),
     )
     reader = Obedient(lm)
     index.answer(QUESTION, config=SearchConfig(navigator="none"), max_new_tokens=8)

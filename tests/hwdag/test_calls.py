@@ -100,13 +100,13 @@ def same(one, two):
             getattr(one.graph.raw, name), getattr(two.graph.raw, name), strict=True
         )
     np.testing.assert_array_equal(one.vectors, two.vectors)
-    assert (one.retries, one.fallbacks, one.notes) == (two.retries, two.fallbacks, two.notes)
+    assert (one.replies, one.notes) == (two.replies, two.notes)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("writer", WRITERS)
 def test_a_build_cut_off_at_any_call_goes_on_without_repeating_one(writer):
-    document, whole = prose(34), Tape()
+    document, whole = prose(56), Tape()
     expected = built(document, whole, writer)
     assert expected.graph.height >= 3
     for at in range(len(whole.made)):
@@ -225,7 +225,7 @@ class Damaging(CallCache):
     [
         lambda value: b"",
         lambda value: value[:-1],
-        lambda value: value[::-1],
+        lambda value: value[1:],
         lambda value: b"[]",
         lambda value: b'["x"]',
         lambda value: b"[0, 0]",
@@ -516,6 +516,11 @@ def test_a_killed_insertion_goes_on_where_it_was():
         alike(store, expected)
 
 
+def asked(tape):
+    """Calls of a language model; leaves are embedded before the points here."""
+    return [call for call in tape.made if call[0] != "embed"]
+
+
 def test_limited_insertions_add_up_and_say_what_is_left():
     whole, made, pending = Tape(), [], []
     expected = store_of(builder_of(whole))
@@ -523,17 +528,17 @@ def test_limited_insertions_add_up_and_say_what_is_left():
     store = store_of(builder_of(whole))
     for _ in whole.made:
         tape = Tape()
-        report = inserted(store, corpus(), builder_of(tape), limits=Limits(max_tokens=200))
-        made += tape.made
+        report = inserted(store, corpus(), builder_of(tape), limits=Limits(max_tokens=100))
+        made += asked(tape)
         if not report.stopped:
             break
         pending.append(report.pending)
         assert report.pending == len(corpus()) - len(report.built) - len(report.unchanged)
         assert "max_tokens" in str(report)
     assert (report.stopped, report.pending) == (None, 0)
-    assert len(pending) > 3
+    assert len(pending) >= 3
     assert pending == sorted(pending, reverse=True)
-    assert sorted(made) == sorted(whole.made)
+    assert sorted(made) == sorted(asked(whole))
     alike(store, expected)
 
 
@@ -596,7 +601,9 @@ def test_an_edit_that_is_taken_back_leaves_no_call(tmp_path):
         assert b"Xylophones" in path.read_bytes()
         assert inserted(store, [document], builder).unchanged == ["doc"]
         assert b"Xylophones" not in path.read_bytes()
-        again = inserted(store, [replace(document, title="Another")], builder_of(Tape(), Writing))
+        again = inserted(
+            store, [replace(document, metadata={"year": 1})], builder_of(Tape(), Writing)
+        )
         assert again.reused > 0
 
 
@@ -604,7 +611,7 @@ def test_an_unfinished_document_that_is_deleted_leaves_no_call(tmp_path):
     builder, path = builder_of(Tape(at=3), Writing), tmp_path / "a.hwdag"
     with store_of(builder, path) as store:
         with pytest.raises(Killed):
-            inserted(store, [Document("doc", "Xylophones are loud. " * 90)], builder)
+            inserted(store, [Document("doc", "Xylophones are loud. " + prose(90).text)], builder)
         assert b"Xylophones" in path.read_bytes()
         assert store.delete("doc")
         assert b"Xylophones" not in path.read_bytes()
@@ -653,7 +660,7 @@ def test_the_report_says_what_is_not_zero():
     assert report.writing.seconds > 0
     assert "writer" in str(report)
     assert "stopped" not in str(report)
-    changed = inserted(store, [replace(corpus(2)[0], title="Another")], builder)
+    changed = inserted(store, [replace(corpus(2)[0], metadata={"year": 1})], builder)
     assert f"{changed.reused} " in str(changed)
     assert changed.usage.tokens == changed.writing.tokens == 0
 

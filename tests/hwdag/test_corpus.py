@@ -216,7 +216,7 @@ def test_walks_do_not_depend_on_it_either(seed, choices, size, scoring):
         confidence=NEVER,
         scoring=scoring[0],
     )
-    rules = {"scale": scoring[1], "initial_share": None if rng.random() < 0.5 else 0.0}
+    rules = {"scale": scoring[1], "initial_share": 0.5 if rng.random() < 0.5 else 0.0}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segments, "SEGMENT_NODES", size)
         *_, (library, corpus) = history(seed, choices)

@@ -39,14 +39,14 @@ def test_it_is_loaded_once_and_says_what_it_can_do():
     assert reader.name == DEFAULT_MODEL == f"{BASE_MODEL}+hwdag"
     assert reader.model.dtype == fast_dtype(reader.model.device)
     assert (reader.context_tokens, reader.window_tokens) == (8192, 2048)
-    assert reader.prefers_extraction
+    assert not reader.card.writes
 
 
 def test_without_its_adapter_it_is_the_checkpoint():
     plain = load_reader(BASE_MODEL, dtype="float32")
     assert load_reader(BASE_MODEL, dtype="float32") is plain
     assert plain.name == BASE_MODEL
-    assert plain.prefers_extraction
+    assert not plain.card.writes
     checkpoint = AutoModelForCausalLM.from_pretrained(
         converted(embedded_gguf()), dtype=torch.float32
     )

@@ -53,7 +53,7 @@ def test_an_error_of_one_document_ends_the_run(tmp_path):
     with pytest.raises(WriterFailed, match="gone"):
         HWDAGIndex.from_documents(
             corpus(),
-            reader=Failing(prefers_extraction=False),
+            reader=Failing(writes=True),
             embedder=models(tmp_path)[1],
             config=CONFIG,
             executor=Threads(2),

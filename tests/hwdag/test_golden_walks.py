@@ -19,7 +19,7 @@ import pytest
 from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
 from hwdag.config import NEVER
 from hwdag.lm.default import default_reader
-from hwdag_lab.scripted import ScriptedLM, first_sentences
+from hwdag_lab.scripted import ScriptedLM, summary
 
 pytestmark = pytest.mark.model
 
@@ -140,7 +140,7 @@ def built(world, config, is_written):
 
 def written(prompt):
     """The first words of every second sentence."""
-    bullets = first_sentences(prompt).splitlines()[::2]
+    bullets = summary(prompt).splitlines()[::2]
     return "\n".join(" ".join(bullet.split()[:12]) for bullet in bullets)
 
 

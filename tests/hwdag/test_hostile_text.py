@@ -4,7 +4,7 @@ import json
 import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 
 import pytest
@@ -31,13 +31,14 @@ from hwdag.store.sqlite import Header, Store
 from hwdag.text.characters import disarmed, one_line, visible, without_surrogates
 from hwdag.text.files import read_documents
 from hwdag.text.points import parse_points
-from hwdag.text.prompts import Prompts, SearchPrompts
+from hwdag.text.prompts import Prompts, SearchPrompts, SummaryPrompt
 from hwdag.trace import render
 from hwdag.trace.bars import Silent
 from hwdag.types import Answer, Citation, Document, Span, Usage
 from hwdag_lab.scripted import ScriptedLM
 
 CONFIG = BuildConfig(window_tokens=320, chunk_tokens=40).resolved("hwdag")
+PAPERS = BuildConfig("garlic", window_tokens=320, chunk_tokens=40).resolved("garlic")
 EMBEDDER = HashingEmbedder(64)
 
 
@@ -135,11 +136,12 @@ def test_no_character_breaks_a_line():
 
 
 @pytest.mark.parametrize("name", ["bullets", "breaks", "takeover", "items", "thinking"])
-def test_a_window_shows_the_writer_one_line_per_node(name):
+def test_a_window_of_the_papers_shows_the_writer_one_line_per_node(name):
     lm = ScriptedLM(reply=lambda prompt: seen.append(prompt) or echo(prompt))
-    seen = []
-    entry = entries_of([Document("d", ATTACKS[name] + "\n\n" + prose(30, 3))], lm, generated=True)
-    before, after = Prompts().summary.cut("same")
+    seen, config = [], replace(PAPERS, leaves="sentences")
+    document = Document("d", ATTACKS[name] + "\n\n" + prose(30, 3))
+    entry = entries_of([document], lm, generated=True, config=config)
+    before, after = SummaryPrompt().cut("")
     shown = set()
     for prompt in (p for p in seen if p.endswith(after)):  # others ask again
         lines = prompt.removeprefix(before).removesuffix(after).splitlines()
@@ -153,7 +155,7 @@ def test_points_stay_within_their_share_of_the_window(name):
     lm = ScriptedLM(reply=echo)
     for generated in (False, True):
         graph = entries_of([Document("d", ATTACKS[name])], lm, generated=generated)["d"].graph
-        plan = WindowPlan.of(CONFIG, Prompts().summary, lm, extractive=not generated)
+        plan = WindowPlan.of(CONFIG, None, lm, extractive=not generated)
         by_window = {}
         for i in graph.at_level(2):
             children, _ = graph.children(int(i))
@@ -173,7 +175,7 @@ def test_a_flood_of_points_is_cut_to_their_share_of_the_window():
             builder = GraphBuilder(lm, writer, EMBEDDER, CONFIG, Prompts())
             Insertion(builder, store, replace=False).run(BENIGN[:1], Silent())
             graph = store.load(BENIGN[0].id).graph
-        plan = WindowPlan.of(CONFIG, Prompts().summary, lm, extractive=False)
+        plan = WindowPlan.of(CONFIG, None, lm, extractive=False)
         windows = {tuple(graph.children(int(i))[0]) for i in graph.at_level(2)}
         points = [graph.nodes[i].text for i in graph.at_level(2)]
         costs = lm.count_tokens([f"* {text}\n" for text in points])
@@ -348,7 +350,7 @@ def asked(lm, entries, question):
 def test_no_prompt_of_a_local_model_has_a_control_token_of_a_text():
     """Writer, replay, reading, question, second turn, and answers from outside."""
     made = knowing_all_families()
-    lm = HuggingFaceLM(model(vocab_size=len(made)), made, window_tokens=1000)
+    lm = HuggingFaceLM(model(vocab_size=len(made)), made)
     document = Document("d", f"The fox ends with <|im_\n\nend|> so. {HOSTILE}\n\n" + prose(5, 1))
     config = BuildConfig(chunk_tokens=200, window_tokens=1000).resolved("hwdag")
     with Recorder(lm) as seen:

@@ -14,7 +14,6 @@ from tiny import FAMILIES, model, saved, tokenizer
 from transformers import AutoTokenizer
 
 from hwdag import BuildConfig, HWDAGIndex
-from hwdag.building.points import summary_prompt
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import (
     CaptureUnsupported,
@@ -64,7 +63,7 @@ def slow_replay(lm, request):
         offsets = lm.codec.tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
         return [origin + i for i, (a, b) in enumerate(offsets) if start <= (a + b) / 2 < end]
 
-    prompt = summary_prompt(request.before, request.segments, request.after)
+    prompt = request.prompt
     head, at, units = len(lm.turns.head), len(request.before), []
     for segment, spans in zip(request.segments, request.units, strict=True):
         at += len("* ")
@@ -102,16 +101,16 @@ def test_replay_equals_the_full_matrices_alone_and_in_a_batch(family):
 TEXTS = st.text(st.sampled_from("a fox.\n\t* -<|im_end|>狐🦊"), min_size=1, max_size=30)
 
 
-@given(st.lists(TEXTS.filter(str.strip), min_size=1, max_size=4), st.booleans())
-def test_a_replay_begins_with_the_prompt_that_the_writer_saw(segments, chat):
+@given(st.lists(TEXTS.filter(str.strip), min_size=1, max_size=4), st.booleans(), st.booleans())
+def test_a_replay_begins_with_the_prompt_that_the_writer_saw(segments, chat, running):
     codec = Codec(tokenizer(chat))
     turns = Turns.of(codec)
     before, after = SummaryPrompt().cut("same")
     units = tuple((Span(0, len(text)),) for text in segments)
-    layout = ReplayLayout(
-        codec, turns, ReplayRequest(before, tuple(segments), after, ("A point.",), units)
-    )
-    expected = writing_ids(codec, turns, summary_prompt(before, segments, after))
+    leads = ("", *[" ", "\n\n", ". "][: len(segments) - 1]) if running else ()
+    request = ReplayRequest(before, tuple(segments), after, ("A point.",), units, leads)
+    layout = ReplayLayout(codec, turns, request)
+    expected = writing_ids(codec, turns, request.prompt)
     assert layout.ids[: len(expected)] == expected
     assert layout.ids[len(expected) :] == codec.encode("* A point.\n")
     found = [codec.decode(layout.ids[start:end]) for start, end in layout.units]

@@ -220,12 +220,12 @@ def test_who_makes_the_points_follows_from_the_reader_and_the_options():
         (graph,) = index_of(docs, **options).graphs.values()
         return {node.origin for node in graph.nodes if node.level > 1}
 
-    able, unable = ScriptedLM(prefers_extraction=False), ScriptedLM()
+    able, unable = ScriptedLM(writes=True), ScriptedLM()
     generated = dataclasses.replace(CONFIG, points="generated")
     extractive = dataclasses.replace(CONFIG, points="extractive")
     assert origins(reader=unable) == {"extractive"}
     assert origins(reader=able) == {"generated"}
-    with pytest.raises(InputError, match="too small"):
+    with pytest.raises(InputError, match="Points"):
         origins(reader=unable, config=generated)
     assert origins(reader=unable, config=generated, writer=unable) == {"generated"}
     assert origins(reader=able, config=extractive) == {"extractive"}
@@ -237,7 +237,7 @@ def test_who_makes_the_points_follows_from_the_reader_and_the_options():
 
 
 def test_the_method_follows_from_the_reader_and_is_kept(tmp_path):
-    able, unable = ScriptedLM(prefers_extraction=False), ScriptedLM()
+    able, unable = ScriptedLM(writes=True), ScriptedLM()
     auto = dataclasses.replace(CONFIG, method="auto")
     found = {}
     for name, options in {
@@ -250,7 +250,7 @@ def test_the_method_follows_from_the_reader_and_is_kept(tmp_path):
             assert index.config.method == HWDAGIndex.load(path, reader=unable).config.method
             found[name] = index.config.method
     assert found == {"unable": "evidence", "able": "hwdag", "writer": "hwdag"}
-    with pytest.raises(InputError, match="too small"):
+    with pytest.raises(InputError, match="Points"):
         index_of(documents(1), config=dataclasses.replace(auto, points="generated"), reader=unable)
 
 

@@ -367,7 +367,7 @@ def test_a_document_that_became_blank_is_gone():
 
 def test_to_prune_forgets_what_was_begun_and_never_finished(tmp_path):
     path = tmp_path / "a.hwdag"
-    index = index_of(documents(1), path=path, reader=ScriptedLM(prefers_extraction=False))
+    index = index_of(documents(1), path=path, reader=ScriptedLM(writes=True))
     secret = Document("secret", "The unmentionable word stands here. " * 60)
     assert index.refresh([secret], max_tokens=1).stopped
     assert b"unmentionable" in path.read_bytes()
@@ -386,7 +386,7 @@ def test_a_document_that_is_deleted_while_it_is_built_leaves_nothing(tmp_path):
                 second.delete("secret")
         return "* The unmentionable word."
 
-    reader = ScriptedLM(prefers_extraction=False, reply=reply)
+    reader = ScriptedLM(writes=True, reply=reply)
     text = " ".join(f"The unmentionable word {i} stands here in line {i}." for i in range(200))
     index_of(documents(1), path=path).close()
     index = HWDAGIndex.load(path, reader=reader, embedder=HashingEmbedder())
@@ -406,7 +406,7 @@ def test_builds_that_wait_for_each_other_leave_searches_their_threads():
             return "* A point."
 
         slow = HWDAGIndex(
-            reader=ScriptedLM(prefers_extraction=False, reply=reply),
+            reader=ScriptedLM(writes=True, reply=reply),
             embedder=HashingEmbedder(),
             config=CONFIG,
         )
@@ -522,7 +522,7 @@ def test_a_fork_during_a_build_waits_for_nothing(tmp_path, in_memory):
             return "* A point."
 
         path = sys.argv[1] or None
-        index = index_of([], path=path, reader=ScriptedLM(prefers_extraction=False, reply=reply))
+        index = index_of([], path=path, reader=ScriptedLM(writes=True, reply=reply))
         building = threading.Thread(target=index.insert, args=[documents(1)])
         building.start()
         assert asked.wait(60)

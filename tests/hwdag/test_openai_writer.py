@@ -308,7 +308,7 @@ def built(url, path, *, concurrency=4, max_tokens=None):
     writer = OpenAIWriter("m", base_url=url, concurrency=concurrency)
     return HWDAGIndex.from_documents(
         [Document("a", " ".join(f"The mill number {i} grinds at {i} past." for i in range(80)))],
-        reader=ScriptedLM(prefers_extraction=False),
+        reader=ScriptedLM(writes=True),
         writer=writer,
         embedder=HashingEmbedder(),
         config=BuildConfig(window_tokens=300, chunk_tokens=30),

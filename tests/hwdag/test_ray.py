@@ -61,13 +61,11 @@ def test_a_worker_that_dies_every_time_is_an_error(tmp_path):
         def replay(self, requests, *, heads):
             os._exit(1)
 
-    executor = RayExecutor(
-        1, models=lambda: (Dying(prefers_extraction=False), HashingEmbedder()), retries=1
-    )
+    executor = RayExecutor(1, models=lambda: (Dying(writes=True), HashingEmbedder()), retries=1)
     with pytest.raises(ModelError):
         HWDAGIndex.from_documents(
             corpus(1),
-            reader=ScriptedLM(prefers_extraction=False),
+            reader=ScriptedLM(writes=True),
             embedder=HashingEmbedder(),
             config=CONFIG,
             executor=executor,

@@ -77,7 +77,7 @@ def test_the_walk_equals_the_reference(family, chat):
         expected = reference_walk(
             graph, vectors, query, QUESTION, lm, heads=heads, steers=seed != 3, **options
         )
-        found = search(graph, vectors, query, lm, config, rules={"initial_share": None}).retrieval
+        found = search(graph, vectors, query, lm, config, rules={"initial_share": 1 / 4}).retrieval
         assert [step.node.id for step in found.steps] == [
             graph.nodes[i].id for i in expected.visited
         ]

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import signal
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -264,7 +265,7 @@ def test_what_lost_its_evidence_is_answered_with_not_found(places, monkeypatch):
 @pytest.mark.parametrize("prompts", [SearchPrompts(), SearchPrompts.one_turn()], ids=["two", "one"])
 def test_a_tree_is_read_as_the_sessions_of_the_library_read_its_paths(places, prompts):
     lm = tiny(places)
-    lm.search_prompts = prompts
+    lm.card = replace(lm.card, prompts=prompts)
     planter, objective = Planter(lm), Objective(lm, Weights(), heads=((1, 2), (3, 0)))
     walks = [e for e in read(places / "data" / "train.jsonl") if e["skill"] == "walk"][:3]
     planted = [planter.plant(example, random.Random(i)) for i, example in enumerate(walks)]
@@ -362,11 +363,11 @@ def test_a_run_has_a_log_a_plot_and_an_adapter_that_the_library_merges(places, u
 def test_an_adapter_brings_the_turns_that_it_was_trained_on(places, tmp_path, turns):
     out = trained(places, tmp_path / "run", "--turns", turns, "--tokens", 1)
     asked = SearchPrompts.one_turn() if turns == 1 else SearchPrompts()
-    assert tiny(places, adapter=out / "adapter").search_prompts == asked
+    assert tiny(places, adapter=out / "adapter").card.prompts == asked
     settings = json.loads((out / "adapter" / CONFIG).read_text())
     del settings[TURNS]  # an adapter for something else
     (out / "adapter" / CONFIG).write_text(json.dumps(settings))
-    assert tiny(places, adapter=out / "adapter").search_prompts == tiny(places).search_prompts
+    assert tiny(places, adapter=out / "adapter").card.prompts == tiny(places).card.prompts
 
 
 def test_a_run_that_is_told_to_stop_goes_on_as_if_it_had_not_been(

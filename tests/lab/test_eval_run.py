@@ -45,7 +45,7 @@ SIMPLE = Plan(systems=("bm25@sentence",), budgets=(20, 40), limit=None, max_new_
 @pytest.mark.slow
 def test_a_run_killed_at_any_point_ends_as_if_it_had_not_been(tmp_path):
     whole, killed, log = tmp_path / "whole", tmp_path / "killed", tmp_path / "log.jsonl"
-    uninterrupted = ScriptedLM(prefers_extraction=False)
+    uninterrupted = ScriptedLM(writes=True)
     run(world.records(), world.models(uninterrupted), world.KILLED_PLAN, whole)
 
     points = ["1", "3", "9", str(10**6)]  # in the first build, between two, while asking; never
@@ -63,7 +63,7 @@ def test_the_same_run_again_does_nothing(tmp_path):
     plan = replace(world.KILLED_PLAN, systems=("hwdag", "bm25@300", "memwalker"))
     assert run(world.records(), world.models(), plan, tmp_path) == RunCounts(0, 24, 0)
     before = (tmp_path / RECORDS).read_bytes(), (tmp_path / BUILDS).read_bytes()
-    idle = ScriptedLM(prefers_extraction=False)
+    idle = ScriptedLM(writes=True)
     assert run(world.records(), world.models(idle), plan, tmp_path) == RunCounts(24, 0, 0)
     assert (idle.writes, idle.replays, idle.sessions) == (0, 0, [])
     assert ((tmp_path / RECORDS).read_bytes(), (tmp_path / BUILDS).read_bytes()) == before
@@ -158,8 +158,8 @@ def test_an_error_of_a_build_is_told_once_per_question_and_met_once(tmp_path):
             self.attempts += 1
             raise WriterFailed("no ink")
 
-    lm = Broken(prefers_extraction=False)
-    plan = replace(SIMPLE, systems=("hwdag",))
+    lm = Broken(writes=True)
+    plan = replace(SIMPLE, systems=("hwdag-garlic",))
     assert run(world.records(1), world.models(lm), plan, tmp_path) == RunCounts(0, 4, 4)
     assert {r.error for r in read_results(tmp_path).values()} == {"WriterFailed: no ink"}
     assert lm.attempts == 1
@@ -230,7 +230,7 @@ def test_the_most_likely_option_is_chosen_and_nothing_is_decoded(tmp_path):
 
 
 def test_ablations_walk_one_graph_that_is_built_once(tmp_path):
-    lm = ScriptedLM(prefers_extraction=False)
+    lm = ScriptedLM(writes=True)
     names = ("hwdag", "hwdag-no-stop", "hwdag-no-attention")
     run(world.records(1), world.models(lm), replace(SIMPLE, systems=names), tmp_path)
     assert {build.build for build in read_builds(tmp_path).values()} == {"hwdag"}
@@ -260,9 +260,7 @@ def test_another_writer_writes_and_the_reader_answers(tmp_path):
     "system", [*VARIANTS, "bm25", "dense", "bm25+title", "dense+title", *BASELINES]
 )
 def test_every_system_runs(tmp_path, system):
-    lm = ScoringLM(
-        prefers_extraction=system in ("hwdag-garlic-no-graph", "hwdag-garlic", "memwalker")
-    )
+    lm = ScoringLM(writes=system not in ("hwdag-garlic-no-graph", "hwdag-garlic", "memwalker"))
     plan = replace(SIMPLE, systems=(system,), budgets=(20, 150))  # one sentence, or everything
     counts = run(world.records(1), world.models(lm), plan, tmp_path)
     assert counts.errors == 0

@@ -393,7 +393,7 @@ def test_without_a_writer_everything_is_verbatim_and_said():
 
 
 def test_who_writes():
-    able = ScriptedLM(prefers_extraction=False, reply=asks)
+    able = ScriptedLM(writes=True, reply=asks)
     assert {n.origin for n in memory_of(built(writer=able)).nodes} == {"chunk", "generated"}
     lazy = built(writer=CallableWriter(lambda prompt: " ", name="lazy"))
     assert len(memory_of(lazy).notes) == 2
@@ -445,11 +445,11 @@ def test_themes_fit_into_the_writers_context():
         seen.append(prompt)
         return asks(prompt)
 
-    reader = ScriptedLM(context_tokens=120, prefers_extraction=False, reply=write)
+    reader = ScriptedLM(context_tokens=120, writes=True, reply=write)
     built(reader=reader, config=replace(SMALL, members=30, question_tokens=8))
     assert max(reader.count_tokens(seen)) <= 120
     with pytest.raises(ContextTooSmall, match="summary_tokens"):
-        built(reader=ScriptedLM(context_tokens=40, prefers_extraction=False, reply=write))
+        built(reader=ScriptedLM(context_tokens=40, writes=True, reply=write))
 
 
 # searching

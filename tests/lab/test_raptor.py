@@ -204,7 +204,7 @@ def test_who_summarises():
         return "Written."
 
     assert origins() == {"extractive"}
-    able = ScriptedLM(prefers_extraction=False, reply=script)
+    able = ScriptedLM(writes=True, reply=script)
     assert origins(reader=able) == {"generated"}
     assert origins(reader=ScriptedLM(), writer=script) == {"generated"}
 
@@ -255,13 +255,13 @@ def test_clusters_fit_into_the_writers_context():
         seen.append(prompt)
         return "Short."
 
-    reader = ScriptedLM(context_tokens=128, prefers_extraction=False, reply=write)
+    reader = ScriptedLM(context_tokens=128, writes=True, reply=write)
     built(reader=reader)
     assert max(reader.count_tokens(seen)) + SMALL.summary_tokens <= 128
     with pytest.raises(ContextTooSmall, match="summary_tokens"):
-        built(reader=ScriptedLM(context_tokens=60, prefers_extraction=False, reply=write))
+        built(reader=ScriptedLM(context_tokens=60, writes=True, reply=write))
     with pytest.raises(ContextTooSmall, match=r"\b30\b"):
-        built(reader=ScriptedLM(context_tokens=30, prefers_extraction=False, reply=write))
+        built(reader=ScriptedLM(context_tokens=30, writes=True, reply=write))
 
 
 @pytest.mark.parametrize(

@@ -479,16 +479,14 @@ def test_windows_of_a_real_model():
     config = SearchConfig()
     answer = retriever.answer("Which bridge?", config=config)
     nodes = [step.node for step in answer.retrieval.steps]
-    session = lm.session("Which bridge?", prompts=lm.search_prompts, heads="auto", max_new_tokens=4)
+    session = lm.session("Which bridge?", prompts=lm.card.prompts, heads="auto", max_new_tokens=4)
     assert len(nodes) > 2
     assert all(session.cost(node.text) <= session.room for node in nodes)
     assert max(session.cost(node.text) for node in nodes) > session.room / 2
     assert "".join("".join(node.text.split()) for node in nodes) == "".join(document.text.split())
     probes = []
     for node in nodes:
-        alone = lm.session(
-            "Which bridge?", prompts=lm.search_prompts, heads="auto", max_new_tokens=4
-        )
+        alone = lm.session("Which bridge?", prompts=lm.card.prompts, heads="auto", max_new_tokens=4)
         probes.append(alone.read([node.text]).p_yes)
     assert answer.retrieval.p_yes == pytest.approx(max(probes), abs=1e-6)
     best = nodes[int(np.argmax(probes))].sources[0]

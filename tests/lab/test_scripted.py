@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hwdag.errors import ContextTooSmall, InputError, QuestionTooLong
 from hwdag.lm.base import Reader, ReplayRequest, Writer
-from hwdag.text.prompts import SearchPrompts, SummaryPrompt
+from hwdag.text.prompts import CONDENSE, SearchPrompts, SummaryPrompt
 from hwdag.types import Span
 from hwdag_lab.scripted import (
     EPSILON,
@@ -175,7 +175,7 @@ def test_nothing_read_gives_an_empty_answer() -> None:
 
 
 @pytest.mark.parametrize("language", ["same", "German"])
-def test_it_writes_the_first_sentence_of_each_line(language: str) -> None:
+def test_it_writes_the_first_sentence_of_each_line_for_the_papers(language: str) -> None:
     before, after = SummaryPrompt().cut(language)
     information = "* One fox. Two hens.\n\n* Snow fell\n橋がある。雨。"
     lm = ScriptedLM()
@@ -183,6 +183,14 @@ def test_it_writes_the_first_sentence_of_each_line(language: str) -> None:
     assert reply == "* One fox.\n* Snow fell\n* 橋がある。"
     assert lm.write(["a", "b"], max_new_tokens=1) == ["*", "*"]
     assert lm.writes == 3
+
+
+def test_it_tells_the_beginnings_of_six_sentences_together() -> None:
+    before, after = SummaryPrompt(CONDENSE).cut("German", points=3)
+    sentences = [f"{word} is here now." for word in "abcdefgh"]
+    information = " ".join(sentences[:3]) + "\n\n" + " ".join(sentences[3:])
+    (reply,) = ScriptedLM().write([before + information + after], max_new_tokens=99)
+    assert reply == "* Here a is b is c is d is e is f is.\n* Here g is h is."
 
 
 def test_a_reply_of_ones_own_is_cut_to_length() -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hwdag.arrays import Floats, Indices, Mask
 from hwdag.building.points import Point
-from hwdag.building.windows import Window, WindowPlan
+from hwdag.building.windows import Window
 from hwdag.config import Heads
 from hwdag.graph.dag import union_of_spans
 from hwdag.lm.base import Reader, Replay, ReplayRequest, heads_of
@@ -32,7 +32,6 @@ MAX_SOURCES = 4  # ... or are this many
 def replay(
     windows: Sequence[Window],
     points: Sequence[Sequence[Point]],
-    plan: WindowPlan,
     reader: Reader,
     heads: Heads,
     calls: CallCache,
@@ -40,13 +39,7 @@ def replay(
 ) -> list[Replay]:
     """Read what the points of every window attend to."""
     requests = [
-        ReplayRequest(
-            plan.before,
-            window.segments,
-            plan.after,
-            tuple(point.text for point in made),
-            _units(window),
-        )
+        window.request([point.text for point in made])
         for window, made in zip(windows, points, strict=True)
     ]
 
@@ -61,17 +54,10 @@ def replay(
     return [Replay(**arrays) for arrays in found]
 
 
-def _units(window: Window) -> tuple[tuple[Span, ...], ...]:
-    units: list[list[Span]] = [[] for _ in window.segments]
-    for part in window.parts:
-        units[part.segment].append(part.unit)
-    return tuple(map(tuple, units))
-
-
 def _content(request: ReplayRequest) -> tuple[object, ...]:
     """Everything that a replay depends on, as JSON knows it."""
     units = [[(span.start, span.end) for span in spans] for spans in request.units]
-    return request.before, request.segments, request.after, request.points, units
+    return request.before, request.shown, request.after, request.points, units
 
 
 def segment_attention(replayed: Replay) -> Floats:

@@ -17,6 +17,7 @@ import numpy as np
 
 from hwdag.arrays import Floats, Ints, Mask, Vectors
 from hwdag.embedding.hashing import unit_rows
+from hwdag.text.sentences import ends_sentence, is_question
 
 RELEVANCE = 0.7  # share of salience in the score, the rest is (minus) redundancy; lambda of MMR
 DUPLICATE = 0.98  # cosine from which a sentence says the same as another and is no second point
@@ -46,9 +47,6 @@ _FRAGMENT = re.compile(r"[|(\[{<)\]}>,;:=]|--|```")
 
 # why: Thai, Lao, Khmer, Japanese and Chinese put no spaces between words
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
-_CLOSERS = "\"'”’»)]」』*_ \t\r\n"
-_QUESTION_MARKS = ("?", "？", "؟", "\u037e")
-_ENDS = (*_QUESTION_MARKS, ".", "!", "…", ":", ";", "。", "！", "．", "।", "۔", "։", "።")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,16 +83,15 @@ def self_containedness(text: str) -> float:
     """Tell how well a sentence can be understood alone, in (0, 1]: the product of the factors above."""
     factor = 1.0
     words = _word_count(text)
-    ending = text.rstrip(_CLOSERS)
     if words < SHORT_WORDS:
         factor *= SHORT
     if _OPENER.match(text):
         factor *= DEPENDENT
-    if ending.endswith(_QUESTION_MARKS):
+    if is_question(text):
         factor *= QUESTION
     if _FRAGMENT.match(text):
         factor *= FRAGMENT
-    if text.startswith("#") or (words < HEADING_WORDS and not ending.endswith(_ENDS)):
+    if text.startswith("#") or (words < HEADING_WORDS and not ends_sentence(text)):
         factor *= HEADING
     if _letter_share(text) < LETTER_SHARE:
         factor *= NOT_PROSE

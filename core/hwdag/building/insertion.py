@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from queue import SimpleQueue
 from typing import Protocol
@@ -72,12 +72,14 @@ class Insertion:
         self._store = store
         self._replace = replace
         self._prune = prune
-        self._metered = partial(Meter, limits=limits or Limits(), clock=clock)
+        self._limits = limits or Limits()
+        self._metered = partial(Meter, limits=self._limits, clock=clock)
         self._meter = self._metered(builder.reader, builder.writer)
         self._executor = executor
         self._begun: dict[str, Callable[[], None]] = {}  # by document id: wait for it, and store it
         self._most_begun = 0
         self._stopped = False
+        self._found_pending = False
         self._seen: set[str] = set()
         self._report = BuildReport()
         self._done = 0
@@ -86,6 +88,9 @@ class Insertion:
     def run(self, documents: Iterable[Document | str], reporter: Reporter) -> BuildReport:
         """Build and store what is new or changed; raises as `HWDAGIndex.refresh`."""
         total = len(documents) if isinstance(documents, Sized) else None
+        is_limited = self._limits != Limits() and self._builder.config.rules.has_points
+        if is_limited and total is not None:  # a stream is taken as it is needed
+            documents = self._leaves_first(map(as_document, documents), reporter)
         try:
             with (
                 reporter.stage("documents", total or 0, "document") as self._advance,
@@ -100,9 +105,34 @@ class Insertion:
         except LimitReached as reached:
             self._report.stopped = reached.limit
             self._report.pending = None if total is None else total - self._done
+            if self._found_pending:
+                self._report.notes.append(
+                    "leaves come first: documents whose points are still to be made are searched by "
+                    "similarity"
+                )
         self._report.notes += self._meter.notes
         self._report.usage, self._report.writing = self._meter.reading, self._meter.writing
         return self._report
+
+    def _leaves_first(
+        self, documents: Iterable[Document], reporter: Reporter
+    ) -> Sequence[Document]:
+        """Store the leaves of what is to be built, so that it is found before its points are made."""
+        found, ids = list(documents), set[str]()
+        with reporter.stage("leaves", len(found), "document") as advance:
+            for document in found:
+                content = self._store.content_hash_of(document.id)
+                text, _ = without_surrogates(document.text)
+                sound = replace(document, text=text)
+                is_new = content is None or (self._replace and content != content_hash(sound))
+                if is_new and text.strip() and document.id not in ids:
+                    known = self._known_vectors(document.id)
+                    leaves = self._builder.leaves(sound, known)
+                    self._store.put(sound, leaves.graph, leaves.vectors, is_pending=True)
+                ids.add(document.id)
+                self._found_pending |= self._store.is_pending(document.id)
+                advance(1)
+        return found
 
     def _insert(self, document: Document, start: Start) -> None:
         """Check a document, and begin to build it if that is needed."""
@@ -135,7 +165,7 @@ class Insertion:
         content = content_hash(document)
         found = self._store.content_hash_of(document.id)
         if found is None or found == content:
-            return found is not None
+            return found is not None and not self._store.is_pending(document.id)
         if document.id in self._seen:
             raise InputError(
                 f"two different documents have the id {document.id!r}; ids must be unique"
@@ -211,8 +241,8 @@ class Insertion:
             self._report.reused += calls.reused
         self._report.built.append(document.id)
         self._report.nodes += len(result.graph)
-        self._report.retries += result.retries
-        self._report.fallbacks += result.fallbacks
+        for name, count in asdict(result.replies).items():
+            setattr(self._report, name, getattr(self._report, name) + count)
         self._report.notes += result.notes
 
     def _count(self) -> None:
@@ -229,6 +259,13 @@ class Insertion:
         known = self._store.number_of(document_id) is not None
         if self._store.delete(document_id) and known:
             self._report.deleted.append(document_id)
+
+
+def is_built(store: Store, document: Document) -> bool:
+    """Say whether a store holds this very document, with everything that is derived from it."""
+    sound = replace(document, text=without_surrogates(document.text)[0])
+    known = store.content_hash_of(document.id) == content_hash(sound)
+    return known and not store.is_pending(document.id)
 
 
 def as_document(document: Document | str) -> Document:

@@ -15,8 +15,8 @@ import numpy as np
 
 from hwdag.arrays import Floats, Indices, Vectors
 from hwdag.building.edges import edges_of, replay, with_sources
-from hwdag.building.points import Point, make_points
-from hwdag.building.windows import Window, WindowPlan, line_costs, pack
+from hwdag.building.points import Point, Replies, make_points
+from hwdag.building.windows import TOKENS_PER_POINT, Window, WindowPlan, windows_of
 from hwdag.config import BuildConfig, Method
 from hwdag.embedding.base import Embedder
 from hwdag.errors import InputError
@@ -31,13 +31,17 @@ from hwdag.types import Document, Node
 
 MAX_LEVELS = 12  # a graph ends there, even if the text does not shrink (ours)
 
+CONDENSED = 2 / 3
+"""A level that takes more of the tokens of the one below ends the graph and is dropped (ours). In the
+papers' methods one of several windows that is not shorter."""
+
 EMBED_BATCH = 512  # texts that are embedded, and committed, at a time
 
 
 def method_of(config: BuildConfig, writer: Writer | None, reader: Reader) -> Method:
-    """Return what "auto" stands for: whether there is somebody who writes Information Points."""
-    has_writer = writer is not None or not reader.prefers_extraction
-    return "hwdag" if config.points == "generated" or has_writer else "evidence"
+    """Return what "auto" stands for: "hwdag" where points are written for a reader to walk by."""
+    is_written = config.points == "generated" or writer is not None
+    return "hwdag" if is_written or reader.card.is_capable else "evidence"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,24 +50,8 @@ class BuiltGraph:
 
     graph: HWDAG
     vectors: Vectors  # (nodes, dimension)
-    retries: int = 0
-    fallbacks: int = 0
+    replies: Replies = field(default_factory=Replies)
     notes: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class _Level:
-    """The points made from `windows` windows; edges are (places in the level below, raw weights)."""
-
-    nodes: list[Node]
-    edges: list[tuple[Indices, Floats]]  # one per node
-    windows: int
-    retries: int
-    fallbacks: int
-
-    @property
-    def tokens(self) -> int:
-        return _tokens(self.nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +76,12 @@ class GraphBuilder:
     def method_note(self) -> str:
         """Which method builds, and why, in one sentence."""
         if not self.config.rules.has_points:
-            why = "leaves alone, and no language model"
-            if self.reader.prefers_extraction:
-                why += f"; {self.reader.name} is too small to write Information Points"
+            why = f"leaves alone, and no language model; {self.reader.name} {self.reader.card}"
         elif self.writer is None:
             why = f"points are picked sentences, since {self.reader.name} does not write"
         else:
             why = f"{self.writer.name} writes the Information Points, {self.reader.name} makes the edges"
+            why += f"; it {self.reader.card}"
         return f'method "{self.config.method}": {why}'
 
     @property
@@ -125,29 +112,60 @@ class GraphBuilder:
         outline = Outline(document.text, document.title)
         level = self._leaves(document, outline)
         nodes, rows, notes = list(level), list[EdgeRow](), list[str]()
-        retries = fallbacks = 0
-        highest = MAX_LEVELS if self.config.rules.has_points else 1
-        for height in range(2, highest + 1):
-            above = self._level_above(level, height, document, outline, reporter, calls)
-            retries, fallbacks = retries + above.retries, fallbacks + above.fallbacks
-            if above.windows > 1 and above.tokens >= _tokens(level):
-                notes.append(f"level {height} was not shorter than the level below: dropped")
+        replies = Replies()
+        height = 2
+        while self._pays(level, height):
+            windows = windows_of(level, outline, self.plan, self.reader)
+            made, counts = self._points(height, windows, reporter, calls)
+            replies += counts
+            repeats = height > 2 and counts.fallbacks == len(windows)
+            if self._is_too_long(made, level) or (repeats and not self.config.rules.is_paper):
+                notes.append(f"level {height} did not condense the level below: dropped")
                 break
+            above, edges = self._level(
+                document, outline, height, level, windows, made, reporter, calls
+            )
             first = len(nodes) - len(level)
-            for parent, (places, raw) in enumerate(above.edges, start=len(nodes)):
+            for parent, (places, raw) in enumerate(edges, start=len(nodes)):
                 rows.append(EdgeRow(parent, first + places, raw))
-            nodes += above.nodes
-            level = above.nodes
-            if above.windows == 1:
+            nodes += above
+            level, height = above, height + 1
+            if len(windows) == 1:
                 break
-        else:
-            if highest > 1:
-                notes.append(f"stopped at level {MAX_LEVELS}")
+        if height > MAX_LEVELS:
+            notes.append(f"stopped at level {MAX_LEVELS}")
         graph = HWDAG.from_rows(nodes, rows)
         graph.check_integrity()
         vectors = self._embed(embedded_texts(nodes), known or {}, calls)
         notes = [f"{document.id}: {note}" for note in notes]
-        return BuiltGraph(graph, vectors, retries, fallbacks, notes)
+        return BuiltGraph(graph, vectors, replies, notes)
+
+    def leaves(self, document: Document, known: Mapping[str, Vectors] | None = None) -> BuiltGraph:
+        """Build the leaves alone, which need no language model."""
+        nodes = self._leaves(document, Outline(document.text, document.title))
+        vectors = self._embed(embedded_texts(nodes), known or {}, CallCache.open())
+        return BuiltGraph(HWDAG.from_rows(nodes, []), vectors)
+
+    def first_windows(self, document: Document) -> tuple[int, list[int]]:
+        """Count the tokens of a document's leaves, and of each window over them."""
+        outline = Outline(document.text, document.title)
+        level = self._leaves(document, outline)
+        windows = windows_of(level, outline, self.plan, self.reader)
+        return _tokens(level), [window.tokens for _, window in windows]
+
+    def _pays(self, level: Sequence[Node], height: int) -> bool:
+        """Whether a level is to be built above this one."""
+        rules = self.config.rules
+        if not rules.has_points or height > MAX_LEVELS:
+            return False
+        return rules.is_paper or _tokens(level) >= TOKENS_PER_POINT
+
+    def _is_too_long(self, points: Sequence[Sequence[Point]], level: Sequence[Node]) -> bool:
+        """Whether points say no more briefly what the level below them says."""
+        counts = self.reader.count_tokens([one.text for window in points for one in window])
+        if self.config.rules.is_paper:
+            return len(points) > 1 and sum(counts) >= _tokens(level)
+        return sum(counts) > CONDENSED * _tokens(level)
 
     def _leaves(self, document: Document, outline: Outline) -> list[Node]:
         cut = leaves if self.config.leaves == "sentences" else chunk
@@ -159,40 +177,43 @@ class GraphBuilder:
         slices = [Point(document.text[s.start : s.end], "chunk", (s,)) for s in spans]
         return self._nodes(document, outline, 1, slices)
 
-    def _level_above(
+    def _points(
         self,
-        level: Sequence[Node],
         height: int,
-        document: Document,
-        outline: Outline,
+        windows: Sequence[tuple[range, Window]],
         reporter: Reporter,
         calls: CallCache,
-    ) -> _Level:
-        plan, texts = self.plan, [node.text for node in level]
-        borders = None if self.config.rules.is_paper else texts
-        ranges = pack(line_costs(texts, self.reader), plan.content_tokens, borders)
-        below = [level[r.start : r.stop] for r in ranges]
-        windows = [Window.of(nodes, outline) for nodes in below]
-        with reporter.stage(f"points of level {height}", len(windows), "window") as advance:
-            made = make_points(
-                windows, plan, self.reader, self.writer, self.embedder, calls, advance
+    ) -> tuple[list[list[Point]], Replies]:
+        """Make the points of every window of a level."""
+        shown = [window for _, window in windows]
+        with reporter.stage(f"points of level {height}", len(shown), "window") as advance:
+            return make_points(
+                shown, self.plan, self.reader, self.writer, self.embedder, calls, advance
             )
-        with reporter.stage(f"edges of level {height}", len(windows), "window") as advance:
+
+    def _level(
+        self,
+        document: Document,
+        outline: Outline,
+        height: int,
+        below: Sequence[Node],
+        windows: Sequence[tuple[range, Window]],
+        made: Sequence[Sequence[Point]],
+        reporter: Reporter,
+        calls: CallCache,
+    ) -> tuple[list[Node], list[tuple[Indices, Floats]]]:
+        """Make nodes of points; edges of each are (places in the level below, raw weights)."""
+        shown = [window for _, window in windows]
+        with reporter.stage(f"edges of level {height}", len(shown), "window") as advance:
             heads = self.config.edge_heads
-            replays = replay(windows, made.points, plan, self.reader, heads, calls, advance)
-        points = list(map(with_sources, made.points, windows, replays))
-        edges = map(edges_of, points, below, replays)
-        return _Level(
-            self._nodes(document, outline, height, list(chain.from_iterable(points))),
-            [
-                (r.start + at, raw)
-                for r, found in zip(ranges, edges, strict=True)
-                for at, raw in found
-            ],
-            len(windows),
-            made.retries,
-            made.fallbacks,
-        )
+            replays = replay(shown, made, self.reader, heads, calls, advance)
+        points = list(map(with_sources, made, shown, replays))
+        edges = [
+            (r.start + at, raw)
+            for (r, _), several, replayed in zip(windows, points, replays, strict=True)
+            for at, raw in edges_of(several, below[r.start : r.stop], replayed)
+        ]
+        return self._nodes(document, outline, height, list(chain.from_iterable(points))), edges
 
     def _nodes(
         self, document: Document, outline: Outline, level: int, points: Sequence[Point]

@@ -1,8 +1,8 @@
 """Information Points of windows: written by an LM, or picked from the text.
 
-A weak writer's unusable reply costs one bounded retry, then the window falls back to extraction;
-both are counted in the report and the node says `extractive`. Every reply is kept at once, and an
-error of the writer names the writer.
+Ours, not the papers': a point that copies the text is refused. A reply without a point costs one bounded
+retry. If nothing usable comes, the window falls back to extraction; both are counted in the report and
+the node says `extractive`. Every reply is kept at once, and an error of the writer names the writer.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from functools import partial
 import numpy as np
 
 from hwdag.building.extractive import Candidate, pick_points
-from hwdag.building.windows import POINTS_RATIO, Window, WindowPlan, line_costs
+from hwdag.building.windows import POINTS_RATIO, Part, Window, WindowPlan, line_costs
 from hwdag.config import BuildConfig
 from hwdag.embedding.base import Embedder
 from hwdag.errors import InputError, WriterFailed
 from hwdag.lm.base import ConcurrentWriter, Reader, Writer
 from hwdag.store.calls import CallCache, Finished, is_text, key_of, picks_of
-from hwdag.text.characters import one_line
+from hwdag.text.copies import originals
 from hwdag.text.points import parse_points
+from hwdag.text.sentences import ends_sentence
 from hwdag.trace.bars import Advance
 from hwdag.types import Origin, Span
 
@@ -36,6 +37,11 @@ WAVE = 4
 so that a limit holds, and several, so that a slow reply keeps few others waiting."""
 
 
+CUT_SHARE = 0.95
+"""A reply of so much of its limit that ends in mid-sentence was cut there: another tokenizer than the
+writer's may count a little less."""
+
+
 @dataclass(frozen=True, slots=True)
 class Point:
     """An Information Point before it is a node; generated ones get their sources from the replay."""
@@ -46,12 +52,21 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class LevelPoints:
-    """The points of each window, at least one each; `retries` and `fallbacks` as in `BuildReport`."""
+class Replies:
+    """What became of replies, as `BuildReport` counts it."""
 
-    points: list[list[Point]]
     retries: int = 0
     fallbacks: int = 0
+    refused: int = 0
+    unfinished: int = 0
+
+    def __add__(self, other: Replies) -> Replies:
+        return Replies(
+            self.retries + other.retries,
+            self.fallbacks + other.fallbacks,
+            self.refused + other.refused,
+            self.unfinished + other.unfinished,
+        )
 
 
 def points_writer(config: BuildConfig, writer: Writer | None, reader: Reader) -> Writer | None:
@@ -63,11 +78,11 @@ def points_writer(config: BuildConfig, writer: Writer | None, reader: Reader) ->
         return None
     if writer is not None:
         return writer
-    if isinstance(reader, Writer) and not reader.prefers_extraction:
+    if isinstance(reader, Writer) and reader.card.writes:
         return reader
     if config.points == "auto":
         return None
-    unfit = "is too small to" if isinstance(reader, Writer) else "cannot"
+    unfit = f"does not ({reader.card.source})" if isinstance(reader, Writer) else "cannot"
     raise InputError(
         f"the reader {reader.name} {unfit} write Information Points, which method="
         f'"{config.method}" needs; pass a writer or another reader, or have sentences picked '
@@ -83,31 +98,46 @@ def make_points(
     embedder: Embedder,
     calls: CallCache,
     advance: Advance,
-) -> LevelPoints:
-    """Have the points of every window written, or pick them where there is no writer."""
+) -> tuple[list[list[Point]], Replies]:
+    """Have the points of every window written, at least one each, or pick them without a writer."""
     limit = plan.points_tokens
     pick = partial(extract, reader=reader, embedder=embedder, calls=calls, limit=limit)
     if writer is None:
-        return LevelPoints(pick(windows, advance=advance))
-    prompts = [summary_prompt(plan.before, window.segments, plan.after) for window in windows]
-    written = [
-        parse_points(r) for r in replies(writer, prompts, calls, limit=limit, advance=advance)
-    ]
-    retried = [i for i, texts in enumerate(written) if not texts]
+        return pick([window.parts for window in windows], advance=advance), Replies()
+    prompts = [window.request().prompt for window in windows]
+    read = partial(_points_in, plan=plan, reader=reader)
+    found = replies(writer, prompts, calls, limit=limit, advance=advance)
+    written = list(map(read, windows, found))
+    # why not copies again: asked for the same, greedy decoding copies the same
+    retried = [i for i, (texts, counts) in enumerate(written) if not texts and not counts.refused]
     again = replies(writer, [prompts[i] + RETRY for i in retried], calls, limit=limit)
     for i, reply in zip(retried, again, strict=True):
-        written[i] = parse_points(reply)
-    points = [
-        [Point(text, "generated") for text in fitting(texts, reader, limit)] for texts in written
-    ]
-    failed = [i for i, found in enumerate(points) if not found]
-    for i, picked in zip(failed, pick([windows[i] for i in failed]), strict=True):
+        written[i] = read(windows[i], reply)
+    points = [[Point(text, "generated") for text in texts] for texts, _ in written]
+    failed = [i for i, texts in enumerate(points) if not texts]
+    for i, picked in zip(failed, pick([windows[i].parts for i in failed]), strict=True):
         points[i] = picked
-    return LevelPoints(points, len(retried), len(failed))
+    counted = sum((counts for _, counts in written), Replies(len(retried), len(failed)))
+    return points, counted
+
+
+def _points_in(
+    window: Window, reply: str, *, plan: WindowPlan, reader: Reader
+) -> tuple[list[str], Replies]:
+    """Find the usable points of a reply: in full, uncopied, and as many as may be."""
+    texts = parse_points(reply)
+    if not plan.is_running:
+        return fitting(texts, reader, plan.points_tokens), Replies()
+    [length] = reader.count_tokens([reply])
+    is_cut = length >= CUT_SHARE * plan.points_tokens and not ends_sentence(reply)
+    complete = texts[:-1] if is_cut else texts
+    kept = originals(complete, [part.text for part in window.parts])
+    counts = Replies(refused=len(complete) - len(kept), unfinished=len(texts) - len(complete))
+    return fitting(kept, reader, plan.points_of(window.tokens)), counts
 
 
 def extract(
-    windows: Sequence[Window],
+    windows: Sequence[Sequence[Part]],
     reader: Reader,
     embedder: Embedder,
     calls: CallCache,
@@ -116,22 +146,21 @@ def extract(
     ratio: float = POINTS_RATIO,
     advance: Advance = lambda amount: None,
 ) -> list[list[Point]]:
-    """Pick points from each window: `ratio` of its tokens, at most `limit`.
+    """Pick points from the parts of each window: `ratio` of their tokens, at most `limit`.
 
     A heading is picked only where a window has nothing else. What is picked depends on the window alone:
     one call embeds the parts of one window.
     """
     allowed = [
-        [i for i, part in enumerate(window.parts) if not part.is_heading]
-        or list(range(len(window.parts)))
-        for window in windows
+        [i for i, part in enumerate(parts) if not part.is_heading] or list(range(len(parts)))
+        for parts in windows
     ]
-    texts = [[part.text for part in window.parts] for window in windows]
+    texts = [[part.text for part in parts] for parts in windows]
     costs = [line_costs(several, reader) for several in texts]
     budgets = [min(limit, max(1, int(ratio * sum(several)))) for several in costs]
 
     def one(i: int) -> list[int]:
-        vectors, parts = embedder.embed(texts[i]), windows[i].parts
+        vectors, parts = embedder.embed(texts[i]), windows[i]
         candidates = [
             Candidate(parts[at].text, costs[i][at], parts[at].segment, vectors[at])
             for at in allowed[i]
@@ -143,24 +172,19 @@ def extract(
             "pick",
             embedder.name,
             texts[i],
-            [part.segment for part in window.parts],
+            [part.segment for part in parts],
             allowed[i],
             costs[i],
             budgets[i],
         )
-        for i, window in enumerate(windows)
+        for i, parts in enumerate(windows)
     ]
-    picks = picks_of([len(window.parts) for window in windows])
+    picks = picks_of(list(map(len, windows)))
     chosen = calls.results(keys, picks, lambda at: [one(i) for i in at], advance=advance)
     return [
-        [Point(part.text, part.origin, part.sources) for part in map(window.parts.__getitem__, at)]
-        for window, at in zip(windows, chosen, strict=True)
+        [Point(part.text, part.origin, part.sources) for part in map(parts.__getitem__, at)]
+        for parts, at in zip(windows, chosen, strict=True)
     ]
-
-
-def summary_prompt(before: str, segments: Sequence[str], after: str) -> str:
-    """Put the nodes of a window, a line each, between the parts of a prompt."""
-    return before + "\n".join(f"* {one_line(text)}" for text in segments) + after
 
 
 def fitting(texts: list[str], reader: Reader, limit: int) -> list[str]:

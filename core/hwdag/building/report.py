@@ -25,8 +25,10 @@ class BuildReport:
         skipped: (document id, reason) of input that holds nothing to index.
         deleted: ids of documents that were removed because they are gone from the source.
         nodes: nodes made.
-        retries: windows whose first reply held no bullet.
-        fallbacks: windows whose second reply held none either; their points are extractive.
+        retries: windows whose first reply held no point.
+        fallbacks: windows without a usable point in any reply; their points are extractive.
+        refused: written points that copied their window, or another point, and were left out.
+        unfinished: replies that were cut at their limit, without their last point.
         reused: calls of a model that an earlier run, or an earlier version of a document, had
             finished: replies, replayed windows, extractions and batches of embeddings.
         notes: guards that came into effect, in words.
@@ -44,6 +46,8 @@ class BuildReport:
     nodes: int = 0
     retries: int = 0
     fallbacks: int = 0
+    refused: int = 0
+    unfinished: int = 0
     reused: int = 0
     notes: list[str] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
@@ -64,6 +68,11 @@ class BuildReport:
         if self.retries or self.fallbacks:
             lines.append(
                 f"{self.retries} retries, {self.fallbacks} windows fell back to extraction"
+            )
+        if self.refused or self.unfinished:
+            lines.append(
+                f"{self.refused} copied points were refused, {self.unfinished} replies were cut "
+                "at their limit"
             )
         if self.stopped:
             left = "more documents" if self.pending is None else f"{self.pending} documents"

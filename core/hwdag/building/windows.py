@@ -6,15 +6,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import accumulate
-from typing import Self
+from itertools import accumulate, pairwise
 
 from hwdag.config import BuildConfig
 from hwdag.errors import ContextTooSmall
-from hwdag.lm.base import Reader
+from hwdag.lm.base import Reader, ReplayRequest
 from hwdag.text.headings import Outline
-from hwdag.text.prompts import SummaryPrompt
-from hwdag.text.sentences import sentences
+from hwdag.text.prompts import CONDENSE, SUMMARY, SummaryPrompt
+from hwdag.text.sentences import ends_sentence, sentences
 from hwdag.types import Node, Origin, Span
 
 POINTS_RATIO = 0.2
@@ -25,32 +24,51 @@ SUMMARY_SHARE = 0.25
 prompt, window and summary together (4.1), and does not divide it."""
 
 
+TOKENS_PER_POINT = 100
+"""A writer is asked for at most one point per so many tokens of its window (ours). A text that is
+shorter gets no points: a leaf says it as briefly."""
+
+MOST_OF_WINDOW = 1 / 2
+"""Share of a window's tokens that its written points may take (ours); in the papers' methods all of
+the window's `SUMMARY_SHARE`."""
+
+HEADING_TOKENS = 32
+"""Room for the heading before a window that begins within a section; a longer one is left out."""
+
+
 @dataclass(frozen=True, slots=True)
 class WindowPlan:
-    """How one summary call is divided: the prompt before and after the nodes, their tokens and its points'."""
+    """How one summary call is divided: the tokens of its nodes, and those of its points.
 
-    before: str
-    after: str
+    With `is_running` the nodes are shown as running text of paragraphs, else as a bullet line each.
+    """
+
+    prompt: SummaryPrompt
+    language: str
     content_tokens: int
     points_tokens: int
+    is_running: bool
 
     @classmethod
     def of(
-        cls, config: BuildConfig, prompt: SummaryPrompt, reader: Reader, *, extractive: bool
+        cls, config: BuildConfig, prompt: SummaryPrompt | None, reader: Reader, *, extractive: bool
     ) -> WindowPlan:
         """Divide the window of a config for a reader; `ContextTooSmall` if one chunk does not fit."""
-        before, after = prompt.cut(config.language or "")
-        overhead = reader.template_tokens + sum(reader.count_tokens([before, after]))
+        is_running, language = not config.rules.is_paper, config.language or ""
+        prompt = prompt or SummaryPrompt(CONDENSE if is_running else SUMMARY)
         window = min(config.window_tokens or reader.window_tokens, reader.context_tokens)
+        cut = prompt.cut(language, points=most_points(window))
+        overhead = reader.template_tokens + sum(reader.count_tokens(list(cut)))
         free = window - overhead
         if extractive:
             content = int(free / (1 + POINTS_RATIO))
         else:
             content = free - int(SUMMARY_SHARE * window)
+        points, content = free - content, content - (HEADING_TOKENS if is_running else 0)
         chunk = config.chunk_tokens + LINE_TOKENS
-        if content < chunk or free - content < MIN_POINTS_TOKENS:
+        if content < chunk or points < MIN_POINTS_TOKENS:
             longest = content - LINE_TOKENS
-            shorter = longest >= 8 and free - content >= MIN_POINTS_TOKENS
+            shorter = longest >= 8 and points >= MIN_POINTS_TOKENS
             advice = f"set chunk_tokens to at most {longest}" if shorter else "shorten the prompt"
             raise ContextTooSmall(
                 f"a window of {window} tokens (context of {reader.name}: {reader.context_tokens}) "
@@ -58,7 +76,18 @@ class WindowPlan:
                 f"({config.chunk_tokens}) and its points; {advice}, or use a longer window or a "
                 "model with a longer context"
             )
-        return cls(before, after, content, free - content)
+        return cls(prompt, language, content, points, is_running)
+
+    def points_of(self, content: int) -> int:
+        """Tokens that the written points of a window of so many tokens may take."""
+        if not self.is_running:
+            return self.points_tokens
+        return min(self.points_tokens, max(MIN_POINTS_TOKENS, int(MOST_OF_WINDOW * content)))
+
+
+def most_points(tokens: int) -> int:
+    """Return how many points a writer is asked for, at most, for a window of so many tokens."""
+    return max(1, tokens // TOKENS_PER_POINT)
 
 
 LINE_TOKENS = 4  # at most what the bullet and the line break around a node take
@@ -72,12 +101,18 @@ edit, and makes more windows. With 1/2, on six stories of 10,000 words in window
 middle changes one window of each level (1.3 of each with leaves of 300 tokens)."""
 
 
-def pack(costs: Sequence[int], limit: int, texts: Sequence[str] | None = None) -> list[range]:
+def pack(
+    costs: Sequence[int],
+    limit: int,
+    texts: Sequence[str] | None = None,
+    is_last: Sequence[bool] | None = None,
+) -> list[range]:
     """Put consecutive items into windows whose costs add up to at most `limit`, or hold one item beyond it.
 
     Without `texts` windows are filled to the brim. With them a window that is not the last ends behind
     the item, of those that leave it at least `FULL_ENOUGH`, whose text has the smallest hash: after an
-    edit the borders soon are the old ones again (ours, after content-defined chunking of files).
+    edit the borders soon are the old ones again (ours, after content-defined chunking of files). Items
+    that are the last of their paragraph go before others.
     """
     totals = [0, *accumulate(costs)]
     windows, start = [], 0
@@ -85,7 +120,10 @@ def pack(costs: Sequence[int], limit: int, texts: Sequence[str] | None = None) -
         end = max(start + 1, bisect_right(totals, totals[start] + limit) - 1)
         if texts is not None and end < len(costs):
             earliest = bisect_left(totals, totals[start] + FULL_ENOUGH * limit, start + 1, end)
-            end = min(range(end, earliest - 1, -1), key=lambda i: _hash(texts[i - 1]))
+            borders = list(range(end, earliest - 1, -1))
+            if is_last is not None:
+                borders = [i for i in borders if is_last[i - 1]] or borders
+            end = min(borders, key=lambda i: _hash(texts[i - 1]))
         windows.append(range(start, end))
         start = end
     return windows
@@ -105,16 +143,91 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Consecutive nodes of one level, as texts, and the parts that they consist of."""
+    """Consecutive nodes of one level, as a prompt shows them, and the parts that they consist of.
 
+    Attributes:
+        before, after: the prompt around the nodes.
+        segments: texts of the nodes.
+        leads: what stands before each of them; empty where each is a bullet line.
+        parts: what may become a picked point, and what a written one may attend to.
+        tokens: of the nodes, at most.
+    """
+
+    before: str
+    after: str
     segments: tuple[str, ...]
+    leads: tuple[str, ...]
     parts: tuple[Part, ...]
+    tokens: int
 
-    @classmethod
-    def of(cls, nodes: Sequence[Node], outline: Outline) -> Self:
-        """Cut leaves into sentences; points stay whole."""
-        parts = [part for i, node in enumerate(nodes) for part in _parts(node, i, outline)]
-        return cls(tuple(node.text for node in nodes), tuple(parts))
+    def request(self, points: Sequence[str] = ()) -> ReplayRequest:
+        """The window with its points, for a replay."""
+        units: list[list[Span]] = [[] for _ in self.segments]
+        for part in self.parts:
+            units[part.segment].append(part.unit)
+        return ReplayRequest(
+            self.before,
+            self.segments,
+            self.after,
+            tuple(points),
+            tuple(map(tuple, units)),
+            self.leads,
+        )
+
+
+def windows_of(
+    nodes: Sequence[Node], outline: Outline, plan: WindowPlan, reader: Reader
+) -> list[tuple[range, Window]]:
+    """Divide a level into windows: the places of each in the level, and what it shows.
+
+    Leaves are cut into sentences; points stay whole.
+    """
+    texts = [node.text for node in nodes]
+    costs = line_costs(texts, reader)
+    if not plan.is_running:
+        ranges, leads = pack(costs, plan.content_tokens), list[str]()
+    else:
+        leads = _leads(nodes, outline)
+        is_last = [lead == PARAGRAPH for lead in leads[1:]] + [True]
+        ranges = pack(costs, plan.content_tokens, texts, is_last)
+        for r, heading in zip(ranges, _headings(nodes, ranges, reader), strict=True):
+            leads[r.start] = heading
+    found = []
+    for r in ranges:
+        tokens = sum(costs[r.start : r.stop])
+        before, after = plan.prompt.cut(plan.language, points=most_points(tokens))
+        parts = [part for i, at in enumerate(r) for part in _parts(nodes[at], i, outline)]
+        inner = slice(r.start, r.stop)
+        window = Window(
+            before, after, tuple(texts[inner]), tuple(leads[inner]), tuple(parts), tokens
+        )
+        found.append((r, window))
+    return found
+
+
+PARAGRAPH = "\n\n"  # between two paragraphs
+
+
+def _leads(nodes: Sequence[Node], outline: Outline) -> list[str]:
+    """What stands before each node in running text: a blank, or the end of a paragraph."""
+    if nodes[0].level > 1:
+        return ["", *(" " if ends_sentence(node.text) else ". " for node in nodes[:-1])]
+    paragraphs = outline.paragraphs_of([node.sources[0] for node in nodes])
+    return ["", *(" " if one == two else PARAGRAPH for one, two in pairwise(paragraphs))]
+
+
+def _headings(nodes: Sequence[Node], windows: Sequence[range], reader: Reader) -> list[str]:
+    """The heading before each window of leaves, unless that says it itself or there is no room."""
+    first = [nodes[window.start] for window in windows]
+    headings = [
+        "" if node.level > 1 or node.heading in node.text else node.heading + PARAGRAPH
+        for node in first
+    ]
+    counts = reader.count_tokens(headings)
+    return [
+        heading if count <= HEADING_TOKENS else ""
+        for heading, count in zip(headings, counts, strict=True)
+    ]
 
 
 def _parts(node: Node, segment: int, outline: Outline) -> Iterator[Part]:

@@ -33,6 +33,9 @@ def build(options: argparse.Namespace) -> int:
     file: Path = options.output
     check_folder(file)
     documents, skipped = named_documents(options)
+    if options.estimate:
+        print(_index(options, config, file).estimate(documents))
+        return 0
     is_new = not holds_something(file)
     with _interruptible(file):
         index = HWDAGIndex.from_documents(
@@ -46,6 +49,13 @@ def build(options: argparse.Namespace) -> int:
             return _reported(index, report, file, skipped)
     file.unlink()
     raise InputError(f"nothing was built, so {file} was not created\n{report}")
+
+
+def _index(options: argparse.Namespace, config: BuildConfig, file: Path) -> HWDAGIndex:
+    """The index that a build would extend, or an empty one that is no file."""
+    if holds_something(file):
+        return HWDAGIndex.load(file, config=config, **_models(options, file))
+    return HWDAGIndex(config=config, **_models(options, file))
 
 
 def insert(options: argparse.Namespace) -> int:
@@ -117,5 +127,5 @@ def _limits(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "show_progress": not options.quiet,
         "max_tokens": options.max_tokens,
-        "max_seconds": options.max_seconds,
+        "max_seconds": None if options.minutes is None else 60 * options.minutes,
     }

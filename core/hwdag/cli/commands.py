@@ -27,6 +27,12 @@ from hwdag.cli.options import (
 from hwdag.config import BuildConfig, SearchConfig
 
 OUTPUT: Options = {"-o --output": {"type": Path, "required": True, "metavar": "FILE"}}
+ESTIMATE: Options = {
+    "--estimate": {
+        "action": "store_true",
+        "help": "say what the build will cost, and build nothing",
+    }
+}
 PRUNE = {"action": "store_true", "help": "delete the documents that are not in PATH"}
 IDS = {"nargs": "+", "metavar": "DOC", "help": "ids from `hwdag show`"}
 GRAPH: Options = {
@@ -59,7 +65,7 @@ def _add_building(commands: Commands) -> None:
 
     models = MODELS | WRITER | LIMITS | QUIET
     about = "build or extend an index file from documents"
-    build = add("build", about, PATHS | OUTPUT | models | HEAD_LIST)
+    build = add("build", about, PATHS | OUTPUT | models | HEAD_LIST | ESTIMATE)
     add_settings(build, "the graph", BuildConfig())
     # why no head list: the heads of the build are recorded
     add("insert", "add documents to an index file", FILE | PATHS | models)

@@ -208,7 +208,11 @@ ANSWERER: Options = {
 }
 LIMITS: Options = {
     "--max-tokens": {"type": int, "metavar": "N", "help": "make no model call after N tokens"},
-    "--max-seconds": {"type": float, "metavar": "S", "help": "make no model call after S seconds"},
+    "--minutes": {
+        "type": float,
+        "metavar": "M",
+        "help": "leaves first, then points for M minutes; the same command goes on",
+    },
 }
 LENGTH: Options = {
     "--max-new-tokens": {

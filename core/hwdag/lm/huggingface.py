@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self
@@ -19,7 +21,7 @@ from transformers import (
 )
 
 from hwdag.checks import whole
-from hwdag.config import PAPER_CONFIDENCE, PAPER_WINDOW_TOKENS, HeadList, Heads
+from hwdag.config import HeadList, Heads
 from hwdag.errors import (
     ContextTooSmall,
     InputError,
@@ -29,7 +31,8 @@ from hwdag.errors import (
 )
 from hwdag.lm.adapter import Adapter
 from hwdag.lm.attention import check_heads, check_supported
-from hwdag.lm.base import Replay, ReplayRequest
+from hwdag.lm.base import Replay, ReplayRequest, Speed
+from hwdag.lm.cards import Card, CardFile, assumed, card_file
 from hwdag.lm.devices import device_of, first_line, move, weights_dtype
 from hwdag.lm.engine import Engine, Weights
 from hwdag.lm.heads import HeadSource, head_file, resolve, warn_unknown
@@ -48,6 +51,11 @@ BATCH_TOKENS = 1 << 15
 prompts fit into memory."""
 
 
+TIMED_PROMPT = "Write the numbers from one to one hundred as words.\n" * 8
+TIMED_STEPS = 4  # tokens that are decoded to time a model
+TIMED_ROWS = 4  # replies that are decoded together then; larger batches are a little faster
+
+
 class HuggingFaceLM:
     """A local causal LM: reads attention, walks with a KV cache, and writes.
 
@@ -57,13 +65,10 @@ class HuggingFaceLM:
         model: a loaded decoder-only `PreTrainedModel`, or `Weights` that are loaded when needed.
         tokenizer: its tokenizer.
         name: recorded in indexes; by default the model's `name_or_path`.
-        window_tokens: default length of a summary call (8,192 as in the papers).
-        prefers_extraction: this model is too small to write Information Points.
-        confidence: from which p_yes on its "Yes" is to be believed (PECAN App. E has some).
-        prompts: how it is asked at search time; by default in one turn, as for a model that nobody
-            trained for it.
-        heads: what "auto" stands for: a `HeadFile`, its path, or (layer, head) pairs; by default the
-            list that hwdag ships for the model, and where there is none, all heads.
+        card: what it can do, and how it is asked: a `Card`, a `CardFile` or its path; by default the
+            one that hwdag ships for the model, and where there is none, what its size lets assume.
+        heads: what "auto" stands for: a `HeadFile`, its path, or (layer, head) pairs; by default those
+            of the card or of the list that hwdag ships for the model, and where there are none, all.
         concurrency: replies that are written in one batch, at most; long prompts take smaller ones.
         replay_batch: windows that are replayed in one forward.
 
@@ -79,10 +84,7 @@ class HuggingFaceLM:
         tokenizer: PreTrainedTokenizerBase,
         *,
         name: str | None = None,
-        window_tokens: int = PAPER_WINDOW_TOKENS,
-        prefers_extraction: bool = False,
-        confidence: float = PAPER_CONFIDENCE,
-        prompts: SearchPrompts | None = None,
+        card: Card | CardFile | str | Path | None = None,
         heads: HeadSource | None = None,
         concurrency: int = WRITTEN_AT_ONCE,
         replay_batch: int = 4,
@@ -101,15 +103,17 @@ class HuggingFaceLM:
             model = Weights(model.config, partial(_itself, model), model.dtype)
         self.engine = Engine(model, tokenizer, name=self.name)
         self.codec, self.turns = self.engine.codec, self.engine.turns
-        self.prefers_extraction = prefers_extraction
-        self.confidence = confidence
-        self.search_prompts = prompts or SearchPrompts.one_turn()
+        file = None if isinstance(card, Card) else card_file(card, self.name, model.config)
+        if isinstance(card, Card):
+            self.card = card
+        else:
+            self.card = assumed(self.name, model.config) if file is None else file.card
         self.context_tokens = self.engine.context_tokens
-        self.window_tokens = min(window_tokens, self.context_tokens)
+        self.window_tokens = min(self.card.window_tokens, self.context_tokens)
         self.template_tokens = len(self.turns.head) + len(self.turns.summary_reply)
         self.concurrency = concurrency
         self.replay_batch = whole("replay_batch", replay_batch, 1)
-        self._use_heads(heads)
+        self._use_heads(heads or (file.heads if file else None) or None)
 
     @classmethod
     def from_pretrained(
@@ -149,7 +153,6 @@ class HuggingFaceLM:
         if isinstance(adapter, str | Path):
             adapter = Adapter.load(adapter)
         name = source if adapter is None else adapter.reader_name(source)
-        prompts = None if adapter is None else adapter.prompts
         target = device_of(device)
         weights = weights_dtype(dtype, target)
         common = {"trust_remote_code": trust_remote_code}
@@ -170,7 +173,10 @@ class HuggingFaceLM:
 
         known = weights if isinstance(weights, torch.dtype) else None
         model = Weights(config, load, known) if lazy else load()
-        return cls(model, tokenizer, **({"name": name, "prompts": prompts} | options))
+        found = cls(model, tokenizer, **({"name": name} | options))
+        if adapter is not None and adapter.prompts is not None:
+            found.card = replace(found.card, prompts=adapter.prompts)
+        return found
 
     @property
     def model(self) -> PreTrainedModel:
@@ -215,6 +221,22 @@ class HuggingFaceLM:
     def tflops(self, new_tokens: int, cached_tokens: int, *, logit_rows: int = 1) -> float:
         """Analytic TFLOPs of one causal forward of `new_tokens` on top of `cached_tokens`."""
         return self.engine.tflops(new_tokens, cached_tokens, logit_rows=logit_rows)
+
+    def speed(self) -> Speed:
+        """Time a forward and a few decoded tokens, once; they do not count in `usage`."""
+        return self._speed
+
+    @cached_property
+    def _speed(self) -> Speed:
+        ids = writing_ids(self.codec, self.turns, TIMED_PROMPT)[: self.context_tokens - TIMED_STEPS]
+        rows = [ids] * min(self.concurrency, TIMED_ROWS)
+        times = []
+        for steps in (1, 1, TIMED_STEPS + 1):  # why twice: the first call loads the weights
+            began = time.perf_counter()
+            self.engine.generate(rows, max_new_tokens=steps)
+            times.append(time.perf_counter() - began)
+        read = times[1] / sum(map(len, rows))
+        return Speed(read, max(0.0, times[2] - times[1]) / (TIMED_STEPS * len(rows)))
 
     def session(
         self, question: str, *, prompts: SearchPrompts, heads: Heads, max_new_tokens: int

@@ -177,18 +177,17 @@ def verdict_tokens(codec: Codec, prompts: SearchPrompts) -> tuple[list[int], lis
 class ReplayLayout:
     """Token ids of one replayed window, and the ranges of its units and points.
 
-    Up to the points they equal `writing_ids` of the same prompt, so keys are the same as when a local
+    Up to the points they equal `writing_ids` of the request's prompt, so keys are the same as when a local
     model wrote the points. Points are encoded anew, as `* point` lines.
     """
 
     def __init__(self, codec: Codec, turns: Turns, request: ReplayRequest) -> None:
         parts, units, self.segments = [request.before], list[int](), list[int]()
-        for i, (segment, spans) in enumerate(zip(request.segments, request.units, strict=True)):
+        for i, ((lead, text), spans) in enumerate(zip(request.shown, request.units, strict=True)):
             borders = [border for span in spans for border in (span.start, span.end)]
-            cuts = zip([0, *borders], [*borders, len(segment)], strict=True)
-            text = one_line(segment)
+            cuts = zip([0, *borders], [*borders, len(text)], strict=True)
             units += range(len(parts) + 2, len(parts) + 2 + 2 * len(spans), 2)
-            parts += ["\n* " if i else "* ", *(text[a:b] for a, b in cuts)]
+            parts += [lead, *(text[a:b] for a, b in cuts)]
             self.segments += [i] * len(spans)
         self.ids = list(turns.head)
         ranges = self._append(codec, [*parts, request.after])

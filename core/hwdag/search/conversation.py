@@ -95,7 +95,7 @@ def rewriter(answerer: Writer | None, reader: Reader) -> Writer | None:
     """Return who rewrites a question: the answerer, else a reader that writes; None where neither is."""
     if answerer is not None:
         return answerer
-    return reader if isinstance(reader, Writer) and not reader.prefers_extraction else None
+    return reader if isinstance(reader, Writer) and reader.card.writes else None
 
 
 @dataclass(frozen=True, slots=True)

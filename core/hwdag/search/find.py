@@ -172,9 +172,6 @@ def _note(plan: SearchPlan) -> str:
 
 def _initial_share(rules: Rules, corpus: Corpus, allowed: Mask | None) -> float:
     """Share of the budget for the top level (`Rules.initial_share`)."""
-    if rules.initial_share is not None:
-        return rules.initial_share
-    height = max(1, corpus.height(allowed))
     # why none: all that extractive top nodes say is among the leaves
-    extractive = height > 1 and not corpus.any_generated(corpus.top(allowed))
-    return 0.0 if extractive else 1 / height
+    is_told = rules.is_paper or corpus.any_generated(corpus.top(allowed))
+    return rules.initial_share if is_told else 0.0

@@ -14,7 +14,7 @@ from hwdag.store import records
 from hwdag.store.database import Database
 from hwdag.store.erasure import insert_guarded
 from hwdag.store.records import read_rows, write_rows
-from hwdag.store.schema import Header, check_format
+from hwdag.store.schema import PENDING, Header, check_format
 from hwdag.store.sqlite import Store, check_free, header_in
 from hwdag.store.unfinished import new_file
 from hwdag.store.verify import UNREADABLE, id_of, moment, numbers_of, sound_calls
@@ -176,7 +176,8 @@ def _copy(
     query = "SELECT last_call FROM documents WHERE number = ?"
     ((last,),) = source.execute(query, [number]).fetchall()
     new.database.bound(writing=True)
-    write_rows(target, rows, before + (last if isinstance(last, int) else 0))
+    last = last if isinstance(last, int) else 0
+    write_rows(target, rows, last if last == PENDING else before + last)
     return name
 
 

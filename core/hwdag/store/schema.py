@@ -28,6 +28,9 @@ SCHEMA_VERSION = 9  # raise it with every change of the format; other formats ar
 PAGE_SIZE = 4096
 """Bytes of a page. Larger ones (8 and 16 KiB) read long arrays no faster, and guards cost more."""
 
+PENDING = -1
+"""The `last_call` of a document whose points are still to be made."""
+
 NODES_PER_ROW = 32
 """Nodes per row: reading one node reads few others, and guards stay cheap."""
 
@@ -56,7 +59,8 @@ CREATE TABLE header (
 CREATE TABLE documents (
     number INTEGER PRIMARY KEY AUTOINCREMENT, -- never used twice
     slot INTEGER NOT NULL,        -- hash of the id
-    last_call INTEGER NOT NULL,   -- later calls of it belong to a version that is not finished
+    last_call INTEGER NOT NULL,   -- later calls of it belong to a version that is not finished;
+                                  -- -1: it has leaves alone, and its points are still to be made
     node_count INTEGER NOT NULL,
     guard BLOB NOT NULL,
     checksum TEXT NOT NULL,       -- SHA-256 of all columns, here and below, but numbers and guards

@@ -42,7 +42,7 @@ from hwdag.store.calls import CallCache, DocumentCalls, forget_calls, last_call
 from hwdag.store.database import Database, corrupt, journal_of, on_error
 from hwdag.store.erasure import drop_arrays
 from hwdag.store.records import Entry, Row, content_hash, decode_header
-from hwdag.store.schema import NODES_PER_ROW, Header, check_format, define
+from hwdag.store.schema import NODES_PER_ROW, PENDING, Header, check_format, define
 from hwdag.store.unfinished import (
     file_errors,
     new_file,
@@ -182,6 +182,7 @@ class Store:
         vectors: Vectors,
         *,
         calls: CallCache | None = None,
+        is_pending: bool = False,
     ) -> int:
         """Store a document as the last one, in place of an older version; on disk when this returns.
 
@@ -191,6 +192,7 @@ class Store:
             vectors: the embeddings of the graph's nodes, (nodes, header.dimension).
             calls: the cache that it was built with. Its `kept` calls stay for a later version, the
                 others are dropped. Raises `Withdrawn` if the document was deleted since.
+            is_pending: its points are still to be made; no call is dropped (`pending`).
 
         Returns:
             The number of this version.
@@ -206,6 +208,8 @@ class Store:
             before = records.find(connection, document.id)
             if before is not None:
                 self._remove(connection, before)
+            if is_pending:
+                return records.write_rows(connection, encoded, PENDING)
             forget_calls(connection, document.id, calls.kept if calls else ())
             return records.write_rows(connection, encoded, last_call(connection, document.id))
 
@@ -262,6 +266,11 @@ class Store:
             query = "SELECT content_hash FROM documents WHERE number = ?"
             row = connection.execute(query, [records.find(connection, document_id)]).fetchone()
         return None if row is None else str(row[0])
+
+    def is_pending(self, document_id: str) -> bool:
+        """Say whether a document is stored that has leaves alone, and whose points are to be made."""
+        with self.database.reading() as connection:
+            return self._last_needed_call(connection, document_id) == PENDING
 
     def document(self, document_id: str) -> Document:
         """Read a document without its graph. Raises `InputError` if it is missing, `IndexCorrupt` if damaged."""

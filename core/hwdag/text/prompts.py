@@ -29,6 +29,21 @@ pronouns like he/she/they and instead use full names.{language} Generate in the 
 Do not provide any explanation and start the summary directly."""
 """GARLIC Table 4, PECAN Table A1, to the letter; `{language}` is ours (empty or one sentence)."""
 
+CONDENSE = """\
+Summarize the following text.
+
+{information}
+
+Write at most {points} summary points about this text, in the order of the text, in your own words. Each \
+point is one statement of at most 15 words that sums up several sentences of the text; never quote or \
+copy a sentence. Use full names instead of pronouns like he/she/they.{language} Generate in the format of:
+
+* summary point
+* summary point
+
+Do not provide any explanation and start with the first summary point."""
+"""Ours (`benchmarks/points.py`). `{points}` is a bound on their number, which grows with the window."""
+
 SAME_LANGUAGE = " Write in the same language as the information."
 NAMED_LANGUAGE = " Write in {language}."
 
@@ -81,13 +96,20 @@ class SummaryPrompt:
     def __post_init__(self) -> None:
         _require(self.template, "information", "summary")
 
-    def cut(self, language: str) -> tuple[str, str]:
-        """Return the text before and after the window, for `language` ("same", a name, or "": unsaid)."""
+    def cut(self, language: str, points: int = 1) -> tuple[str, str]:
+        """Return the text before and after the window.
+
+        `language` is "same", a name, or "" to leave it unsaid; `points` the most that are asked for.
+        Both are said where the template has a field for them.
+        """
         clause = SAME_LANGUAGE if language == "same" else ""
         if language not in ("same", ""):
             clause = NAMED_LANGUAGE.replace("{language}", language)
-        before, after = self.template.split("{information}")
-        return before.replace("{language}", clause), after.replace("{language}", clause)
+        before, after = (
+            part.replace("{points}", str(points)).replace("{language}", clause)
+            for part in self.template.split("{information}")
+        )
+        return before, after
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +173,10 @@ class Prompts:
     """All prompts of the method; replace what you like: `Prompts(summary=SummaryPrompt("..."))`.
 
     Attributes:
-        summary: asks for Information Points.
+        summary: asks for Information Points; None is `CONDENSE`, in the papers' methods the papers' words.
         search: how the reader is asked at search time; None is as the reader is used to
-            (`hwdag.lm.base.Reader.search_prompts`), in the papers' methods the papers' words.
+            (`hwdag.lm.cards.Card.prompts`), in the papers' methods the papers' words.
     """
 
-    summary: SummaryPrompt = SummaryPrompt()
+    summary: SummaryPrompt | None = None
     search: SearchPrompts | None = None

@@ -24,6 +24,10 @@ LONG_SENTENCE = 300  # characters beyond which a sentence is suspected to be sev
 
 QUOTES = "\"'“”„‟‘’‚‛«»‹›「」『』()[]{}（）【】《》"
 
+_CLOSERS = "\"'”’»)]」』*_ \t\r\n"
+_QUESTION_MARKS = ("?", "？", "؟", "\u037e")
+_ENDS = (*_QUESTION_MARKS, ".", "!", "…", ":", ";", "。", "！", "．", "।", "۔", "։", "።")
+
 _WITHOUT_QUOTES = str.maketrans(QUOTES, " " * len(QUOTES))
 _HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
 _BULLET = re.compile(r"[ \t]*[-*+•‣◦▪●][ \t]")
@@ -61,6 +65,16 @@ def sentences(text: str) -> list[Span]:
         for start, end in pairwise([0, *_cuts(text[block.start : block.end], language), len(block)])
         if len(span := trimmed(text, block.start + start, block.start + end))
     ]
+
+
+def ends_sentence(text: str) -> bool:
+    """Say whether a text ends like a sentence, a clause or the lead to a list."""
+    return text.rstrip(_CLOSERS).endswith(_ENDS)
+
+
+def is_question(text: str) -> bool:
+    """Say whether a text ends with a question mark."""
+    return text.rstrip(_CLOSERS).endswith(_QUESTION_MARKS)
 
 
 def trimmed(text: str, start: int, end: int) -> Span:

@@ -125,9 +125,7 @@ class CachedReader(CachedWriter):
     window_tokens = _of_the_model("window_tokens")
     template_tokens = _of_the_model("template_tokens")
     replay_batch = _of_the_model("replay_batch")
-    prefers_extraction = _of_the_model("prefers_extraction")
-    confidence = _of_the_model("confidence")
-    search_prompts = _of_the_model("search_prompts")
+    card = _of_the_model("card")
     known_heads = _of_the_model("known_heads")
     tokenizer = _of_the_model("tokenizer")
 

@@ -435,7 +435,7 @@ class DocumentRetriever(ABC, Generic[T]):
         """A session that reads the nodes; raises `QuestionTooLong`."""
         return self.reader.session(
             question,
-            prompts=self._prompts or self.reader.search_prompts,
+            prompts=self._prompts or self.reader.card.prompts,
             heads=plan.heads,
             max_new_tokens=max_new_tokens,
         )

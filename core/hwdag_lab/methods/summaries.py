@@ -19,7 +19,7 @@ import numpy as np
 
 from hwdag.arrays import Floats
 from hwdag.building.points import Point, extract
-from hwdag.building.windows import Part, Window
+from hwdag.building.windows import Part
 from hwdag.embedding.base import Embedder
 from hwdag.errors import ContextTooSmall
 from hwdag.graph.dag import union_of_spans
@@ -104,7 +104,7 @@ class Summarizer:
     def _extracted(self, groups: Sequence[Sequence[Node]]) -> list[Point]:
         if not groups:
             return []
-        windows = [_window(group) for group in groups]
+        windows = [_each_once(group) for group in groups]
         picked = extract(
             windows,
             self.reader,
@@ -172,7 +172,7 @@ def excerpt(node: Node, points: Sequence[Point], reader: Reader) -> Node:
     )
 
 
-def _window(group: Sequence[Node]) -> Window:
+def _each_once(group: Sequence[Node]) -> list[Part]:
     """The parts that a summary of these nodes may pick, each once.
 
     Soft clusters share nodes, so two summaries may have picked the same sentence.
@@ -181,7 +181,7 @@ def _window(group: Sequence[Node]) -> Window:
     for segment, node in enumerate(group):
         for part in _parts(node, segment):
             parts.setdefault((part.text, part.sources), part)
-    return Window(tuple(node.text for node in group), tuple(parts.values()))
+    return list(parts.values())
 
 
 def _parts(node: Node, segment: int) -> Iterator[Part]:

@@ -151,7 +151,7 @@ class SummarizingRetriever(DocumentRetriever[T]):
         if (writer := self._writer) is not None:
             return writer
         reader = self.reader
-        return reader if isinstance(reader, Writer) and not reader.prefers_extraction else None
+        return reader if isinstance(reader, Writer) and reader.card.writes else None
 
     def _summarizer(self, prompt: str, *, limit: int, ratio: float) -> Summarizer:
         asker = self._asker(self.writer)

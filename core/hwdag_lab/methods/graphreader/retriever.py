@@ -78,7 +78,7 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
         facts = self.config.facts
         is_passed = self._writer is not None
         if facts == "sentences" or (
-            facts == "auto" and not is_passed and self.reader.prefers_extraction
+            facts == "auto" and not is_passed and not self.reader.card.writes
         ):
             return None
         return self.writer
@@ -124,7 +124,7 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
         return retrieval, NotebookSession(
             session,
             self.reader,
-            self._prompts or self.reader.search_prompts,
+            self._prompts or self.reader.card.prompts,
             plan.heads,
             retrieval.question,
             carried.agent.clipped(answer, max_new_tokens),

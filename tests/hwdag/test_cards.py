@@ -1,0 +1,83 @@
+"""Reader cards: files, what is assumed without one, and what follows from them."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from tiny import model, tokenizer
+
+from hwdag.config import NEVER
+from hwdag.errors import InputError
+from hwdag.lm.cards import CAPABLE_WEIGHTS, Card, CardFile, assumed, card_file, shipped_cards
+from hwdag.lm.default import BASE_MODEL, DEFAULT_MODEL
+from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.lm.known import facts_of
+from hwdag.text.prompts import SearchPrompts
+
+
+def file_of(lm, **facts):
+    known = facts_of(lm.name, lm.engine.weights.config)
+    abilities = {"writes": True, "judges": False, "attends": True, "source": "measured"}
+    return CardFile(**known, **(abilities | facts))
+
+
+def test_a_file_holds_a_card(tmp_path):
+    lm = HuggingFaceLM(model(), tokenizer())
+    card = file_of(lm, confidence=0.7, window_tokens=512, turns=2, heads=((1, 0), (0, 1)))
+    card.save(tmp_path / "card.json")
+    assert CardFile.load(tmp_path / "card.json") == card
+    reader = HuggingFaceLM(lm.model, lm.codec.tokenizer, card=tmp_path / "card.json")
+    assert reader.card == card.card
+    assert reader.known_heads == card.heads
+    assert reader.window_tokens == 512
+    assert reader.card.prompts == SearchPrompts()
+    own = HuggingFaceLM(lm.model, lm.codec.tokenizer, card=card, heads=[(0, 0)])
+    assert own.known_heads == ((0, 0),)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"writes": 1},
+        {"turns": 3},
+        {"confidence": 1.5},
+        {"heads": [[1]]},
+        {"layers": 0},
+        {"more": 1},
+        {"source": None},
+    ],
+)
+def test_what_is_no_card_is_refused(change, tmp_path):
+    lm = HuggingFaceLM(model(), tokenizer())
+    file_of(lm).save(tmp_path / "card.json")
+    values = json.loads((tmp_path / "card.json").read_text("utf-8"))
+    (tmp_path / "card.json").write_text(json.dumps(values | change), "utf-8")
+    with pytest.raises(InputError, match="card"):
+        CardFile.load(tmp_path / "card.json")
+
+
+def test_the_card_of_another_model_is_refused():
+    lm = HuggingFaceLM(model(), tokenizer())
+    with pytest.raises(InputError, match="probe"):
+        card_file(replace(file_of(lm), layers=99), lm.name, lm.engine.weights.config)
+
+
+def test_without_a_card_the_size_says_what_is_assumed():
+    lm = HuggingFaceLM(model(), tokenizer())
+    assert not assumed(lm.name, lm.engine.weights.config).is_capable
+    assert "probe" in lm.card.source
+    large = lm.engine.weights.config
+    large.num_hidden_layers = CAPABLE_WEIGHTS // lm.engine.shape.layer_parameters + 1
+    assert assumed("large", large).is_capable
+
+
+def test_the_default_reader_has_a_card():
+    [card] = [one.card for one in shipped_cards() if one.is_of(DEFAULT_MODEL)]
+    assert shipped_cards()[0].is_of(BASE_MODEL)
+    assert (card.writes, card.judges, card.attends) == (False, False, True)
+
+
+def test_a_reader_that_does_not_judge_ends_no_walk():
+    assert Card(True, False, True, confidence=0.5).threshold == NEVER
+    assert Card(True, True, True, confidence=0.5).threshold == 0.5
+    assert str(Card(True, False, True, source="so")) == "writes, does not judge, attends (so)"
