@@ -33,6 +33,7 @@ def add(commands: Commands) -> None:
     _add_eval(commands)
     _add_compare(commands)
     _add_convert(commands)
+    _add_probe(commands)
     heads = commands.add_parser("heads", help="find the retrieval heads of a model, or show a list")
     actions = heads.add_subparsers(dest="action", required=True, metavar="ACTION")
     _add_detect(actions)
@@ -137,6 +138,22 @@ def _add_convert(commands: Commands) -> None:
     command.add_argument("source", type=Path, metavar="SOURCE", help="file")
     command.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
     _add_malformed(command)
+
+
+def _add_probe(commands: Commands) -> None:
+    command = commands.add_parser(
+        "probe",
+        help="measure what a model can do as a reader, and write its card",
+        description="On invented texts: the share of usable points, AUC of p_yes, how often the "
+        "heaviest edge meets the source, and the best heads. The card is a small file for "
+        "HuggingFaceLM(card=FILE).",
+    )
+    command.set_defaults(run=lazily("hwdag_lab.cli.probe:run"))
+    command.add_argument("--model", required=True, metavar="NAME", help="hub name or path")
+    command.add_argument("-o", "--output", type=Path, required=True, metavar="CARD")
+    command.add_argument("--dtype", help="float32, bfloat16, ... (default: auto)")
+    command.add_argument("--device", help="cpu, cuda, mps, ... (default: the best)")
+    add_options(command, QUIET)
 
 
 def _add_detect(actions: Commands) -> None:
