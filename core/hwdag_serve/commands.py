@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
 from pathlib import Path
 
 from hwdag.cli.options import (
@@ -21,13 +22,21 @@ from hwdag.config import SearchConfig
 from hwdag_lab.methods.registry import METHODS
 from hwdag_serve.config import ServerConfig
 
+
+def port(text: str) -> int:
+    """A number that a server can listen on."""
+    if not text.isdecimal() or not int(text) < 1 << 16:
+        raise ArgumentTypeError(f"must be from 0 to 65535, got {text!r}")
+    return int(text)
+
+
 SERVE: Options = {
     "file": {"type": Path, "metavar": "FILE", "help": "index file; a new one begins empty"},
     "--host": {
         "default": "127.0.0.1",
         "help": "address to listen on; beyond this machine clients need a token (default: %(default)s)",
     },
-    "--port": {"type": int, "default": 8000, "help": "(default: %(default)s)"},
+    "--port": {"type": port, "default": 8000, "metavar": "N", "help": "(default: %(default)s)"},
     "--compare": {
         "action": "append",
         "default": [],

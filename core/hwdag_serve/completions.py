@@ -108,7 +108,7 @@ def conversation_of(body: dict[str, Any]) -> tuple[str, list[tuple[str, str]]]:
 
     Raises `InputError` where there is no message of a user, or for a refused option.
     """
-    if asked := [name for name in REFUSED if body.get(name)]:
+    if asked := [n for n in REFUSED if body.get(n) and body[n] != {"type": "text"}]:
         raise InputError(f"{', '.join(asked)}: not offered; leave it out")
     if body.get("n") not in (None, 1):
         raise InputError(

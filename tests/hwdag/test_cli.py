@@ -73,7 +73,13 @@ def test_build_reports_what_it_read_and_what_it_skipped(folder, tmp_path, capsys
 
 @pytest.mark.model
 def test_ask_shows_the_walk_the_answer_and_the_sources(index_file, capsys):
-    assert main(["ask", str(index_file), "Who built the harbour?", "--budget", "400"]) == 0
+    asked = ["ask", str(index_file), "Who built the harbour?", "--budget", "400"]
+    assert main(asked) == 0
+    shown = capsys.readouterr().out
+    assert "Clara Holm" in shown and "sources:" in shown
+    assert "--verbose" in shown.splitlines()[-1]
+    assert not any(word in shown for word in ("p_yes", "TFLOPs", "likelihood", "stopped"))
+    assert main([*asked, "--verbose"]) == 0
     shown = capsys.readouterr().out
     for expected in ("attention", "p_yes", "answer: ", "probability", "TFLOPs", "stopped: "):
         assert expected in shown
@@ -274,8 +280,26 @@ def test_the_help_of_a_command_has_the_fields_of_its_config_and_not_those_of_con
     with pytest.raises(SystemExit):
         main(["ask", "--help"])
     shown = capsys.readouterr().out
+    assert "--answerer" in shown and "--help-all" in shown
+    assert "--patience" not in shown and "--scoring" not in shown
+    with pytest.raises(SystemExit):
+        main(["ask", "--help-all"])
+    shown = capsys.readouterr().out
     assert "--token-budget" in shown
     assert "--scoring-NAME" in shown and "--scoring-sparse" not in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [(["aks", "a.hwdag"], "ask?"), (["serve", "a.hwdag", "--port", "80000"], "65535")],
+)
+def test_a_slip_gets_one_line_and_the_way_out(words, message, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(words)
+    shown = capsys.readouterr().err.splitlines()
+    assert message in shown[0]
+    assert len(shown) == 2
+    assert "--help" in shown[1]
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_a_walk_is_coloured_and_fits_a_terminal_of_80_columns(monkeypatch):
     screen = Terminal()
     monkeypatch.setattr(sys, "stdout", Visible(screen))
     answer = show_answer(
-        index_of(documents(2)), "Who built it?", config=SearchConfig(token_budget=200)
+        index_of(documents(2)), "Who built it?", config=SearchConfig(token_budget=200), verbose=True
     )
     shown = screen.getvalue()
     plain = re.sub(r"\x1b\[\d+m", "", shown).splitlines()

@@ -54,7 +54,9 @@ def chat(options: argparse.Namespace) -> int:
                 question = input("> " if sys.stdin.isatty() else "")
                 try:
                     if question.strip():
-                        answer = show_answer(index, question, history=history, **asked)
+                        answer = show_answer(
+                            index, question, verbose=options.verbose, history=history, **asked
+                        )
                         history.append((question, answer.text))
                 except HWDAGError as error:
                     print(f"hwdag: {visible(str(error))}", file=sys.stderr)
@@ -66,18 +68,22 @@ def print_answer(
 ) -> Answer:
     """Ask `options.question`, and print the walk, the answer and its sources, or all as JSON."""
     asked: dict[str, Any] = {"config": config, "scope": scope, **length_of(options)}
+    verbose = options.verbose
     if options.json:
         answer = index.answer(options.question, **asked)
         print(json.dumps(answer.to_dict(), ensure_ascii=False, indent=2))
     else:
-        answer = show_answer(index, options.question, **asked)
+        answer = show_answer(index, options.question, verbose=verbose, **asked)
     if options.html:
         options.html.write_text(answer.to_html(), "utf-8")
     return answer
 
 
-def show_answer(index: Retriever, question: str, **asked: Any) -> Answer:
-    """Walk and answer, and print each step and piece as it comes; `asked` is passed to `stream`."""
+def show_answer(index: Retriever, question: str, *, verbose: bool = False, **asked: Any) -> Answer:
+    """Answer, and print the pieces as they come, the sources, and a line of how it was found.
+
+    With `verbose` every step of the walk is printed as it happens. `asked` is passed to `stream`.
+    """
     began, columns = time.perf_counter(), width()
     is_first = True
 
@@ -89,8 +95,12 @@ def show_answer(index: Retriever, question: str, **asked: Any) -> Answer:
             is_first = False
         print_step(render.step_line(step, columns))
 
-    stream = index.stream(question, on_step=on_step, **asked)
-    print_styled(fill(render.stop_line(stream.retrieval), columns, subsequent_indent="  "), "dim")
+    stream = index.stream(question, on_step=on_step if verbose else None, **asked)
+    if verbose:
+        said = render.stop_line(stream.retrieval)
+        print_styled(fill(said, columns, subsequent_indent="  "), "dim")
+    elif stream.retrieval.searched_for:
+        print_styled(f"searched for: {stream.retrieval.searched_for}", "dim")
     print("answer: ", end="")
     try:
         for piece in stream:
@@ -106,7 +116,8 @@ def show_answer(index: Retriever, question: str, **asked: Any) -> Answer:
         print(render.citation_line(citation, columns))
     if answer.confidence is not None:
         print_styled(f"probability that this is right: {answer.confidence:.2f}", "dim")
-    print_styled(render.usage_line(answer, time.perf_counter() - began), "dim")
+    shown = render.usage_line if verbose else render.how_line
+    print_styled(shown(answer, time.perf_counter() - began), "dim")
     return answer
 
 

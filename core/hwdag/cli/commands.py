@@ -17,6 +17,7 @@ from hwdag.cli.options import (
     PATHS,
     QUIET,
     SCOPE,
+    VERBOSE,
     WRITER,
     Commands,
     Options,
@@ -77,7 +78,7 @@ def _add_building(commands: Commands) -> None:
 
 def _add_asking(commands: Commands) -> None:
     def add(name: str, about: str, options: Options) -> None:
-        options = FILE | options | ANSWERER | MODELS | HEAD_LIST | SCOPE | LENGTH
+        options = FILE | options | VERBOSE | ANSWERER | MODELS | HEAD_LIST | SCOPE | LENGTH
         command = add_command(commands, name, f"hwdag.cli.asking:{name}", about, options)
         add_settings(command, "the walk", SearchConfig())
 

@@ -44,13 +44,13 @@ def demo(options: argparse.Namespace) -> int:
     index = build_or_reuse(files, path)
     for kind, question in QUESTIONS:
         print(f"\n--- {kind} " + "-" * (90 - len(kind)))
-        show_answer(index, question)
+        show_answer(index, question, verbose=True)
     print(
         "\n--- the papers' way: points written, attention as edges, from the top down " + "-" * 19
     )
     papers = BuildConfig(method="garlic")
     short = build_or_reuse(files[:1], path.with_stem(path.stem + "-papers"), papers)
-    answer = show_answer(short, question)
+    answer = show_answer(short, question, verbose=True)
     page = path.with_suffix(".html")
     page.write_text(answer.to_html(), "utf-8")
     print(

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from importlib.metadata import entry_points
 
 from hwdag.cli import commands
+from hwdag.cli.options import Parser
 from hwdag.cli.terminal import visible_output
 from hwdag.errors import HWDAGError
 from hwdag.text.characters import visible
@@ -51,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the whole command line, with the commands of other packages."""
-    top = argparse.ArgumentParser(
+    top: argparse.ArgumentParser = Parser(
         prog="hwdag",
         description="Answer questions over long documents: the language model's own attention "
         "becomes a graph, and the model walks it.",

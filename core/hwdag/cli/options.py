@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass, replace
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from types import NoneType
-from typing import Any, TypeAlias, TypeVar, get_type_hints
+from typing import Any, NoReturn, TypeAlias, TypeVar, get_type_hints
 
 from hwdag.config import ANSWERER_TOKENS, MAX_NEW_TOKENS
 from hwdag.options import members
@@ -19,6 +20,9 @@ Options: TypeAlias = "dict[str, dict[str, Any]]"
 """Arguments of `add_argument`, by the names of the option, separated by blanks."""
 
 Config = TypeVar("Config")
+
+HIDDEN = "_groups_of_all_options"
+"""Default of a command: the groups that its short help leaves out."""
 
 SHORT = {"token_budget": "--budget"}  # second names of options
 
@@ -123,6 +127,40 @@ READERS: dict[Any, tuple[Callable[[str], Any], str]] = {
 """How to read a value of a type, and its placeholder in the help."""
 
 
+class ShortHelp(argparse.Action):
+    """Shows the help of a command without the groups of `add_settings`."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **about: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, **about)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
+        """Print the help, and end."""
+        hidden = parser.get_default(HIDDEN) or ()
+        for group in hidden:
+            for action in group._group_actions:
+                action.help = argparse.SUPPRESS
+            group.title = group.description = None
+        if hidden:
+            parser.epilog = f"`{parser.prog} --help-all` shows all options."
+        parser.print_help()
+        parser.exit()
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, and which command was probably meant."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the message, and end with status 2."""
+        if found := re.search(
+            r"argument COMMAND: invalid choice: '([^']*)' \(choose from (.*)\)", message
+        ):
+            known = [name.strip("' ") for name in found[2].split(",")]
+            close = get_close_matches(found[1], known, 1)
+            message = f"there is no command {found[1]!r}"
+            message += f"; did you mean {close[0]}?" if close else ""
+        self.exit(2, f"{self.prog}: {message}\n{self.prog} --help shows what there is\n")
+
+
 def add_options(command: argparse._ActionsContainer, options: Options) -> None:
     """Add options to a command."""
     for names, about in options.items():
@@ -133,7 +171,9 @@ def add_command(
     commands: Commands, name: str, place: str, help: str, options: Options, **about: Any
 ) -> argparse.ArgumentParser:
     """Add a command that runs `module:function`."""
-    command = commands.add_parser(name, help=help, **about)
+    command = commands.add_parser(name, help=help, add_help=False, **about)
+    command.add_argument("-h", "--help", action=ShortHelp, help="show the options that matter most")
+    command.add_argument("--help-all", action="help", help="show all options")
     command.set_defaults(run=lazily(place))
     add_options(command, options)
     return command
@@ -147,7 +187,9 @@ def add_settings(command: argparse.ArgumentParser, group: str, config: Any) -> N
         for field in fields(config)
         if (kind := _inner(hints[field.name]))
     )
-    add_config(command.add_argument_group(group, more or None), config)
+    made = command.add_argument_group(group, more or None)
+    add_config(made, config)
+    command.set_defaults(**{HIDDEN: (*(command.get_default(HIDDEN) or ()), made)})
 
 
 def page_of(what: str) -> Options:
@@ -232,5 +274,8 @@ SCOPE: Options = {
 }
 JSON: Options = {
     "--json": {"action": "store_true", "help": "print one JSON object instead of text"}
+}
+VERBOSE: Options = {
+    "--verbose": {"action": "store_true", "help": "show the walk: every node with its scores"}
 }
 QUIET: Options = {"-q --quiet": {"action": "store_true", "help": "no progress bars"}}

@@ -60,6 +60,19 @@ def found_line(step: Step, width: int = WIDTH) -> str:
     return fill(text, width, initial_indent="  ", subsequent_indent="  ") + f"\n    {place}"
 
 
+def how_line(answer: Answer, seconds: float) -> str:
+    """Say in one line what an answer was found in."""
+    steps = answer.retrieval.steps
+    documents = len({step.node.document_id for step in steps})
+    said = f"from {_count(len(steps), 'passage')} of {_count(documents, 'document')}"
+    by = f", answered by {visible(answer.answered_by)}" if answer.answered_by else ""
+    return f"{said}{by}, in {seconds:.1f} s (--verbose shows how it was found)"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'s' * (number != 1)}"
+
+
 def usage_line(answer: Answer, seconds: float) -> str:
     """Show the tokens, TFLOPs and seconds of a question."""
     usage = answer.usage

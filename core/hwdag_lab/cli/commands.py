@@ -13,6 +13,7 @@ from hwdag.cli.options import (
     PATHS,
     QUIET,
     SCOPE,
+    VERBOSE,
     WRITER,
     Commands,
     add_config,
@@ -64,7 +65,7 @@ def _add_try(commands: Commands) -> None:
         metavar="NAME=VALUE",
         help="option of the method, such as granularity=sentence or mode=tree (repeatable)",
     )
-    add_options(command, MODELS | HEAD_LIST | WRITER | SCOPE | LENGTH)
+    add_options(command, MODELS | HEAD_LIST | WRITER | SCOPE | LENGTH | VERBOSE)
     add_config(command, SearchConfig(), only=("token_budget", "heads"))
     add_options(command, JSON | page_of("the answer and its sources") | QUIET)
 
