@@ -5,12 +5,15 @@
     python benchmarks/found.py rows dev && python benchmarks/found.py rows dev --pool 4
     python benchmarks/found.py fit                      # writes core/hwdag/search/found.json
     python benchmarks/found.py report                   # AUC, calibration and coverage on the dev rows
+    python benchmarks/found.py rows train --short --skip 120
     python benchmarks/found.py budgets                  # F1 by token budget and size of the collection
 
 The default reader answers questions over small collections (a few paragraphs, a document, several) and
 over a pool. In every second one there is no answer: the gold paragraphs are taken out, the question
 is one about other documents, or the data say so (Qasper). Rows are kept in the folder that HWDAG_FOUND
-names, ~/.cache/hwdag-found, with everything that is known of an answer.
+names, ~/.cache/hwdag-found, with everything that is known of an answer. `--short` asks questions that
+have an answer over two to six paragraphs beside the gold ones, from 256 and from 512 tokens; nothing is
+fitted to these rows.
 
 Evidence *holds* an answer if it has the answer's words, or touches every gold paragraph. An answer is
 *right* if its F1 is at least 0.5, or one of the right answers stands in it.
@@ -23,7 +26,7 @@ import json
 import os
 import random
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import zip_longest
@@ -65,8 +68,10 @@ SETS = {
 }
 TITLED = ("hotpotqa", "2wikimultihopqa", "musique")  # whose paragraphs are documents of their own
 BUDGETS = (128, 256, 512)
+COMPARED = (256, 512)
 VARIANTS = {"gold": 0.5, "removed": 0.3, "foreign": 0.2}
 SIZES = {"few": 0.4, "own": 0.35, "six": 0.25}
+BESIDE = {"few": (1, 3), "short": (2, 6)}  # paragraphs beside the gold ones
 PER_RECORD = 3  # questions
 GROUP = 6  # records of a collection, at most
 MOST_OWN = 12_000  # characters of a question's own document, about
@@ -102,6 +107,9 @@ def main() -> None:
     parser.add_argument("split", nargs="?", choices=("train", "dev"), default="train")
     parser.add_argument("--limit", type=int, default=150, help="questions of each set")
     parser.add_argument("--skip", type=int, default=0, help="records of each set to leave out")
+    parser.add_argument(
+        "--short", action="store_true", help="over short collections, for `budgets`"
+    )
     parser.add_argument("--pool", type=int, help="records of each set in one pool of documents")
     options = parser.parse_args()
     if options.step == "rows":
@@ -110,17 +118,17 @@ def main() -> None:
         if options.pool:
             write_pool(options.split, options.limit, options.pool)
         else:
-            write_rows(options.split, options.limit, options.skip)
+            write_rows(options.split, options.limit, options.skip, options.short)
     elif options.step == "fit":
-        fit(rows_of("train"))
+        fit([row for row in rows_of("train") if ":short:" not in row["id"]])
     else:
         print(budgets(rows_of("train")) if options.step == "budgets" else report(rows_of("dev")))
 
 
-def write_rows(split: str, limit: int, skip: int) -> None:
+def write_rows(split: str, limit: int, skip: int, short: bool) -> None:
     """Ask the questions of a split, the sets in turn, and append a row for each budget."""
     done = {row["id"] for row in rows_of(split)}
-    streams = [cases(split, name, limit, skip) for name in SETS[split]]
+    streams = [cases(split, name, limit, skip, short) for name in SETS[split]]
     for case in in_turn(streams):
         if any(f"{case.id}:{budget}" not in done for budget in case.budgets):
             with HWDAGIndex.from_documents(case.documents, method="evidence") as index:
@@ -182,7 +190,7 @@ def shuffled(split: str, name: str, seed: int) -> list[Record]:
     return records
 
 
-def cases(split: str, name: str, limit: int, skip: int) -> Iterator[Case]:
+def cases(split: str, name: str, limit: int, skip: int, short: bool) -> Iterator[Case]:
     """The questions of a set, each over a collection of its own."""
     records = shuffled(split, name, 7)
     records = records[skip % max(1, len(records) - 20) :]
@@ -190,23 +198,32 @@ def cases(split: str, name: str, limit: int, skip: int) -> Iterator[Case]:
     for i, record in enumerate(records):
         others = [records[(i + j) % len(records)] for j in range(1, GROUP + 1)]
         chance = random.Random(zlib.crc32(f"{record.id}{count}".encode()))
-        questions = [q for q in record.questions if q.evidence or q.type == "unanswerable"]
+        questions = [
+            q for q in record.questions if q.evidence or (q.type == "unanswerable" and not short)
+        ]
         chance.shuffle(questions)
         for question in questions[:PER_RECORD]:
             if count == limit:
                 return
-            yield case_of(split, record, question, others, chance)
+            yield case_of(split, record, question, others, chance, short)
             count += 1
 
 
 def case_of(
-    split: str, record: Record, question: Question, others: Sequence[Record], chance: random.Random
+    split: str,
+    record: Record,
+    question: Question,
+    others: Sequence[Record],
+    chance: random.Random,
+    short: bool,
 ) -> Case:
     """A question over some documents, with or without its gold paragraphs."""
     variant = chance.choices(list(VARIANTS), list(VARIANTS.values()))[0]
     if question.type == "unanswerable":
         variant = "unanswerable"
     size = chance.choices(list(SIZES), list(SIZES.values()))[0]
+    if short:
+        variant, size = "gold", "short"
     home = others[0] if variant == "foreign" else record
     gold = {*question.evidence, *(span for spans in question.evidence_sets for span in spans)}
     keep = {
@@ -217,7 +234,9 @@ def case_of(
     must = {i for i in keep if home is record and home.paragraphs[i].span in gold}
     spare = sorted(keep - must)
     length = sum(len(p.span) for p in home.paragraphs) or 1
-    most = chance.randint(1, 3) if size == "few" else len(spare) * MOST_OWN // length
+    most = len(spare) * MOST_OWN // length
+    if size in BESIDE:
+        most = chance.randint(*BESIDE[size])
     keep = must | set(chance.sample(spare, min(len(spare), most)))
     documents = list(documents_of(home, keep))
     if size == "six":
@@ -225,8 +244,9 @@ def case_of(
         sizes = np.cumsum([len(one.text) for one in more])
         documents += [one for one, end in zip(more, sizes, strict=True) if end < MOST_MORE]
     chance.shuffle(documents)
-    compares = split == "train" and variant == "gold" and size == "few"
-    asked = BUDGETS if compares else (chance.choice(BUDGETS) if split == "train" else None,)
+    asked: tuple[int | None, ...] = (chance.choice(BUDGETS) if split == "train" else None,)
+    if split == "train" and variant == "gold" and size in BESIDE:
+        asked = COMPARED if short else BUDGETS
     name = f"{record.dataset}:{question.id}:{variant}:{size}"
     return Case(name, record, question, variant, asked, tuple(documents))
 
@@ -460,29 +480,25 @@ def coverage(labels: np.ndarray, said: np.ndarray) -> float:
 
 
 def budgets(rows: list[dict]) -> str:
-    """F1 by budget of questions that were asked with each of them, by size of the collection."""
+    """F1 from 256 and from 512 tokens of questions that were asked with both, by size of the collection."""
     asked: dict[str, dict] = {}
     for row in rows:
         if row["variant"] == "gold":
             asked.setdefault(row["id"].rsplit(":", 1)[0], {})[row["budget"]] = row
-    whole = [one for one in asked.values() if set(BUDGETS) <= one.keys()]
-    names = " | ".join(map(str, BUDGETS))
-    most = BUDGETS[-1]
-    lines = [
-        f"| tokens in all | n | {names} | 256 minus {most} |",
-        "|---" * (len(BUDGETS) + 3) + "|",
-    ]
-    within: dict[str, Callable[[int], bool]] = {
-        f"up to {most}": lambda tokens: tokens <= most,
-        f"up to {2 * most}": lambda tokens: most < tokens <= 2 * most,
-        "more": lambda tokens: tokens > 2 * most,
-    }
-    for name, test in within.items():
-        own = [one for one in whole if test(one[most]["tokens"])]
-        scores = {budget: [one[budget]["f1"] for one in own] for budget in BUDGETS}
-        means = " | ".join(str(bootstrap(scores[budget])) for budget in BUDGETS)
-        less = paired_bootstrap(scores[256], scores[most])
-        lines.append(f"| {name} | {len(own)} | {means} | {less} |")
+    less, more = COMPARED
+    lines = [f"| tokens in all | n | F1 from {less} | from {more} | difference |", "|---" * 5 + "|"]
+    for low, high in ((less + 1, more), (more + 1, 2 * more), (2 * more + 1, 1 << 30)):
+        own = [
+            (one[less]["f1"], one[more]["f1"])
+            for one in asked.values()
+            if set(COMPARED) <= one.keys() and low <= one[more]["tokens"] <= high
+        ]
+        first, second = map(list, zip(*own, strict=True)) if own else ([], [])
+        cells = (
+            (bootstrap(first), bootstrap(second), paired_bootstrap(first, second)) if own else ()
+        )
+        size = f"{low:,} to {high:,}" if high <= 2 * more else "more"
+        lines.append(f"| {size} | {len(own)} | {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
 
 

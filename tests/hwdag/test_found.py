@@ -12,6 +12,7 @@ from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.search.found import (
     NOT_FOUND,
     Nearness,
+    answer_signals,
     answerability,
     evidence_signals,
     fitted,
@@ -94,7 +95,12 @@ def test_an_answer_that_is_there_is_the_readers():
     answer = stream.answer
     assert answer.found
     assert pieces.strip() == answer.text == answer.reply
-    assert 0 < answer.confidence < 1
+    signals = answer_signals(answer.retrieval.answerability, answer.reply)
+    signals["likelihood"] = answer.likelihood
+    model = fitted()["answer"]
+    assert signals.keys() == model["weights"].keys()
+    total = model["intercept"] + sum(model["weights"][name] * signals[name] for name in signals)
+    assert answer.confidence == pytest.approx(1 / (1 + math.exp(-total)))
     assert answer.confidence == town().answer(ASKED).confidence
 
 

@@ -6,7 +6,11 @@ from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from tiny import saved
 
 from hwdag.text.words import words
@@ -86,3 +90,28 @@ def test_answers_about_own_documents_stand_in_their_files(monkeypatch):
         else:
             assert row["answers"]
             assert set(words(row["evidence"])) <= set(words(texts[row["file"]])), row["id"]
+
+
+def test_weights_of_signals_say_what_the_fitted_model_says(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    benchmark = import_module("found")
+    chance = np.random.default_rng(0)
+    matrix = chance.normal(size=(60, 2)) * [0.1, 5] + [0.6, 40]
+    labels = matrix[:, 0] + 0.02 * matrix[:, 1] + chance.normal(size=60) * 0.05 > 1.4
+    signals = [{"near": near, "far": far} for near, far in matrix]
+    found, unseen = benchmark.fitted(signals, labels, [str(i) for i in range(60)])
+    model = make_pipeline(StandardScaler(), LogisticRegression(C=0.5)).fit(matrix, labels)
+    total = found["intercept"] + matrix @ [found["weights"]["near"], found["weights"]["far"]]
+    wanted = model.predict_proba(matrix)[:, 1]
+    np.testing.assert_allclose(1 / (1 + np.exp(-total)), wanted, atol=1e-3)
+    assert benchmark.roc_auc_score(labels, unseen) > 0.8
+
+
+def test_calibration_and_coverage_of_a_small_world(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    benchmark = import_module("found")
+    labels = np.array([True] * 9 + [False] * 11)
+    assert benchmark.calibration_error(labels, labels * 0.9) == pytest.approx(0.1 * 9 / 20)
+    said = np.linspace(1, 0, 20)
+    assert benchmark.coverage(labels, said) == 10 / 20  # nine of ten
+    assert benchmark.coverage(~labels, said) == 0
