@@ -4,8 +4,9 @@
     python benchmarks/performance.py -o performance.json
 
 The two ways take turns in one process, so that a busy machine slows both; a ratio is the median over
-the rounds. Nothing fails: the figures are printed beside what the project aims at. The last part
-builds and searches a few documents in float32 and in bfloat16; without `HWDAG_DATA` it is left out.
+the rounds. Nothing fails: the figures are printed beside what the project aims at. The first part is
+beside LlamaIndex's own index, over documents of `HWDAG_DATA` or else the pages of this project. The last
+part builds and searches a few documents in float32 and in bfloat16; without `HWDAG_DATA` it is left out.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +36,7 @@ from transformers import DynamicCache, GenerationConfig
 from hwdag import BuildConfig, HWDAGIndex, SearchConfig
 from hwdag.config import HeadList
 from hwdag.embedding.default import default_embedder
-from hwdag.embedding.sentence_transformer import SentenceTransformerEmbedder
+from hwdag.embedding.sentence_transformer import CPU_BATCH, SentenceTransformerEmbedder
 from hwdag.lm import packing
 from hwdag.lm.attention import SpanRequest
 from hwdag.lm.base import Session
@@ -74,7 +77,7 @@ class Plan:
 
 QUICK = Plan(rounds=1, tokens=512, new_tokens=8, batches=(1, 16), questions=2)
 
-PARTS = ("forwards", "capture", "walk", "builds", "writing", "questions", "indexes")
+PARTS = ("peers", "forwards", "capture", "walk", "builds", "writing", "questions", "indexes")
 
 AT_ONCE = 16
 
@@ -115,6 +118,9 @@ def figures(
 ) -> Iterator[Row]:
     """The figures of some parts, each as soon as it is there."""
     full, half = readers["float32"], readers["bfloat16"]
+    data = Path(os.environ.get("HWDAG_DATA") or ROOT / ".." / "shared" / "data")
+    if "peers" in parts:
+        yield from beside_llama_index(half, plan, data / "dev" / "musique.jsonl")
     if "forwards" in parts:
         yield from precision_of_forwards(full, half, plan)
     for name, part in (
@@ -128,7 +134,6 @@ def figures(
         yield from building(half, plan)
     if "questions" in parts:
         yield from asking(half, plan)
-    data = Path(os.environ.get("HWDAG_DATA") or ROOT / ".." / "shared" / "data")
     if "indexes" in parts and (file := data / "dev" / "hotpotqa.jsonl").exists():
         yield from precision_of_indexes(full, half, file, plan.questions)
 
@@ -180,6 +185,78 @@ def tokens_of(lm: HuggingFaceLM, count: int) -> list[int]:
     """The first tokens of a text, as often as it takes."""
     ids = lm.codec.encode(TEXT)
     return (ids * (count // len(ids) + 1))[:count]
+
+
+def beside_llama_index(lm: HuggingFaceLM, plan: Plan, file: Path) -> Iterator[Row]:
+    """Build and search as by default, against `VectorStoreIndex` with the same embedder."""
+    from llama_index.core import Document as Page
+    from llama_index.core import VectorStoreIndex
+    from llama_index.core.embeddings import BaseEmbedding
+    from llama_index.core.node_parser import SentenceSplitter
+
+    embedder = default_embedder()
+
+    class Same(BaseEmbedding):
+        """The default embedder, each text encoded as its model encodes it."""
+
+        def _get_query_embedding(self, query: str) -> list[float]:
+            return list(embedder.model.encode_query(query, show_progress_bar=False).tolist())
+
+        async def _aget_query_embedding(self, query: str) -> list[float]:
+            return self._get_query_embedding(query)
+
+        def _get_text_embedding(self, text: str) -> list[float]:
+            return self._get_text_embeddings([text])[0]
+
+        def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
+            encode = embedder.model.encode_document
+            return list(encode(texts, batch_size=CPU_BATCH, show_progress_bar=False).tolist())
+
+    texts, questions = compared_texts(file, 10 * plan.tokens)
+
+    def ours() -> HWDAGIndex:
+        return HWDAGIndex.from_documents(texts, method="evidence", reader=lm, embedder=embedder)
+
+    def theirs() -> VectorStoreIndex:
+        cut = SentenceSplitter(chunk_size=256, chunk_overlap=20)
+        pages = [Page(text=text) for text in texts]
+        return VectorStoreIndex.from_documents(pages, embed_model=Same(), transformations=[cut])
+
+    built = taking_turns(ours, theirs, rounds=plan.rounds)
+    words = sum(len(text.split()) for text in texts)
+    yield Row("default build, words/s", words / statistics.median(built[0]))
+    yield Row("default build, seconds / VectorStoreIndex", ratio(*built), "at most 1.6")
+    retriever = theirs().as_retriever()
+    alone = SearchConfig(navigator="none")
+    with ours() as index:
+        spent = [
+            taking_turns(
+                partial(index.search, question),
+                partial(index.search, question, config=alone),
+                partial(retriever.retrieve, question),
+                rounds=plan.rounds,
+            )
+            for question in questions
+        ]
+    default, plain, vectors = ([sample for one in spent for sample in one[way]] for way in range(3))
+    yield Row("default search, seconds", statistics.median(default))
+    yield Row("default search, seconds / VectorStoreIndex", ratio(default, vectors), "at most 5")
+    about = "search without the navigator, seconds / VectorStoreIndex"
+    yield Row(about, ratio(plain, vectors), "at most 3")
+
+
+def compared_texts(file: Path, words: int) -> tuple[list[str], list[str]]:
+    """Texts of about so many words with questions about them: of a data set, or our own pages."""
+    if file.exists():
+        records = islice(read_records(file), max(1, words // 1000))
+        found = [(one.text, [question.text for question in one.questions]) for one in records]
+    else:
+        pages = [page.read_text("utf-8") for page in sorted((ROOT / "docs").glob("*.md"))]
+        found = [
+            (page[:6000], [f"What about {page.splitlines()[0]}?"])
+            for page in pages[: max(1, words // 1000)]
+        ]
+    return [text for text, _ in found], [one for _, asked in found for one in asked][:10]
 
 
 def precision_of_forwards(full: HuggingFaceLM, half: HuggingFaceLM, plan: Plan) -> Iterator[Row]:

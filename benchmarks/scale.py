@@ -21,14 +21,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hwdag import Document, HWDAGIndex, Node, SearchConfig, Span
+from hwdag import BuildConfig, Document, HWDAGIndex, Node, SearchConfig, Span
 from hwdag.arrays import Vectors
 from hwdag.config import NEVER
+from hwdag.embedding.default import default_embedder
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.scope import Scope
 from hwdag.search.corpus import Corpus
@@ -39,6 +41,7 @@ from hwdag.search.snapshots import Snapshots
 from hwdag.store.erasure import arrays_of, drop_arrays
 from hwdag.store.sqlite import Header, Store
 from hwdag.text.prompts import SearchPrompts
+from hwdag.types import OnStep
 from hwdag_lab.scripted import ScriptedLM
 
 DIMENSION = 384
@@ -125,7 +128,8 @@ def fill(file: Path, size: int) -> None:
     """A file of `size` nodes; an interrupted one has another name."""
     unfinished = file.with_suffix(".unfinished")
     unfinished.unlink(missing_ok=True)
-    header = Header("scripted", "random", DIMENSION, {})
+    config = asdict(BuildConfig().resolved("evidence"))
+    header = Header("scripted", "random", DIMENSION, config, tokenizer=ScriptedLM().tokenizer)
     with Store.create(unfinished, header) as store:
         for document, graph, vectors in synthetic(size // (LEAVES + POINTS + TOPS)):
             store.put(document, graph, vectors)
@@ -143,6 +147,10 @@ def measure(file: Path) -> dict[str, object]:
     found["first_search_s"], found["first_search_cpu_s"] = timed(snapshots, rng)
     taken = [timed(snapshots, rng) for _ in range(QUESTIONS)]
     found["search_s"], found["search_cpu_s"] = np.median(taken, axis=0).round(3).tolist()
+    timed(snapshots, rng, navigator="default")  # loads it
+    steps = [timed_steps(snapshots, rng) for _ in range(QUESTIONS)]
+    found["navigated_search_cpu_s"] = round(float(np.median([sum(one) for one in steps])), 3)
+    found["navigated_slowest_step_cpu_ms"] = round(1000 * max(max(one[1:]) for one in steps), 1)
     # why before peak: Linux alone says what is the process's own, and what are mapped files
     found["memory_gb"] = memory()
     found["peak_gb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, 3)
@@ -153,14 +161,36 @@ def measure(file: Path) -> dict[str, object]:
     return found
 
 
-def timed(snapshots: Snapshots, rng: np.random.Generator) -> tuple[float, float]:
+def timed(
+    snapshots: Snapshots,
+    rng: np.random.Generator,
+    navigator: str = "none",
+    on_step: OnStep = lambda step: None,
+) -> tuple[float, float]:
     """Seconds of one search, and of the processor."""
+    plan = SearchConfig(token_budget=400, navigator=navigator).plan("evidence", NEVER)
+    embedder = Random() if navigator == "none" else default_embedder()
+    question, vector = sentence(rng), random_vectors(rng, 1)[0]
     began, used = time.perf_counter(), time.process_time()
-    config = SearchConfig(token_budget=400, confidence=NEVER)
-    models = {"reader": ScriptedLM(), "embedder": Random()}
-    query = Query(question=sentence(rng), config=config, prompts=SearchPrompts(), **models)
+    query = Query(
+        question=question,
+        reader=ScriptedLM(),
+        embedder=embedder,
+        plan=plan,
+        prompts=SearchPrompts(),
+        query_vector=vector,
+        for_answer=False,
+        on_step=on_step,
+    )
     snapshots.find(query, Scope())
     return lap(began), round(time.process_time() - used, 3)
+
+
+def timed_steps(snapshots: Snapshots, rng: np.random.Generator) -> list[float]:
+    """Seconds of the processor up to each choice of a search with the navigator of the default embedder."""
+    marks = [time.process_time()]
+    timed(snapshots, rng, "default", lambda step: marks.append(time.process_time()))
+    return np.diff([*marks, time.process_time()]).tolist()
 
 
 def memory() -> dict[str, float]:
@@ -192,13 +222,13 @@ def additions(file: Path, rng: np.random.Generator) -> tuple[float, float]:
 
 def steps_of_the_frontier(corpus: Corpus, rng: np.random.Generator) -> float:
     """Milliseconds of the processor for one step: choose the best node, and pass its relevance on."""
-    scoring = SearchConfig().scoring
+    scoring = SearchConfig().plan("hwdag").scoring
     taken = []
     for _ in range(QUESTIONS):
         question = sentence(rng)
         vector = random_vectors(rng, 1)[0]
         likeness = Similarity(corpus, question, vector, scoring).values
-        references = References(corpus, question, scoring)
+        references = References(corpus, question)
         frontier = Frontier(corpus, likeness, scoring=scoring, references=references)
         for _ in range(STEPS):
             began = time.process_time()
