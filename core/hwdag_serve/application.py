@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -26,9 +26,10 @@ from hwdag.retriever import Retriever
 from hwdag.scope import Scope
 from hwdag.search.conversation import checked_history
 from hwdag.text.files import KNOWN_SUFFIXES, read_documents
+from hwdag.text.headings import Outline
 from hwdag.threads import in_builder_thread
 from hwdag.trace.bars import Advanced, Reporting
-from hwdag.types import Answer, Document, Retrieval, Step, shown_documents
+from hwdag.types import Answer, Document, Retrieval, Span, Step, shown_documents
 from hwdag.version import __version__
 from hwdag_serve.asking import Questions, events_of, logger, message_of
 from hwdag_serve.completions import Completions
@@ -48,6 +49,8 @@ from hwdag_serve.systems import Systems
 __all__ = ["ServerConfig", "application"]
 
 LONGEST_NAME = 200
+MOST_QUESTIONS = 3  # that the page offers
+BEGINNING = 10_000  # characters of a document that these are taken from
 CLIENT_LEFT = 499  # what nginx logs; no client reads it
 
 
@@ -130,6 +133,7 @@ class _Pages:
                 "version": __version__,
                 "systems": list(self._systems),
                 "documents": [{"id": one.id, "title": one.title} for one in documents],
+                "questions": example_questions(documents),
                 "read_only": self._server.read_only,
                 "upload_bytes": self._server.max_upload_bytes,
                 "suffixes": sorted(KNOWN_SUFFIXES),
@@ -217,6 +221,17 @@ class _Pages:
     def _check_writable(self) -> None:
         if self._server.read_only:
             raise HTTPException(403, "this server is read-only: its documents cannot be changed")
+
+
+def example_questions(documents: Sequence[Document]) -> list[str]:
+    """Return questions that one may ask about documents: what they say of what their headings name."""
+    names = dict[str, None]()
+    for document in documents[:: max(1, len(documents) // MOST_QUESTIONS)]:
+        outline = Outline(document.text[:BEGINNING], document.title)
+        end = len(document.text[:BEGINNING])
+        found = (outline.heading_of(Span(at, at)) for at in (end // 2, 0, end))
+        names[next(filter(None, found), document.title or document.id)] = None
+    return [f"What is said about {name.strip('?.:! ')}?" for name in list(names)[:MOST_QUESTIONS]]
 
 
 def safe_name(name: str) -> str:

@@ -369,6 +369,8 @@ def test_the_live_page_is_used_as_a_person_would(process, browser, tmp_path):
     assert page.get_by_role("button", name="Delete hostile.txt").count() == 1
 
     page.get_by_label("Question").fill(f"Who built the harbour? {hostile}")
+    assert page.locator(".greeting button").count() >= 2
+    page.get_by_text("Ways to search").click()
     page.get_by_label("Compare with").select_option("similarity")
     page.get_by_label("Question").press("Enter")
     page.locator(".result .steps li").nth(1).wait_for()
@@ -387,6 +389,16 @@ def test_the_live_page_is_used_as_a_person_would(process, browser, tmp_path):
     page.get_by_label("Question").press("Enter")
     page.locator(".citations li").first.click(timeout=60_000)
     assert page.locator("mark.selected").count() >= 1
+    assert page.locator(".turn").count() == 2
+    assert not page.locator(".turn .cost").first.is_visible()
+    page.get_by_text("How was this found?").first.click()
+    assert page.locator(".turn .cost").first.is_visible()
+    page.get_by_label("Question").fill("When?")
+    with page.expect_request("**/api/ask") as asked:
+        page.get_by_label("Question").press("Enter")
+    [[question, said]] = asked.value.post_data_json["history"]
+    assert question == "Who built the harbour?" and said
+    page.locator(".turn").first.locator(".citations li").first.wait_for(timeout=60_000)
     page.get_by_role("button", name="Show the graph").click()
     page.get_by_label("Find in nodes").fill("built in 1871")
     page.locator(".found button").first.click()

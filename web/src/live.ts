@@ -4,7 +4,7 @@ import type { Page } from "./data";
 import { h } from "./dom";
 import { load, type Given, type GivenStep } from "./load";
 import { mount } from "./mount";
-import { Server, type State } from "./server";
+import { Server, type State, type Turn } from "./server";
 import { card } from "./walk";
 
 export class Live {
@@ -21,23 +21,25 @@ export class Live {
   private readonly graph = h("div");
   private asking: AbortController | null = null;
   private answered: Result[] = [];
+  private readonly turns = new Map<string, Turn[]>();
+  private readonly greeting = h("section", { class: "greeting", "aria-label": "Greeting" });
 
   constructor(root: HTMLElement) {
     const ask = h(
       "form",
       { class: "ask", "aria-label": "Ask", submit: (event) => (event.preventDefault(), void this.ask()) },
       this.question,
-      this.first,
-      this.second,
       h("button", { type: "submit" }, "Ask"),
       this.stop,
+      h("button", { type: "button", click: () => this.begin() }, "New conversation"),
+      h("details", { class: "ways" }, h("summary", {}, "Ways to search"), this.first, this.second),
     );
     const drop = h("section", { class: "holdings", "aria-label": "Documents" }, h("label", {}, "Add documents ", this.files), this.uploads);
     drop.append(
       h("details", {}, h("summary", {}, "Documents in the index"), this.documents),
       h("button", { type: "button", click: () => void this.show() }, "Show the graph"),
     );
-    root.replaceChildren(h("main", { class: "live" }, h("h1", {}, "hwdag"), ask, this.trouble, this.results, drop, this.graph));
+    root.replaceChildren(h("main", { class: "live" }, h("h1", {}, "hwdag"), ask, this.trouble, this.greeting, this.results, drop, this.graph));
     void this.refresh();
   }
 
@@ -53,6 +55,7 @@ export class Live {
 
   private fill(state: State): void {
     this.trouble.replaceChildren();
+    this.greet(state);
     const options = () => state.systems.map((name) => h("option", {}, name));
     if (this.first.options.length === 0) {
       this.first.replaceChildren(...options());
@@ -72,6 +75,28 @@ export class Live {
     );
   }
 
+  /** What to do with an empty index, or what one may ask a loaded one. */
+  private greet(state: State): void {
+    const ask = (question: string) => {
+      this.question.value = question;
+      void this.ask();
+    };
+    const said =
+      state.documents.length === 0
+        ? [h("p", {}, state.read_only ? "There is no document yet." : "There is no document yet. Add some below (PDF, Word, Markdown, ...), then ask.")]
+        : [h("p", {}, "Ask about the documents, for example:"), ...state.questions.map((one) => h("button", { type: "button", click: () => ask(one) }, one))];
+    this.greeting.replaceChildren(...said);
+  }
+
+  /** Forget what was asked before. */
+  private begin(): void {
+    this.asking?.abort();
+    this.turns.clear();
+    this.answered = [];
+    this.results.replaceChildren();
+    this.greeting.hidden = false;
+  }
+
   private tokenForm(): HTMLElement {
     const typed = h("input", { type: "password", "aria-label": "Token", autocomplete: "off" });
     const submit = (event: Event) => {
@@ -88,12 +113,17 @@ export class Live {
     const names = [this.first.value, this.second.value].filter(Boolean);
     this.trouble.replaceChildren();
     this.stop.disabled = false;
-    this.results.className = names.length > 1 ? "results two" : "results";
+    this.greeting.hidden = true;
     const shown = (this.answered = names.map((name) => new Result(name)));
-    this.results.replaceChildren(...shown.map(({ element }) => element));
     const question = this.question.value;
-    await Promise.all(shown.map((result) => result.run(this.server, question, asking.signal)));
-    if (this.asking === asking) this.stop.disabled = true;
+    for (const one of this.results.children) (one as HTMLDetailsElement).open = false;
+    const answers = h("div", { class: names.length > 1 ? "two" : "one" }, ...shown.map(({ element }) => element));
+    this.results.prepend(h("details", { class: "turn", open: true }, h("summary", {}, question), answers));
+    await Promise.all(shown.map((result) => result.run(this.server, question, this.turns.get(result.name) ?? [], asking.signal)));
+    for (const { name, found } of shown) if (found) this.turns.set(name, [...(this.turns.get(name) ?? []), [question, found.answer]]);
+    if (this.asking !== asking) return;
+    this.stop.disabled = true;
+    this.question.select();
   }
 
   private async upload(): Promise<void> {
@@ -149,18 +179,18 @@ class Result {
   readonly element: HTMLElement;
   private readonly steps = h("ol", { class: "steps" });
   private readonly answer = h("p", { class: "answer", "aria-live": "polite" });
-  private readonly body = h("div", {}, this.answer, this.steps);
+  private readonly body = h("div", { class: "growing" }, this.answer, this.steps);
   private readonly status = h("p", { class: "stop", role: "status" }, "reading…");
   private most = Number.EPSILON;
   found: Given["answer"];
 
-  constructor(private readonly name: string) {
+  constructor(readonly name: string) {
     this.element = h("section", { class: "result", "aria-label": name }, h("h2", {}, name), this.status, this.body);
   }
 
-  async run(server: Server, question: string, signal: AbortSignal): Promise<void> {
+  async run(server: Server, question: string, history: Turn[], signal: AbortSignal): Promise<void> {
     try {
-      for await (const { event, data } of server.ask(question, this.name, signal)) {
+      for await (const { event, data } of server.ask(question, this.name, history, signal)) {
         if (event === "step") this.step(data as GivenStep);
         else if (event === "walk") this.status.replaceChildren("answering…");
         else if (event === "piece") this.answer.append((data as { text: string }).text);
@@ -168,7 +198,7 @@ class Result {
         else if (event === "answer") {
           this.status.replaceChildren();
           this.found = (data as Given).answer;
-          mount(this.body, load({ ...(data as Given), title: question, version: "" }));
+          mount(this.body, load({ ...(data as Given), title: question, version: "" }), true);
         }
       }
     } catch (error) {

@@ -6,12 +6,21 @@ import { Selected } from "./selection";
 import { Sources } from "./sources";
 import { WalkView } from "./walk";
 
-/** Draw a page into an element; the same for a file, the live app and a notebook. Returns what is selected in it. */
-export function mount(root: HTMLElement, page: Page): Selected {
+/**
+ * Draw a page into an element; the same for a file, the live app and a notebook. Returns what is selected in it.
+ * How the answer was found may be folded away.
+ */
+export function mount(root: HTMLElement, page: Page, isFolded = false): Selected {
   const selected = new Selected();
   const left = h("div", { class: "column" });
   const right = h("div", { class: "column" });
-  if (page.walk) left.append(new AnswerView(page, selected).element, new WalkView(page, selected).element);
+  if (page.walk) {
+    const answer = new AnswerView(page, selected).element;
+    const walk = new WalkView(page, selected).element;
+    const cost = answer.querySelector(".cost");
+    if (isFolded && cost) walk.append(cost);
+    left.append(answer, isFolded ? h("details", { class: "how" }, h("summary", {}, "How was this found?"), walk) : walk);
+  }
   else left.append(h("h1", {}, page.title));
   const graph = page.graph ? new GraphView(page, selected) : null;
   if (graph) (page.walk ? right : left).append(graph.element);

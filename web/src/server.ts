@@ -6,10 +6,14 @@ export interface State {
   version: string;
   systems: string[];
   documents: { id: string; title: string }[];
+  questions: string[];
   read_only: boolean;
   upload_bytes: number;
   suffixes: string[];
 }
+
+/** A question and its answer. */
+export type Turn = [question: string, answer: string];
 
 export interface Told {
   event: string;
@@ -50,10 +54,10 @@ export class Server {
   }
 
   /** The events of a question; aborting the signal ends it on the server too. */
-  async *ask(question: string, system: string, signal: AbortSignal): AsyncGenerator<Told> {
+  async *ask(question: string, system: string, history: Turn[], signal: AbortSignal): AsyncGenerator<Told> {
     const response = await this.fetch("/api/ask", {
       method: "POST",
-      body: JSON.stringify({ question, system }),
+      body: JSON.stringify({ question, system, history }),
       headers: { "Content-Type": "application/json" },
       signal,
     });
