@@ -21,9 +21,9 @@ from pathlib import Path
 import numpy as np
 
 from hwdag import BuildConfig, HWDAGIndex, SearchConfig
+from hwdag.lm import session
 from hwdag.lm.base import Reader
 from hwdag.lm.default import load_reader
-from hwdag.search import context, speculation
 from hwdag.text.headings import searched_text
 from hwdag.types import Retrieval
 from hwdag_lab.eval.data import records_of
@@ -36,7 +36,7 @@ WALKS = {
     ),
     "evidence, p_yes": SearchConfig(method="evidence", confidence=0.999),
 }
-TOGETHER = speculation.MOST_TOGETHER
+TOGETHER = session.MOST_SLOTS
 
 
 def main() -> None:
@@ -74,14 +74,11 @@ def main() -> None:
 @contextmanager
 def reading(together: int) -> Iterator[None]:
     """Read at most so many nodes in a forward."""
-    kept = speculation.MOST_TOGETHER, speculation.FIRST_TRY
-    speculation.MOST_TOGETHER, speculation.FIRST_TRY = together, min(together, kept[1])
-    context.PROBED_TOGETHER = together
+    session.MOST_SLOTS = together
     try:
         yield
     finally:
-        speculation.MOST_TOGETHER, speculation.FIRST_TRY = kept
-        context.PROBED_TOGETHER = TOGETHER
+        session.MOST_SLOTS = TOGETHER
 
 
 @contextmanager
@@ -102,9 +99,9 @@ def counted(reader: Reader) -> Iterator[list[int]]:
 def together_at_once(reader: Reader, question: str, walk: Retrieval) -> tuple[float, float, float]:
     """One forward over everything that a walk read."""
     began = time.process_time()
-    session = reader.session(question, prompts=reader.card.prompts, heads="auto", max_new_tokens=64)
-    session.read([searched_text(step.node) for step in walk.steps])
-    return 1, session.usage.tokens, time.process_time() - began
+    alone = reader.session(question, prompts=reader.card.prompts, heads="auto", max_new_tokens=64)
+    alone.read([searched_text(step.node) for step in walk.steps])
+    return 1, alone.usage.tokens, time.process_time() - began
 
 
 if __name__ == "__main__":

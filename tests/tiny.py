@@ -45,6 +45,23 @@ FAMILIES: dict[str, dict[str, object]] = {
     "gemma3_text": SLIDING | {"query_pre_attn_scalar": 16},
     "phi3": {},
     "gpt_oss": SLIDING | {"num_local_experts": 4, "num_experts_per_tok": 2},
+    "smollm3": {},
+    "granite": {},
+    "gemma4_text": SLIDING | {"global_head_dim": 16, "hidden_size_per_layer_input": 16},
+}
+
+MAMBA = {"mamba_n_heads": 8, "mamba_d_head": 16, "mamba_d_state": 16, "mamba_n_groups": 1}
+LINEAR = {"linear_num_key_heads": 2, "linear_num_value_heads": 4}
+
+# models with linear-attention layers, whose states cannot be cropped
+HYBRIDS: dict[str, dict[str, object]] = {
+    "lfm2": {"layer_types": ["conv", "full_attention"] * 2},
+    "qwen3_5_text": LINEAR
+    | {"layer_types": ["linear_attention", "full_attention"] * 2}
+    | {"linear_key_head_dim": 16, "linear_value_head_dim": 16},
+    "granitemoehybrid": MAMBA
+    | {"layer_types": ["mamba", "attention"] * 2}
+    | {"num_local_experts": 0, "shared_intermediate_size": 96},
 }
 
 
@@ -74,7 +91,9 @@ def tokenizer(chat: bool = True) -> PreTrainedTokenizerFast:
 def model(family: str = "llama", *, seed: int = 0, **overrides: object) -> PreTrainedModel:
     """A random model in float32; `overrides` are config values."""
     torch.manual_seed(seed)
-    values = SIZES | FAMILIES[family] | {"vocab_size": len(tokenizer()), "pad_token_id": 0}
+    values = (
+        SIZES | (FAMILIES | HYBRIDS)[family] | {"vocab_size": len(tokenizer()), "pad_token_id": 0}
+    )
     values |= {"bos_token_id": 1, "eos_token_id": 2} | overrides
     return AutoModelForCausalLM.from_config(AutoConfig.for_model(family, **values)).eval()
 

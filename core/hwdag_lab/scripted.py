@@ -284,6 +284,8 @@ class ScriptedSession:
         self._probes += 1
         return Reading(attention, float(script[min(self._probes, len(script)) - 1]))
 
+    most_slots = 8
+
     def read_each(self, texts: Sequence[str]) -> list[Reading]:
         """Append nodes one by one, in one forward."""
         self._lm.charge(0, reads=1)

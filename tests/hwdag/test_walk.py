@@ -14,8 +14,8 @@ from worlds import corpus_of, random_graph, random_vectors, walk
 from hwdag.config import NEVER, BuildConfig, Scoring, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.graph.dag import HWDAG, EdgeRow
+from hwdag.lm import session as sessions
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.search import speculation
 from hwdag.search.context import READ_TOGETHER
 from hwdag.search.frontier import Frontier
 from hwdag.search.progress import Interruption
@@ -89,8 +89,7 @@ def test_the_walk_equals_the_reference(family, chat):
 @pytest.fixture
 def without_speculation(monkeypatch):
     """One forward per node."""
-    monkeypatch.setattr(speculation, "FIRST_TRY", 1)
-    monkeypatch.setattr(speculation, "MOST_TOGETHER", 1)
+    monkeypatch.setattr(sessions, "MOST_SLOTS", 1)
 
 
 def test_every_token_passes_the_model_once(without_speculation):
@@ -135,8 +134,7 @@ def test_nodes_that_are_read_together_are_those_of_the_plain_walk(family, monkey
         found = {}
         for plain in (True, False):
             with monkeypatch.context() as patch:
-                patch.setattr(speculation, "MOST_TOGETHER", 1 if plain else 8)
-                patch.setattr(speculation, "FIRST_TRY", 1 if plain else 2)
+                patch.setattr(sessions, "MOST_SLOTS", 1 if plain else 8)
                 found[plain] = _walked(lm, seed)
             forwards[plain] = forwards.get(plain, 0) + found[plain].forwards
         one, other = found[True], found[False]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,6 +36,10 @@ from hwdag.errors import CaptureUnsupported, InputError
 IMPLEMENTATION = "hwdag_capture"
 BLOCK_ELEMENTS = 1 << 24
 """Largest block of attention scores (heads x rows x keys) held at once: 64 MB in float32."""
+
+ATTENTION = {"full_attention", "sliding_attention"}
+LINEAR = {"linear_attention", "conv"}
+"""Kinds of layers, as a config names them."""
 
 Range = tuple[int, int]  # a half-open range of token positions
 
@@ -120,15 +124,20 @@ def capture(
     check_supported(model)
     check_heads(model.config, heads)
     result = Capture(requests, heads, max(_layers(model, heads)) if cut else None)
-    token = _ACTIVE.set(result)
+    with suppress(_Cut), capturing(model, result):
+        yield result
+    check_complete(model, result)
+
+
+@contextmanager
+def capturing(model: PreTrainedModel, captured: Capture | None) -> Iterator[None]:
+    """Fill a capture with the attention of the forward inside the block."""
+    token = _ACTIVE.set(captured)
     try:
         with switched(model, IMPLEMENTATION):
-            yield result
-    except _Cut:
-        pass
+            yield
     finally:
         _ACTIVE.reset(token)
-    check_complete(model, result)
 
 
 @contextmanager
@@ -143,7 +152,7 @@ def switched(model: PreTrainedModel, implementation: str) -> Iterator[None]:
 
 
 def _layers(model: PreTrainedModel, heads: HeadList | None) -> set[int]:
-    return {layer for layer, _ in heads} if heads else set(range(layer_count(model)))
+    return {layer for layer, _ in heads} if heads else set(attention_layers(model.config))
 
 
 def check_complete(model: PreTrainedModel, captured: Capture) -> None:
@@ -159,11 +168,27 @@ def check_heads(config: PreTrainedConfig, heads: HeadList | None) -> None:
     """Raise `InputError` for a (layer, head) pair outside the model of this config."""
     sizes = config.get_text_config(decoder=True)
     layers, per_layer = sizes.num_hidden_layers, sizes.num_attention_heads
-    if bad := [pair for pair in heads or () if pair[0] >= layers or pair[1] >= per_layer]:
+    known = set(attention_layers(config))
+    if bad := [pair for pair in heads or () if pair[0] not in known or pair[1] >= per_layer]:
+        linear = sorted(set(range(layers)) - known)
+        without = f" Layers {linear} have no attention." if linear else ""
         raise InputError(
             f"the model (model_type {config.model_type!r}) has {layers} layers of {per_layer} heads, counted from 0; "
-            f"these (layer, head) pairs do not exist: {bad}"
+            f"these (layer, head) pairs do not exist: {bad}.{without}"
         )
+
+
+def attention_layers(config: PreTrainedConfig) -> list[int]:
+    """Layers that have attention, counted from 0; the others of a hybrid are linear-attention layers."""
+    sizes = config.get_text_config(decoder=True)
+    kinds = getattr(sizes, "layer_types", None) or ["full_attention"] * sizes.num_hidden_layers
+    return [layer for layer, kind in enumerate(kinds) if kind not in LINEAR]
+
+
+def is_hybrid(config: PreTrainedConfig) -> bool:
+    """Whether some layers of a model are linear-attention layers, whose states no cache can crop."""
+    layers = config.get_text_config(decoder=True).num_hidden_layers
+    return len(attention_layers(config)) < int(layers)
 
 
 def layer_count(model: PreTrainedModel) -> int:
@@ -182,17 +207,20 @@ def _describe(model: PreTrainedModel) -> str:
 def check_supported(model: PreTrainedModel) -> None:
     """Raise `CaptureUnsupported`, naming the architecture, if it cannot be captured."""
     types = set(getattr(_text_config(model), "layer_types", None) or ())
-    kinds, reason = types - {"full_attention", "sliding_attention"}, ""
+    kinds, reason = types - ATTENTION - LINEAR, ""
     if model.config.is_encoder_decoder:
         reason = "it is an encoder-decoder, hwdag needs a decoder-only causal LM"
     elif kinds:
-        reason = f"it has {', '.join(sorted(kinds))} layers, which have no attention matrix to read"
-    elif not getattr(model, "_supports_attention_backend", False):
+        reason = f"it has {', '.join(sorted(kinds))} layers, which hwdag does not know"
+    elif not attention_layers(model.config):
+        reason = "none of its layers has an attention matrix to read"
+    elif not is_hybrid(model.config) and not getattr(model, "_supports_attention_backend", False):
         reason = "it does not use transformers' AttentionInterface"
     if reason:
         raise CaptureUnsupported(
-            f"{_describe(model)} cannot be captured: {reason}. Use a Llama, Mistral, Qwen2, Qwen3, "
-            "Gemma-2, Gemma-3 or Phi-3 style model as the reader; any model can be the writer."
+            f"{_describe(model)} cannot be captured: {reason}. Use a Llama, Mistral, Qwen, Gemma, "
+            "Phi-3, Granite, SmolLM3 or LFM2 style model as the reader; any model can be the writer or "
+            "the answerer."
         )
 
 

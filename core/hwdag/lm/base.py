@@ -130,6 +130,10 @@ class WalkSession(Session, Protocol):
     def costs(self, texts: Sequence[str]) -> list[int]:
         """Tokens that appending each of these texts as a node would take: `cost` of many at once."""
 
+    @property
+    def most_slots(self) -> int:
+        """Nodes that `read_each` takes at a time."""
+
     def read_each(self, texts: Sequence[str]) -> list[Reading]:
         """Append nodes and probe behind each: what `read` tells of them one by one."""
 

@@ -30,7 +30,7 @@ from hwdag.errors import (
     ReaderRequired,
 )
 from hwdag.lm.adapter import Adapter
-from hwdag.lm.attention import check_heads, check_supported
+from hwdag.lm.attention import check_heads, check_supported, is_hybrid
 from hwdag.lm.base import Replay, ReplayRequest, Speed
 from hwdag.lm.cards import Card, CardFile, assumed, card_file
 from hwdag.lm.devices import device_of, first_line, move, weights_dtype
@@ -112,7 +112,9 @@ class HuggingFaceLM:
         self.window_tokens = min(self.card.window_tokens, self.context_tokens)
         self.template_tokens = len(self.turns.head) + len(self.turns.summary_reply)
         self.concurrency = concurrency
-        self.replay_batch = whole("replay_batch", replay_batch, 1)
+        whole("replay_batch", replay_batch, 1)
+        # why one: padding would enter the states of linear-attention layers
+        self.replay_batch = 1 if is_hybrid(model.config) else replay_batch
         self._use_heads(heads or (file.heads if file else None) or None)
 
     @classmethod

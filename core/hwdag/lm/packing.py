@@ -24,7 +24,7 @@ from torch import Tensor
 from transformers import AttentionInterface, Cache, PreTrainedModel
 
 from hwdag.errors import ModelBusy
-from hwdag.lm.attention import Capture, attend, lock_of, switched
+from hwdag.lm.attention import Capture, attend, capturing, is_hybrid, lock_of, switched
 
 IMPLEMENTATION = "hwdag_packed"
 
@@ -107,7 +107,11 @@ class Line:
         if not (rows := self._next(model)):
             return  # an earlier forward has taken the row that was submitted with this call
         try:
-            found = packed_forward(model, rows)
+            found = (
+                [cached_forward(model, rows[0])]
+                if is_hybrid(model.config)
+                else packed_forward(model, rows)
+            )
         except BaseException as error:
             for row in rows:
                 row.logits.set_exception(error)
@@ -117,7 +121,7 @@ class Line:
 
     def _next(self, model: PreTrainedModel) -> list[Row]:
         """Take the rows of the next forward, after a short wait for callers of the last one."""
-        most = 1 if _depends_on_length(model) else MOST_ROWS
+        most = 1 if _depends_on_length(model) or is_hybrid(model.config) else MOST_ROWS
         rows, room = list[Row](), MOST_TOKENS
         with self._changed:
             while 0 < len(self._waiting) < min(most, self._together):
@@ -184,6 +188,15 @@ def packed_forward(model: PreTrainedModel, rows: Sequence[Row]) -> list[Tensor]:
     if not options:
         logits = logits[kept[0].to(logits.device)]
     return list(logits.float().split([len(row.wanted) for row in rows]))
+
+
+def cached_forward(model: PreTrainedModel, row: Row) -> Tensor:
+    """Logits of one row without slots, for models whose linear-attention layers must see it alone."""
+    ids = torch.tensor([row.ids], device=model.device)
+    options = {"logits_to_keep": row.last} if keeps_logits(model) else {}
+    with lock_of(model), capturing(model, row.capture), torch.inference_mode():
+        found = model(ids, past_key_values=row.cache, use_cache=True, **options)
+    return found.logits[0, -row.last :].float()  # type: ignore[no-any-return]
 
 
 def _attention(

@@ -7,22 +7,25 @@ A probe appends the answer slot in the same forward as the nodes, reads p_yes, a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
-from transformers import DynamicCache
 
 from hwdag.arrays import Floats
 from hwdag.config import HeadList
 from hwdag.errors import InputError, ModelError, QuestionTooLong
-from hwdag.lm.attention import SpanRequest
+from hwdag.lm.attention import SpanRequest, is_hybrid
 from hwdag.lm.base import Reading
+from hwdag.lm.caches import Checkpoint, new_cache
 from hwdag.lm.decoding import greedy, whole_characters
 from hwdag.lm.engine import Engine, Forward
 from hwdag.lm.layout import SearchLayout
 from hwdag.lm.tokens import Range
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Span, Usage
+
+MOST_SLOTS = 8  # of a forward
 
 
 class KVSession:
@@ -40,8 +43,8 @@ class KVSession:
         self._engine = engine
         self._heads = heads
         self._layout = SearchLayout(engine.codec, engine.turns, question, prompts)
-        # no config: sliding-window layers keep everything, so that they can be cropped
-        self._cache = DynamicCache()
+        self._cache = new_cache(engine.weights.config)
+        self._is_hybrid = is_hybrid(engine.weights.config)
         self._pending = self._layout.opening  # encoded together with the first nodes
         self._nodes: list[tuple[str, int]] = []  # each appended text, and where it begins
         self.usage = Usage()
@@ -80,8 +83,16 @@ class KVSession:
         found = self._append(texts, each=False)
         return self._reading(found.attention[:, 0], found.logits[-1])
 
+    @property
+    def most_slots(self) -> int:
+        """Nodes that `read_each` reads in one forward; 1 where a slot cannot be seen apart."""
+        return 1 if self._is_hybrid else MOST_SLOTS
+
     def read_each(self, texts: Sequence[str]) -> list[Reading]:
-        """Append nodes and probe behind each, in one forward: what `read` tells one by one."""
+        """Append nodes and probe behind each, in one forward: what `read` tells one by one.
+
+        For at most `most_slots` nodes.
+        """
         found = self._append(texts, each=True)
         return list(map(self._reading, found.attention, found.logits))
 
@@ -102,11 +113,22 @@ class KVSession:
             ends.append(len(ids))
         slots = tuple(ends) if each else (len(ids),)
         request = SpanRequest(rows, [self._layout.question]) if rows else None
-        found = self._forward([*ids, *self._layout.slot * len(slots)], request, slots=slots)
-        self._cache.crop(-len(self._layout.slot) * len(slots))
+        if self._is_hybrid:
+            found = self._append_then_probe(ids, request)
+        else:
+            found = self._forward([*ids, *self._layout.slot * len(slots)], request, slots=slots)
+            self._cache.crop(-len(self._layout.slot) * len(slots))
         self._pending = []
         self._nodes += zip(texts, starts, strict=True)
         return found
+
+    def _append_then_probe(self, ids: list[int], request: SpanRequest | None) -> Forward:
+        """Append tokens, then read the slot from there: linear-attention layers keep no past."""
+        found = self._forward(ids, request) if ids else None
+        before = Checkpoint(self._cache)
+        slot = self._forward(self._layout.slot, None)
+        before.restore()
+        return slot if found is None else replace(found, logits=slot.logits)
 
     def _reading(self, attention: Floats, logits: torch.Tensor) -> Reading:
         # P(Yes) / (P(Yes) + P(No)), each summed over the first tokens of its spellings
@@ -152,8 +174,8 @@ class KVSession:
         answers = [self._layout.answer(text) for text in texts]
         if not answers:
             return np.zeros(0)
-        known = self.cached_tokens
-        room = self._engine.context_tokens - known - len(prompt)
+        start = Checkpoint(self._cache)
+        room = self._engine.context_tokens - self.cached_tokens - len(prompt)
         if (longest := max(map(len, answers))) > room:
             raise InputError(
                 f"an answer of {longest} tokens was to be scored where {room} fit into the context "
@@ -164,11 +186,12 @@ class KVSession:
         for answer in answers:
             logits = first  # predicts the first token; the last token predicts nothing
             if before := answer[:-1]:
+                asked = Checkpoint(self._cache)
                 rest = self._forward(before, None, logit_rows=len(before)).logits
-                self._cache.crop(-len(before))
+                asked.restore()
                 logits = torch.cat([first, rest])
             means.append(logprobs(logits, answer).mean())
-        self._cache.crop(known - self.cached_tokens)
+        start.restore()
         return np.array(means)
 
     def _forward(

@@ -17,8 +17,6 @@ from hwdag.search.progress import ProgressControl
 from hwdag.text.headings import searched_text
 from hwdag.types import Candidate, Node, OnStep, Retrieval, Step, Usage
 
-PROBED_TOGETHER = 8  # nodes of a forward that has an answer slot for each
-
 FIRST_POSITION = 2  # the question is at position 1 (PECAN App. C)
 MOST_PASSED_OVER = 3  # candidates that are kept with each choice
 
@@ -143,7 +141,7 @@ def read_until_enough(
     be one by one. Nodes behind the last one needed are cropped.
     """
     read: list[Step] = []
-    while not progress.reason and (part := steps[len(read) : len(read) + PROBED_TOGETHER]):
+    while not progress.reason and (part := steps[len(read) : len(read) + session.most_slots]):
         readings = session.read_each([searched_text(step.node) for step in part])
         for i, (step, reading) in enumerate(zip(part, readings, strict=True), 1):
             relevance = step.position * float(reading.attention[0])

@@ -16,8 +16,6 @@ from hwdag.search.context import Budget
 from hwdag.search.frontier import Frontier
 from hwdag.text.headings import searched_text
 
-MOST_TOGETHER = 8  # nodes of a forward
-
 FIRST_TRY = 2  # nodes of the first forward
 
 
@@ -34,11 +32,12 @@ class Speculation:
         self._guesses: list[int] = []
         self._hits = 0  # of the last forward
         self._expected: str | None = None  # the best guess, where it was not worth a forward
-        self.together = FIRST_TRY
+        self._most = session.most_slots
+        self._together = min(FIRST_TRY, self._most)  # nodes of the next forward
 
     def guess(self, index: int) -> None:
         """Note what may follow a node, before its visit changes the scores: the next best ones."""
-        self._guesses = self._frontier.passed_over(index, MOST_TOGETHER)
+        self._guesses = self._frontier.passed_over(index, self._most)
 
     def read(self, text: str) -> Reading:
         """Read the node whose followers were guessed."""
@@ -47,9 +46,9 @@ class Speculation:
             return self._ahead.popleft()[1]
         self._adapt(text)
         self.end()
-        guesses = self._fitting(max(1, self.together - 1))
+        guesses = self._fitting(max(1, self._together - 1))
         self._expected = guesses[0] if guesses else None
-        texts = [text, *guesses[: self.together - 1]]
+        texts = [text, *guesses[: self._together - 1]]
         first, *rest = self._session.read_each(texts)
         self._ahead = deque(zip(texts[1:], rest, strict=True))
         self._hits = 0
@@ -62,9 +61,9 @@ class Speculation:
 
     def _adapt(self, text: str) -> None:
         if self._ahead:
-            self.together = self._hits + 1
+            self._together = self._hits + 1
         elif self._hits or text == self._expected:
-            self.together = min(2 * self.together, MOST_TOGETHER)
+            self._together = min(2 * self._together, self._most)
 
     def _fitting(self, count: int) -> list[str]:
         """The texts of the first guesses, as far as they fit into the budget together."""
