@@ -47,7 +47,9 @@ FAMILIES: dict[str, dict[str, object]] = {
     "gpt_oss": SLIDING | {"num_local_experts": 4, "num_experts_per_tok": 2},
     "smollm3": {},
     "granite": {},
-    "gemma4_text": SLIDING | {"global_head_dim": 16, "hidden_size_per_layer_input": 16},
+    "gemma4_text": SLIDING
+    | {"global_head_dim": 16, "hidden_size_per_layer_input": 16}
+    | {"layer_types": [*["sliding_attention"] * 3, "full_attention"]},
 }
 
 MAMBA = {"mamba_n_heads": 8, "mamba_d_head": 16, "mamba_d_state": 16, "mamba_n_groups": 1}
