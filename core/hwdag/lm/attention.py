@@ -26,6 +26,7 @@ from transformers import (
     AttentionMaskInterface,
     PreTrainedConfig,
     PreTrainedModel,
+    cache_utils,
 )
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
@@ -40,6 +41,9 @@ BLOCK_ELEMENTS = 1 << 24
 ATTENTION = {"full_attention", "sliding_attention"}
 LINEAR = {"linear_attention", "conv"}
 """Kinds of layers, as a config names them."""
+
+LINEAR_LAYER = "LinearAttentionCacheLayerMixin"
+"""The class of their caches, which earlier versions of transformers do not have."""
 
 Range = tuple[int, int]  # a half-open range of token positions
 
@@ -212,6 +216,8 @@ def check_supported(model: PreTrainedModel) -> None:
         reason = "it is an encoder-decoder, hwdag needs a decoder-only causal LM"
     elif kinds:
         reason = f"it has {', '.join(sorted(kinds))} layers, which hwdag does not know"
+    elif is_hybrid(model.config) and not hasattr(cache_utils, LINEAR_LAYER):
+        reason = "its linear-attention layers need a later version of transformers"
     elif not attention_layers(model.config):
         reason = "none of its layers has an attention matrix to read"
     elif not is_hybrid(model.config) and not getattr(model, "_supports_attention_backend", False):

@@ -10,14 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from transformers import Cache, DynamicCache, PreTrainedConfig
-from transformers.cache_utils import (
-    DynamicLayer,
-    DynamicSlidingWindowLayer,
-    LinearAttentionCacheLayerMixin,
-)
+from transformers import Cache, DynamicCache, PreTrainedConfig, cache_utils
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
-from hwdag.lm.attention import is_hybrid
+from hwdag.lm.attention import LINEAR_LAYER, is_hybrid
 
 
 def new_cache(config: PreTrainedConfig) -> DynamicCache:
@@ -38,9 +34,9 @@ class Checkpoint:
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
         self._tokens = int(cache.get_seq_length())
-        linear = [
-            layer for layer in cache.layers if isinstance(layer, LinearAttentionCacheLayerMixin)
-        ]
+        # why getattr: earlier versions have no such layers, and `check_supported` refuses hybrids there
+        kind = getattr(cache_utils, LINEAR_LAYER, ())
+        linear = [layer for layer in cache.layers if isinstance(layer, kind)]
         self._states = [(layer, _copied(layer)) for layer in linear]
 
     def restore(self) -> None:
