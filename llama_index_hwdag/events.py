@@ -80,7 +80,7 @@ class HWDAGDocumentStartEvent(_Event):
 
 
 class HWDAGWindowEvent(_Event):
-    """A stage, such as the points of a level, has finished `done` of its `total` windows."""
+    """A stage, such as the points of a level, has finished `done` of its `total` windows, or characters."""
 
     document_id: str
     stage: str

@@ -127,7 +127,7 @@ class Insertion:
                 is_new = content is None or (self._replace and content != content_hash(sound))
                 if is_new and text.strip() and document.id not in ids:
                     known = self._known_vectors(document.id)
-                    leaves = self._builder.leaves(sound, known)
+                    leaves = self._builder.leaves(sound, reporter, known)
                     self._store.put(sound, leaves.graph, leaves.vectors, is_pending=True)
                 ids.add(document.id)
                 self._found_pending |= self._store.is_pending(document.id)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import accumulate, chain
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from hwdag.store.calls import CallCache, key_of, vectors_of
 from hwdag.text.chunking import chunk, leaves
 from hwdag.text.headings import Outline, searched_text
 from hwdag.text.prompts import Prompts
-from hwdag.trace.bars import Reporter
+from hwdag.trace.bars import BYTES, Reporter
 from hwdag.types import Document, Node
 
 MAX_LEVELS = 12  # a graph ends there, even if the text does not shrink (ours)
@@ -136,14 +136,16 @@ class GraphBuilder:
             notes.append(f"stopped at level {MAX_LEVELS}")
         graph = HWDAG.from_rows(nodes, rows)
         graph.check_integrity()
-        vectors = self._embed(embedded_texts(nodes), known or {}, calls)
+        vectors = self._embed(embedded_texts(nodes), known or {}, calls, reporter)
         notes = [f"{document.id}: {note}" for note in notes]
         return BuiltGraph(graph, vectors, replies, notes)
 
-    def leaves(self, document: Document, known: Mapping[str, Vectors] | None = None) -> BuiltGraph:
+    def leaves(
+        self, document: Document, reporter: Reporter, known: Mapping[str, Vectors] | None = None
+    ) -> BuiltGraph:
         """Build the leaves alone, which need no language model."""
         nodes = self._leaves(document, Outline(document.text, document.title))
-        vectors = self._embed(embedded_texts(nodes), known or {}, CallCache.open())
+        vectors = self._embed(embedded_texts(nodes), known or {}, CallCache.open(), reporter)
         return BuiltGraph(HWDAG.from_rows(nodes, []), vectors)
 
     def first_windows(self, document: Document) -> tuple[int, list[int]]:
@@ -246,20 +248,39 @@ class GraphBuilder:
         ]
 
     def _embed(
-        self, texts: Sequence[str], known: Mapping[str, Vectors], calls: CallCache
+        self,
+        texts: Sequence[str],
+        known: Mapping[str, Vectors],
+        calls: CallCache,
+        reporter: Reporter,
     ) -> Vectors:
         """Embed what is not known, (texts, dimension)."""
         new = list(dict.fromkeys(text for text in texts if text not in known))
         batches = [new[i : i + EMBED_BATCH] for i in range(0, len(new), EMBED_BATCH)]
 
+        # why by characters: long texts take longer, and so the time that is left is told well
+        ends = list(accumulate((sum(map(len, batch)) for batch in batches), initial=0))
+        done = 0
+
+        def advance_to(end: int) -> None:
+            nonlocal done
+            if end > done:
+                advance(end - done)
+            done = max(end, done)
+
         def embed(missing: list[int]) -> list[dict[str, Vectors]]:
-            found = [self.embedder.embed(batches[i]) for i in missing]
-            return [{"vectors": np.asarray(vectors, np.float32)} for vectors in found]
+            [i] = missing
+            advance_to(ends[i])  # those before it were made in an earlier run
+            vectors = np.asarray(self.embedder.embed(batches[i]), np.float32)
+            advance_to(ends[i + 1])
+            return [{"vectors": vectors}]
 
         keys = [key_of("embed", self.embedder.name, batch) for batch in batches]
         fits = vectors_of([len(batch) for batch in batches], self.embedder.dimension)
         # why keep=False: the vectors of a finished document stand beside its nodes already
-        made = calls.results(keys, fits, embed, keep=False)
+        with reporter.stage("embeddings", ends[-1], BYTES) as advance:
+            made = calls.results(keys, fits, embed, keep=False)
+            advance_to(ends[-1])
         found = dict(known)
         for batch, arrays in zip(batches, made, strict=True):
             found |= zip(batch, arrays["vectors"], strict=True)

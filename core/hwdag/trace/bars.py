@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stderr
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, TextIO
+
+BYTES = "B"
+"""The unit of stages that are counted in characters, or bytes; bars shorten their numbers."""
 
 Advance = Callable[..., object]  # call it after each piece of work, or with a number of pieces
 
@@ -28,15 +33,47 @@ class Silent:
 
 
 class Bars:
-    """One tqdm bar per stage, on standard error."""
+    """One tqdm bar per stage, on standard error; other messages there appear whole, above the bars."""
+
+    def __init__(self) -> None:
+        self._stream: TextIO | None = None  # where the bars of open stages are
 
     @contextmanager
     def stage(self, name: str, total: int, unit: str) -> Iterator[Advance]:
         """Show a bar with rate and remaining time."""
         from tqdm.auto import tqdm
 
-        with tqdm(total=total, desc=name, unit=f" {unit}", leave=False, dynamic_ncols=True) as bar:
+        with (
+            self._whole_messages() as stream,
+            tqdm(
+                total=total,
+                desc=name,
+                unit=unit if unit == BYTES else f" {unit}",
+                unit_scale=unit == BYTES,
+                file=stream,
+                leave=False,
+                dynamic_ncols=True,
+            ) as bar,
+        ):
             yield bar.update
+
+    @contextmanager
+    def _whole_messages(self) -> Iterator[TextIO]:
+        if self._stream is not None:
+            yield self._stream
+            return
+        from tqdm.contrib import DummyTqdmFile
+        from tqdm.contrib.logging import logging_redirect_tqdm
+
+        self._stream = sys.stderr
+        messages: Any = DummyTqdmFile(self._stream)
+        # why a condition: the redirection gives a root logger without handlers one that shows all
+        logs = logging_redirect_tqdm() if logging.getLogger().handlers else nullcontext()
+        try:
+            with logs, redirect_stderr(messages):
+                yield self._stream
+        finally:
+            self._stream = None
 
 
 @dataclass(frozen=True, slots=True)
