@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from worlds import random_prose
 
 from hwdag.config import NEVER, BuildConfig, Scoring, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
@@ -52,7 +53,8 @@ def test_a_shared_rare_word_brings_the_second_hop():
 def test_the_parts_of_a_score_are_reported_and_add_up(method):
     built = BuildConfig(method="hwdag")
     index = HWDAGIndex(reader=ScriptedLM(), embedder=HashingEmbedder(), config=built)
-    index.insert([Document("d", TEXT)])
+    more = "\nPassage 5:\nBells\n" + random_prose(0, 12)  # long enough to get points
+    index.insert([Document("d", TEXT + more)])
     scoring = Scoring(attention=0.5, similarity=0.7, sparse=0.4)
     config = SearchConfig(method, token_budget=500, confidence=NEVER, scoring=scoring)
     steps = index.search(QUESTION, config=config).steps
