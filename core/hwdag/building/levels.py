@@ -16,7 +16,7 @@ import numpy as np
 from hwdag.arrays import Floats, Indices, Vectors
 from hwdag.building.edges import edges_of, replay, with_sources
 from hwdag.building.points import Point, Replies, make_points
-from hwdag.building.windows import TOKENS_PER_POINT, Window, WindowPlan, windows_of
+from hwdag.building.windows import LEAST_TOKENS, TOKENS_PER_POINT, Window, WindowPlan, windows_of
 from hwdag.config import BuildConfig, Method
 from hwdag.embedding.base import Embedder
 from hwdag.errors import InputError
@@ -160,7 +160,8 @@ class GraphBuilder:
         rules = self.config.rules
         if not rules.has_points or height > MAX_LEVELS:
             return False
-        return rules.is_paper or _tokens(level) >= TOKENS_PER_POINT
+        least = LEAST_TOKENS if height == 2 else TOKENS_PER_POINT
+        return rules.is_paper or _tokens(level) >= least
 
     def _is_too_long(self, points: Sequence[Sequence[Point]], level: Sequence[Node]) -> bool:
         """Whether points say no more briefly what the level below them says."""

@@ -25,8 +25,11 @@ prompt, window and summary together (4.1), and does not divide it."""
 
 
 TOKENS_PER_POINT = 100
-"""A writer is asked for at most one point per so many tokens of its window (ours). A text that is
-shorter gets no points: a leaf says it as briefly."""
+"""A writer is asked for at most one point per so many tokens of its window (ours). Points that take fewer
+get no points above them."""
+
+LEAST_TOKENS = 24
+"""A shorter text gets no points: a leaf says it as briefly (ours)."""
 
 MOST_OF_WINDOW = 1 / 2
 """Share of a window's tokens that its written points may take (ours); in the papers' methods all of
