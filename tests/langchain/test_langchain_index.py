@@ -166,7 +166,7 @@ def test_deleting_takes_what_an_interrupted_build_has_left(tmp_path):
     long = Document(id="long", page_content=f"{MILL} {FERRY}", metadata={"n": 1})
     path, config = (
         tmp_path / "village.hwdag",
-        BuildConfig(leaves="chunks", chunk_tokens=12, window_tokens=190),
+        BuildConfig(leaves="chunks", chunk_tokens=12, window_tokens=220),
     )
     index = an_index([], writer=write, path=path, config=config)
     with pytest.raises(WriterFailed):

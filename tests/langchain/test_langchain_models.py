@@ -137,30 +137,30 @@ def test_readers_and_embedders_of_the_core_pass_through():
 @pytest.mark.parametrize(
     "writer",
     [
-        FakeListLLM(responses=["* the smith"]),
-        FakeListChatModel(responses=["* the smith"]),
-        FakeListChatModel(responses=["* the smith"]) | StrOutputParser(),
-        RunnableLambda(lambda prompt: "* the smith"),
-        lambda prompt: "* the smith",
+        FakeListLLM(responses=["* smith and ferry"]),
+        FakeListChatModel(responses=["* smith and ferry"]),
+        FakeListChatModel(responses=["* smith and ferry"]) | StrOutputParser(),
+        RunnableLambda(lambda prompt: "* smith and ferry"),
+        lambda prompt: "* smith and ferry",
     ],
 )
 def test_any_model_or_chain_writes_the_points(writer):
     index = an_index(writer=writer, config=None)
     points = [n for g in index.index.graphs.values() for n in g.nodes if n.level > 1]
-    assert {(n.text, n.origin) for n in points} == {("the smith", "generated")}
+    assert {(n.text, n.origin) for n in points} == {("smith and ferry", "generated")}
 
 
 @pytest.mark.parametrize(
     "content",
     [
-        "* the smith",
-        "<think>* a thought</think>\n* the smith",
-        [{"type": "text", "text": "* the smith"}],
+        "* smith and ferry",
+        "<think>* a thought</think>\n* smith and ferry",
+        [{"type": "text", "text": "* smith and ferry"}],
         [
             {"type": "reasoning", "reasoning": "* a thought"},
             {"type": "thinking", "thinking": "* a thought", "signature": "x"},
-            {"type": "text", "text": "* the "},
-            "smith",
+            {"type": "text", "text": "* smith and "},
+            "ferry",
         ],
     ],
 )
@@ -168,7 +168,7 @@ def test_a_writer_may_reply_in_content_blocks_and_its_thoughts_are_left_out(cont
     writer = GenericFakeChatModel(messages=cycle([AIMessage(content)]))
     index = an_index(writer=writer, config=None)
     points = {n.text for g in index.index.graphs.values() for n in g.nodes if n.level > 1}
-    assert points == {"the smith"}
+    assert points == {"smith and ferry"}
 
 
 def test_a_writer_is_asked_so_many_prompts_at_a_time_as_its_config_says():
@@ -188,7 +188,7 @@ def test_a_writer_is_asked_so_many_prompts_at_a_time_as_its_config_says():
 
 
 def test_concurrent_and_single_writers_build_the_same_index():
-    config = BuildConfig(leaves="chunks", chunk_tokens=12, window_tokens=190)
+    config = BuildConfig(leaves="chunks", chunk_tokens=12, window_tokens=220)
     writer = RunnableLambda(lambda prompt: f"* {len(prompt)} letters")
     alone = an_index(writer=writer, config=config)
     several = an_index(writer=writer.with_config(max_concurrency=4), config=config)

@@ -223,7 +223,7 @@ def test_older_traces_go_on():
 def test_progress_of_every_change_is_shown_where_it_is_asked_for(change, capsys):
     index = built("mill", show_progress=True)
     capsys.readouterr()
-    getattr(index, change)(Document(id_="new", text=TEXTS["orchard"]))
+    getattr(index, change)(Document(id_="new", text=TEXTS["ferry"]))
     shown = capsys.readouterr().err
     assert "documents" in shown and "points of level 2" in shown
 
