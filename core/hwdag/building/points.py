@@ -131,8 +131,10 @@ def _points_in(
     [length] = reader.count_tokens([reply])
     is_cut = length >= CUT_SHARE * plan.points_tokens and not ends_sentence(reply)
     complete = texts[:-1] if is_cut else texts
+    # why first: to compare points with each other takes their number squared
+    complete = fitting(complete, reader, plan.points_tokens)
     kept = originals(complete, [part.text for part in window.parts])
-    counts = Replies(refused=len(complete) - len(kept), unfinished=len(texts) - len(complete))
+    counts = Replies(refused=len(complete) - len(kept), unfinished=int(is_cut and bool(texts)))
     return fitting(kept, reader, plan.points_of(window.tokens)), counts
 
 

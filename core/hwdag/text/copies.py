@@ -35,8 +35,8 @@ def originals(points: Iterable[str], texts: Sequence[str]) -> list[str]:
 
 
 def _is_near(one: Counter[str], other: Counter[str]) -> bool:
-    longer = max(one.total(), other.total())
-    return (one & other).total() >= NEAR_COPY * longer
+    shorter, longer = sorted([one.total(), other.total()])
+    return shorter >= NEAR_COPY * longer and (one & other).total() >= NEAR_COPY * longer
 
 
 def _joined(found: Iterable[str]) -> str:
