@@ -136,16 +136,17 @@ class Disturbed(ScriptedLM):
 
     def session(self, question, **options):
         session = super().session(question, **options)
-        read = session.read
+        session.read, session.read_each = map(self._disturbed, (session.read, session.read_each))
+        return session
 
+    def _disturbed(self, forward):
         def disturbed(texts):
             self.at -= 1
             if self.at == 0:
                 self.event()
-            return read(texts)
+            return forward(texts)
 
-        session.read = disturbed
-        return session
+        return disturbed
 
 
 def test_a_walk_whose_documents_are_deleted_under_it_begins_anew(tmp_path):

@@ -96,7 +96,8 @@ def test_build_insert_and_refresh(tmp_path, capsys):
     folder, path = tmp_path / "docs", tmp_path / "town.hwdag"
     folder.mkdir()
     (folder / "harbour.txt").write_text(
-        "Clara Holm built the harbour in 1871. It has a lighthouse."
+        "Clara Holm built the harbour in 1871. It has a lighthouse. Her son painted it white in 1890. "
+        "The ferry to the island left from its foot every morning until the war. Now it is a museum."
     )
     (folder / "quarry.txt").write_text("The quarry at Elm Hill gave the stone. It closed in 1940.")
     build = ["build", str(folder), "-o", str(path), "--quiet", "--method", "hwdag"]
