@@ -61,9 +61,9 @@ if TYPE_CHECKING:
     from hwdag.page.widget import PageWidget
     from hwdag.store.verify import Compacted, Verdict
 
+_LOGGER = logging.getLogger("hwdag")
 
 MOST_FRAMED = 20_000  # nodes that a notebook shows as a page
-_LOGGER = logging.getLogger("hwdag")
 
 WAIT_SECONDS = 30.0  # how long a change waits for the build of another process to end
 
@@ -107,7 +107,7 @@ class HWDAGIndex:
             writer: writes Information Points: a Writer, a function from prompt to text, or None for
                 the reader itself (or extraction, see `BuildConfig.points`).
             answerer: who answers from what was found: a Writer, a function from prompt to text, or None
-                for the reader. Such an answer is more than a small reader can write.
+                for the reader. Pass one where the reader is small.
             embedder: an Embedder, a sentence-transformers name, or None for the embedded default.
             config: how documents become graphs.
             prompts: replacements for the papers' prompts.

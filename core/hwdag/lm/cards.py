@@ -6,17 +6,24 @@ some ship with hwdag. Of other models it is assumed from their size.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
-from hwdag.checks import json_bytes, json_object
+from hwdag.checks import json_object
 from hwdag.config import NEVER, PAPER_CONFIDENCE, HeadList
 from hwdag.errors import InputError
 from hwdag.flops import ModelShape
-from hwdag.lm.known import KINDS, REQUIRED, OfModel, shipped_json, without_empty, write_json
+from hwdag.lm.known import (
+    KINDS,
+    REQUIRED,
+    OfModel,
+    read_json,
+    shipped_json,
+    without_empty,
+    write_json,
+)
 from hwdag.text.prompts import SearchPrompts
 
 PROBE = "hwdag probe --model {name} -o CARD.json"
@@ -126,15 +133,7 @@ class CardFile(OfModel):
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a file from `save` or `hwdag probe`. Raises `InputError` for anything else."""
-        try:
-            return cls.parse(json.loads(json_bytes(Path(path))))
-        except OSError as error:
-            raise InputError(
-                f"{path}: cannot be read ({error.strerror or error}); give the file of a card, as "
-                "`hwdag probe` writes it"
-            ) from error
-        except (ValueError, RecursionError) as error:  # InputError and broken JSON are ValueErrors
-            raise InputError(f"{path}: no card: {error}") from error
+        return read_json(path, cls.parse, "card", "hwdag probe")
 
     @classmethod
     def parse(cls, data: Any) -> Self:

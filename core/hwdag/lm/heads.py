@@ -8,7 +8,6 @@ name, so they stay valid after merging an adapter or quantising. `hwdag_lab.head
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -17,7 +16,7 @@ from pathlib import Path
 from reprlib import repr as brief
 from typing import Any, Self
 
-from hwdag.checks import json_bytes, json_object
+from hwdag.checks import json_object
 from hwdag.config import HeadList, Heads
 from hwdag.errors import InputError
 from hwdag.lm.known import (
@@ -26,6 +25,7 @@ from hwdag.lm.known import (
     OfModel,
     facts_of,
     pretty,
+    read_json,
     shipped_json,
     without_empty,
     write_json,
@@ -110,15 +110,7 @@ class HeadFile(OfModel):
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a file from `save` or `hwdag heads detect`. Raises `InputError` for anything else."""
-        try:
-            return cls.parse(json.loads(json_bytes(Path(path))))
-        except OSError as error:
-            raise InputError(
-                f"{path}: cannot be read ({error.strerror or error}); give the file of a head list, "
-                "as `hwdag heads detect` writes it"
-            ) from error
-        except (ValueError, RecursionError) as error:  # InputError and broken JSON are ValueErrors
-            raise InputError(f"{path}: no head list: {error}") from error
+        return read_json(path, cls.parse, "head list", "hwdag heads detect")
 
     @classmethod
     def parse(cls, data: Any) -> Self:

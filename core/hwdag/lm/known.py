@@ -7,12 +7,15 @@ or quantising.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from hwdag.checks import json_bytes
 from hwdag.errors import InputError
+
+T = TypeVar("T")
 
 KINDS = {
     **dict.fromkeys(("model", "architecture"), "a text"),
@@ -119,3 +122,16 @@ def pretty(data: Mapping[str, Any]) -> str:
     """Return JSON with a field per line."""
     lines = (f"  {json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}" for k, v in data.items())
     return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def read_json(path: str | Path, parse: Callable[[Any], T], what: str, made_by: str) -> T:
+    """Parse a file of a model. Raises `InputError` that names the file, `what` it is and who makes it."""
+    try:
+        return parse(json.loads(json_bytes(Path(path))))
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot be read ({error.strerror or error}); give the file of a {what}, as "
+            f"`{made_by}` writes it"
+        ) from error
+    except (ValueError, RecursionError) as error:  # InputError and broken JSON are ValueErrors
+        raise InputError(f"{path}: no {what}: {error}") from error

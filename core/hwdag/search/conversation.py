@@ -1,4 +1,4 @@
-"""A question that refers to earlier ones: rewritten by a model, or searched for near what these were about (ours).
+"""Follow-up questions: rewritten by a model, or searched for near the topic of the last turns (ours).
 
 "When was she born?" after "Who built the waterworks?" is about somebody. A model that writes makes it a
 question of its own. Where there is none, nodes gain that share the words of the last turns, in their text
@@ -36,8 +36,8 @@ OWN = 0.3
 """Share of a node's own words in its topic; the rest is the best of its paragraph."""
 
 LEAST_SHARE = 0.7
-"""Share of the best similarity from which on a reader reads a node for such a question: it cannot tell
-either whom the question is about."""
+"""A reader is shown only nodes with at least this share of the best similarity: of others it cannot tell
+whether they are about the same person."""
 # why these: found on the twelve follow-ups of tests/conversation_world.py, with the default models
 
 NEAR = "searched near what the last turns were about"
