@@ -507,7 +507,7 @@ class HWDAGIndex:
         if recorded != embedder.name:
             raise IndexMismatch(
                 f"the nodes were embedded with {recorded!r}, got {embedder.name!r}; leave the embedder "
-                "out, or build the index again"
+                "out, or embed them anew (reembed)"
             )
         return embedder
 
@@ -574,6 +574,40 @@ class HWDAGIndex:
         store = self._filled
         # why the path: with a connection of its own, it does not block searches of this process
         return compact(self._path or store, drop_calls=drop_calls)
+
+    def reembed(self, embedder: Embedder | str, *, show_progress: bool | Reporter = False) -> bool:
+        """Embed all nodes with another model; texts, edges and ids stay. Asks no language model.
+
+        Writes a copy, which then takes the place of the file. A kill before that changes nothing, and
+        another process reads on in the old file until it loads the new one.
+
+        Returns:
+            False if the nodes are embedded with that model already: nothing was done.
+
+        Raises:
+            InputError: the index is in memory.
+            ModelNotFound: there is no such embedder.
+            IndexBusy: another process is changing the file.
+        """
+        from hwdag.building.levels import embeddings_of
+        from hwdag.store.copying import reembed
+
+        if self._path is None:
+            raise InputError("an index in memory has no file to embed anew; save() it first")
+        new, reporter = as_embedder(embedder), as_reporter(show_progress)
+        with self._changes, build_lock(self._path, WAIT_SECONDS):
+            done = reembed(
+                self._path,
+                new.name,
+                new.dimension,
+                lambda nodes: embeddings_of(nodes, new, reporter),
+                show_progress=reporter,
+            )
+            # why in this order: a search begun in between raises, and never mixes two embedders
+            self.close()
+            self._embedder = Lazy(lambda: new)
+            self._bind(Store.open(self._path))
+        return done
 
     def close(self) -> None:
         """Release the file; the content of an index in memory is lost. Closing twice does no harm."""

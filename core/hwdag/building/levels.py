@@ -136,7 +136,7 @@ class GraphBuilder:
             notes.append(f"stopped at level {MAX_LEVELS}")
         graph = HWDAG.from_rows(nodes, rows)
         graph.check_integrity()
-        vectors = self._embed(embedded_texts(nodes), known or {}, calls, reporter)
+        vectors = embeddings_of(nodes, self.embedder, reporter, calls, known)
         notes = [f"{document.id}: {note}" for note in notes]
         return BuiltGraph(graph, vectors, replies, notes)
 
@@ -145,7 +145,7 @@ class GraphBuilder:
     ) -> BuiltGraph:
         """Build the leaves alone, which need no language model."""
         nodes = self._leaves(document, Outline(document.text, document.title))
-        vectors = self._embed(embedded_texts(nodes), known or {}, CallCache.open(), reporter)
+        vectors = embeddings_of(nodes, self.embedder, reporter, known=known)
         return BuiltGraph(HWDAG.from_rows(nodes, []), vectors)
 
     def first_windows(self, document: Document) -> tuple[int, list[int]]:
@@ -248,44 +248,47 @@ class GraphBuilder:
             for node, (alone, behind) in zip(nodes, lines, strict=True)
         ]
 
-    def _embed(
-        self,
-        texts: Sequence[str],
-        known: Mapping[str, Vectors],
-        calls: CallCache,
-        reporter: Reporter,
-    ) -> Vectors:
-        """Embed what is not known, (texts, dimension)."""
-        new = list(dict.fromkeys(text for text in texts if text not in known))
-        batches = [new[i : i + EMBED_BATCH] for i in range(0, len(new), EMBED_BATCH)]
 
-        # why by characters: long texts take longer, and so the time that is left is told well
-        ends = list(accumulate((sum(map(len, batch)) for batch in batches), initial=0))
-        done = 0
+def embeddings_of(
+    nodes: Sequence[Node],
+    embedder: Embedder,
+    reporter: Reporter,
+    calls: CallCache | None = None,
+    known: Mapping[str, Vectors] | None = None,
+) -> Vectors:
+    """Embed nodes, (nodes, dimension); `calls` and `known` as in `GraphBuilder.build`."""
+    texts, known = embedded_texts(nodes), known or {}
+    calls = CallCache.open() if calls is None else calls
+    new = list(dict.fromkeys(text for text in texts if text not in known))
+    batches = [new[i : i + EMBED_BATCH] for i in range(0, len(new), EMBED_BATCH)]
 
-        def advance_to(end: int) -> None:
-            nonlocal done
-            if end > done:
-                advance(end - done)
-            done = max(end, done)
+    # why by characters: long texts take longer, and so the time that is left is told well
+    ends = list(accumulate((sum(map(len, batch)) for batch in batches), initial=0))
+    done = 0
 
-        def embed(missing: list[int]) -> list[dict[str, Vectors]]:
-            [i] = missing
-            advance_to(ends[i])  # those before it were made in an earlier run
-            vectors = np.asarray(self.embedder.embed(batches[i]), np.float32)
-            advance_to(ends[i + 1])
-            return [{"vectors": vectors}]
+    def advance_to(end: int) -> None:
+        nonlocal done
+        if end > done:
+            advance(end - done)
+        done = max(end, done)
 
-        keys = [key_of("embed", self.embedder.name, batch) for batch in batches]
-        fits = vectors_of([len(batch) for batch in batches], self.embedder.dimension)
-        # why keep=False: the vectors of a finished document stand beside its nodes already
-        with reporter.stage("embeddings", ends[-1], BYTES) as advance:
-            made = calls.results(keys, fits, embed, keep=False)
-            advance_to(ends[-1])
-        found = dict(known)
-        for batch, arrays in zip(batches, made, strict=True):
-            found |= zip(batch, arrays["vectors"], strict=True)
-        return np.stack([found[text] for text in texts])
+    def embed(missing: list[int]) -> list[dict[str, Vectors]]:
+        [i] = missing
+        advance_to(ends[i])  # those before it were made in an earlier run
+        vectors = np.asarray(embedder.embed(batches[i]), np.float32)
+        advance_to(ends[i + 1])
+        return [{"vectors": vectors}]
+
+    keys = [key_of("embed", embedder.name, batch) for batch in batches]
+    fits = vectors_of([len(batch) for batch in batches], embedder.dimension)
+    # why keep=False: the vectors of a finished document stand beside its nodes already
+    with reporter.stage("embeddings", ends[-1], BYTES) as advance:
+        made = calls.results(keys, fits, embed, keep=False)
+        advance_to(ends[-1])
+    found = dict(known)
+    for batch, arrays in zip(batches, made, strict=True):
+        found |= zip(batch, arrays["vectors"], strict=True)
+    return np.stack([found[text] for text in texts])
 
 
 def embedded_texts(nodes: Sequence[Node]) -> list[str]:

@@ -102,6 +102,8 @@ def _add_upkeep(commands: Commands) -> None:
         "files": {"nargs": "+", "type": Path, "metavar": "FILE", "help": "index files, in order"}
     }
     add("merge", "copy the documents of several index files to a new one", files | NEW_FILE | QUIET)
+    embedder = {"--embedder": {**MODELS["--embedder"], "required": True}}
+    add("reembed", "embed all nodes of an index file with another model", FILE | embedder | QUIET)
     add("compact", "shrink an index file by the space of deleted documents", FILE | DROP_CALLS)
     output = {"output": {"type": Path, "metavar": "OUTPUT", "help": "new file, .jsonl or .graphml"}}
     add("export", "write documents and graphs for other programs", FILE | output | QUIET)

@@ -1,4 +1,4 @@
-"""The commands for an index file that need no model: show, verify, repair, merge, compact, export."""
+"""The commands for an index file that need no language model: show, verify, repair, and so on."""
 
 from __future__ import annotations
 
@@ -73,6 +73,16 @@ def merge(options: argparse.Namespace) -> int:
     """Copy the documents of several index files into a new one."""
     merge_files(options.files, options.output, show_progress=not options.quiet)
     print(f"{options.output}: written")
+    return 0
+
+
+def reembed(options: argparse.Namespace) -> int:
+    """Embed all nodes of an index file with another model."""
+    with HWDAGIndex.load(options.file) as index:
+        done = index.reembed(options.embedder, show_progress=not options.quiet)
+        by = f"embedded with {index.embedder.name}"
+        said = f"{len(index)} documents {by}" if done else f"{by} already; nothing to do"
+        print(f"{options.file}: {said}")
     return 0
 
 

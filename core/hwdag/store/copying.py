@@ -1,24 +1,27 @@
-"""Copies documents from file to file: `merge` of several files, `repair` of a damaged one."""
+"""Copies documents from file to file: `merge` of several, `repair` of a damaged one, `reembed` of one."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hwdag.arrays import Vectors
 from hwdag.errors import IndexCorrupt, IndexFileError, IndexMismatch, InputError
 from hwdag.store import records
 from hwdag.store.database import Database
-from hwdag.store.erasure import insert_guarded
-from hwdag.store.records import read_rows, write_rows
+from hwdag.store.erasure import drop_arrays, insert_guarded, sync
+from hwdag.store.records import DocumentRows, Entry, read_rows, write_rows
 from hwdag.store.schema import PENDING, Header, check_format
 from hwdag.store.sqlite import Store, check_free, header_in
-from hwdag.store.unfinished import new_file
+from hwdag.store.unfinished import file_errors, new_file, unfinished_file
 from hwdag.store.verify import UNREADABLE, id_of, moment, numbers_of, sound_calls
 from hwdag.trace.bars import Reporter, as_reporter
+from hwdag.types import Node
 
 
 def merge(
@@ -49,12 +52,9 @@ def merge(
                         "from one of them"
                     )
                 found[name] = source
-                try:
-                    _copy(connection, new, target, number, before)
-                except UNREADABLE as error:
-                    raise IndexCorrupt(
-                        f"document {name!r} of {source.name} is damaged: {error}; run `hwdag repair`"
-                    ) from error
+                with _blaming(source, name):
+                    _, rows, last_call = _read(connection, number, source.header)
+                    _write(new, target, rows, last_call, before)
                 advance()
 
 
@@ -78,6 +78,17 @@ def _check_alike(sources: Sequence[Store]) -> None:
                 f"{other.name} was built with {key}={two.get(key)!r} and {first.name} with "
                 f"{one.get(key)!r}; build files to be merged with the same models and options"
             )
+
+
+@contextmanager
+def _blaming(source: Store, name: str) -> Iterator[None]:
+    """Name the document in the error for a damaged one."""
+    try:
+        yield
+    except UNREADABLE as error:
+        raise IndexCorrupt(
+            f"document {name!r} of {source.name} is damaged: {error}; run `hwdag repair`"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +136,83 @@ def repair(
         with reporter.stage("repair", len(numbers), "documents") as advance:
             for number in numbers:
                 try:
-                    kept[_copy(source, new, target, number)] = None
+                    entry, rows, last_call = _read(source, number, header)
+                    _write(new, target, rows, last_call)
+                    kept[entry.document.id] = None
                 except UNREADABLE:
                     lost.append(id_of(source, number) or f"number {number}")
                 advance()
         if lost and not kept:
             raise _nothing_in(path)
     return Repaired(Path(output).resolve(), tuple(kept), tuple(lost))
+
+
+def reembed(
+    path: str | os.PathLike[str],
+    embedder: str,
+    dimension: int,
+    embed: Callable[[Sequence[Node]], Vectors],
+    *,
+    show_progress: bool | Reporter = False,
+) -> bool:
+    """Replace an index file by one with other embeddings; see `HWDAGIndex.reembed`.
+
+    The caller holds the build lock. `embed` returns (nodes, dimension). A document that another process
+    deletes meanwhile is not in the new file.
+    """
+    with Store.open(path) as store:
+        if store.header.embedder == embedder:
+            return False
+        place = Path(path).resolve()
+        header = replace(store.header, embedder=embedder, dimension=dimension)
+        with (
+            file_errors(),
+            unfinished_file(place) as unfinished,
+            Store.create(unfinished, header) as new,
+        ):
+            shutil.copymode(place, unfinished)
+            numbers = _copy_embedded(store, new, embed, as_reporter(show_progress))
+            with store.database.writing() as source:  # nobody deletes a document before it ends
+                _copy_what_is_left(source, new, numbers)
+                new.close()
+                if not store.database.is_in(place):
+                    raise IndexFileError(f"{place} was replaced by another process; try again")
+                unfinished.replace(place)
+                drop_arrays(place)
+                sync(place.parent)
+    return True
+
+
+def _copy_embedded(
+    store: Store, new: Store, embed: Callable[[Sequence[Node]], Vectors], reporter: Reporter
+) -> dict[int, int]:
+    """Copy all documents with new embeddings; returns their new numbers by the old ones."""
+    copied = dict[int, int]()
+    numbers = store.numbers()
+    with (
+        reporter.stage("reembed", len(numbers), "documents") as advance,
+        new.database.writing() as target,
+    ):
+        for number in numbers:
+            with store.database.reading() as source:
+                query = "SELECT 1 FROM documents WHERE number = ?"
+                if source.execute(query, [number]).fetchone() is None:
+                    continue  # deleted since
+                with _blaming(store, id_of(source, number) or f"number {number}"):
+                    entry, _, last_call = _read(source, number, store.header)
+            entry = entry._replace(vectors=embed(entry.graph.nodes))
+            rows = records.encode(entry, dimension=new.header.dimension)
+            copied[number] = _write(new, target, rows, last_call)
+            advance()
+    return copied
+
+
+def _copy_what_is_left(source: sqlite3.Connection, new: Store, copied: Mapping[int, int]) -> None:
+    """Copy the calls, and drop the documents that were deleted since they were copied."""
+    with new.database.writing() as target:
+        for number in copied.keys() - set(numbers_of(source)):
+            target.execute("DELETE FROM documents WHERE number = ?", [copied[number]])
+        _copy_calls(source, new, target)
 
 
 @contextmanager
@@ -164,29 +245,51 @@ def _new_file(path: str | os.PathLike[str], header: Header) -> Iterator[Store]:
         yield store
 
 
-def _copy(
-    source: sqlite3.Connection, new: Store, target: sqlite3.Connection, number: int, before: int = 0
-) -> str:
-    """Copy a document and return its id. Raises one of `UNREADABLE` if its checksum does not match."""
+def _read(
+    source: sqlite3.Connection, number: int, header: Header
+) -> tuple[Entry, DocumentRows, int]:
+    """Read a document, its rows and its `last_call`. Raises one of `UNREADABLE` if it is damaged."""
     found = read_rows(source, number)
     if found is None:
         raise IndexCorrupt("parts of it are missing")
     rows, checksum = found
-    name = records.decode(rows, checksum=checksum, dimension=new.header.dimension).document.id
+    entry = records.decode(rows, checksum=checksum, dimension=header.dimension)
     query = "SELECT last_call FROM documents WHERE number = ?"
     ((last,),) = source.execute(query, [number]).fetchall()
+    return entry, rows, last if isinstance(last, int) else 0
+
+
+def _write(
+    new: Store,
+    target: sqlite3.Connection,
+    rows: DocumentRows,
+    last_call: int,
+    before: int = 0,
+) -> int:
+    """Write what `_read` returned, where `before` calls are already; returns the new number."""
     new.database.bound(writing=True)
-    last = last if isinstance(last, int) else 0
-    write_rows(target, rows, last if last == PENDING else before + last)
-    return name
+    return write_rows(target, rows, last_call if last_call == PENDING else before + last_call)
 
 
 def _copy_calls(source: sqlite3.Connection, new: Store, target: sqlite3.Connection) -> int:
     """Copy the intact calls; returns the offset of their new numbers."""
-    (before,) = target.execute("SELECT coalesce(max(number), 0) FROM calls").fetchone()
+    before = _last_number(target)
     columns = ("number", *records.CALL_COLUMNS)
     for number, _, row in sound_calls(source):
         if row is not None:
             new.database.bound(writing=True)
             insert_guarded(target, "calls", columns, [(before + number, *row)])
-    return int(before)
+    # why: calls to come must have larger numbers than the `last_call` of every document
+    target.execute("DELETE FROM sqlite_sequence WHERE name = 'calls'")
+    last = before + _last_number(source)
+    target.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('calls', ?)", [last])
+    return before
+
+
+def _last_number(connection: sqlite3.Connection) -> int:
+    """Return the largest number that a call ever had; 0 if there was none."""
+    try:
+        row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'calls'").fetchone()
+    except UNREADABLE:
+        row = None
+    return row[0] if row and isinstance(row[0], int) else 0
