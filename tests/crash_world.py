@@ -4,7 +4,8 @@
 
 For every seed a child builds an index and dies by SIGKILL: before or behind a model call, at an SQL
 statement or in the midst of one, or at any moment by its parent's hand. Another child runs the same
-build again. The index must be that of an uninterrupted build, and no finished call made twice.
+build again. The index must be that of an uninterrupted build, and no finished call made twice; of
+short documents, which are committed in groups, at most those of one group.
 """
 
 import hashlib
@@ -16,6 +17,7 @@ import sqlite3
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +25,7 @@ from logged_models import Streaming, Writing, logged
 from store_world import assert_same_entries, load_all
 from worlds import random_sentences
 
+from hwdag.building import insertion
 from hwdag.building.insertion import Insertion
 from hwdag.building.levels import GraphBuilder
 from hwdag.config import BuildConfig
@@ -74,10 +77,12 @@ WRITERS = {
     "written": Writing,
     "streamed": Streaming,
     "model": None,
+    "short": None,
 }
+GROUP, GROUP_BYTES = 3, 35_000  # short documents that are committed together, and their bytes
 
 
-def documents(edited=False, sentences=(14, 20, 12)):
+def documents(edited, sentences):
     rng = np.random.default_rng(0)
     for i, count in enumerate(sentences):
         sentences = random_sentences(rng, count, words=(6, 13))
@@ -90,7 +95,8 @@ class World:
     """One mode's build, and what it gives if nothing interrupts it."""
 
     def __init__(self, folder, mode, reader=None, embedder=None):
-        self.folder, self.mode, self.config = folder, mode, CONFIG
+        self.folder, self.mode = folder, mode
+        self.config = replace(CONFIG, method="evidence") if mode == "short" else CONFIG
         self.reader = reader or ScriptedLM(replay_batch=2)
         self.embedder = embedder or HashingEmbedder(64)
         self.before = folder / "before.hwdag"
@@ -100,7 +106,8 @@ class World:
         whole = self.begun("whole.hwdag")
         assert self.fork(whole, folder / "whole.log", Trap(), count=folder / "counts") == 0
         self.seconds = time.perf_counter() - began
-        self.calls = started(folder / "whole.log")
+        self.order = ordered(folder / "whole.log")
+        self.calls = Counter(self.order)
         self.entries = entries(whole)
         self.counts = counted(folder / "counts")
 
@@ -134,7 +141,9 @@ class World:
             Prompts(),
         )
         fresh = not holds_something(path)
-        given = documents(edited, (8,)) if self.mode == "model" else documents(edited)
+        sizes = {"model": (8,), "short": (1, 2) * 5}.get(self.mode, (14, 20, 12))
+        insertion.GROUP_SECONDS, insertion.GROUP_BYTES = 60, GROUP_BYTES
+        given = documents(edited, sizes)
         header = Header(self.reader.name, self.embedder.name, self.embedder.dimension, {})
         with Store.create(path, header) if fresh else Store.open(path) as store:
             Insertion(builder, store, replace=True).run(given, Silent())
@@ -153,9 +162,7 @@ class World:
         extra = Counter()
         for _ in range(1 + (seed % 4 == 3)):
             self.kill(rng, path, log)
-            # what ran last may have been killed before its result was on disk
-            lines = log.read_text().splitlines() if log.exists() else []
-            extra.update(line.split()[1] for line in lines[-1:])
+            extra.update(self.lost(path, log))
         ended = self.fork(path, log, Trap())
         assert ended == 0, f"the build that went on ended with {ended}"
         assert_same_entries(entries(path), self.entries, atol=1e-6)
@@ -164,6 +171,13 @@ class World:
         assert repeated <= extra, f"finished calls were made again: {repeated} beyond {extra}"
         for file in (path, log):
             file.unlink()
+
+    def lost(self, path, log):
+        """Calls that a kill may have undone: the last one, or a group behind what is on disk."""
+        if self.mode != "short":
+            return ordered(log)[-1:]
+        stored = len(entries(path)) if holds_something(path) else 0
+        return self.order[stored : stored + GROUP + 1]
 
     def kill(self, rng, path, log):
         kind = rng.choice(KINDS)
@@ -189,9 +203,13 @@ def trapped(trap):
     sqlite3.connect = trapping
 
 
+def ordered(log):
+    lines = log.read_text().splitlines() if log.exists() else []
+    return [line.split()[1] for line in lines if line.startswith("start ")]
+
+
 def started(log):
-    lines = (line.split() for line in log.read_text().splitlines())
-    return Counter(name for what, name in lines if what == "start")
+    return Counter(ordered(log))
 
 
 def counted(path):

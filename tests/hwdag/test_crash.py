@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parents[1]
+MODES = ["extractive", "written", "streamed", "refresh", "short"]
 MEMORY = Path("/dev/shm")
 
 
@@ -34,9 +35,9 @@ def run(script, *arguments):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.parametrize("mode", ["extractive", "written", "streamed", "refresh"])
+@pytest.mark.parametrize("mode", MODES)
 def test_a_killed_build_goes_on(folder, mode):
-    first = 16 * ["extractive", "written", "streamed", "refresh"].index(mode)
+    first = 16 * MODES.index(mode)
     assert run("crash_world.py", folder, mode, first, 16).startswith("16 points")
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -15,12 +16,15 @@ from processes import python, started
 from worlds import all_questions_ended
 
 from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
+from hwdag.building import insertion
 from hwdag.building.points import PROMPTS_AT_ONCE
 from hwdag.config import NEVER
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import ContextTooSmall, IndexBusy, IndexMismatch, InputError, UnknownOption
 from hwdag.scope import Scope
 from hwdag.store.database import build_lock
+from hwdag.store.sqlite import Store
+from hwdag.trace.bars import Silent
 from hwdag_lab.scripted import ScriptedLM
 
 BUDGET = SearchConfig(token_budget=120, confidence=NEVER)
@@ -396,6 +400,57 @@ def test_a_document_that_is_deleted_while_it_is_built_leaves_nothing(tmp_path):
     assert any("deleted while it was being built" in note for note in report.notes)
     assert b"unmentionable" not in path.read_bytes()
     assert list(index.documents) == ["doc0"]
+
+
+SHORT = [Document(f"note{i}", f"The silver dragon number {i} sleeps.") for i in range(7)]
+
+
+@pytest.fixture
+def commits(monkeypatch):
+    """Numbers of documents that were committed together."""
+    made, put_all = [], Store.put_all
+    monkeypatch.setattr(
+        Store, "put_all", lambda self, group: made.append(len(group)) or put_all(self, group)
+    )
+    monkeypatch.setattr(insertion, "GROUP_SECONDS", 60)
+    return made
+
+
+def test_short_documents_are_committed_in_groups_and_each_change_is_on_disk(
+    tmp_path, commits, monkeypatch
+):
+    monkeypatch.setattr(insertion, "GROUP_BYTES", 35_000)
+    path = tmp_path / "a.hwdag"
+    with index_of([], path=path, config=BuildConfig(method="evidence")) as index:
+        report = index.insert([*SHORT, replace(SHORT[-1])])  # the last one twice
+        assert (commits, len(report.built), len(report.unchanged)) == ([3, 3, 1], 7, 1)
+        index.insert([Document("last", "The dragon wakes.")])
+        with opened(path) as other:
+            assert list(other.documents) == [one.id for one in SHORT] + ["last"]
+
+
+def test_what_was_finished_before_an_error_is_on_disk_and_in_the_progress(tmp_path, commits):
+    class Counting(Silent):
+        done = 0
+
+        @contextmanager
+        def stage(self, name, total, unit):
+            yield lambda amount=1: name == "documents" and self.advance(amount)
+
+        def advance(self, amount):
+            Counting.done += amount
+
+    def failing():
+        yield from SHORT
+        assert Counting.done == 0  # nothing of them is on disk
+        raise OSError("the folder is gone")
+
+    path = tmp_path / "a.hwdag"
+    with index_of([], path=path, config=BuildConfig(method="evidence")) as index:
+        with pytest.raises(OSError, match="folder"):
+            index.insert(failing(), show_progress=Counting())
+        with opened(path) as other:
+            assert (commits, len(other), Counting.done) == ([7], 7, 7)
 
 
 def test_builds_that_wait_for_each_other_leave_searches_their_threads():

@@ -1,9 +1,11 @@
-"""Documents into a store: checked, built, stored and counted one by one, within limits.
+"""Documents into a store: checked, built, stored and counted in their order, within limits.
 
     check -> GraphBuilder.build (leaves -> levels -> embeddings) -> store
 
 Every finished call of a model is committed before the next one begins, so a run that a limit, an error
-or a crash has ended goes on from there.
+or a crash has ended goes on from there. A commit waits for the disk, so short documents are stored in
+groups, with the only call that each of them needs: a crash costs at most about a second of them. A limit
+or an error costs none, and everything is on disk when a run returns.
 """
 
 from __future__ import annotations
@@ -16,13 +18,14 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import partial
 from queue import SimpleQueue
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from hwdag.arrays import Vectors
 from hwdag.building.levels import BuiltGraph, GraphBuilder, embedded_texts
 from hwdag.building.report import BuildReport, LimitReached, Limits, Meter
 from hwdag.errors import IndexCorrupt, InputError
 from hwdag.store.calls import DocumentCalls, Withdrawn
+from hwdag.store.records import DocumentRows
 from hwdag.store.sqlite import Entry, Store, content_hash
 from hwdag.text.characters import without_surrogates
 from hwdag.trace.bars import Advance, Reporter, Silent
@@ -31,6 +34,12 @@ from hwdag.types import Document
 EMPTY = "empty or only white space"  # why a document was skipped
 
 BEGUN_PER_BUILDER = 2  # documents, so that no builder waits while the oldest document is finished
+
+GROUP_SECONDS = 1.0
+"""A document that is finished so long after the last commit is committed at once."""
+
+GROUP_BYTES = 4 << 20
+"""So much is committed at once too: searches of this process wait for a commit."""
 
 Build = Callable[[GraphBuilder, Reporter], BuiltGraph]
 
@@ -42,6 +51,12 @@ class Executor(Protocol):
 
     def builders(self, local: GraphBuilder) -> AbstractContextManager[Sequence[GraphBuilder]]:
         """Builders that build what `local` builds, one for each document that is built at a time."""
+
+
+class _Finished(NamedTuple):
+    rows: DocumentRows
+    calls: DocumentCalls
+    result: BuiltGraph
 
 
 class Insertion:
@@ -78,6 +93,9 @@ class Insertion:
         self._executor = executor
         self._begun: dict[str, Callable[[], None]] = {}  # by document id: wait for it, and store it
         self._most_begun = 0
+        self._finished: dict[str, _Finished] = {}  # by document id, not yet committed
+        self._finished_bytes = 0
+        self._committed = time.monotonic()
         self._stopped = False
         self._found_pending = False
         self._seen: set[str] = set()
@@ -96,10 +114,13 @@ class Insertion:
                 reporter.stage("documents", total or 0, "document") as self._advance,
                 self._start(reporter) as start,
             ):
-                for document in documents:
-                    self._meter.check()
-                    self._insert(as_document(document), start)
-                self._store_begun()
+                try:
+                    for document in documents:
+                        self._meter.check()
+                        self._insert(as_document(document), start)
+                    self._store_begun()
+                finally:
+                    self._commit()
             if self._prune:
                 self._delete_missing()
         except LimitReached as reached:
@@ -136,8 +157,9 @@ class Insertion:
 
     def _insert(self, document: Document, start: Start) -> None:
         """Check a document, and begin to build it if that is needed."""
-        if document.id in self._begun:
+        if document.id in self._begun or document.id in self._finished:
             self._store_begun()
+            self._commit()
         text, replaced = without_surrogates(document.text)
         if replaced:
             document = replace(document, text=text)
@@ -223,27 +245,50 @@ class Insertion:
         """Store the documents that were begun first, all `but` so many."""
         while len(self._begun) > but:
             self._begun.pop(next(iter(self._begun)))()
-            self._count()
 
     def _store_built(
         self, document: Document, calls: DocumentCalls, built: Callable[[], BuiltGraph]
     ) -> None:
         try:
             result = built()
-            entry = Entry(document, result.graph, result.vectors)
-            self._store.put(*entry, calls=calls)
         except Withdrawn:
-            self._report.notes.append(
-                f"{document.id}: deleted while it was being built, and so not stored"
-            )
+            self._withdraw(document.id)
             return
         finally:
             self._report.reused += calls.reused
-        self._report.built.append(document.id)
+        rows = self._store.encode(Entry(document, result.graph, result.vectors))
+        self._finished[document.id] = _Finished(rows, calls, result)
+        self._finished_bytes += rows.size
+        if (
+            self._finished_bytes >= GROUP_BYTES
+            or time.monotonic() - self._committed >= GROUP_SECONDS
+        ):
+            self._commit()
+
+    def _commit(self) -> None:
+        """Store what is finished, in one transaction, and report it."""
+        group, self._finished, self._finished_bytes = self._finished, {}, 0
+        if group:
+            withdrawn = self._store.put_all([(one.rows, one.calls) for one in group.values()])
+            for identity, one in group.items():
+                if identity in withdrawn:
+                    self._withdraw(identity)
+                else:
+                    self._tell(identity, one.result)
+        self._committed = time.monotonic()
+
+    def _withdraw(self, document_id: str) -> None:
+        note = f"{document_id}: deleted while it was being built, and so not stored"
+        self._report.notes.append(note)
+        self._count()
+
+    def _tell(self, document_id: str, result: BuiltGraph) -> None:
+        self._report.built.append(document_id)
         self._report.nodes += len(result.graph)
         for name, count in asdict(result.replies).items():
             setattr(self._report, name, getattr(self._report, name) + count)
         self._report.notes += result.notes
+        self._count()
 
     def _count(self) -> None:
         self._done += 1

@@ -136,7 +136,9 @@ class GraphBuilder:
             notes.append(f"stopped at level {MAX_LEVELS}")
         graph = HWDAG.from_rows(nodes, rows)
         graph.check_integrity()
-        vectors = embeddings_of(nodes, self.embedder, reporter, calls, known)
+        # why: a short document is committed once, since a commit takes longer than the call
+        is_only = height == 2 and not notes
+        vectors = embeddings_of(nodes, self.embedder, reporter, calls, known, is_only=is_only)
         notes = [f"{document.id}: {note}" for note in notes]
         return BuiltGraph(graph, vectors, replies, notes)
 
@@ -255,8 +257,13 @@ def embeddings_of(
     reporter: Reporter,
     calls: CallCache | None = None,
     known: Mapping[str, Vectors] | None = None,
+    *,
+    is_only: bool = False,
 ) -> Vectors:
-    """Embed nodes, (nodes, dimension); `calls` and `known` as in `GraphBuilder.build`."""
+    """Embed nodes, (nodes, dimension); `calls` and `known` as in `GraphBuilder.build`.
+
+    With `is_only` there are no other calls: a single batch is not kept, but stored with the document.
+    """
     texts, known = embedded_texts(nodes), known or {}
     calls = CallCache.open() if calls is None else calls
     new = list(dict.fromkeys(text for text in texts if text not in known))
@@ -283,7 +290,8 @@ def embeddings_of(
     fits = vectors_of([len(batch) for batch in batches], embedder.dimension)
     # why keep=False: the vectors of a finished document stand beside its nodes already
     with reporter.stage("embeddings", ends[-1], BYTES) as advance:
-        made = calls.results(keys, fits, embed, keep=False)
+        is_kept = not is_only or len(batches) > 1
+        made = calls.results(keys, fits, embed, keep=False, commit=is_kept)
         advance_to(ends[-1])
     found = dict(known)
     for batch, arrays in zip(batches, made, strict=True):

@@ -140,6 +140,7 @@ class CallCache:
         size: int = 1,
         order: Callable[[int], int] = lambda ordinal: ordinal,
         keep: bool = True,
+        commit: bool = True,
         advance: Callable[[int], object] = lambda amount: None,
     ) -> list[T]:
         """Return the result of every call, in order; make the calls that the cache lacks.
@@ -152,6 +153,7 @@ class CallCache:
             size: most calls of a batch.
             order: sorts the missing ordinals.
             keep: whether a later version of the document may need the results again.
+            commit: whether new results are kept; a document's only call is stored with the document.
             advance: receives the number of results found or made.
         """
 
@@ -162,7 +164,7 @@ class CallCache:
                 self.before_call()
                 yield dict(zip(batch, call(batch), strict=True))
 
-        return self.streamed(keys, fits, make, keep=keep, advance=advance)
+        return self.streamed(keys, fits, make, keep=keep, commit=commit, advance=advance)
 
     def streamed(
         self,
@@ -171,6 +173,7 @@ class CallCache:
         make: Callable[[list[int]], Finished[T]],
         *,
         keep: bool = True,
+        commit: bool = True,
         advance: Callable[[int], object] = lambda amount: None,
     ) -> list[T]:
         """Like `results`, for calls that finish one by one: `make` gets all missing ordinals at once."""
@@ -185,7 +188,8 @@ class CallCache:
         with closing(make(missing)) as made:
             while len(found) < len(first):
                 finished = {keys[i]: result for i, result in next(made).items()}
-                self.put_all({key: encode(r) for key, r in finished.items()})
+                if commit:
+                    self.put_all({key: encode(r) for key, r in finished.items()})
                 found |= finished
                 advance(len(finished))
         return [found[key] for key in keys]

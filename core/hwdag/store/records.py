@@ -18,7 +18,7 @@ from hwdag.errors import IndexCorrupt, InputError
 from hwdag.graph.block import Block, Postings, demand, is_indptr
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.store.erasure import insert_guarded
-from hwdag.store.schema import NODES_PER_ROW, Header
+from hwdag.store.schema import NODES_PER_ROW, PAGE_SIZE, Header
 from hwdag.types import Document, Node, Origin, Span
 
 MALFORMED = (ValueError, TypeError, AttributeError, ArithmeticError, LookupError, RecursionError)
@@ -61,6 +61,18 @@ class DocumentRows(NamedTuple):
     document: Row
     nodes: Sequence[Row]
     arrays: Row
+
+    @property
+    def id(self) -> str:
+        """Of the document."""
+        return str(self.document[DOCUMENT_COLUMNS.index("id")])
+
+    @property
+    def size(self) -> int:
+        """Bytes and characters in all rows, with a guard for each."""
+        rows = (self.document, *self.nodes, self.arrays)
+        values = (value for row in rows for value in row if isinstance(value, str | bytes))
+        return len(rows) * PAGE_SIZE + sum(map(len, values))
 
     @property
     def checksum(self) -> str:

@@ -1,4 +1,4 @@
-"""The index file: one SQLite database, one transaction per document.
+"""The index file: one SQLite database; a document is written in one transaction, short ones together.
 
 The journal is SQLite's rollback journal with `EXTRA` synchronisation, not a write-ahead log. After
 every commit the one file is complete and can be copied. A killed process leaves at most a journal,
@@ -38,10 +38,10 @@ from hwdag.errors import (
 from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG
 from hwdag.store import records
-from hwdag.store.calls import CallCache, DocumentCalls, forget_calls, last_call
+from hwdag.store.calls import CallCache, DocumentCalls, Withdrawn, forget_calls, last_call
 from hwdag.store.database import Database, corrupt, journal_of, on_error
 from hwdag.store.erasure import drop_arrays
-from hwdag.store.records import Entry, Row, content_hash, decode_header
+from hwdag.store.records import DocumentRows, Entry, Row, content_hash, decode_header
 from hwdag.store.schema import NODES_PER_ROW, PENDING, Header, check_format, define
 from hwdag.store.unfinished import (
     file_errors,
@@ -201,17 +201,41 @@ class Store:
             InputError: document, graph and vectors do not fit together.
             IndexFileError: the file cannot be written; it does not change.
         """
-        encoded = records.encode(Entry(document, graph, vectors), dimension=self.header.dimension)
+        encoded = self.encode(Entry(document, graph, vectors))
         with self.database.writing() as connection:
-            if calls is not None:
-                calls.check(connection)
-            before = records.find(connection, document.id)
-            if before is not None:
-                self._remove(connection, before)
-            if is_pending:
-                return records.write_rows(connection, encoded, PENDING)
-            forget_calls(connection, document.id, calls.kept if calls else ())
-            return records.write_rows(connection, encoded, last_call(connection, document.id))
+            return self._put(connection, encoded, calls, is_pending)
+
+    def encode(self, entry: Entry) -> DocumentRows:
+        """Encode a document for `put_all`. Raises `InputError` if its parts do not fit together."""
+        return records.encode(entry, dimension=self.header.dimension)
+
+    def put_all(self, group: Sequence[tuple[DocumentRows, CallCache]]) -> list[str]:
+        """Store documents in one transaction, as `put`; return ids of those deleted since they were begun."""
+        withdrawn = []
+        with self.database.writing() as connection:
+            for encoded, calls in group:
+                try:
+                    self._put(connection, encoded, calls)
+                except Withdrawn:  # raised before anything was written
+                    withdrawn.append(encoded.id)
+        return withdrawn
+
+    def _put(
+        self,
+        connection: sqlite3.Connection,
+        encoded: DocumentRows,
+        calls: CallCache | None,
+        is_pending: bool = False,
+    ) -> int:
+        if calls is not None:
+            calls.check(connection)
+        before = records.find(connection, encoded.id)
+        if before is not None:
+            self._remove(connection, before)
+        if is_pending:
+            return records.write_rows(connection, encoded, PENDING)
+        forget_calls(connection, encoded.id, calls.kept if calls else ())
+        return records.write_rows(connection, encoded, last_call(connection, encoded.id))
 
     def delete(self, document_id: str) -> bool:
         """Delete a document and its calls, and overwrite their bytes; returns whether there were any."""
