@@ -2,16 +2,19 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tarfile
 import zipfile
+from email import message_from_bytes
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from readme_renderer import markdown
 
 ROOT = Path(__file__).parents[2]
 PINS = ROOT / "constraints.txt"
@@ -106,6 +109,17 @@ def test_the_sdist_holds_what_is_needed_to_test(built):
     assert wanted | {"tests/worlds.py", "tools/site.py", "docs/guide.md"} <= names
     assert {f"core/{ADAPTER}/{file}" for file in ADAPTER_FILES} <= names
     assert not any(name.startswith((".venv", "shared")) for name in names)
+
+
+def test_a_package_index_takes_both_and_shows_the_readme_without_dead_links(built):
+    run(sys.executable, "-m", "twine", "check", "--strict", *built, cwd=ROOT)
+    wheel = zipfile.ZipFile(built[0])
+    (metadata,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+    readme = message_from_bytes(wheel.read(metadata)).get_payload()
+    shown = markdown.render(readme)
+    assert shown and "<table>" in shown
+    targets = re.findall(r'(?:href|src)="([^"]*)"', shown)
+    assert all(target.startswith(("https://", "#user-content-")) for target in targets), targets
 
 
 def test_the_adapter_is_small_and_whole(built):

@@ -64,6 +64,7 @@ def test_it_asks_for_this_version_with_the_extra_of_its_framework(name):
     project = tomllib.loads((ROOT / "packages" / name / "pyproject.toml").read_text())["project"]
     (requirement,) = map(Requirement, project["dependencies"])
     assert project["name"] == name
+    assert (ROOT / "packages" / name / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
     assert (requirement.name, requirement.extras) == ("hwdag", {PACKAGES[name][0]})
     assert project["version"] == __version__ and requirement.specifier.contains(__version__)
 
@@ -73,7 +74,8 @@ def test_it_asks_for_this_version_with_the_extra_of_its_framework(name):
 def test_it_works_in_an_environment_of_its_own(name, tmp_path):
     folder = ROOT / "packages" / name
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", tmp_path, folder, cwd=ROOT)
-    (wheel,) = tmp_path.glob("*.whl")
+    dists = wheel, _ = (*tmp_path.glob("*.whl"), *tmp_path.glob("*.tar.gz"))
+    run(sys.executable, "-m", "twine", "check", "--strict", *dists, cwd=ROOT)
     tops = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
     assert {top for top in tops if not top.endswith(".dist-info")} <= {"llama_index"}
     assert not any(name == "llama_index/__init__.py" for name in zipfile.ZipFile(wheel).namelist())
