@@ -19,7 +19,7 @@ PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text
     "project"
 ]
 EXTRAS = PROJECT["optional-dependencies"]
-NOT_FOR_USERS = ("dev", "fuzz", "eval")
+NOT_FOR_USERS = ("dev", "fuzz")
 
 
 def wanted(requirements: Iterable[str], found: set[str] | None = None) -> set[str]:

@@ -3,16 +3,14 @@
 import json
 import os
 import re
-import shutil
-import subprocess
 import sys
-import sysconfig
 import tarfile
 import zipfile
 from email import message_from_bytes
 from pathlib import Path
 
 import pytest
+from environments import environment, run, take_over_bytecode
 from filelock import FileLock
 from readme_renderer import markdown
 
@@ -21,23 +19,8 @@ PINS = ROOT / "constraints.txt"
 ADAPTER = "hwdag/lm/adapters/smollm2-135m-instruct"
 ADAPTER_FILES = {"adapter_config.json", "adapter_model.safetensors", "README.md", "NOTICE"}
 INSTALLED = ROOT / "tests" / "installed.py"
-PURELIB = "import sysconfig; print(sysconfig.get_path('purelib'))"
 
 pytestmark = pytest.mark.package
-
-
-def run(*command, cwd):
-    unwanted = ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONWARNINGS", "PYTHONDONTWRITEBYTECODE")
-    outside = {name: value for name, value in os.environ.items() if name not in unwanted}
-    done = subprocess.run(
-        [str(part) for part in command],
-        cwd=cwd,
-        env=outside | {"UV_LINK_MODE": "hardlink"},  # in a second, where copies take ten
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def uv(python, command, *what):
@@ -52,16 +35,6 @@ def install(python, *what):
 def installed(python):
     """Names of the distributions."""
     return {line["name"] for line in json.loads(uv(python, "list", "--format", "json"))}
-
-
-def take_over_bytecode(python):
-    """Spare the compiling of files that are those of this environment; Python looks whether they are."""
-    here = Path(sysconfig.get_path("purelib"))
-    there = Path(run(python, "-c", PURELIB, cwd=python.parent).strip())
-    for compiled in here.rglob("__pycache__"):
-        place = there / compiled.relative_to(here)
-        if place.parent.is_dir():
-            shutil.copytree(compiled, place, dirs_exist_ok=True)
 
 
 def once(tmp_path_factory, name, make):
@@ -138,8 +111,7 @@ def test_it_works_with_each_framework_and_with_none(built, tmp_path):
     `test_compat.py` does the same with all extras.
     """
     wheel, _ = built
-    run(sys.executable, "-m", "venv", "--without-pip", "venv", cwd=tmp_path)
-    python = tmp_path / "venv" / "bin" / "python"
+    python = environment(tmp_path, "--without-pip")
     torch = next(line for line in PINS.read_text().splitlines() if line.startswith("torch=="))
     # torch first, so that nothing pulls another build of it
     install(python, torch)

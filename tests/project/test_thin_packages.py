@@ -1,7 +1,5 @@
 """The thin distributions, built and installed beside a framework, without their dependencies again."""
 
-import os
-import subprocess
 import sys
 import sysconfig
 import tomllib
@@ -9,6 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from environments import PURELIB, environment, run
 from packaging.requirements import Requirement
 
 from hwdag import __version__
@@ -50,15 +49,6 @@ PACKAGES = {
 }
 
 
-def run(*command, cwd):
-    """What a command prints, far from the paths of the checkout."""
-    outside = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    command = [str(part) for part in command]
-    done = subprocess.run(command, cwd=cwd, env=outside, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 @pytest.mark.parametrize("name", PACKAGES)
 def test_it_asks_for_this_version_with_the_extra_of_its_framework(name):
     project = tomllib.loads((ROOT / "packages" / name / "pyproject.toml").read_text())["project"]
@@ -80,11 +70,10 @@ def test_it_works_in_an_environment_of_its_own(name, tmp_path):
     assert {top for top in tops if not top.endswith(".dist-info")} <= {"llama_index"}
     assert not any(name == "llama_index/__init__.py" for name in zipfile.ZipFile(wheel).namelist())
 
-    run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv", cwd=tmp_path)
-    python = tmp_path / "venv" / "bin" / "python"
+    python = environment(tmp_path, "--without-pip")
     # why not the dependencies: they are gigabytes, and test_package.py installs them
     shared = [ROOT / "core", ROOT, sysconfig.get_path("purelib")]
-    purelib = run(python, "-c", "import site; print(site.getsitepackages()[0])", cwd=tmp_path)
+    purelib = run(python, "-c", PURELIB, cwd=tmp_path)
     (Path(purelib.strip()) / "shared.pth").write_text("\n".join(map(str, shared)))
     uv = (sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", python)
     run(*uv, "--no-deps", "--no-index", wheel, cwd=tmp_path)
