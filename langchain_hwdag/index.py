@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,9 +13,9 @@ from langchain_core.indexing import DeleteResponse, UpsertResponse
 from langchain_core.indexing.base import DocumentIndex
 from langchain_core.runnables import Runnable
 
-from hwdag.checks import refuse
+from hwdag.checks import one_of, refuse
 from hwdag.config import REPLY_TOKENS
-from hwdag.errors import InputError, UnknownOption
+from hwdag.errors import InputError
 from hwdag.filters import Filter
 from hwdag.index import AskOptions
 from hwdag.index import HWDAGIndex as CoreIndex
@@ -31,6 +32,7 @@ from langchain_hwdag.documents import (
 )
 from langchain_hwdag.events import build_progress, building
 from langchain_hwdag.llm import HWDAGLLM
+from langchain_hwdag.scores import FETCH_K, LAMBDA_MULT, SEARCH_TYPES, scored
 from langchain_hwdag.retrievers import (
     HWDAGRetriever,
     LoadingOptions,
@@ -164,10 +166,72 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
     def similarity_search_with_score(
         self, query: str, k: int = 4, filter: Filter | None = None, **unknown: Any
     ) -> list[tuple[Document, float]]:
-        """Return nodes with their scores; higher is better, within one question."""
+        """Return the `k` best nodes with their cosine similarity to the question, highest first.
+
+        It is between 0 and 1 and compares between questions. The search itself looks at more, so the
+        first node of `similarity_search` may be another one.
+        """
         refuse(unknown, "similarity_search_with_score", "k, filter")
         found = self.similarity_search(query, k, filter)
-        return [(document, document.metadata["hwdag"]["score"]) for document in found]
+        return scored(self.index.embedder, query, found)
+
+    async def asimilarity_search_with_score(
+        self, query: str, k: int = 4, filter: Filter | None = None, **unknown: Any
+    ) -> list[tuple[Document, float]]:
+        """`similarity_search_with_score` without blocking the event loop."""
+        refuse(unknown, "asimilarity_search_with_score", "k, filter")
+        found = await self.asimilarity_search(query, k, filter)
+        return await asyncio.to_thread(scored, self.index.embedder, query, found)
+
+    def similarity_search_with_relevance_scores(
+        self,
+        query: str,
+        k: int = 4,
+        filter: Filter | None = None,
+        *,
+        score_threshold: float = 0.0,
+        **unknown: Any,
+    ) -> list[tuple[Document, float]]:
+        """`similarity_search_with_score`, without nodes below `score_threshold`."""
+        found = self.similarity_search_with_score(query, k, filter, **unknown)
+        return [(document, score) for document, score in found if score >= score_threshold]
+
+    async def asimilarity_search_with_relevance_scores(
+        self,
+        query: str,
+        k: int = 4,
+        filter: Filter | None = None,
+        *,
+        score_threshold: float = 0.0,
+        **unknown: Any,
+    ) -> list[tuple[Document, float]]:
+        """`similarity_search_with_relevance_scores` without blocking the event loop."""
+        found = await self.asimilarity_search_with_score(query, k, filter, **unknown)
+        return [(document, score) for document, score in found if score >= score_threshold]
+
+    def max_marginal_relevance_search(
+        self,
+        query: str,
+        k: int = 4,
+        fetch_k: int = FETCH_K,
+        lambda_mult: float = LAMBDA_MULT,
+        filter: Filter | None = None,
+    ) -> list[Document]:
+        """Choose `k` of the `fetch_k` best nodes so that they differ (`HWDAGRetriever.fetch_k`)."""
+        kwargs = {"k": k, "fetch_k": fetch_k, "lambda_mult": lambda_mult, "filter": filter}
+        return self.as_retriever(search_type="mmr", search_kwargs=kwargs).invoke(query)
+
+    async def amax_marginal_relevance_search(
+        self,
+        query: str,
+        k: int = 4,
+        fetch_k: int = FETCH_K,
+        lambda_mult: float = LAMBDA_MULT,
+        filter: Filter | None = None,
+    ) -> list[Document]:
+        """`max_marginal_relevance_search` without blocking the event loop."""
+        kwargs = {"k": k, "fetch_k": fetch_k, "lambda_mult": lambda_mult, "filter": filter}
+        return await self.as_retriever(search_type="mmr", search_kwargs=kwargs).ainvoke(query)
 
     def delete(self, ids: list[str] | None = None, **unknown: Any) -> DeleteResponse:
         """Remove documents with their graphs; unknown ids are no failure.
@@ -213,24 +277,31 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         """Return a retriever that sees later changes; the index's own options are the defaults.
 
         Args:
-            search_type: only "similarity".
+            search_type: "similarity"; "mmr", which takes `fetch_k` and `lambda_mult`; or
+                "similarity_score_threshold", which needs a `score_threshold` (`HWDAGRetriever`).
             search_kwargs: the options under the names of vector stores: `{"k": 4, "filter": {...}}`.
             tags: for traces and callbacks, as with every retriever of LangChain.
             metadata: likewise.
             options: see `CoreSearchRetriever`.
 
         Raises:
-            UnknownOption: an unknown option.
+            UnknownOption: an unknown option, or one of another search type.
+            InputError: an unknown search type, or no `score_threshold` where it is needed.
         """
-        if search_type != "similarity":
-            raise UnknownOption(
-                f'search_type must be "similarity", got {search_type!r}; leave it out: a search '
-                "already chooses nodes that add to those it has read"
-            )
+        one_of("search_type", search_type, SEARCH_TYPES)
         named = {FILTERS.get(name, name): value for name, value in (search_kwargs or {}).items()}
         given = {**options, **named}
-        unknown = {k: v for k, v in given.items() if k not in SearchOptions.__annotations__}
-        refuse(unknown, "as_retriever", ", ".join(SearchOptions.__annotations__))
+        known = [*SearchOptions.__annotations__, "score_threshold"]
+        if search_type == "mmr":
+            known += ["fetch_k", "lambda_mult"]
+            given.setdefault("fetch_k", FETCH_K)
+        unknown = {k: v for k, v in given.items() if k not in known}
+        refuse(unknown, f"as_retriever(search_type={search_type!r})", ", ".join(known))
+        if search_type == "similarity_score_threshold" and given.get("score_threshold") is None:
+            raise InputError(
+                'search_type="similarity_score_threshold" needs a score_threshold between 0 and 1: '
+                'pass search_kwargs={"score_threshold": 0.5}'
+            )
         given |= {"tags": tags, "metadata": metadata}
         own = {name: getattr(self, name) for name in (*SearchOptions.__annotations__, *given)}
         own |= {name: value for name, value in given.items() if value is not None}

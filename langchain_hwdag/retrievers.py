@@ -13,13 +13,16 @@ from langchain_core.load.serializable import SerializedConstructor, SerializedNo
 from pydantic import Field, field_validator
 
 from hwdag.checks import under_one_name
-from hwdag.config import BuildConfig, config_with
+from hwdag.config import BuildConfig, checked_k, config_with
 from hwdag.index import HWDAGIndex as CoreIndex
 from hwdag.text.prompts import Prompts
 from langchain_hwdag.adapters import as_embedder, as_reader, as_writer
-from langchain_hwdag.base_retriever import CoreSearchRetriever, SearchOptions, unwrapped
+from langchain_hwdag.base_retriever import CoreSearchRetriever, OnStep, SearchOptions, unwrapped
 from langchain_hwdag.documents import as_core_document
 from langchain_hwdag.events import build_progress, building
+from langchain_hwdag.scores import LAMBDA_MULT, diverse, scored
+
+DEFAULT_K = 4  # of vector stores
 
 
 class LoadingOptions(SearchOptions, total=False):
@@ -91,9 +94,16 @@ class HWDAGRetriever(CoreSearchRetriever):
         index: the core index, the path of its file, or a `langchain_hwdag.HWDAGIndex`. Over a file,
             `dumps` and pickling keep the path; `loads` opens it with the models that the file names.
             An index in memory refuses both.
+        score_threshold: leaves out nodes whose cosine similarity to the question is lower; the others
+            come in descending order of it.
+        fetch_k: chooses the `k` (by default 4) nodes from so many, by maximal marginal relevance.
+        lambda_mult: how much similarity to the question counts in that, against difference.
     """
 
     index: CoreIndex = Field(exclude=True, repr=False)
+    score_threshold: float | None = Field(default=None, ge=0, le=1)
+    fetch_k: int | None = Field(default=None, ge=1)
+    lambda_mult: float = Field(default=LAMBDA_MULT, ge=0, le=1)
 
     @classmethod
     def from_documents(
@@ -135,6 +145,22 @@ class HWDAGRetriever(CoreSearchRetriever):
     ) -> Self:
         """`from_documents` in a thread; cancelling the task ends the build, and keeps what is finished."""
         return await building(partial(cls.from_documents, documents, embedding, **options))
+
+    def _retrieve(
+        self, query: str, on_step: OnStep, *, k: int | None = None, **options: Any
+    ) -> list[Document]:
+        wanted = checked_k(self.k if k is None else k)
+        if self.fetch_k is None:
+            found = super()._retrieve(query, on_step, k=wanted, **options)
+        else:
+            wanted = wanted or DEFAULT_K
+            among = max(self.fetch_k, wanted)
+            found = super()._retrieve(query, on_step, k=among, **options)
+            found = diverse(self.index.embedder, query, found, wanted, self.lambda_mult)
+        if self.score_threshold is None:
+            return found
+        rated = scored(self.index.embedder, query, found)
+        return [document for document, score in rated if score >= self.score_threshold]
 
     @field_validator("index", mode="before")
     @classmethod

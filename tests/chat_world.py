@@ -60,18 +60,22 @@ class Request(BaseHTTPRequestHandler):
         body = {"object": "chat.completion", "choices": [choice], "usage": usage}
         self.reply(json.dumps(body | fields).encode())
 
-    def streamed(self, *pieces: str) -> None:
-        """Send a reply in pieces, as a stream of events."""
+    def streamed(self, *pieces: str, usage: Mapping[str, int] | None = None) -> None:
+        """Send a reply in pieces, as a stream of events; `usage` comes in an event of its own."""
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
         self.end_headers()
         for piece in pieces:
-            chunk = {"choices": [{"index": 0, "delta": {"content": piece}}]}
-            self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
-            self.wfile.flush()
+            self._event({"choices": [{"index": 0, "delta": {"content": piece}}]})
+        if usage is not None:
+            self._event({"choices": [], "usage": usage})
         self.wfile.write(b"data: [DONE]\n\n")
         self.close_connection = True
+
+    def _event(self, chunk: object) -> None:
+        self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
+        self.wfile.flush()
 
     def reset(self) -> None:
         """End the connection in the middle, not with an orderly FIN but with a RST."""

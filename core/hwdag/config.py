@@ -25,6 +25,7 @@ PECAN_CONFIDENCE = {"narrativeqa": 0.5, "qasper": 0.98, "hotpotqa": 0.5, "musiqu
 REPLY_TOKENS = 128  # the longest reply of the LLM wrappers in the faces
 MAX_NEW_TOKENS = 64  # the longest answer of a reader, unless the call says otherwise
 ANSWERER_TOKENS = 1024  # that of an answerer, which may think before it answers
+ANSWERER_BUDGET = 2048  # tokens of evidence for an answerer, which reads what the default reader cannot use
 
 PAPER_PATIENCE = 1  # number of "Yes" that end the walk (GARLIC 3.2.1)
 
@@ -143,7 +144,8 @@ class SearchConfig(CheckedOptions):
             alone can only be searched as "evidence".
         token_budget: node tokens put before the reader, at most, and never more than its context
             holds. 512 for "evidence", from which the embedded model answers best
-            (`docs/evaluation.md`); 1,024 for "hwdag"; 8,192 for the papers.
+            (`docs/evaluation.md`), and 2,048 where an answerer answers; 1,024 for "hwdag"; 8,192 for
+            the papers.
         confidence: a "Yes" counts if p_yes exceeds this (t_p of PECAN). 1 asks for no p_yes: the
             budget alone ends the search, as it does for "evidence". "hwdag" takes the reader's own
             value; the papers have 0.5 (`PECAN_CONFIDENCE` has more).
@@ -169,15 +171,25 @@ class SearchConfig(CheckedOptions):
         CheckedOptions.__post_init__(self)
         object.__setattr__(self, "heads", _heads(self.heads, "heads"))
 
-    def plan(self, method: Method = "evidence", confidence: float = NEVER) -> SearchPlan:
+    def plan(
+        self,
+        method: Method = "evidence",
+        confidence: float = NEVER,
+        *,
+        for_answerer: bool = False,
+    ) -> SearchPlan:
         """What is done, for an index of this method and a reader of this confidence."""
         method = self.method or method
         rules = RULES[method]
         sure = confidence if rules.confidence is None else rules.confidence
+        wanted = sure if self.confidence is None else self.confidence
+        # why not with p_yes or points: the reader reads all of it
+        is_unread = for_answerer and not rules.has_points and wanted == NEVER
+        budget = ANSWERER_BUDGET if is_unread else rules.token_budget
         return SearchPlan(
             rules=rules,
-            token_budget=self.token_budget or rules.token_budget,
-            confidence=sure if self.confidence is None else self.confidence,
+            token_budget=self.token_budget or budget,
+            confidence=wanted,
             patience=self.patience,
             heads="all" if rules.is_paper and self.heads == "auto" else self.heads,
             scoring=self.scoring or rules.scoring,

@@ -425,6 +425,7 @@ class HWDAGIndex:
             interruption=interruption,
             max_new_tokens=room,
             for_answer=answers is None,
+            for_answerer=answers is not None,
         )
         return AnswerStream(found, max_new_tokens, interruption, answerer=answers)
 
@@ -703,6 +704,8 @@ class HWDAGIndex:
         config: SearchConfig | None,
         scope: Scope | None,
         answerer: Writer | None,
+        *,
+        for_answerer: bool = False,
         **options: Any,
     ) -> Evidence:
         """Search with the models of the index; `options` are those of a `Query`."""
@@ -711,7 +714,7 @@ class HWDAGIndex:
         question = without_surrogates(question)[0]
         if (snapshots := self._snapshots) is None:
             raise EmptyIndex
-        plan = self._plan(config)
+        plan = self._plan(config, for_answerer)
         papers = SearchPrompts() if plan.rules.is_paper else self.reader.card.prompts
         with span("hwdag.walk", "RETRIEVER", **{"input.value": question}) as opened:
             options["on_step"] = telling(opened, options["on_step"])
@@ -731,11 +734,12 @@ class HWDAGIndex:
             add_retrieval(opened, found.retrieval)
         return found
 
-    def _plan(self, config: SearchConfig | None) -> SearchPlan:
+    def _plan(self, config: SearchConfig | None, for_answerer: bool) -> SearchPlan:
         """Resolve the search options. Raises `IndexMismatch` if they need edges and there are none."""
         rules = self.config.rules
         wanted: SearchConfig = checked_config(config, SearchConfig)
-        plan = wanted.plan(rules.method, self.reader.card.threshold)
+        threshold = self.reader.card.threshold
+        plan = wanted.plan(rules.method, threshold, for_answerer=for_answerer)
         if plan.rules.has_points and not rules.has_points:
             raise IndexMismatch(
                 f'method="{plan.rules.method}" walks along edges of attention, but this index has none: '

@@ -183,6 +183,19 @@ class Step:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class TokenCount:
+    """Tokens of an answerer's prompt and reply, counted by its server or by the reader's tokenizer."""
+
+    prompt: int
+    reply: int
+    by: Literal["server", "reader"]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the counts as JSON-able values."""
+        return {"prompt": self.prompt, "reply": self.reply, "by": self.by}
+
+
 OnStep = Callable[[Step], None]  # called with each step of a walk as it happens
 
 
@@ -311,6 +324,8 @@ class Answer:
     `Retrieval.answerability`, since how well such a model reads is not known. None where that is None."""
     found: bool | None = None
     """Whether the evidence seems to hold an answer; None where that is not known."""
+    answerer_tokens: TokenCount | None = None
+    """What the answerer read and wrote, part of `usage.tokens`; None where the reader answered."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer with its citations, its cost and its walk, as JSON-able values."""
@@ -338,6 +353,7 @@ class Answer:
             "likelihood": self.likelihood,
             "answered_by": self.answered_by,
             "notes": list(self.notes),
+            "answerer_tokens": self.answerer_tokens and self.answerer_tokens.to_dict(),
             "tokens": self.usage.tokens,
             "tflops": self.usage.tflops,
             "seconds": self.usage.seconds,

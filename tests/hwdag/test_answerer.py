@@ -9,13 +9,15 @@ from chat_world import Request, serving
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwdag import Document, HWDAGIndex
+from hwdag import Document, HWDAGIndex, SearchConfig
+from hwdag.config import ANSWERER_BUDGET
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import AnswererFailed, InputError, ReaderRequired
 from hwdag.lm.default import load_reader
 from hwdag.lm.openai_compatible import OpenAIWriter
 from hwdag.search.answerer import Marks, overlapping, without_thinking
-from hwdag.types import Span
+from hwdag.text.prompts import SearchPrompts
+from hwdag.types import Span, TokenCount
 from hwdag_lab.scripted import ScriptedLM
 
 TOWN = [
@@ -75,7 +77,7 @@ def test_the_prompt_has_every_sentence_once_by_section_and_no_model_was_asked(to
     assert prompt.index("## The tower") < prompt.index("\n[1]") < prompt.index("\n[3]")
     assert prompt.count("## ") == 2
     assert prompt.endswith(f"Question: {QUESTION}")
-    assert answer.usage.tokens == 0
+    assert answer.usage.tokens == answer.answerer_tokens.prompt + answer.answerer_tokens.reply
 
 
 def guarded(session):
@@ -173,6 +175,43 @@ def test_a_server_that_does_not_stream_answers_too(town):
         answer = index.answer(QUESTION)
     assert answer.text == "Jon Berg [1]"
     assert len(answer.citations) == 1
+
+
+def test_tokens_are_those_of_the_server_or_counted(town):
+    told = {"prompt_tokens": 70, "completion_tokens": 3, "total_tokens": 73}
+    behaviours = [
+        lambda request: request.streamed("Jon [1]", usage=told),
+        lambda request: request.completion("Jon [1]"),
+        lambda request: request.streamed("Jon [1]"),
+    ]
+    with serving(*behaviours) as server:
+        writer = OpenAIWriter("m", base_url=server.url)
+        answers = [town.answer(QUESTION, answerer=writer) for _ in behaviours]
+        assert server.requests[0].body["stream_options"] == {"include_usage": True}
+    counts = [answer.answerer_tokens for answer in answers]
+    assert counts[:2] == [TokenCount(70, 3, "server"), TokenCount(7, 3, "server")]
+    assert writer.usage.tokens == 70 + 3 + 7 + 3
+    words = ScriptedLM().session(QUESTION, prompts=SearchPrompts(), heads="all", max_new_tokens=9)
+    assert counts[2].reply == words.cost("Jon [1]")
+    assert counts[2] == town.answer(QUESTION, answerer=lambda prompt: "Jon [1]").answerer_tokens
+    assert answers[0].usage.tokens == 73
+    assert answers[0].to_dict()["answerer_tokens"] == {"prompt": 70, "reply": 3, "by": "server"}
+    assert town.answer(QUESTION).answerer_tokens is None
+
+
+def test_an_answerer_gets_more_evidence_unless_a_reader_reads_it():
+    text = " ".join(f"Ship {number} of the tower sank in the year {number}." for number in range(400))
+    options = {"reader": ScriptedLM(), "embedder": HashingEmbedder()}
+    index = HWDAGIndex.from_documents([Document("ships", text)], method="evidence", **options)
+
+    def tokens(**asked):
+        found = index.answer("Which ships sank?", answerer=lambda prompt: "?", **asked).retrieval
+        return found.context_tokens
+
+    assert index.answer("Which ships sank?").retrieval.context_tokens <= 512
+    assert 512 < tokens() <= ANSWERER_BUDGET
+    assert tokens(config=SearchConfig(token_budget=99)) <= 99
+    assert tokens(config=SearchConfig(confidence=0.9)) <= 512
 
 
 def broken_off(request):

@@ -9,8 +9,10 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.documents import Document
 from langchain_core.language_models.fake import FakeListLLM
 from langchain_core.load import dumpd, dumps, loads
 from langchain_core.output_parsers import StrOutputParser
@@ -25,6 +27,7 @@ import hwdag
 from hwdag.config import NEVER, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError, UnknownOption
+from hwdag.text.headings import in_context
 from hwdag_lab.methods.bm25 import BM25Retriever
 from hwdag_lab.scripted import ScriptedLM
 from langchain_hwdag import CoreRetriever, HWDAGIndex, HWDAGRetriever
@@ -174,9 +177,63 @@ def test_a_question_that_is_no_text_is_refused_with_the_way_out():
     assert (itemgetter("question") | index).invoke({"question": QUESTION}) == index.invoke(QUESTION)
 
 
+def test_scores_are_cosines_descend_and_are_cut_at_a_threshold():
+    index, embedder = an_index(), HashingEmbedder()
+    rated = index.similarity_search_with_relevance_scores(QUESTION, k=4)
+    scores = [score for _, score in rated]
+    assert scores == sorted(scores, reverse=True)
+    assert rated == index.similarity_search_with_score(QUESTION, k=4)
+    assert {d.id for d, _ in rated} == {d.id for d in index.similarity_search(QUESTION, k=4)}
+    query = embedder.embed_query(QUESTION)
+    for document, score in rated:
+        [vector] = embedder.embed([in_context(document.metadata["heading"], document.page_content)])
+        cosine = vector @ query / np.linalg.norm(vector) / np.linalg.norm(query)
+        assert score == pytest.approx(min(1, max(0, float(cosine))), abs=1e-6)
+    cut = scores[1]
+    kept = [document for document, score in rated if score >= cut]
+    assert 0 < len(kept) < 4
+    options = {"search_kwargs": {"k": 4, "score_threshold": cut}}
+    found = index.as_retriever(search_type="similarity_score_threshold", **options).invoke(QUESTION)
+    assert found == kept == index.as_retriever(k=4, score_threshold=cut).invoke(QUESTION)
+    with_cut = index.similarity_search_with_relevance_scores(QUESTION, k=4, score_threshold=cut)
+    assert [document for document, _ in with_cut] == kept
+
+
+def test_mmr_chooses_among_fetch_k_nodes_that_differ():
+    twins = [Document(f"The smith mends the bell of the ferry {n}.") for n in ("now", "then")]
+    index = an_index([*twins, *DOCUMENTS])
+    most, least = (
+        index.max_marginal_relevance_search(QUESTION, k=2, fetch_k=9, lambda_mult=mult)
+        for mult in (1.0, 0.2)
+    )
+    assert most == [document for document, _ in index.similarity_search_with_score(QUESTION, k=9)][:2]
+    assert all("mends the bell" in text for text in texts(most))
+    assert least[0] == most[0]
+    assert least[1] not in most
+    kwargs = {"k": 2, "fetch_k": 9, "lambda_mult": 0.2}
+    assert index.as_retriever(search_type="mmr", search_kwargs=kwargs).invoke(QUESTION) == least
+    assert len(index.as_retriever(search_type="mmr").invoke(QUESTION)) == 4
+
+
+async def test_scores_and_mmr_do_not_block_the_event_loop():
+    index = an_index()
+    rated = await index.asimilarity_search_with_relevance_scores(QUESTION, k=3)
+    assert rated == await index.asimilarity_search_with_score(QUESTION, k=3)
+    assert rated == index.similarity_search_with_score(QUESTION, k=3)
+    found = await index.amax_marginal_relevance_search(QUESTION, k=2)
+    assert found == index.max_marginal_relevance_search(QUESTION, k=2)
+
+
 def test_options_of_vector_stores_are_refused_with_those_that_there_are():
-    with pytest.raises(UnknownOption, match="'mmr'"):
-        an_index([]).as_retriever(search_type="mmr", search_kwargs={"k": 3})
+    index = an_index([])
+    with pytest.raises(InputError, match="'hybrid'"):
+        index.as_retriever(search_type="hybrid")
+    with pytest.raises(InputError, match="score_threshold"):
+        index.as_retriever(search_type="similarity_score_threshold", search_kwargs={"k": 3})
+    with pytest.raises(UnknownOption, match="'lambda_mult'"):
+        index.as_retriever(search_kwargs={"lambda_mult": 0.3})
+    with pytest.raises(ValidationError, match="score_threshold"):
+        index.as_retriever(score_threshold=7)
 
 
 def test_the_representation_shows_no_index_and_no_text():

@@ -232,7 +232,10 @@ class StreamingWriter(Writer, Protocol):
     """A Writer that yields a reply in pieces, as they are decoded; optional."""
 
     def stream(self, prompt: str, *, max_new_tokens: int) -> Iterator[str]:
-        """Yield the pieces of one reply. Closing the iterator abandons the rest."""
+        """Yield the pieces of one reply. Closing the iterator abandons the rest.
+
+        A generator may return the `hwdag.types.TokenCount` of the call.
+        """
 
 
 @dataclass(frozen=True, slots=True)

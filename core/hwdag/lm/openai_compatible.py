@@ -12,7 +12,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from queue import SimpleQueue
@@ -21,7 +21,7 @@ from typing import Any
 from hwdag.checks import positive, whole
 from hwdag.errors import InputError, WriterFailed
 from hwdag.text.characters import disarmed, without_surrogates
-from hwdag.types import Usage
+from hwdag.types import TokenCount, Usage
 
 try:
     import httpx2
@@ -143,18 +143,23 @@ class OpenAIWriter:
                     one.cancel()
                 portal.call(client.close)
 
-    def stream(self, prompt: str, *, max_new_tokens: int) -> Iterator[str]:
+    def stream(
+        self, prompt: str, *, max_new_tokens: int
+    ) -> Generator[str, None, TokenCount | None]:
         """Yield the reply to one prompt in pieces, as the server sends them.
 
-        Closing the iterator cancels the request.
+        Closing the iterator cancels the request. Returns the tokens if the server counts them.
 
         Raises:
             WriterFailed: there was no reply, or it broke off after the pieces yielded so far.
         """
         self._key()
         began, pieces = time.perf_counter(), SimpleQueue[str | None]()
+        counted = list[TokenCount]()
         with start_blocking_portal(name=THREAD) as portal:
-            asked = portal.start_task_soon(self._stream, prompt, max_new_tokens, pieces.put)
+            asked = portal.start_task_soon(
+                self._stream, prompt, max_new_tokens, pieces.put, counted.append
+            )
             asked.add_done_callback(lambda _: pieces.put(None))
             try:
                 while (piece := pieces.get()) is not None:
@@ -165,6 +170,7 @@ class OpenAIWriter:
             finally:
                 self._count(Usage(seconds=time.perf_counter() - began))
                 asked.cancel()
+        return counted[-1] if counted else None
 
     async def _ask(
         self, client: AsyncOpenAI, slots: asyncio.Semaphore, job: tuple[int, str], limit: int
@@ -178,21 +184,33 @@ class OpenAIWriter:
                 )
             return number, self._reply(answer.http_response)
 
-    async def _stream(self, prompt: str, limit: int, put: Callable[[str], None]) -> None:
-        """Put the pieces of a reply as they arrive. Raises `_Failure`."""
+    async def _stream(
+        self,
+        prompt: str,
+        limit: int,
+        put: Callable[[str], None],
+        tell: Callable[[TokenCount], None],
+    ) -> None:
+        """Put the pieces of a reply as they arrive, and tell its tokens. Raises `_Failure`."""
         with self._blaming("the prompt"):
             async with self._client() as client, asyncio.timeout(self._seconds):
                 stream = await client.chat.completions.create(
-                    stream=True, **self._request(prompt, limit)
+                    stream=True,
+                    stream_options={"include_usage": True},
+                    **self._request(prompt, limit),
                 )
                 if "event-stream" not in stream.response.headers.get("content-type", ""):
                     await stream.response.aread()
-                    put(self._reply(stream.response))  # a server that does not stream
+                    put(self._reply(stream.response, tell))  # a server that does not stream
                     return
+                usage = None
                 async for chunk in stream:
-                    match chunk.model_dump(warnings=False):
+                    found = chunk.model_dump(warnings=False)
+                    usage = found.get("usage") or usage  # some servers send it with every piece
+                    match found:
                         case {"choices": [{"delta": {"content": str() as piece}}, *_]}:
                             put(without_surrogates(piece)[0])
+                self._counted(usage, tell)
 
     def _client(self) -> AsyncOpenAI:
         return AsyncOpenAI(
@@ -232,19 +250,31 @@ class OpenAIWriter:
             why = f"got no reply: {self._excerpt(repr(error.__cause__ or error))}; check the server"
         raise _Failure(f"{prompt} {why}")
 
-    def _reply(self, response: httpx2.Response) -> str:
+    def _reply(
+        self, response: httpx2.Response, tell: Callable[[TokenCount], None] = lambda _: None
+    ) -> str:
         """Count the tokens of a reply, and return its text. Raises `_Failure` for another body."""
         try:
             body = json.loads(response.content)
             message = body["choices"][0]["message"] if body["choices"] else {}
             reply = without_surrogates(message.get("content") or "")[0]
-            tokens = (body.get("usage") or {}).get("total_tokens")
+            usage = body.get("usage")
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
             seen = self._excerpt(response.text)
             why = f"got a body that is no chat completion: {seen}; check base_url"
             raise _Failure(why) from None
-        self._count(Usage(tokens if type(tokens) is int and 0 < tokens < MOST_TOKENS else 0))
+        self._counted(usage, tell)
         return reply
+
+    def _counted(self, usage: Any, tell: Callable[[TokenCount], None]) -> None:
+        """Count the tokens that a server reports; tell those of prompt and reply if it reports both."""
+        if not isinstance(usage, Mapping):
+            return
+        names = "total_tokens", "prompt_tokens", "completion_tokens"
+        total, *parts = (_believed(usage.get(name)) for name in names)
+        self._count(Usage(total))
+        if all(parts):
+            tell(TokenCount(*parts, "server"))
 
     async def _only_ours(self, request: httpx2.Request) -> None:
         """Remove the client's own headers: some come from the environment, whatever the server."""
@@ -272,6 +302,10 @@ class OpenAIWriter:
     def _count(self, usage: Usage) -> None:
         with self._lock:
             self.usage += usage
+
+
+def _believed(tokens: object) -> int:
+    return tokens if type(tokens) is int and 0 < tokens < MOST_TOKENS else 0
 
 
 def _checked_url(url: str) -> str:

@@ -14,7 +14,7 @@ from hwdag.search.context import Evidence
 from hwdag.search.found import is_refused, judged, not_found
 from hwdag.search.progress import Interruption
 from hwdag.search.units import units_of
-from hwdag.types import Answer, Citation, Span, Usage
+from hwdag.types import Answer, Citation, Span, TokenCount, Usage
 
 MAX_CITATIONS = 5
 
@@ -47,9 +47,8 @@ class AnswerStream:
             self._source = DecodedAnswer(found, max_new_tokens or MAX_NEW_TOKENS)
         else:
             limit = max_new_tokens or ANSWERER_TOKENS
-            asked = found.retrieval.searched_for or found.retrieval.question
             self._source = WrittenAnswer(
-                answerer, asked, found.retrieval, limit, self._interruption
+                answerer, found.retrieval, limit, self._interruption, found.session.cost
             )
         self._seconds = 0.0  # spent by an answerer
         self._pieces = self._decoded()
@@ -57,8 +56,11 @@ class AnswerStream:
 
     @property
     def usage(self) -> Usage:
-        """Cost so far, of the search too. Of an answerer the seconds are known alone."""
-        return self._found.spent + self._found.session.usage + Usage(seconds=self._seconds)
+        """Cost so far, of the search too; TFLOPs of an answerer are not known."""
+        asked = self._source.tokens
+        tokens = asked.prompt + asked.reply if asked else 0
+        spent = Usage(tokens, seconds=self._seconds)
+        return self._found.spent + self._found.session.usage + spent
 
     def __iter__(self) -> Iterator[str]:
         return self._pieces
@@ -95,6 +97,7 @@ class AnswerStream:
             source.likelihood,
             source.name,
             source.notes,
+            answerer_tokens=source.tokens,
         )
         return judged(answer, self._found)
 
@@ -121,6 +124,7 @@ class DecodedAnswer:
 
     name: str | None = None
     notes: tuple[str, ...] = ()
+    tokens: TokenCount | None = None  # those of the reader are the session's
 
     def __init__(self, found: Evidence, max_new_tokens: int) -> None:
         self._retrieval = found.retrieval
