@@ -32,13 +32,13 @@ from langchain_hwdag.documents import (
 )
 from langchain_hwdag.events import build_progress, building
 from langchain_hwdag.llm import HWDAGLLM
-from langchain_hwdag.scores import FETCH_K, LAMBDA_MULT, SEARCH_TYPES, scored
 from langchain_hwdag.retrievers import (
     HWDAGRetriever,
     LoadingOptions,
     MakingOptions,
     split_options,
 )
+from langchain_hwdag.scores import FETCH_K, LAMBDA_MULT, SEARCH_TYPES, scored
 
 FILTERS = {"filter": "filters"}
 """Option names of vector stores, and ours."""

@@ -27,9 +27,11 @@ from llama_index_hwdag.engines import (
     AnswerMode,
     chat_engine_of,
     is_llm_set,
+    refuse_synthesis,
     resolved_llm,
     split_options,
     takes,
+    with_silent_synthesizer,
 )
 from llama_index_hwdag.index_struct import HWDAGIndexStruct
 from llama_index_hwdag.llm import HWDAGLLM
@@ -260,12 +262,14 @@ class HWDAGIndex(ChangingIndex):
             walks = self._walks(llm) and takes(HWDAGQueryEngine, kwargs)
             answer_mode = "walk" if walks else "synthesize"
         if answer_mode == "walk":
+            refuse_synthesis(kwargs)
             ours, theirs = split_options(kwargs, HWDAGQueryEngine, "as_query_engine")
             answerer = resolve_llm(llm) if isinstance(llm, str) else llm
             return HWDAGQueryEngine(self.as_retriever(**ours), answerer=answerer, **theirs)
         one_of("answer_mode", answer_mode, get_args(AnswerMode))
         ours, theirs = split_options(kwargs, RetrieverQueryEngine.from_args, "as_query_engine")
         model = resolved_llm(llm, self._callback_manager, self.as_llm)
+        theirs = with_silent_synthesizer(theirs, model)
         return RetrieverQueryEngine.from_args(self.as_retriever(**ours), llm=model, **theirs)
 
     def as_chat_engine(

@@ -20,9 +20,13 @@ from llama_index.core.chat_engine.types import BaseChatEngine, ChatMode
 from llama_index.core.llms import LLM
 from llama_index.core.llms.utils import LLMType, resolve_llm
 from llama_index.core.query_engine.retriever_query_engine import RetrieverQueryEngine
+from llama_index.core.response_synthesizers import BaseSynthesizer, ResponseMode
+from llama_index.core.response_synthesizers.context_only import ContextOnly
+from llama_index.core.response_synthesizers.no_text import NoText
 
 from hwdag.checks import refuse
 from hwdag.errors import UnknownOption
+from llama_index_hwdag.query_engine import HWDAGQueryEngine
 from llama_index_hwdag.retriever import SearchOptions
 
 logger = logging.getLogger(__name__)
@@ -86,6 +90,36 @@ def takes(make: Callable[..., object], options: Mapping[str, Any]) -> bool:
     makers += [made for made, _ in CHAT_ENGINES.values()]
     theirs = {name for maker in makers for name in inspect.signature(maker).parameters}
     return not (set(options) & theirs) - ours
+
+
+def with_silent_synthesizer(options: dict[str, Any], llm: LLM) -> dict[str, Any]:
+    """Return options of `RetrieverQueryEngine.from_args`, with the synthesizer of a mode that writes nothing.
+
+    LlamaIndex makes these without an LLM, and so asks for OpenAI's.
+    """
+    make = _SILENT.get(options.get("response_mode", ""))
+    if make is None or options.get("response_synthesizer") is not None:
+        return options
+    streaming = bool(options.get("streaming"))
+    return {**options, "response_synthesizer": make(llm=llm, streaming=streaming)}
+
+
+_SILENT: Mapping[str, Callable[..., BaseSynthesizer]] = {
+    ResponseMode.NO_TEXT: NoText,
+    ResponseMode.CONTEXT_ONLY: ContextOnly,
+}
+
+
+def refuse_synthesis(options: Mapping[str, Any]) -> None:
+    """Raise `UnknownOption` for options of a response synthesizer, which the walk does not have."""
+    ours = {*inspect.signature(HWDAGQueryEngine).parameters, *SearchOptions.__annotations__}
+    theirs = {*inspect.signature(RetrieverQueryEngine.from_args).parameters} - ours
+    if names := sorted(theirs & {*options}):
+        raise UnknownOption(
+            f'answer_mode="walk" answers from what the search has read, which {" and ".join(names)} '
+            'cannot change; leave answer_mode out, or pass "synthesize", and llm= for another LLM than '
+            "the reader"
+        )
 
 
 def split_options(

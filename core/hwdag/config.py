@@ -25,7 +25,9 @@ PECAN_CONFIDENCE = {"narrativeqa": 0.5, "qasper": 0.98, "hotpotqa": 0.5, "musiqu
 REPLY_TOKENS = 128  # the longest reply of the LLM wrappers in the faces
 MAX_NEW_TOKENS = 64  # the longest answer of a reader, unless the call says otherwise
 ANSWERER_TOKENS = 1024  # that of an answerer, which may think before it answers
-ANSWERER_BUDGET = 2048  # tokens of evidence for an answerer, which reads what the default reader cannot use
+ANSWERER_BUDGET = (
+    2048  # tokens of evidence for an answerer, which reads what the default reader cannot use
+)
 
 PAPER_PATIENCE = 1  # number of "Yes" that end the walk (GARLIC 3.2.1)
 

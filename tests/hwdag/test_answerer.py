@@ -200,7 +200,9 @@ def test_tokens_are_those_of_the_server_or_counted(town):
 
 
 def test_an_answerer_gets_more_evidence_unless_a_reader_reads_it():
-    text = " ".join(f"Ship {number} of the tower sank in the year {number}." for number in range(400))
+    text = " ".join(
+        f"Ship {number} of the tower sank in the year {number}." for number in range(400)
+    )
     options = {"reader": ScriptedLM(), "embedder": HashingEmbedder()}
     index = HWDAGIndex.from_documents([Document("ships", text)], method="evidence", **options)
 

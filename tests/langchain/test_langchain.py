@@ -206,7 +206,9 @@ def test_mmr_chooses_among_fetch_k_nodes_that_differ():
         index.max_marginal_relevance_search(QUESTION, k=2, fetch_k=9, lambda_mult=mult)
         for mult in (1.0, 0.2)
     )
-    assert most == [document for document, _ in index.similarity_search_with_score(QUESTION, k=9)][:2]
+    assert (
+        most == [document for document, _ in index.similarity_search_with_score(QUESTION, k=9)][:2]
+    )
     assert all("mends the bell" in text for text in texts(most))
     assert least[0] == most[0]
     assert least[1] not in most

@@ -34,6 +34,7 @@ from llama_index.core.schema import (
 from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_world import ALL, CONFIG, QUESTION, TEXTS, built, chat_memory, documents, models, plain
 from processes import python
+from tiny import tiny_lm
 
 import hwdag
 from hwdag.config import BuildConfig, SearchConfig
@@ -45,6 +46,7 @@ from llama_index_hwdag import (
     HWDAGChatEngine,
     HWDAGIndex,
     HWDAGQueryEngine,
+    HWDAGReranker,
     HWDAGRetriever,
     engines,
 )
@@ -368,6 +370,26 @@ def test_no_prompt_holds_provenance_whatever_stands_between(mode, sources):
     assert any("grain" in prompt for prompt in seen)
     for prompt in seen:
         assert not any(word in prompt for word in ("hwdag", "p_yes", "/secret", "relevance"))
+
+
+def test_postprocessors_and_response_modes_without_an_llm_are_honoured_by_the_reader():
+    index = built()
+    scores = sorted(n.score for n in index.as_retriever(k=4).retrieve(QUESTION))
+    cut = SimilarityPostprocessor(similarity_cutoff=scores[2])
+    ranked = HWDAGReranker(reader=tiny_lm(), top_n=1)
+    for processors, left in (([cut], 2), ([ranked], 1), ([cut, ranked], 1)):
+        engine = index.as_query_engine(k=4, node_postprocessors=processors)
+        response = engine.query(QUESTION)
+        assert len(response.source_nodes) == left
+        assert str(response)
+    silent = index.as_query_engine(k=4, response_mode="no_text").query(QUESTION)
+    assert (len(silent.source_nodes), silent.response) == (4, "")
+
+
+@pytest.mark.parametrize("name", ["node_postprocessors", "response_mode", "response_synthesizer"])
+def test_the_walk_says_which_options_need_a_synthesizer(name):
+    with pytest.raises(UnknownOption, match=name):
+        built("mill").as_query_engine(answer_mode="walk", **{name: None})
 
 
 # --- options

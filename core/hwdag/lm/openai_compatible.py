@@ -270,11 +270,11 @@ class OpenAIWriter:
         """Count the tokens that a server reports; tell those of prompt and reply if it reports both."""
         if not isinstance(usage, Mapping):
             return
-        names = "total_tokens", "prompt_tokens", "completion_tokens"
-        total, *parts = (_believed(usage.get(name)) for name in names)
-        self._count(Usage(total))
-        if all(parts):
-            tell(TokenCount(*parts, "server"))
+        self._count(Usage(_believed(usage.get("total_tokens"))))
+        prompt = _believed(usage.get("prompt_tokens"))
+        reply = _believed(usage.get("completion_tokens"))
+        if prompt and reply:
+            tell(TokenCount(prompt, reply, "server"))
 
     async def _only_ours(self, request: httpx2.Request) -> None:
         """Remove the client's own headers: some come from the environment, whatever the server."""

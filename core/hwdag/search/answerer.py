@@ -158,8 +158,8 @@ class WrittenAnswer:
         except Exception as error:
             raise failed(answerer, error, self._retrieval) from error
         if not isinstance(self.tokens, TokenCount):
-            texts = self.prompt, "".join(replied)
-            self.tokens = TokenCount(*map(self._count, texts), "reader")
+            prompt, reply = map(self._count, (self.prompt, "".join(replied)))
+            self.tokens = TokenCount(prompt, reply, "reader")
 
 
 def _text(reply: object) -> str:
