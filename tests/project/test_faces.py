@@ -79,7 +79,8 @@ def test_retrievers_have_the_same_options():
     own = {"tags", "metadata", "search_kwargs", "search_type"}
     assert options(langchain_hwdag.HWDAGIndex.as_retriever) == SEARCHING | own
     assert options(llama_index_hwdag.HWDAGRetriever) == SEARCHING | OF_LLAMA_INDEX
-    assert fields(langchain_hwdag.HWDAGRetriever) == SEARCHING | OF_LANGCHAIN | {"index"}
+    own = {"index", "score_threshold", "fetch_k", "lambda_mult"}
+    assert fields(langchain_hwdag.HWDAGRetriever) == SEARCHING | OF_LANGCHAIN | own
 
 
 def test_retrievers_of_the_core_have_the_same_options():
