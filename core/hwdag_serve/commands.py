@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hwdag.cli.options import (
     ANSWERER,
+    CARD,
     FILE,
     HEAD_LIST,
     MODELS,
@@ -55,5 +56,5 @@ def add(commands: Commands) -> None:
     about = "serve an index to agents: search, answer, sources, list (Model Context Protocol)"
     mcp = add_command(commands, "mcp", "hwdag_serve.mcp:mcp", about, FILE | SCOPE)
     for command in (serve, mcp):
-        add_options(command, ANSWERER | MODELS | HEAD_LIST)
+        add_options(command, ANSWERER | MODELS | CARD | HEAD_LIST)
         add_settings(command, "the walk", SearchConfig())

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from tiny import model, tokenizer
 
+from hwdag.cli.main import main
 from hwdag.config import NEVER
 from hwdag.errors import InputError
 from hwdag.lm.cards import CAPABLE_WEIGHTS, Card, CardFile, assumed, card_file, shipped_cards
@@ -81,3 +82,41 @@ def test_a_reader_that_does_not_judge_ends_no_walk():
     assert Card(True, False, True, confidence=0.5).threshold == NEVER
     assert Card(True, True, True, confidence=0.5).threshold == 0.5
     assert str(Card(True, False, True, source="so")) == "writes, does not judge, attends (so)"
+
+
+def test_a_twin_has_another_card_and_the_same_weights(tmp_path):
+    lm = HuggingFaceLM(model(), tokenizer())
+    file_of(lm, window_tokens=99, heads=((1, 0),)).save(tmp_path / "card.json")
+    twin = lm.with_card(tmp_path / "card.json")
+    new = HuggingFaceLM(lm.model, lm.codec.tokenizer, card=tmp_path / "card.json")
+    for name in ("card", "window_tokens", "known_heads"):
+        assert getattr(twin, name) == getattr(new, name) != getattr(lm, name)
+    assert twin.model is lm.model
+
+
+READS = ("build", "insert", "refresh", "ask", "chat", "serve", "mcp", "try")
+"""Commands that name a reader."""
+
+
+@pytest.mark.parametrize("command", READS)
+def test_every_command_that_names_a_reader_takes_a_card(command, capsys):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    assert {"--reader", "--card"} <= set(capsys.readouterr().out.split())
+
+
+def test_the_command_line_follows_a_card(tmp_path, capsys):
+    lm = HuggingFaceLM(model(), tokenizer())
+    checkpoint, card, text = (tmp_path / name for name in ("lm", "card.json", "fox.txt"))
+    lm.model.save_pretrained(checkpoint)
+    lm.codec.tokenizer.save_pretrained(checkpoint)
+    text.write_text("The fox jumps. " * 40)
+    models = ["--reader", str(checkpoint), "--embedder", "hashing-64", "--card", str(card)]
+    for judges, method in ((False, "evidence"), (True, "hwdag")):
+        file_of(lm, judges=judges).save(card)
+        command = ["build", str(text), "-o", str(tmp_path / method), "-q", *models]
+        assert main(command) == 0
+        assert f'method "{method}"' in capsys.readouterr().out
+    replace(file_of(lm), layers=7).save(card)
+    assert main(["ask", str(tmp_path / method), "fox?", *models]) == 2
+    assert "7" in capsys.readouterr().err

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hwdag.cli.options import (
     ANSWERER,
+    CARD,
     FILE,
     HEAD_LIST,
     JSON,
@@ -64,7 +65,7 @@ def _add_building(commands: Commands) -> None:
     def add(name: str, about: str, options: Options) -> ArgumentParser:
         return add_command(commands, name, f"hwdag.cli.building:{name}", about, options)
 
-    models = MODELS | WRITER | LIMITS | QUIET
+    models = MODELS | CARD | WRITER | LIMITS | QUIET
     about = "build or extend an index file from documents"
     build = add("build", about, PATHS | OUTPUT | models | HEAD_LIST | ESTIMATE)
     add_settings(build, "the graph", BuildConfig())
@@ -78,7 +79,7 @@ def _add_building(commands: Commands) -> None:
 
 def _add_asking(commands: Commands) -> None:
     def add(name: str, about: str, options: Options) -> None:
-        options = FILE | options | VERBOSE | ANSWERER | MODELS | HEAD_LIST | SCOPE | LENGTH
+        options = FILE | options | VERBOSE | ANSWERER | MODELS | CARD | HEAD_LIST | SCOPE | LENGTH
         command = add_command(commands, name, f"hwdag.cli.asking:{name}", about, options)
         add_settings(command, "the walk", SearchConfig())
 

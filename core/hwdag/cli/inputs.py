@@ -24,11 +24,11 @@ ANSWERER_RETRIES, ANSWERER_TIMEOUT = 2, 120.0
 def reader(options: argparse.Namespace, file: Path | None) -> Reader | str | None:
     """Return the reader named on the command line; None leaves the choice to the index.
 
-    Without a name, dtype, device and head list apply to the model of the file, or to the default.
+    Without a name, dtype, device, card and head list apply to the model of the file, or to the default.
     """
-    file_of_heads = getattr(options, "head_list", None)
+    card, file_of_heads = getattr(options, "card", None), getattr(options, "head_list", None)
     heads = None if file_of_heads is None else HeadFile.load(file_of_heads)
-    if options.dtype is None and options.device is None and heads is None:
+    if options.dtype is options.device is heads is card is None:
         return str(options.reader) if options.reader else None
     from hwdag.lm.default import load_reader
 
@@ -37,6 +37,7 @@ def reader(options: argparse.Namespace, file: Path | None) -> Reader | str | Non
         with Store.open(file) as store:
             name = store.header.reader
     found = load_reader(name, dtype=options.dtype, device=options.device)
+    found = found if card is None else found.with_card(card)
     return found if heads is None else found.with_heads(heads)
 
 

@@ -222,6 +222,13 @@ HEAD_LIST: Options = {
         "it, else all)",
     }
 }
+CARD: Options = {
+    "--card": {
+        "metavar": "FILE",
+        "help": "what the reader can do, from `hwdag probe` (default: the card shipped for it, else what "
+        "its size lets assume)",
+    }
+}
 WRITER: Options = {
     "--writer": {
         "metavar": "MODEL",

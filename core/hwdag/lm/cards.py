@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from hwdag.checks import json_object
 from hwdag.config import NEVER, PAPER_CONFIDENCE, HeadList
@@ -154,6 +154,10 @@ _KINDS = {
 """The fields of a file and their kinds."""
 
 _REQUIRED = {*REQUIRED, "writes", "judges", "attends", "source"}
+
+
+CardSource: TypeAlias = Card | CardFile | str | Path
+"""A card, or a file of one."""
 
 
 @cache

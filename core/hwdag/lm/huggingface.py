@@ -32,7 +32,7 @@ from hwdag.errors import (
 from hwdag.lm.adapter import Adapter
 from hwdag.lm.attention import check_heads, check_supported, is_hybrid
 from hwdag.lm.base import Replay, ReplayRequest, Speed
-from hwdag.lm.cards import Card, CardFile, assumed, card_file
+from hwdag.lm.cards import Card, CardSource, assumed, card_file
 from hwdag.lm.devices import device_of, first_line, move, weights_dtype
 from hwdag.lm.engine import Engine, Weights
 from hwdag.lm.heads import HeadSource, head_file, resolve, warn_unknown
@@ -84,7 +84,7 @@ class HuggingFaceLM:
         tokenizer: PreTrainedTokenizerBase,
         *,
         name: str | None = None,
-        card: Card | CardFile | str | Path | None = None,
+        card: CardSource | None = None,
         heads: HeadSource | None = None,
         concurrency: int = WRITTEN_AT_ONCE,
         replay_batch: int = 4,
@@ -103,19 +103,14 @@ class HuggingFaceLM:
             model = Weights(model.config, partial(_itself, model), model.dtype)
         self.engine = Engine(model, tokenizer, name=self.name)
         self.codec, self.turns = self.engine.codec, self.engine.turns
-        file = None if isinstance(card, Card) else card_file(card, self.name, model.config)
-        if isinstance(card, Card):
-            self.card = card
-        else:
-            self.card = assumed(self.name, model.config) if file is None else file.card
         self.context_tokens = self.engine.context_tokens
-        self.window_tokens = min(self.card.window_tokens, self.context_tokens)
+        heads_of_card = self._use_card(card)
         self.template_tokens = len(self.turns.head) + len(self.turns.summary_reply)
         self.concurrency = concurrency
         whole("replay_batch", replay_batch, 1)
         # why one: padding would enter the states of linear-attention layers
         self.replay_batch = 1 if is_hybrid(model.config) else replay_batch
-        self._use_heads(heads or (file.heads if file else None) or None)
+        self._use_heads(heads or heads_of_card)
 
     @classmethod
     def from_pretrained(
@@ -210,6 +205,13 @@ class HuggingFaceLM:
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Number of tokens of each text, control tokens taken as plain text."""
         return self.codec.count(texts)
+
+    def with_card(self, card: CardSource) -> Self:
+        """Return a reader with the same weights and lock, of which another card says what it can do."""
+        twin = copy.copy(self)
+        twin.engine = self.engine.twin()
+        twin._use_heads(twin._use_card(card))
+        return twin
 
     @property
     def tokenizer(self) -> str:
@@ -306,6 +308,17 @@ class HuggingFaceLM:
         pairs = resolve(heads, self.known_heads)
         check_heads(self.engine.weights.config, pairs)
         return pairs
+
+    def _use_card(self, source: CardSource | None) -> HeadList | None:
+        """Take over what a card says; returns its heads, None where it has none."""
+        config = self.engine.weights.config
+        file = None if isinstance(source, Card) else card_file(source, self.name, config)
+        if isinstance(source, Card):
+            self.card = source
+        else:
+            self.card = assumed(self.name, config) if file is None else file.card
+        self.window_tokens = min(self.card.window_tokens, self.context_tokens)
+        return (file.heads if file else None) or None
 
     def _use_heads(self, source: HeadSource | None) -> None:
         self.head_file = head_file(source, self.name, self.engine.weights.config)

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from hwdag.cli.options import (
+    CARD,
     HEAD_LIST,
     JSON,
     LENGTH,
@@ -65,7 +66,7 @@ def _add_try(commands: Commands) -> None:
         metavar="NAME=VALUE",
         help="option of the method, such as granularity=sentence or mode=tree (repeatable)",
     )
-    add_options(command, MODELS | HEAD_LIST | WRITER | SCOPE | LENGTH | VERBOSE)
+    add_options(command, MODELS | CARD | HEAD_LIST | WRITER | SCOPE | LENGTH | VERBOSE)
     add_config(command, SearchConfig(), only=("token_budget", "heads"))
     add_options(command, JSON | page_of("the answer and its sources") | QUIET)
 
@@ -147,7 +148,7 @@ def _add_probe(commands: Commands) -> None:
         help="measure what a model can do as a reader, and write its card",
         description="On invented texts: the share of usable points, AUC of p_yes, how often the "
         "heaviest edge meets the source, and the best heads. The card is a small file for "
-        "HuggingFaceLM(card=FILE).",
+        "--card of the other commands, and for HuggingFaceLM(card=FILE).",
     )
     command.set_defaults(run=lazily("hwdag_lab.cli.probe:run"))
     command.add_argument("--model", required=True, metavar="NAME", help="hub name or path")

@@ -21,5 +21,7 @@ def run(options: argparse.Namespace) -> int:
     card = known_card(lm, probe(lm, reporter=as_reporter(not options.quiet)))
     card.save(path)
     print(f"{lm.name} {card.card}")
-    print(f"{path}: use it with HuggingFaceLM.from_pretrained({lm.name!r}, card={str(path)!r})")
+    print(
+        f"{path}: use it with --card {path}, or HuggingFaceLM.from_pretrained({lm.name!r}, card={str(path)!r})"
+    )
     return 0
